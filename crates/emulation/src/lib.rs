@@ -15,11 +15,11 @@ mod delay;
 mod impairments;
 mod in_flight;
 mod link;
+mod packet;
 mod queue;
 mod rng;
 mod settings;
 
 pub use delay::{DelayMoments, delay_moments, netem_table};
-pub use link::{
-    Cause, Counters, Direction, Discarded, Due, EmulatedLink, LinkError, Offer, Packet,
-};
+pub use link::{Cause, Counters, Direction, Discarded, Due, EmulatedLink, LinkError, Offer};
+pub use packet::Packet;

@@ -1,6 +1,6 @@
 //! Description of a driver: its capabilities and its options.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use regatta_model::{BitRate, Bytes, OptionValue, units::parse_duration};
 
@@ -55,6 +55,56 @@ pub struct OptionDefinition {
     pub default: &'static str,
     /// One sentence, without a full stop.
     pub help: &'static str,
+}
+
+impl OptionDefinition {
+    /// Returns the value of a flag, among options that were checked.
+    #[must_use]
+    pub fn flag(&self, options: &BTreeMap<String, OptionValue>) -> bool {
+        match options.get(self.name) {
+            Some(OptionValue::Flag(flag)) => *flag,
+            _ => self.default == "true",
+        }
+    }
+
+    /// Returns the value of an option that is written as text, as it is written; `None` for an
+    /// option that is not set and has no default.
+    #[must_use]
+    pub fn text<'o>(&self, options: &'o BTreeMap<String, OptionValue>) -> Option<&'o str> {
+        match options.get(self.name) {
+            Some(OptionValue::Text(text)) => Some(text),
+            _ => Some(self.default).filter(|default| !default.is_empty()),
+        }
+    }
+
+    /// Returns the value of an option that is a whole number. One that does not fit the type is
+    /// not returned.
+    #[must_use]
+    pub fn number<T: TryFrom<i64>>(&self, options: &BTreeMap<String, OptionValue>) -> Option<T> {
+        let number = match options.get(self.name) {
+            Some(OptionValue::Number(number)) => *number,
+            _ => self.default.parse().ok()?,
+        };
+        T::try_from(number).ok()
+    }
+
+    /// Returns the value of an option that is a size, in bytes.
+    #[must_use]
+    pub fn size(&self, options: &BTreeMap<String, OptionValue>) -> Option<u64> {
+        Some(self.text(options)?.parse::<Bytes>().ok()?.0)
+    }
+
+    /// Returns the value of an option that is a rate.
+    #[must_use]
+    pub fn rate(&self, options: &BTreeMap<String, OptionValue>) -> Option<BitRate> {
+        self.text(options)?.parse().ok()
+    }
+
+    /// Returns the value of an option that is a span of time.
+    #[must_use]
+    pub fn time(&self, options: &BTreeMap<String, OptionValue>) -> Option<Duration> {
+        parse_duration(self.text(options)?).ok()
+    }
 }
 
 /// Options that make a driver leave files in the directory that its order names: the secrets of its
@@ -307,6 +357,46 @@ mod tests {
             },
         ],
     };
+
+    #[test]
+    fn an_option_is_read_as_it_is_written_or_as_its_default_is() {
+        let option = |name, kind, default| OptionDefinition {
+            name,
+            kind,
+            default,
+            help: "",
+        };
+        let text = |text: &str| OptionValue::Text(text.to_owned());
+        let set = BTreeMap::from([
+            ("flag".to_owned(), OptionValue::Flag(false)),
+            ("number".to_owned(), OptionValue::Number(70_000)),
+            ("size".to_owned(), text("1MiB")),
+            ("time".to_owned(), text("500ms")),
+            ("rate".to_owned(), text("5Mbit/s")),
+        ]);
+        let unset = BTreeMap::new();
+        let flag = option("flag", OptionKind::Flag, "true");
+        assert_eq!((flag.flag(&set), flag.flag(&unset)), (false, true));
+        let number = OptionKind::Number {
+            least: 0,
+            most: 1 << 20,
+        };
+        let number = option("number", number, "15");
+        assert_eq!(number.number(&set), Some(70_000_u32));
+        assert_eq!(number.number::<u16>(&set), None);
+        assert_eq!(number.number(&unset), Some(15_u16));
+        let size = option("size", OptionKind::Size, "");
+        assert_eq!((size.size(&set), size.size(&unset)), (Some(1 << 20), None));
+        let time = option("time", OptionKind::Time, "1s");
+        let second = Duration::from_secs(1);
+        assert_eq!(
+            (time.time(&set), time.time(&unset)),
+            (Some(second / 2), Some(second))
+        );
+        let rate = option("rate", OptionKind::Rate, "");
+        assert_eq!(rate.rate(&set), Some(BitRate(5_000_000)));
+        assert_eq!(rate.rate(&unset), None);
+    }
 
     fn check(name: &str, value: OptionValue) -> Result<(), OptionError> {
         DRIVER.check(&BTreeMap::from([(name.to_owned(), value)]))

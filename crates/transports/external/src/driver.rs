@@ -54,21 +54,21 @@ static EXTERNAL: DriverDescriptor = DriverDescriptor {
     capabilities: &[],
     stack: "the program's own",
     stack_version: "",
-    options: &[
-        OptionDefinition {
-            name: "program",
-            kind: OptionKind::Path,
-            default: "",
-            help: "the executable file, from the directory where the run was started",
-        },
-        OptionDefinition {
-            name: "arguments",
-            kind: OptionKind::Text,
-            default: "",
-            help: "what it is started with, in words as a shell would split them",
-        },
-        CC,
-    ],
+    options: &[PROGRAM, ARGUMENTS, CC],
+};
+
+const PROGRAM: OptionDefinition = OptionDefinition {
+    name: "program",
+    kind: OptionKind::Path,
+    default: "",
+    help: "the executable file, from the directory where the run was started",
+};
+
+const ARGUMENTS: OptionDefinition = OptionDefinition {
+    name: "arguments",
+    kind: OptionKind::Text,
+    default: "",
+    help: "what it is started with, in words as a shell would split them",
 };
 
 /// A program that comes with Regatta and is built by `make external`.
@@ -148,13 +148,6 @@ pub(crate) struct Command {
     pub congestion_control: Option<String>,
 }
 
-fn text<'a>(options: &'a BTreeMap<String, OptionValue>, name: &str) -> Option<&'a str> {
-    match options.get(name) {
-        Some(OptionValue::Text(text)) => Some(text),
-        _ => None,
-    }
-}
-
 /// Returns the congestion control that is asked for, or the driver's default.
 fn congestion_control(
     descriptor: &DriverDescriptor,
@@ -164,15 +157,15 @@ fn congestion_control(
         .options
         .iter()
         .find(|option| option.name == "cc")?;
-    Some(text(options, "cc").unwrap_or(option.default).to_owned())
+    option.text(options).map(str::to_owned)
 }
 
 /// Returns the program that the options name; its file must exist.
 fn chosen(options: &BTreeMap<String, OptionValue>) -> Result<Command, OptionError> {
-    let Some(named) = text(options, "program") else {
+    let Some(named) = PROGRAM.text(options) else {
         return Err(OptionError::Missing {
             driver: EXTERNAL.name,
-            name: "program",
+            name: PROGRAM.name,
             hint: "write `--transport external:program=./my-driver`; \
                    docs/external-drivers.md shows how one is made"
                 .to_owned(),
@@ -191,7 +184,7 @@ fn chosen(options: &BTreeMap<String, OptionValue>) -> Result<Command, OptionErro
         };
         return Err(OptionError::Value {
             driver: EXTERNAL.name,
-            name: "program",
+            name: PROGRAM.name,
             value: named.to_owned(),
             hint: format!("`{}` is {found}; name a program", program.display()),
         });
@@ -204,7 +197,7 @@ fn chosen(options: &BTreeMap<String, OptionValue>) -> Result<Command, OptionErro
 }
 
 fn arguments(options: &BTreeMap<String, OptionValue>) -> Result<Vec<String>, OptionError> {
-    let Some(words) = text(options, "arguments") else {
+    let Some(words) = ARGUMENTS.text(options) else {
         return Ok(Vec::new());
     };
     shlex::split(words).ok_or_else(|| OptionError::Value {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use regatta_model::{Bytes, OptionValue, StackFacts, stack};
+use regatta_model::{OptionValue, StackFacts, stack};
 use regatta_transport::{Carries, OptionDefinition, OptionKind};
 use regatta_transport_sockets::socket::Buffers;
 
@@ -37,7 +37,7 @@ impl Mode {
     /// Reads the mode from options that were checked.
     #[must_use]
     pub fn read(options: &BTreeMap<String, OptionValue>) -> Self {
-        match text(options, "mode") {
+        match MODE.text(options) {
             Some("datagram") => Self::Datagram,
             _ => Self::Stream,
         }
@@ -50,24 +50,6 @@ impl Mode {
             Self::Stream => Carries::Streams,
             Self::Datagram => Carries::Messages,
         }
-    }
-}
-
-/// Returns the value of a flag, or its default.
-#[must_use]
-pub fn flag(options: &BTreeMap<String, OptionValue>, name: &str, default: bool) -> bool {
-    match options.get(name) {
-        Some(OptionValue::Flag(flag)) => *flag,
-        _ => default,
-    }
-}
-
-/// Returns the value of an option that is a word, a size or a time, as it is written.
-#[must_use]
-pub fn text<'a>(options: &'a BTreeMap<String, OptionValue>, name: &str) -> Option<&'a str> {
-    match options.get(name) {
-        Some(OptionValue::Text(text)) => Some(text),
-        _ => None,
     }
 }
 
@@ -94,20 +76,19 @@ impl Common {
     /// Reads options that were checked against the driver's descriptor.
     #[must_use]
     pub fn read(options: &BTreeMap<String, OptionValue>) -> Self {
-        let size = |name: &str| {
-            let size = text(options, name)?.parse::<Bytes>().ok()?;
-            Some(size.0.min(MOST_VARINT))
+        let size =
+            |option: &OptionDefinition| option.size(options).map(|size| size.min(MOST_VARINT));
+        let buffer = |option: &OptionDefinition| {
+            size(option).map(|size| usize::try_from(size).unwrap_or(usize::MAX))
         };
-        let buffer =
-            |name: &str| size(name).map(|size| usize::try_from(size).unwrap_or(usize::MAX));
         Self {
             mode: Mode::read(options),
-            gso: flag(options, "gso", true),
-            mtu_discovery: flag(options, "mtu_discovery", false),
-            stream_window_bytes: size("stream_window"),
-            receive_buffer_bytes: buffer("receive_buffer"),
-            send_buffer_bytes: buffer("send_buffer"),
-            key_log: flag(options, "keylog", false),
+            gso: GSO.flag(options),
+            mtu_discovery: MTU_DISCOVERY.flag(options),
+            stream_window_bytes: size(&STREAM_WINDOW),
+            receive_buffer_bytes: buffer(&RECEIVE_BUFFER),
+            send_buffer_bytes: buffer(&SEND_BUFFER),
+            key_log: KEY_LOG.flag(options),
         }
     }
 
@@ -240,20 +221,45 @@ pub const KEY_LOG: OptionDefinition = OptionDefinition {
     help: "leave the secrets of the connections in a file, with which Wireshark reads a capture of them",
 };
 
+/// Returns the definition of the option for the congestion control, of which a stack has these.
+#[must_use]
+pub const fn congestion_control(
+    names: &'static [&'static str],
+    help: &'static str,
+) -> OptionDefinition {
+    OptionDefinition {
+        name: "cc",
+        kind: OptionKind::OneOf(names),
+        default: "cubic",
+        help,
+    }
+}
+
+/// Returns the definition of the option for the migration of the transfer's connection.
+#[must_use]
+pub const fn migrate_after(help: &'static str) -> OptionDefinition {
+    OptionDefinition {
+        name: "migrate_after",
+        kind: OptionKind::Time,
+        default: "",
+        help,
+    }
+}
+
+/// Returns the definition of an option that is on or off.
+#[must_use]
+pub const fn flag(name: &'static str, default: bool, help: &'static str) -> OptionDefinition {
+    OptionDefinition {
+        name,
+        kind: OptionKind::Flag,
+        default: if default { "true" } else { "false" },
+        help,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn defaults_are_those_of_the_definitions() {
-        let options = Common::read(&BTreeMap::new());
-        assert_eq!(options.mode.name(), MODE.default);
-        assert_eq!(options.gso.to_string(), GSO.default);
-        assert_eq!(options.mtu_discovery.to_string(), MTU_DISCOVERY.default);
-        assert_eq!(options.key_log.to_string(), KEY_LOG.default);
-        assert_eq!(options.stream_window_bytes, None);
-        assert_eq!(options.receive_buffer_bytes, None);
-    }
 
     #[test]
     fn what_is_written_is_read() {

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use regatta_control::TrialOrder;
-use regatta_model::{OptionValue, WorkloadKind, units::parse_duration};
-use regatta_transport::{OptionDefinition, OptionKind, Unsupported};
+use regatta_model::{OptionValue, WorkloadKind};
+use regatta_transport::{OptionDefinition, Unsupported};
 
 use regatta_transport_quic_common::{
     options::{self as common, Common, MOST_VARINT, Mode},
@@ -36,33 +36,36 @@ const MOST_QUEUE_BYTES: usize = 256 << 10;
 /// Minimum capacity of the queue of messages, in full packets.
 const LEAST_QUEUED: usize = 10;
 
+/// Congestion control.
+const CC: OptionDefinition = common::congestion_control(
+    &CongestionControl::NAMES,
+    "congestion control of the sender, the stack's own implementation",
+);
+
+/// Migration.
+const MIGRATE_AFTER: OptionDefinition = common::migrate_after(
+    "so long after the transfer's connection is there, the connecting end moves it to another local port (RFC 9000, 9)",
+);
+
+/// Log of events.
+const EVENT_LOG: OptionDefinition = common::flag(
+    "qlog",
+    false,
+    "leave the events of each connection in a file, which costs time while it is measured",
+);
+
 /// Options of the driver, in the order of help.
 pub(crate) const DEFINITIONS: &[OptionDefinition] = &[
-    OptionDefinition {
-        name: "cc",
-        kind: OptionKind::OneOf(&CongestionControl::NAMES),
-        default: "cubic",
-        help: "congestion control of the sender, the stack's own implementation",
-    },
+    CC,
     common::MODE,
     common::GSO,
     common::MTU_DISCOVERY,
-    OptionDefinition {
-        name: "migrate_after",
-        kind: OptionKind::Time,
-        default: "",
-        help: "so long after the transfer's connection is there, the connecting end moves it to another local port (RFC 9000, 9)",
-    },
+    MIGRATE_AFTER,
     common::STREAM_WINDOW,
     common::RECEIVE_BUFFER,
     common::SEND_BUFFER,
     common::KEY_LOG,
-    OptionDefinition {
-        name: "qlog",
-        kind: OptionKind::Flag,
-        default: "false",
-        help: "leave the events of each connection in a file, which costs time while it is measured",
-    },
+    EVENT_LOG,
 ];
 
 /// The options of a trial, with their defaults.
@@ -88,14 +91,11 @@ impl Options {
                 .into_iter()
                 .find(|control| control.name() == name)
         };
-        let migrate_after = common::text(options, "migrate_after");
         Self {
             common: Common::read(options),
-            congestion_control: common::text(options, "cc")
-                .and_then(control)
-                .unwrap_or_default(),
-            migrate_after: migrate_after.and_then(|text| parse_duration(text).ok()),
-            event_log: common::flag(options, "qlog", false),
+            congestion_control: CC.text(options).and_then(control).unwrap_or_default(),
+            migrate_after: MIGRATE_AFTER.time(options),
+            event_log: EVENT_LOG.flag(options),
         }
     }
 

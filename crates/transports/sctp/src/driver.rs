@@ -33,60 +33,76 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     stack: "sctp-proto",
     stack_version: STACK_VERSION,
     options: &[
-        OptionDefinition {
-            name: "ordered",
-            kind: OptionKind::Flag,
-            default: "true",
-            help: "whether each stream is delivered in order; if not, every message is delivered \
-                   as it comes, and the driver carries messages instead of streams",
-        },
-        OptionDefinition {
-            name: "streams",
-            kind: OptionKind::Number {
-                least: 1,
-                most: MOST_STREAMS as i64,
-            },
-            default: "1024",
-            help: "streams that each end of an association may open",
-        },
-        OptionDefinition {
-            name: "rto_initial",
-            kind: OptionKind::Time,
-            default: "1s",
-            help: "retransmission time-out before the first measurement (RFC 9260, RTO.Initial)",
-        },
-        OptionDefinition {
-            name: "rto_min",
-            kind: OptionKind::Time,
-            default: "1s",
-            help: "least retransmission time-out (RFC 9260, RTO.Min)",
-        },
-        OptionDefinition {
-            name: "rto_max",
-            kind: OptionKind::Time,
-            default: "60s",
-            help: "largest retransmission time-out (RFC 9260, RTO.Max)",
-        },
-        OptionDefinition {
-            name: "receive_window",
-            kind: OptionKind::Size,
-            default: "",
-            help: "receive window of an association, from 128 KiB to 64 MiB; if not set what the \
-                   path holds with its queue full",
-        },
-        OptionDefinition {
-            name: "socket_buffer",
-            kind: OptionKind::Size,
-            default: "",
-            help: "receive and send buffer of the UDP socket; from the window if not set",
-        },
-        OptionDefinition {
-            name: "gso",
-            kind: OptionKind::Flag,
-            default: "true",
-            help: "hand several packets to the kernel at once (UDP_SEGMENT), where it can do that",
-        },
+        ORDERED,
+        STREAMS,
+        RTO_INITIAL,
+        RTO_MIN,
+        RTO_MAX,
+        RECEIVE_WINDOW,
+        SOCKET_BUFFER,
+        GSO,
     ],
+};
+
+pub(crate) const ORDERED: OptionDefinition = OptionDefinition {
+    name: "ordered",
+    kind: OptionKind::Flag,
+    default: "true",
+    help: "whether each stream is delivered in order; if not, every message is delivered \
+           as it comes, and the driver carries messages instead of streams",
+};
+
+pub(crate) const STREAMS: OptionDefinition = OptionDefinition {
+    name: "streams",
+    kind: OptionKind::Number {
+        least: 1,
+        most: MOST_STREAMS as i64,
+    },
+    default: "1024",
+    help: "streams that each end of an association may open",
+};
+
+pub(crate) const RTO_INITIAL: OptionDefinition = OptionDefinition {
+    name: "rto_initial",
+    kind: OptionKind::Time,
+    default: "1s",
+    help: "retransmission time-out before the first measurement (RFC 9260, RTO.Initial)",
+};
+
+pub(crate) const RTO_MIN: OptionDefinition = OptionDefinition {
+    name: "rto_min",
+    kind: OptionKind::Time,
+    default: "1s",
+    help: "least retransmission time-out (RFC 9260, RTO.Min)",
+};
+
+pub(crate) const RTO_MAX: OptionDefinition = OptionDefinition {
+    name: "rto_max",
+    kind: OptionKind::Time,
+    default: "60s",
+    help: "largest retransmission time-out (RFC 9260, RTO.Max)",
+};
+
+pub(crate) const RECEIVE_WINDOW: OptionDefinition = OptionDefinition {
+    name: "receive_window",
+    kind: OptionKind::Size,
+    default: "",
+    help: "receive window of an association, from 128 KiB to 64 MiB; if not set what the \
+           path holds with its queue full",
+};
+
+pub(crate) const SOCKET_BUFFER: OptionDefinition = OptionDefinition {
+    name: "socket_buffer",
+    kind: OptionKind::Size,
+    default: "",
+    help: "receive and send buffer of the UDP socket; from the window if not set",
+};
+
+pub(crate) const GSO: OptionDefinition = OptionDefinition {
+    name: "gso",
+    kind: OptionKind::Flag,
+    default: "true",
+    help: "hand several packets to the kernel at once (UDP_SEGMENT), where it can do that",
 };
 
 impl Driver for SctpUserspace {

@@ -3,12 +3,13 @@
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
 use regatta_control::PathHints;
-use regatta_model::{Bytes, OptionValue, StackFacts, stack, units::parse_duration};
-use regatta_transport::Unsupported;
+use regatta_model::{OptionValue, StackFacts, stack};
+use regatta_transport::{OptionDefinition, Unsupported};
 use sctp_proto::{EndpointConfig, ServerConfig, TransportConfig};
 
 use crate::{
     association::Limits,
+    driver,
     wire::{COMMON_HEADER_BYTES, DATA_HEADER_BYTES},
 };
 
@@ -64,48 +65,31 @@ pub(crate) struct Options {
 impl Options {
     /// Reads options that were checked against the driver's descriptor.
     pub(crate) fn read(options: &BTreeMap<String, OptionValue>) -> Self {
-        let flag = |name: &str, default| match options.get(name) {
-            Some(OptionValue::Flag(flag)) => *flag,
-            _ => default,
-        };
-        let text = |name: &str| match options.get(name) {
-            Some(OptionValue::Text(text)) => Some(text.as_str()),
-            _ => None,
-        };
-        let time = |name: &str, default| {
-            text(name)
-                .and_then(|text| parse_duration(text).ok())
-                .unwrap_or(default)
-                // The stack counts whole milliseconds.
+        let time = |option: &OptionDefinition| {
+            // The stack counts whole milliseconds.
+            option
+                .time(options)
+                .unwrap_or_default()
                 .max(Duration::from_millis(1))
         };
-        let size = |name: &str| text(name).and_then(|text| text.parse::<Bytes>().ok());
-        let second = Duration::from_secs(1);
         Self {
-            ordered: flag("ordered", true),
-            streams: match options.get("streams") {
-                Some(OptionValue::Number(streams)) => {
-                    u16::try_from(*streams).unwrap_or(MOST_STREAMS)
-                }
-                _ => DEFAULT_STREAMS,
-            },
-            rto_initial: time("rto_initial", second),
-            rto_min: time("rto_min", second),
-            rto_max: time("rto_max", 60 * second),
-            window_bytes: size("receive_window").map(|size| {
-                u32::try_from(size.0)
+            ordered: driver::ORDERED.flag(options),
+            streams: driver::STREAMS.number(options).unwrap_or(MOST_STREAMS),
+            rto_initial: time(&driver::RTO_INITIAL),
+            rto_min: time(&driver::RTO_MIN),
+            rto_max: time(&driver::RTO_MAX),
+            window_bytes: driver::RECEIVE_WINDOW.size(options).map(|size| {
+                u32::try_from(size)
                     .unwrap_or(MOST_WINDOW_BYTES)
                     .clamp(2 * LONGEST_MESSAGE_BYTES as u32, MOST_WINDOW_BYTES)
             }),
-            socket_buffer_bytes: size("socket_buffer")
-                .map(|size| usize::try_from(size.0).unwrap_or(usize::MAX)),
-            gso: flag("gso", true),
+            socket_buffer_bytes: driver::SOCKET_BUFFER
+                .size(options)
+                .map(|size| usize::try_from(size).unwrap_or(usize::MAX)),
+            gso: driver::GSO.flag(options),
         }
     }
 }
-
-/// Default number of streams each way.
-const DEFAULT_STREAMS: u16 = 1024;
 
 /// Maximum number of streams each way.
 pub(crate) const MOST_STREAMS: u16 = 32_767;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, io};
 
 use regatta_control::TrialOrder;
-use regatta_model::{OptionValue, units::parse_duration};
+use regatta_model::OptionValue;
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, OptionDefinition, OptionKind, Session, StreamSession,
     TransportError, TrialContext, Unsupported,
@@ -12,8 +12,6 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{endpoint::Endpoint, mptcp, plain::Plain, tls::Tls};
 
-const DEFAULT_CC: &str = "cubic";
-
 /// Version in `Cargo.lock`; a test compares the two.
 const RUSTLS_VERSION: &str = "0.23.46";
 
@@ -21,7 +19,7 @@ const RUSTLS_VERSION: &str = "0.23.46";
 pub const CC: OptionDefinition = OptionDefinition {
     name: "cc",
     kind: OptionKind::KernelCongestionControl,
-    default: DEFAULT_CC,
+    default: "cubic",
     help: "congestion control of the kernel, set on every socket and read back",
 };
 
@@ -78,23 +76,20 @@ static MPTCP: DriverDescriptor = DriverDescriptor {
     capabilities: &["multihoming"],
     stack: "Linux kernel",
     stack_version: "",
-    options: &[
-        OPTIONS[0],
-        OptionDefinition {
-            name: "subflow_down_after",
-            kind: OptionKind::Time,
-            default: "",
-            help: "take the further subflows down so long after the transfer's connection was made",
-        },
-    ],
+    options: &[CC, SUBFLOW_DOWN_AFTER],
+};
+
+/// Failure of the further subflows.
+const SUBFLOW_DOWN_AFTER: OptionDefinition = OptionDefinition {
+    name: "subflow_down_after",
+    kind: OptionKind::Time,
+    default: "",
+    help: "take the further subflows down so long after the transfer's connection was made",
 };
 
 /// Returns the congestion control that the options ask for.
 pub(crate) fn congestion_control(options: &BTreeMap<String, OptionValue>) -> &str {
-    match options.get("cc") {
-        Some(OptionValue::Text(name)) => name,
-        _ => DEFAULT_CC,
-    }
+    CC.text(options).unwrap_or(CC.default)
 }
 
 /// Returns the names in one of the kernel's lists of congestion controls.
@@ -195,10 +190,7 @@ impl Driver for Mptcp {
         let options = &order.transport.options;
         self.check_options(options)?;
         self.supported(options)?;
-        let down_after = match options.get("subflow_down_after") {
-            Some(OptionValue::Text(text)) => parse_duration(text).ok(),
-            _ => None,
-        };
+        let down_after = SUBFLOW_DOWN_AFTER.time(options);
         let endpoint = Endpoint::multipath(order, congestion_control(options), down_after, Plain)?;
         Ok(Box::new(StreamSession::new(endpoint, order, context)?))
     }

@@ -11,7 +11,7 @@ mod sockets;
 use std::collections::BTreeMap;
 
 use regatta_control::TrialOrder;
-use regatta_model::{BitRate, Bytes, OptionValue};
+use regatta_model::OptionValue;
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, MessageSession, OptionDefinition, OptionKind, Session,
     TransportError, TrialContext, Unsupported,
@@ -40,53 +40,51 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     capabilities: &["gso", "pacing"],
     stack: "Linux kernel",
     stack_version: "",
-    options: &[
-        OptionDefinition {
-            name: "rate",
-            kind: OptionKind::Rate,
-            default: "",
-            help: "rate at which messages leave, counting their bytes; as fast as the kernel \
-                   takes them if absent",
-        },
-        OptionDefinition {
-            name: "frame",
-            kind: OptionKind::OneOf(&["none", "conn"]),
-            default: "none",
-            help: "`conn` puts a header before each message and opens with CONN and CONACC; the \
-                   receiver ends with RCVD",
-        },
-        OptionDefinition {
-            name: "gso",
-            kind: OptionKind::Flag,
-            default: "true",
-            help: "whether several messages that fit a packet each are handed to the kernel as \
-                   one (UDP_SEGMENT, UDP_GRO), where it can",
-        },
-        OptionDefinition {
-            name: "receive_buffer",
-            kind: OptionKind::Size,
-            default: "32MiB",
-            help: "receive buffer of the socket; the kernel may give less, which is read back",
-        },
-        OptionDefinition {
-            name: "send_buffer",
-            kind: OptionKind::Size,
-            default: "4MiB",
-            help: "send buffer of the socket; the kernel may give less, which is read back",
-        },
-    ],
+    options: &[RATE, FRAME, GSO, RECEIVE_BUFFER, SEND_BUFFER],
 };
 
-/// Returns a size in bytes among options that were checked.
-fn size_option(options: &BTreeMap<String, OptionValue>, name: &str, default: usize) -> usize {
-    match options.get(name) {
-        Some(OptionValue::Text(text)) => text
-            .parse::<Bytes>()
-            .ok()
-            .and_then(|size| usize::try_from(size.0).ok())
-            .unwrap_or(default),
-        _ => default,
-    }
+const RATE: OptionDefinition = OptionDefinition {
+    name: "rate",
+    kind: OptionKind::Rate,
+    default: "",
+    help: "rate at which messages leave, counting their bytes; as fast as the kernel \
+           takes them if absent",
+};
+
+const FRAME: OptionDefinition = OptionDefinition {
+    name: "frame",
+    kind: OptionKind::OneOf(&["none", "conn"]),
+    default: "none",
+    help: "`conn` puts a header before each message and opens with CONN and CONACC; the \
+           receiver ends with RCVD",
+};
+
+const GSO: OptionDefinition = OptionDefinition {
+    name: "gso",
+    kind: OptionKind::Flag,
+    default: "true",
+    help: "whether several messages that fit a packet each are handed to the kernel as \
+           one (UDP_SEGMENT, UDP_GRO), where it can",
+};
+
+const RECEIVE_BUFFER: OptionDefinition = OptionDefinition {
+    name: "receive_buffer",
+    kind: OptionKind::Size,
+    default: "32MiB",
+    help: "receive buffer of the socket; the kernel may give less, which is read back",
+};
+
+const SEND_BUFFER: OptionDefinition = OptionDefinition {
+    name: "send_buffer",
+    kind: OptionKind::Size,
+    default: "4MiB",
+    help: "send buffer of the socket; the kernel may give less, which is read back",
+};
+
+/// Returns a size in bytes; every option that is read so has a default.
+fn bytes(option: &OptionDefinition, options: &BTreeMap<String, OptionValue>) -> usize {
+    let size = option.size(options).unwrap_or_default();
+    usize::try_from(size).unwrap_or(usize::MAX)
 }
 
 /// The options of a trial.
@@ -104,14 +102,11 @@ impl Settings {
     /// Reads options that were checked.
     fn new(options: &BTreeMap<String, OptionValue>) -> Self {
         Self {
-            rate: match options.get("rate") {
-                Some(OptionValue::Text(text)) => text.parse::<BitRate>().ok().map(|rate| rate.0),
-                _ => None,
-            },
-            framed: options.get("frame") == Some(&OptionValue::Text("conn".to_owned())),
-            gso: options.get("gso") != Some(&OptionValue::Flag(false)),
-            receive_buffer: size_option(options, "receive_buffer", 32 << 20),
-            send_buffer: size_option(options, "send_buffer", 4 << 20),
+            rate: RATE.rate(options).map(|rate| rate.0),
+            framed: FRAME.text(options) == Some("conn"),
+            gso: GSO.flag(options),
+            receive_buffer: bytes(&RECEIVE_BUFFER, options),
+            send_buffer: bytes(&SEND_BUFFER, options),
         }
     }
 }

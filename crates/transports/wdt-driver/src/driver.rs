@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use regatta_control::TrialOrder;
-use regatta_model::{Bytes, OptionValue};
+use regatta_model::OptionValue;
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, OptionDefinition, OptionKind, Session, TransferSession,
     TransportError, TrialContext, Unsupported,
@@ -12,10 +12,6 @@ use regatta_transport_tcp::parts;
 use regatta_transport_wdt::crypto::Cipher;
 
 use crate::endpoint::Endpoint;
-
-/// Defaults of the reference.
-const CONNECTIONS: u16 = 8;
-const BLOCK_BYTES: u64 = 16 << 20;
 
 /// Warp Data Transfer.
 pub(crate) struct Wdt;
@@ -34,40 +30,51 @@ static WDT: DriverDescriptor = DriverDescriptor {
     stack_version: env!("CARGO_PKG_VERSION"),
     options: &[
         parts::CC,
-        OptionDefinition {
-            name: "connections",
-            kind: OptionKind::Number { least: 1, most: 64 },
-            default: "8",
-            help: "TCP connections, each to a port of its own",
-        },
-        OptionDefinition {
-            name: "block_size",
-            kind: OptionKind::Size,
-            default: "16MiB",
-            help: "longest range of a file that is sent over one connection at a time",
-        },
-        OptionDefinition {
-            name: "encryption",
-            kind: OptionKind::OneOf(&["none", "aes128-ctr", "aes128-gcm"]),
-            default: "none",
-            help: "how each connection is encrypted",
-        },
-        OptionDefinition {
-            name: "checksum",
-            kind: OptionKind::Flag,
-            default: "false",
-            help: "whether a CRC-32C follows each block",
-        },
-        OptionDefinition {
-            name: "files",
-            kind: OptionKind::Number {
-                least: 1,
-                most: 100_000,
-            },
-            default: "1",
-            help: "files that the content is cut into; several make a directory tree",
-        },
+        CONNECTIONS,
+        BLOCK_SIZE,
+        ENCRYPTION,
+        CHECKSUM,
+        FILES,
     ],
+};
+
+// The defaults are those of the reference.
+const CONNECTIONS: OptionDefinition = OptionDefinition {
+    name: "connections",
+    kind: OptionKind::Number { least: 1, most: 64 },
+    default: "8",
+    help: "TCP connections, each to a port of its own",
+};
+
+const BLOCK_SIZE: OptionDefinition = OptionDefinition {
+    name: "block_size",
+    kind: OptionKind::Size,
+    default: "16MiB",
+    help: "longest range of a file that is sent over one connection at a time",
+};
+
+const ENCRYPTION: OptionDefinition = OptionDefinition {
+    name: "encryption",
+    kind: OptionKind::OneOf(&["none", "aes128-ctr", "aes128-gcm"]),
+    default: "none",
+    help: "how each connection is encrypted",
+};
+
+const CHECKSUM: OptionDefinition = OptionDefinition {
+    name: "checksum",
+    kind: OptionKind::Flag,
+    default: "false",
+    help: "whether a CRC-32C follows each block",
+};
+
+const FILES: OptionDefinition = OptionDefinition {
+    name: "files",
+    kind: OptionKind::Number {
+        least: 1,
+        most: 100_000,
+    },
+    default: "1",
+    help: "files that the content is cut into; several make a directory tree",
 };
 
 /// Options of the driver, parsed.
@@ -83,28 +90,16 @@ pub(crate) struct Options {
 impl Options {
     /// Parses options that were checked.
     pub(crate) fn new(options: &BTreeMap<String, OptionValue>) -> Self {
-        let number = |name: &str| match options.get(name) {
-            Some(OptionValue::Number(number)) => u64::try_from(*number).ok(),
-            _ => None,
-        };
-        let text = |name: &str| match options.get(name) {
-            Some(OptionValue::Text(text)) => Some(text.as_str()),
-            _ => None,
-        };
         Self {
-            connections: number("connections")
-                .and_then(|number| u16::try_from(number).ok())
-                .unwrap_or(CONNECTIONS),
-            block_bytes: text("block_size")
-                .and_then(|text| text.parse::<Bytes>().ok())
-                .map_or(BLOCK_BYTES, |size| size.0),
-            cipher: match text("encryption") {
+            connections: CONNECTIONS.number(options).unwrap_or(1),
+            block_bytes: BLOCK_SIZE.size(options).unwrap_or_default(),
+            cipher: match ENCRYPTION.text(options) {
                 Some("aes128-ctr") => Some(Cipher::Aes128Ctr),
                 Some("aes128-gcm") => Some(Cipher::Aes128Gcm),
                 _ => None,
             },
-            checksum: options.get("checksum") == Some(&OptionValue::Flag(true)),
-            files: number("files").unwrap_or(1),
+            checksum: CHECKSUM.flag(options),
+            files: FILES.number(options).unwrap_or(1),
         }
     }
 }

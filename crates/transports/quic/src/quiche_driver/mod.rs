@@ -24,11 +24,11 @@ use std::collections::BTreeMap;
 use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, MessageSession, OptionDefinition, OptionKind, Session,
-    StreamSession, TransportError, TrialContext, Unsupported,
+    Carries, Driver, DriverDescriptor, MessageSession, Session, StreamSession, TransportError,
+    TrialContext, Unsupported,
 };
 
-use crate::options::{self as common, Mode};
+use crate::options::Mode;
 
 pub use connection::QuicheConnection;
 pub use datagram::{QuicheDatagrams, QuicheFlow};
@@ -63,45 +63,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     ],
     stack: "quiche",
     stack_version: QUICHE_VERSION,
-    options: &[
-        OptionDefinition {
-            name: "cc",
-            kind: OptionKind::OneOf(&CongestionControl::NAMES),
-            default: "cubic",
-            help: "congestion control of the sender, quiche's own implementation",
-        },
-        common::MODE,
-        OptionDefinition {
-            name: "hystart",
-            kind: OptionKind::Flag,
-            default: "true",
-            help: "end slow start when delay rises (HyStart++, RFC 9406), with cubic and reno",
-        },
-        OptionDefinition {
-            name: "pacing",
-            kind: OptionKind::Flag,
-            default: "true",
-            help: "spread packets over the round-trip time; quiche does it with bbr2 alone",
-        },
-        common::GSO,
-        common::MTU_DISCOVERY,
-        common::STREAM_WINDOW,
-        common::RECEIVE_BUFFER,
-        common::SEND_BUFFER,
-        OptionDefinition {
-            name: "migrate_after",
-            kind: OptionKind::Time,
-            default: "",
-            help: "the connecting end goes on from another port so long after the handshake",
-        },
-        common::KEY_LOG,
-        OptionDefinition {
-            name: "qlog",
-            kind: OptionKind::Flag,
-            default: "false",
-            help: "write quiche's log of events to a file for each connection (qlog, JSON-SEQ)",
-        },
-    ],
+    options: options::DEFINITIONS,
 };
 
 impl Driver for QuicQuiche {

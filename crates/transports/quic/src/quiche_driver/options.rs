@@ -3,10 +3,11 @@
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use quiche::CongestionControlAlgorithm;
-use regatta_model::{OptionValue, StackFacts, units::parse_duration};
+use regatta_model::{OptionValue, StackFacts};
+use regatta_transport::OptionDefinition;
 
 use crate::{
-    options::{Common, flag, stack_facts, text},
+    options::{self as common, Common, stack_facts},
     path::Sizes,
 };
 
@@ -61,6 +62,54 @@ impl CongestionControl {
     }
 }
 
+/// Congestion control.
+const CC: OptionDefinition = common::congestion_control(
+    &CongestionControl::NAMES,
+    "congestion control of the sender, quiche's own implementation",
+);
+
+/// HyStart++.
+const HYSTART: OptionDefinition = common::flag(
+    "hystart",
+    true,
+    "end slow start when delay rises (HyStart++, RFC 9406), with cubic and reno",
+);
+
+/// Pacing.
+const PACING: OptionDefinition = common::flag(
+    "pacing",
+    true,
+    "spread packets over the round-trip time; quiche does it with bbr2 alone",
+);
+
+/// Migration.
+const MIGRATE_AFTER: OptionDefinition = common::migrate_after(
+    "the connecting end goes on from another port so long after the handshake",
+);
+
+/// Log of events.
+const EVENT_LOG: OptionDefinition = common::flag(
+    "qlog",
+    false,
+    "write quiche's log of events to a file for each connection (qlog, JSON-SEQ)",
+);
+
+/// Options of the driver, in the order of help.
+pub(super) const DEFINITIONS: &[OptionDefinition] = &[
+    CC,
+    common::MODE,
+    HYSTART,
+    PACING,
+    common::GSO,
+    common::MTU_DISCOVERY,
+    common::STREAM_WINDOW,
+    common::RECEIVE_BUFFER,
+    common::SEND_BUFFER,
+    MIGRATE_AFTER,
+    common::KEY_LOG,
+    EVENT_LOG,
+];
+
 /// The options of a trial, with their defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
@@ -83,16 +132,16 @@ impl Options {
     /// Reads options that were checked against the driver's descriptor.
     #[must_use]
     pub fn read(options: &BTreeMap<String, OptionValue>) -> Self {
-        let migrate_after = text(options, "migrate_after");
         Self {
             common: Common::read(options),
-            congestion_control: text(options, "cc")
+            congestion_control: CC
+                .text(options)
                 .map(CongestionControl::from_name)
                 .unwrap_or_default(),
-            hystart: flag(options, "hystart", true),
-            pacing: flag(options, "pacing", true),
-            migrate_after: migrate_after.and_then(|text| parse_duration(text).ok()),
-            qlog: flag(options, "qlog", false),
+            hystart: HYSTART.flag(options),
+            pacing: PACING.flag(options),
+            migrate_after: MIGRATE_AFTER.time(options),
+            qlog: EVENT_LOG.flag(options),
         }
     }
 

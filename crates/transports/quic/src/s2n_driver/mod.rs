@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, MessageSession, OptionDefinition, OptionKind, Session,
-    StreamSession, TransportError, TrialContext, Unsupported,
+    Carries, Driver, DriverDescriptor, MessageSession, Session, StreamSession, TransportError,
+    TrialContext, Unsupported,
 };
 
-use crate::options::{self as common, Mode};
+use crate::options::Mode;
 
 pub use connection::S2nConnection;
 pub use endpoint::S2nEndpoint;
@@ -45,21 +45,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     capabilities: &["retry", "datagram", "keylog"],
     stack: "s2n-quic",
     stack_version: S2N_QUIC_VERSION,
-    options: &[
-        OptionDefinition {
-            name: "cc",
-            kind: OptionKind::OneOf(&CongestionControl::NAMES),
-            default: "cubic",
-            help: "congestion control of the sender, s2n-quic's own implementation",
-        },
-        common::MODE,
-        common::GSO,
-        common::MTU_DISCOVERY,
-        common::STREAM_WINDOW,
-        common::RECEIVE_BUFFER,
-        common::SEND_BUFFER,
-        common::KEY_LOG,
-    ],
+    options: options::DEFINITIONS,
 };
 
 impl Driver for QuicS2n {

@@ -4,11 +4,11 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use regatta_control::TrialOrder;
 use regatta_model::{OptionValue, StackFacts, WorkloadKind};
-use regatta_transport::TransportError;
+use regatta_transport::{OptionDefinition, TransportError};
 use s2n_quic::provider::limits::Limits;
 
 use crate::{
-    options::{Common, stack_facts, text},
+    options::{self as common, Common, stack_facts},
     path::Sizes,
 };
 
@@ -70,6 +70,24 @@ impl CongestionControl {
     }
 }
 
+/// Congestion control.
+const CC: OptionDefinition = common::congestion_control(
+    &CongestionControl::NAMES,
+    "congestion control of the sender, s2n-quic's own implementation",
+);
+
+/// Options of the driver, in the order of help.
+pub(super) const DEFINITIONS: &[OptionDefinition] = &[
+    CC,
+    common::MODE,
+    common::GSO,
+    common::MTU_DISCOVERY,
+    common::STREAM_WINDOW,
+    common::RECEIVE_BUFFER,
+    common::SEND_BUFFER,
+    common::KEY_LOG,
+];
+
 /// The options of a trial, with their defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
@@ -88,7 +106,8 @@ impl Options {
         *window = window.map(|bytes| bytes.min(MOST_WINDOW_BYTES));
         Self {
             common,
-            congestion_control: text(options, "cc")
+            congestion_control: CC
+                .text(options)
                 .map(CongestionControl::from_name)
                 .unwrap_or_default(),
         }

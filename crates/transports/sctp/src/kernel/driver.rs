@@ -39,120 +39,162 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     stack: "Linux kernel",
     stack_version: "",
     options: &[
-        OptionDefinition {
-            name: "ordered",
-            kind: OptionKind::Flag,
-            default: "true",
-            help: "whether each stream is delivered in order; if not, every message is delivered \
-                   as it comes, and the driver carries messages instead of streams",
-        },
-        OptionDefinition {
-            name: "streams",
-            kind: OptionKind::Number {
-                least: 1,
-                most: MOST_STREAMS as i64,
-            },
-            default: "1024",
-            help: "streams that each end of an association may open (SCTP_INITMSG)",
-        },
-        OptionDefinition {
-            name: "scheduler",
-            kind: OptionKind::OneOf(&["rr", "fcfs"]),
-            default: "rr",
-            help: "which stream's message is sent next: streams in turn, or as they were written",
-        },
-        OptionDefinition {
-            name: "nodelay",
-            kind: OptionKind::Flag,
-            default: "true",
-            help: "send small messages at once instead of waiting for more data (SCTP_NODELAY)",
-        },
-        OptionDefinition {
-            name: "rto_initial",
-            kind: OptionKind::Time,
-            default: "",
-            help: "retransmission time-out before the first measurement (RFC 9260, RTO.Initial); \
-                   the kernel's if not set",
-        },
-        OptionDefinition {
-            name: "rto_min",
-            kind: OptionKind::Time,
-            default: "",
-            help: "least retransmission time-out (RFC 9260, RTO.Min); the kernel's if not set",
-        },
-        OptionDefinition {
-            name: "rto_max",
-            kind: OptionKind::Time,
-            default: "",
-            help: "largest retransmission time-out (RFC 9260, RTO.Max); the kernel's if not set",
-        },
-        OptionDefinition {
-            name: "sack_delay",
-            kind: OptionKind::Time,
-            default: "",
-            help: "longest delay of an acknowledgement, 500 ms at most; the kernel's if not set",
-        },
-        OptionDefinition {
-            name: "sack_every",
-            kind: count(1),
-            default: "",
-            help: "packets after which an acknowledgement is sent; the kernel's if not set",
-        },
-        OptionDefinition {
-            name: "heartbeat",
-            kind: OptionKind::Flag,
-            default: "true",
-            help: "whether idle paths are probed with heartbeats",
-        },
-        OptionDefinition {
-            name: "hb_interval",
-            kind: OptionKind::Time,
-            default: "",
-            help: "time between heartbeats, beside the time-out (RFC 9260, HB.interval); the \
-                   kernel's if not set",
-        },
-        OptionDefinition {
-            name: "path_max_retrans",
-            kind: count(1),
-            default: "",
-            help: "time-outs after which a path is inactive (RFC 9260, Path.Max.Retrans); the \
-                   kernel's if not set",
-        },
-        OptionDefinition {
-            name: "pf_retrans",
-            kind: count(0),
-            default: "",
-            help: "time-outs after which a path is potentially failed, so that new data takes \
-                   another one (RFC 7829, PFMR); the kernel's if not set",
-        },
-        OptionDefinition {
-            name: "association_max_retrans",
-            kind: count(1),
-            default: "",
-            help: "time-outs after which the association is given up (RFC 9260, \
-                   Association.Max.Retrans); the kernel's if not set",
-        },
-        OptionDefinition {
-            name: "window",
-            kind: OptionKind::Size,
-            default: "",
-            help: "receive window, and memory for data that is sent; what the path holds with \
-                   its queue full if not set",
-        },
-        OptionDefinition {
-            name: "multihoming",
-            kind: OptionKind::Flag,
-            default: "false",
-            help: "use every IPv4 address of the path's interface: one path each (RFC 9260 §6.4)",
-        },
-        OptionDefinition {
-            name: "primary_down_after",
-            kind: OptionKind::Time,
-            default: "",
-            help: "lose every packet of the primary path so long after the transfer began; needs \
-                   `multihoming`",
-        },
+        ORDERED,
+        STREAMS,
+        SCHEDULER,
+        NODELAY,
+        RTO_INITIAL,
+        RTO_MIN,
+        RTO_MAX,
+        SACK_DELAY,
+        SACK_EVERY,
+        HEARTBEAT,
+        HB_INTERVAL,
+        PATH_MAX_RETRANS,
+        PF_RETRANS,
+        ASSOCIATION_MAX_RETRANS,
+        RECEIVE_WINDOW,
+        WINDOW,
+        MULTIHOMING,
+        PRIMARY_DOWN_AFTER,
     ],
+};
+
+pub(super) const ORDERED: OptionDefinition = OptionDefinition {
+    name: "ordered",
+    kind: OptionKind::Flag,
+    default: "true",
+    help: "whether each stream is delivered in order; if not, every message is delivered \
+           as it comes, and the driver carries messages instead of streams",
+};
+
+pub(super) const STREAMS: OptionDefinition = OptionDefinition {
+    name: "streams",
+    kind: OptionKind::Number {
+        least: 1,
+        most: MOST_STREAMS as i64,
+    },
+    default: "1024",
+    help: "streams that each end of an association may open (SCTP_INITMSG)",
+};
+
+pub(super) const SCHEDULER: OptionDefinition = OptionDefinition {
+    name: "scheduler",
+    kind: OptionKind::OneOf(&["rr", "fcfs"]),
+    default: "rr",
+    help: "which stream's message is sent next: streams in turn, or as they were written",
+};
+
+pub(super) const NODELAY: OptionDefinition = OptionDefinition {
+    name: "nodelay",
+    kind: OptionKind::Flag,
+    default: "true",
+    help: "send small messages at once instead of waiting for more data (SCTP_NODELAY)",
+};
+
+pub(super) const RTO_INITIAL: OptionDefinition = OptionDefinition {
+    name: "rto_initial",
+    kind: OptionKind::Time,
+    default: "",
+    help: "retransmission time-out before the first measurement (RFC 9260, RTO.Initial); \
+           the kernel's if not set",
+};
+
+pub(super) const RTO_MIN: OptionDefinition = OptionDefinition {
+    name: "rto_min",
+    kind: OptionKind::Time,
+    default: "",
+    help: "least retransmission time-out (RFC 9260, RTO.Min); the kernel's if not set",
+};
+
+pub(super) const RTO_MAX: OptionDefinition = OptionDefinition {
+    name: "rto_max",
+    kind: OptionKind::Time,
+    default: "",
+    help: "largest retransmission time-out (RFC 9260, RTO.Max); the kernel's if not set",
+};
+
+pub(super) const SACK_DELAY: OptionDefinition = OptionDefinition {
+    name: "sack_delay",
+    kind: OptionKind::Time,
+    default: "",
+    help: "longest delay of an acknowledgement, 500 ms at most; the kernel's if not set",
+};
+
+pub(super) const SACK_EVERY: OptionDefinition = OptionDefinition {
+    name: "sack_every",
+    kind: count(1),
+    default: "",
+    help: "packets after which an acknowledgement is sent; the kernel's if not set",
+};
+
+pub(super) const HEARTBEAT: OptionDefinition = OptionDefinition {
+    name: "heartbeat",
+    kind: OptionKind::Flag,
+    default: "true",
+    help: "whether idle paths are probed with heartbeats",
+};
+
+pub(super) const HB_INTERVAL: OptionDefinition = OptionDefinition {
+    name: "hb_interval",
+    kind: OptionKind::Time,
+    default: "",
+    help: "time between heartbeats, beside the time-out (RFC 9260, HB.interval); the \
+           kernel's if not set",
+};
+
+pub(super) const PATH_MAX_RETRANS: OptionDefinition = OptionDefinition {
+    name: "path_max_retrans",
+    kind: count(1),
+    default: "",
+    help: "time-outs after which a path is inactive (RFC 9260, Path.Max.Retrans); the \
+           kernel's if not set",
+};
+
+pub(super) const PF_RETRANS: OptionDefinition = OptionDefinition {
+    name: "pf_retrans",
+    kind: count(0),
+    default: "",
+    help: "time-outs after which a path is potentially failed, so that new data takes \
+           another one (RFC 7829, PFMR); the kernel's if not set",
+};
+
+pub(super) const ASSOCIATION_MAX_RETRANS: OptionDefinition = OptionDefinition {
+    name: "association_max_retrans",
+    kind: count(1),
+    default: "",
+    help: "time-outs after which the association is given up (RFC 9260, \
+           Association.Max.Retrans); the kernel's if not set",
+};
+
+pub(super) const RECEIVE_WINDOW: OptionDefinition = OptionDefinition {
+    name: "receive_window",
+    kind: OptionKind::Size,
+    default: "",
+    help: "receive window, and memory for data that is sent; what the path holds with \
+           its queue full if not set",
+};
+
+/// Earlier name of [`RECEIVE_WINDOW`], as studies of today may have it.
+pub(super) const WINDOW: OptionDefinition = OptionDefinition {
+    name: "window",
+    help: "earlier name of `receive_window`",
+    ..RECEIVE_WINDOW
+};
+
+pub(super) const MULTIHOMING: OptionDefinition = OptionDefinition {
+    name: "multihoming",
+    kind: OptionKind::Flag,
+    default: "false",
+    help: "use every IPv4 address of the path's interface: one path each (RFC 9260 §6.4)",
+};
+
+pub(super) const PRIMARY_DOWN_AFTER: OptionDefinition = OptionDefinition {
+    name: "primary_down_after",
+    kind: OptionKind::Time,
+    default: "",
+    help: "lose every packet of the primary path so long after the transfer began; needs \
+           `multihoming`",
 };
 
 /// Checks that SCTP is available by opening a socket; the kernel loads its module if it may.

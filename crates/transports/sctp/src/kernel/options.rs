@@ -3,16 +3,15 @@
 use std::{borrow::Cow, collections::BTreeMap, io, time::Duration};
 
 use regatta_control::PathHints;
-use regatta_model::{Bytes, OptionValue, StackFacts, stack, units::parse_duration};
+use regatta_model::{OptionValue, StackFacts, stack};
+use regatta_transport::OptionDefinition;
 use socket2::Socket;
 
 use super::{
+    driver,
     socket::{self, Plain as _},
     uapi::{self, AssocParams, AssocValue, Event, InitMsg, PeerAddrParams, RtoInfo, SackInfo},
 };
-
-/// Default number of streams each way.
-const DEFAULT_STREAMS: u16 = 1024;
 
 /// Maximum number of streams each way, so that none has the number 65535, which RFC 9260 reserves.
 pub(crate) const MOST_STREAMS: u16 = 65_534;
@@ -53,45 +52,32 @@ pub(crate) struct Options {
 impl Options {
     /// Reads options that were checked against the driver's descriptor.
     pub(crate) fn read(options: &BTreeMap<String, OptionValue>) -> Self {
-        let flag = |name: &str, default| match options.get(name) {
-            Some(OptionValue::Flag(flag)) => *flag,
-            _ => default,
-        };
-        let number = |name: &str| match options.get(name) {
-            Some(OptionValue::Number(number)) => u32::try_from(*number).ok(),
-            _ => None,
-        };
-        let short = |name: &str| number(name).map(|value| u16::try_from(value).unwrap_or(u16::MAX));
-        let text = |name: &str| match options.get(name) {
-            Some(OptionValue::Text(text)) => Some(text.as_str()),
-            _ => None,
-        };
-        let time = |name: &str| {
-            let time = text(name).and_then(|text| parse_duration(text).ok())?;
+        let time = |option: &OptionDefinition| {
             // The kernel counts whole milliseconds.
-            Some(time.max(Duration::from_millis(1)))
+            Some(option.time(options)?.max(Duration::from_millis(1)))
         };
+        let window = driver::RECEIVE_WINDOW.size(options);
+        let window = window.or_else(|| driver::WINDOW.size(options));
         Self {
-            ordered: flag("ordered", true),
-            streams: short("streams").unwrap_or(DEFAULT_STREAMS),
-            nodelay: flag("nodelay", true),
-            round_robin: text("scheduler") != Some("fcfs"),
-            rto_initial: time("rto_initial"),
-            rto_min: time("rto_min"),
-            rto_max: time("rto_max"),
-            heartbeat: flag("heartbeat", true),
-            hb_interval: time("hb_interval"),
-            sack_delay: time("sack_delay"),
-            sack_every: number("sack_every"),
-            path_max_retrans: short("path_max_retrans"),
-            pf_retrans: short("pf_retrans"),
-            association_max_retrans: short("association_max_retrans"),
-            window_bytes: text("window")
-                .and_then(|text| text.parse::<Bytes>().ok())
-                .map(|size| usize::try_from(size.0).unwrap_or(MOST_WINDOW_BYTES))
+            ordered: driver::ORDERED.flag(options),
+            streams: driver::STREAMS.number(options).unwrap_or(MOST_STREAMS),
+            nodelay: driver::NODELAY.flag(options),
+            round_robin: driver::SCHEDULER.text(options) != Some("fcfs"),
+            rto_initial: time(&driver::RTO_INITIAL),
+            rto_min: time(&driver::RTO_MIN),
+            rto_max: time(&driver::RTO_MAX),
+            heartbeat: driver::HEARTBEAT.flag(options),
+            hb_interval: time(&driver::HB_INTERVAL),
+            sack_delay: time(&driver::SACK_DELAY),
+            sack_every: driver::SACK_EVERY.number(options),
+            path_max_retrans: driver::PATH_MAX_RETRANS.number(options),
+            pf_retrans: driver::PF_RETRANS.number(options),
+            association_max_retrans: driver::ASSOCIATION_MAX_RETRANS.number(options),
+            window_bytes: window
+                .map(|size| usize::try_from(size).unwrap_or(MOST_WINDOW_BYTES))
                 .map(|size| size.min(MOST_WINDOW_BYTES)),
-            multihoming: flag("multihoming", false),
-            primary_down_after: time("primary_down_after"),
+            multihoming: driver::MULTIHOMING.flag(options),
+            primary_down_after: time(&driver::PRIMARY_DOWN_AFTER),
         }
     }
 

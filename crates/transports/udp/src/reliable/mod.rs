@@ -19,17 +19,17 @@ mod stream;
 mod tests;
 mod timer;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use regatta_control::TrialOrder;
-use regatta_model::{Bytes, OptionValue, WorkloadKind, units::parse_duration};
+use regatta_model::{Bytes, OptionValue, WorkloadKind};
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, OptionDefinition, OptionKind, Session, StreamSession,
     TransportError, TrialContext, Unsupported,
 };
 
 use self::{endpoint::Endpoint, frame::LARGEST_WINDOW, sender::Rules};
-use crate::{batch::LONGEST_PAYLOAD, size_option};
+use crate::{GSO, RECEIVE_BUFFER, SEND_BUFFER, batch::LONGEST_PAYLOAD, bytes};
 
 /// Driver of reliable UDP: each message is a datagram that is acknowledged, and sent again if it is
 /// not.
@@ -49,58 +49,50 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     stack: "Regatta over UDP of the Linux kernel",
     stack_version: env!("CARGO_PKG_VERSION"),
     options: &[
-        OptionDefinition {
-            name: "window",
-            kind: OptionKind::Number {
-                least: 1,
-                most: LARGEST_WINDOW as i64,
-            },
-            default: "1",
-            help: "most messages under way; 1 is stop-and-wait",
-        },
-        OptionDefinition {
-            name: "cc",
-            kind: OptionKind::OneOf(&["cubic", "none"]),
-            default: "cubic",
-            help: "congestion control below a window of more than one message; `none` keeps the \
-                   window full",
-        },
-        OptionDefinition {
-            name: "max_wait",
-            kind: OptionKind::Time,
-            default: "1s",
-            help: "wait for an acknowledgement before a message is sent again; for a larger window \
-                   the longest, as it goes by the round-trip time",
-        },
-        OptionDefinition {
-            name: "max_retransmits",
-            kind: OptionKind::Number {
-                least: 0,
-                most: 1_000_000,
-            },
-            default: "15",
-            help: "how often a message is sent again before the transfer fails",
-        },
-        OptionDefinition {
-            name: "gso",
-            kind: OptionKind::Flag,
-            default: "true",
-            help: "whether several messages that fit a packet each are handed to the kernel as \
-                   one (UDP_SEGMENT, UDP_GRO), where it can",
-        },
-        OptionDefinition {
-            name: "receive_buffer",
-            kind: OptionKind::Size,
-            default: "32MiB",
-            help: "receive buffer of the socket; the kernel may give less, which is read back",
-        },
-        OptionDefinition {
-            name: "send_buffer",
-            kind: OptionKind::Size,
-            default: "4MiB",
-            help: "send buffer of the socket; the kernel may give less, which is read back",
-        },
+        WINDOW,
+        CC,
+        MAX_WAIT,
+        MAX_RETRANSMITS,
+        GSO,
+        RECEIVE_BUFFER,
+        SEND_BUFFER,
     ],
+};
+
+const WINDOW: OptionDefinition = OptionDefinition {
+    name: "window",
+    kind: OptionKind::Number {
+        least: 1,
+        most: LARGEST_WINDOW as i64,
+    },
+    default: "1",
+    help: "most messages under way; 1 is stop-and-wait",
+};
+
+const CC: OptionDefinition = OptionDefinition {
+    name: "cc",
+    kind: OptionKind::OneOf(&["cubic", "none"]),
+    default: "cubic",
+    help: "congestion control below a window of more than one message; `none` keeps the \
+           window full",
+};
+
+const MAX_WAIT: OptionDefinition = OptionDefinition {
+    name: "max_wait",
+    kind: OptionKind::Time,
+    default: "1s",
+    help: "wait for an acknowledgement before a message is sent again; for a larger window \
+           the longest, as it goes by the round-trip time",
+};
+
+const MAX_RETRANSMITS: OptionDefinition = OptionDefinition {
+    name: "max_retransmits",
+    kind: OptionKind::Number {
+        least: 0,
+        most: 1_000_000,
+    },
+    default: "15",
+    help: "how often a message is sent again before the transfer fails",
 };
 
 /// The options of a trial.
@@ -115,27 +107,18 @@ struct Settings {
 impl Settings {
     /// Reads options that were checked.
     fn new(options: &BTreeMap<String, OptionValue>) -> Self {
-        let number = |name: &str, default: i64| match options.get(name) {
-            Some(OptionValue::Number(number)) => *number,
-            _ => default,
-        };
-        let window = usize::try_from(number("window", 1)).unwrap_or(1);
-        let cubic = options.get("cc") != Some(&OptionValue::Text("none".to_owned()));
-        let max_wait = match options.get("max_wait") {
-            Some(OptionValue::Text(text)) => parse_duration(text).ok(),
-            _ => None,
-        };
+        let window = WINDOW.number(options).unwrap_or(1);
         Self {
             rules: Rules {
                 window,
-                max_wait: max_wait.unwrap_or(Duration::from_secs(1)),
-                max_retransmits: u32::try_from(number("max_retransmits", 15)).unwrap_or(15),
+                max_wait: MAX_WAIT.time(options).unwrap_or_default(),
+                max_retransmits: MAX_RETRANSMITS.number(options).unwrap_or_default(),
                 // One message at a time leaves nothing to control.
-                cubic: cubic && window > 1,
+                cubic: CC.text(options) == Some("cubic") && window > 1,
             },
-            gso: options.get("gso") != Some(&OptionValue::Flag(false)),
-            receive_buffer: size_option(options, "receive_buffer", 32 << 20),
-            send_buffer: size_option(options, "send_buffer", 4 << 20),
+            gso: GSO.flag(options),
+            receive_buffer: bytes(&RECEIVE_BUFFER, options),
+            send_buffer: bytes(&SEND_BUFFER, options),
         }
     }
 }

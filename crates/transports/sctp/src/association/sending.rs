@@ -1,0 +1,195 @@
+//! Sending: room for messages, packets of the stack, and their counts.
+
+use std::{
+    task::{Context, Poll},
+    time::Instant,
+};
+
+use bytes::Bytes;
+use regatta_transport::TransportError;
+use sctp_proto::{Payload, PayloadProtocolIdentifier, StreamId};
+
+use super::{Association, BINARY, Ending, FINISHED, Phase, Tsn, before};
+use crate::{
+    socket::Datagrams,
+    wire::{self, Chunk, Route},
+};
+
+impl Association {
+    pub(super) fn outstanding(&self) -> u64 {
+        self.written_chunks.saturating_sub(self.acknowledged_chunks)
+    }
+
+    /// Whether the other end has acknowledged everything, or never will.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.outstanding() == 0 || self.ended().is_some()
+    }
+
+    /// Returns the number of chunks that the stack has sent.
+    pub(super) fn sent(&self) -> u64 {
+        self.tsn.map_or(0, |tsn| {
+            let in_flight = tsn.sent.wrapping_sub(self.last_acknowledged(tsn));
+            self.acknowledged_chunks + u64::from(in_flight)
+        })
+    }
+
+    /// Returns the maximum number of chunks that wait in the stack. Waiting chunks delay every
+    /// stream, since the stack sends in the order of writing; but the stack must always have
+    /// something to send, or its congestion window does not grow.
+    pub(super) fn most_waiting(&self) -> u64 {
+        let in_flight = self.sent().saturating_sub(self.acknowledged_chunks);
+        in_flight.max(self.limits.waiting_chunks)
+    }
+
+    pub(super) fn waiting_chunks(&self) -> u64 {
+        self.written_chunks.saturating_sub(self.sent())
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.outstanding() < self.limits.outstanding_chunks
+            && self.waiting_chunks() < self.most_waiting()
+    }
+
+    /// Wakes the writer whose turn it is, once half of the queue is free again.
+    pub(crate) fn wake_writers(&mut self) {
+        if self.has_room()
+            && 2 * self.waiting_chunks() <= self.most_waiting()
+            && let Some((_, waker)) = self.writers.front()
+        {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Hands a user message to the stack if there is room and it is not another stream's turn.
+    pub(crate) fn poll_write(
+        &mut self,
+        id: StreamId,
+        message: &Bytes,
+        context: &Context<'_>,
+    ) -> Poll<Result<(), TransportError>> {
+        if let Some(ending) = self.ended() {
+            return Poll::Ready(Err(ending.error()));
+        }
+        let turn = self.writers.iter().position(|(other, _)| *other == id);
+        let first = self.writers.is_empty() || turn == Some(0);
+        if !first || !self.has_room() {
+            let waker = context.waker().clone();
+            match turn.and_then(|turn| self.writers.get_mut(turn)) {
+                Some(waiting) => waiting.1 = waker,
+                None => self.writers.push_back((id, waker)),
+            }
+            return Poll::Pending;
+        }
+        let written = self.write(id, message, BINARY);
+        self.leave_turn(id);
+        Poll::Ready(written)
+    }
+
+    /// Removes a stream from the queue of writers, and wakes the next one.
+    pub(crate) fn leave_turn(&mut self, id: StreamId) {
+        self.writers.retain(|(other, _)| *other != id);
+        if self.has_room()
+            && let Some((_, waker)) = self.writers.front()
+        {
+            waker.wake_by_ref();
+        }
+    }
+
+    pub(super) fn write(
+        &mut self,
+        id: StreamId,
+        message: &Bytes,
+        kind: PayloadProtocolIdentifier,
+    ) -> Result<(), TransportError> {
+        let failed = || TransportError::stack("cannot send on the SCTP association");
+        let mut stream = self.inner.stream(id).map_err(failed())?;
+        if kind == BINARY {
+            // The default kind of the stream; this way the message is not copied.
+            stream
+                .write_chunks(&mut [message.clone()])
+                .map_err(failed())?;
+        } else {
+            stream.write_with_ppi(message, kind).map_err(failed())?;
+        }
+        self.written_chunks += message.len().div_ceil(self.limits.chunk_bytes) as u64;
+        Ok(())
+    }
+
+    /// Ends the sending direction of a stream.
+    pub(crate) fn finish(&mut self, id: StreamId) -> Result<(), TransportError> {
+        if let Some(ending) = self.ended() {
+            return Err(ending.error());
+        }
+        self.write(id, &Bytes::from_static(&[0]), FINISHED)
+    }
+
+    /// Sends everything that the stack has to send now.
+    pub(crate) fn transmit(&mut self, now: Instant, datagrams: &mut Datagrams) {
+        self.dirty = false;
+        if self.ended().is_some() {
+            return;
+        }
+        // It gives everything at once; a second call would look at all that is in flight again,
+        // to give nothing.
+        if let Some(transmit) = self.inner.poll_transmit(now)
+            && let Payload::RawEncode(packets) = transmit.payload
+        {
+            for packet in packets {
+                self.count(&packet);
+                datagrams.push(self.peer, &packet);
+            }
+        }
+        if self.closing && !self.shut_down && self.outstanding() == 0 && !self.is_handshaking() {
+            self.begin_to_close();
+            // Refused only if the other end has begun to close.
+            if self.inner.shutdown().is_ok() {
+                self.transmit(now, datagrams);
+            }
+        }
+    }
+
+    pub(super) fn count(&mut self, packet: &[u8]) {
+        self.counts.packets_sent += 1;
+        self.route = Route::of(packet).or(self.route);
+        let mut again = 0;
+        let mut complete = false;
+        for chunk in wire::chunks(packet) {
+            match chunk {
+                Chunk::Data(tsn) => match &mut self.tsn {
+                    None => {
+                        self.tsn = Some(Tsn {
+                            first: tsn,
+                            sent: tsn,
+                        });
+                    }
+                    Some(known) if before(known.sent, tsn) => known.sent = tsn,
+                    Some(_) => again += 1,
+                },
+                Chunk::ShutdownComplete => complete = true,
+                Chunk::Sack(_) | Chunk::Abort => {}
+            }
+        }
+        self.counts.retransmitted_chunks += again;
+        self.counts.retransmitted_packets += u64::from(again > 0);
+        if complete {
+            // Nothing comes after it, and the stack does not say so.
+            self.end(Ending::Done);
+        }
+    }
+
+    /// Handles expired timers; returns whether there was one.
+    pub(crate) fn expire(&mut self, now: Instant) -> bool {
+        if self.ended().is_some() || self.next_timer().is_none_or(|timer| timer > now) {
+            return false;
+        }
+        self.inner.handle_timeout(now);
+        true
+    }
+
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Ended(_) => None,
+            _ => self.inner.poll_timeout(),
+        }
+    }
+}

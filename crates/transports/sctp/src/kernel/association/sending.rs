@@ -1,0 +1,100 @@
+//! Sending: the turns of the streams, which share the socket's send buffer.
+
+use std::{
+    io,
+    task::{Context, Poll},
+};
+
+use regatta_transport::TransportError;
+
+use super::{Association, Ending, FINISHED};
+use crate::kernel::socket;
+
+/// Payload protocol identifier of user messages: `WebRTC Binary` (RFC 8831 §8), the same as in the
+/// user-space driver.
+const BINARY: u32 = 53;
+
+impl Association {
+    /// Hands a user message of a stream to the kernel when it is the stream's turn.
+    pub(crate) fn poll_write(
+        &self,
+        (id, flags): (u16, u16),
+        parts: [&[u8]; 2],
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), TransportError>> {
+        self.poll_send((id, flags, BINARY), parts, context)
+    }
+
+    /// Ends this end's direction of a stream.
+    pub(crate) fn poll_finish(
+        &self,
+        id: u16,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), TransportError>> {
+        self.poll_send((id, 0, FINISHED), [&[0], &[]], context)
+    }
+
+    fn poll_send(
+        &self,
+        (id, flags, protocol): (u16, u16, u32),
+        parts: [&[u8]; 2],
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), TransportError>> {
+        let mut state = self.lock();
+        if let Some(error) = state.error() {
+            return Poll::Ready(Err(error));
+        }
+        match state.writers.iter().position(|(writer, _)| *writer == id) {
+            Some(place) => state.writers[place].1.clone_from(context.waker()),
+            None if state.writers.is_empty() => {}
+            None => state.writers.push_back((id, context.waker().clone())),
+        }
+        if state.writers.front().is_some_and(|(front, _)| *front != id) {
+            return Poll::Pending;
+        }
+        loop {
+            let Poll::Ready(guard) = self.socket.poll_write_ready(context) else {
+                if state.writers.is_empty() {
+                    state.writers.push_back((id, context.waker().clone()));
+                }
+                return Poll::Pending;
+            };
+            let sent = guard.and_then(|mut guard| {
+                let sent = socket::send(self.socket(), id, flags, protocol, parts);
+                if matches!(&sent, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+                    guard.clear_ready();
+                }
+                sent
+            });
+            match sent {
+                Ok(()) => return Poll::Ready(Ok(())),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => {
+                    // Why nothing can be sent any more, the socket tells apart.
+                    let error = match error.kind() {
+                        io::ErrorKind::BrokenPipe => {
+                            self.socket().take_error().ok().flatten().unwrap_or(error)
+                        }
+                        _ => error,
+                    };
+                    let ending = Ending::of(&error);
+                    // Of a message that is too long the association knows nothing.
+                    if error.raw_os_error() != Some(libc::EMSGSIZE) {
+                        state.end(ending.clone());
+                    }
+                    return Poll::Ready(Err(ending.error()));
+                }
+            }
+        }
+    }
+
+    /// Ends a stream's wait to write; the next stream has its turn.
+    pub(crate) fn leave_turn(&self, id: u16) {
+        let mut state = self.lock();
+        let was_first = state.writers.front().is_some_and(|(front, _)| *front == id);
+        state.writers.retain(|(writer, _)| *writer != id);
+        if was_first && let Some((_, next)) = state.writers.front() {
+            next.wake_by_ref();
+        }
+    }
+}
