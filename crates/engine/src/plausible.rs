@@ -78,31 +78,7 @@ pub(crate) fn check(
             format!("send at least `--size {}MB`", (bdp.0 * LEAST_BDPS).div_ceil(1_000_000)),
         ));
     }
-    if let Some(path) = path {
-        let late = late_ratio(path);
-        if late > MOST_LATE {
-            found.push(warning(
-                "path_out_of_tolerance",
-                format!(
-                    "{:.1} % of the packets left the emulated path more than 2 ms late",
-                    late * 100.0
-                ),
-                "leave the machine alone during the run, or ask for a lower `--rate`",
-            ));
-        }
-        let refused = path.forward.refused_drops + path.reverse.refused_drops;
-        let offered = path.forward.offered + path.reverse.offered;
-        if refused as f64 > MOST_REFUSED * (offered + refused) as f64 {
-            found.push(warning(
-                "path_overrun",
-                format!(
-                    "{:.2} % of the packets were lost because the emulator did not keep up with the sender, which is no part of the condition",
-                    refused as f64 / (offered + refused) as f64 * 100.0
-                ),
-                "pace the sender (`udp:rate=96Mbit/s`), ask for a lower `--rate`, or leave the machine alone during the run",
-            ));
-        }
-    }
+    found.extend(path.into_iter().flat_map(of_path));
     found.extend(crate::slow_start::overflow(
         condition,
         kind.direction(),
@@ -145,6 +121,35 @@ pub(crate) fn check(
         });
     }
     merged.warnings.extend(found);
+}
+
+/// Returns the warnings about an emulator that did not keep up.
+fn of_path(path: &PathCounters) -> Vec<Warning> {
+    let mut found = Vec::new();
+    let late = late_ratio(path);
+    if late > MOST_LATE {
+        found.push(warning(
+            "path_out_of_tolerance",
+            format!(
+                "{:.1} % of the packets left the emulated path more than 2 ms late",
+                late * 100.0
+            ),
+            "leave the machine alone during the run, or ask for a lower `--rate`",
+        ));
+    }
+    let refused = path.forward.refused_drops + path.reverse.refused_drops;
+    let offered = path.forward.offered + path.reverse.offered;
+    if refused as f64 > MOST_REFUSED * (offered + refused) as f64 {
+        found.push(warning(
+            "path_overrun",
+            format!(
+                "{:.2} % of the packets were lost because the emulator did not keep up with the sender, which is no part of the condition",
+                refused as f64 / (offered + refused) as f64 * 100.0
+            ),
+            "pace the sender (`udp:rate=96Mbit/s`), ask for a lower `--rate`, or leave the machine alone during the run",
+        ));
+    }
+    found
 }
 
 /// Returns the share of the packets that left the path more than 2 ms after they were due.

@@ -283,19 +283,7 @@ impl GuestRun {
         let mut start = None;
         loop {
             if self.asked.load(Ordering::SeqCst) {
-                let ending = Ending::Interrupted {
-                    reason: "stopped by the user".to_owned(),
-                };
-                if !progress.started {
-                    return Err(EngineError::Stopped);
-                }
-                tell(
-                    listener,
-                    &Event::RunEnded {
-                        ending: ending.clone(),
-                    },
-                )?;
-                return Ok(End::Over(ending));
+                return interrupted(progress, listener);
             }
             if let Some(FarEnd {
                 reasons,
@@ -566,4 +554,19 @@ impl Drop for Files {
             let _ = std::fs::remove_dir(directory);
         }
     }
+}
+
+/// Ends a run that the user has stopped.
+fn interrupted(progress: &Progress, listener: &mut dyn Listener) -> Result<End, EngineError> {
+    if !progress.started {
+        return Err(EngineError::Stopped);
+    }
+    let ending = Ending::Interrupted {
+        reason: "stopped by the user".to_owned(),
+    };
+    let ended = Event::RunEnded {
+        ending: ending.clone(),
+    };
+    tell(listener, &ended)?;
+    Ok(End::Over(ending))
 }

@@ -17,7 +17,6 @@ mod verdict;
 mod warnings;
 
 use regatta_model::metric::id;
-
 use regatta_results::RunState;
 
 use crate::RunData;

@@ -3,9 +3,8 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use hdrhistogram::Histogram as Hdr;
-use regatta_model::metric::id;
-
 use regatta_control::{Note, SideReport};
+use regatta_model::metric::id;
 
 use super::{MessageSink, MessageWork};
 use crate::{

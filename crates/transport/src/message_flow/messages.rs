@@ -2,9 +2,8 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::atomic::Ordering, time::Duration};
 
-use regatta_model::metric::id;
-
 use regatta_control::{Note, Role, SideReport};
+use regatta_model::metric::id;
 
 use super::{MessageWork, message_receiver};
 use crate::{

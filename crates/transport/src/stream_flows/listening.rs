@@ -10,9 +10,8 @@ use std::{
     time::Duration,
 };
 
-use regatta_model::metric::id;
-
 use regatta_control::{Note, Role, SideReport};
+use regatta_model::metric::id;
 
 use super::{Flows, Shared, receiving, sending};
 use crate::{

@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use regatta_model::metric::id;
-
 use regatta_control::SideReport;
+use regatta_model::metric::id;
 
 use super::{Connections, Content, Incoming, TransferEndpoint, offer::make_offer};
 use crate::{
+    clock::MonotonicTime,
     content::acknowledgement::Acknowledgement,
     context::{Phase, StatisticsSource},
     driver::TransportError,
@@ -21,7 +21,7 @@ use crate::{
         stream_admission::{admit_until_transfer, last_answers},
         stream_probe::echo,
         warm_up::WarmUp,
-        watch::{ReceiverEnd, ReceiverWatch},
+        watch::{Delivered, ReceiverEnd, ReceiverWatch},
     },
 };
 
@@ -90,25 +90,8 @@ pub(crate) async fn run<E: TransferEndpoint>(
         .await;
 
     let end = watch.end_after_break();
-    let digest = match result {
-        Ok(digest) => digest,
-        // What was whole must have come to a sound end as well, unless its sender was stopped before
-        // it knew.
-        Err(error)
-            if matches!(end, Some(ReceiverEnd::Complete { .. })) && !transfer.is_stopped() =>
-        {
-            return Err(trial.explain(error));
-        }
-        Err(error) if end.is_none() => return Err(trial.explain(error)),
-        Err(_) => None,
-    };
-    let (ended, delivered) = match end {
-        // Messages in several parts are counted with the last of these.
-        Some(ReceiverEnd::Complete { at, .. }) => (at, incoming.delivered()),
-        Some(ReceiverEnd::Deadline { at, delivered, .. }) => (at, delivered),
-        Some(ReceiverEnd::TimedOut) => return Err(trial.timed_out()),
-        None => return Err(trial.explain(TransportError::Closed { flow: "transfer" })),
-    };
+    let stopped = transfer.is_stopped();
+    let (ended, delivered, digest) = outcome(trial, end, result, (stopped, &incoming))?;
     findings.span(connections.first().unwrap_or(control.arrived), ended);
     if let Some(digest) = digest {
         findings.fact("digest.delivered", format!("{digest:016x}"));
@@ -126,6 +109,32 @@ pub(crate) async fn run<E: TransferEndpoint>(
     findings.0.warnings.extend(endpoint.warnings());
     trial.context.live.set_phase(Phase::Done);
     Ok(findings.0)
+}
+
+/// Returns when the transfer ended, what had arrived by then, and the digest of a whole content.
+fn outcome(
+    trial: &Trial,
+    end: Option<ReceiverEnd>,
+    result: Result<Option<u64>, TransportError>,
+    (stopped, incoming): (bool, &Incoming),
+) -> Result<(MonotonicTime, Delivered, Option<u64>), TransportError> {
+    let digest = match result {
+        Ok(digest) => digest,
+        // What was whole must have come to a sound end as well, unless its sender was stopped before
+        // it knew.
+        Err(error) if matches!(end, Some(ReceiverEnd::Complete { .. })) && !stopped => {
+            return Err(trial.explain(error));
+        }
+        Err(error) if end.is_none() => return Err(trial.explain(error)),
+        Err(_) => None,
+    };
+    match end {
+        // Messages in several parts are counted with the last of these.
+        Some(ReceiverEnd::Complete { at, .. }) => Ok((at, incoming.delivered(), digest)),
+        Some(ReceiverEnd::Deadline { at, delivered, .. }) => Ok((at, delivered, digest)),
+        Some(ReceiverEnd::TimedOut) => Err(trial.timed_out()),
+        None => Err(trial.explain(TransportError::Closed { flow: "transfer" })),
+    }
 }
 
 /// State of the transfer itself at the receiver.

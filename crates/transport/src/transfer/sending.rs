@@ -2,9 +2,8 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use regatta_model::metric::id;
-
 use regatta_control::SideReport;
+use regatta_model::metric::id;
 
 use super::{Connections, Content, Outgoing, TransferEndpoint, offer::await_offer};
 use crate::{
@@ -85,15 +84,9 @@ pub(crate) async fn run<E: TransferEndpoint>(
     let (end, counters) = watch.finish();
     let (end, delivered) = trial.outcome(end, result, !connections.all.is_empty())?;
     if let SenderEnd::Acknowledged { .. } = end {
-        let got = Acknowledgement::of(&mut control, Vec::new())
-            .await
-            .map_err(|error| trial.explain(error))?;
-        got.check_bytes(outgoing.size())?;
-        got.check_digest(outgoing.digest()?)?;
-        findings.nothing_lost();
-        if outgoing.digests() {
-            findings.fact("digest.sent", format!("{:016x}", got.digest));
-        }
+        let got = Acknowledgement::of(&mut control, Vec::new()).await;
+        let got = got.map_err(|error| trial.explain(error))?;
+        check(&got, &outgoing, &mut findings)?;
     }
     let time = end.at().since(started);
     findings.transfer(
@@ -128,6 +121,21 @@ pub(crate) async fn run<E: TransferEndpoint>(
         connection.close(until).await;
     }
     Ok(findings.0)
+}
+
+/// Checks that the receiver has all that was sent.
+fn check(
+    got: &Acknowledgement,
+    outgoing: &Outgoing,
+    findings: &mut Findings,
+) -> Result<(), TransportError> {
+    got.check_bytes(outgoing.size())?;
+    got.check_digest(outgoing.digest()?)?;
+    findings.nothing_lost();
+    if outgoing.digests() {
+        findings.fact("digest.sent", format!("{:016x}", got.digest));
+    }
+    Ok(())
 }
 
 /// Opens the connection on which both ends meet, and waits for the receiver's offer.

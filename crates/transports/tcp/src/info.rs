@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, mem, os::fd::RawFd, time::Duration};
 
 use regatta_model::metric::id;
-
 use regatta_transport::{ProtocolSample, WindowLimited};
 
 /// The beginning of the kernel's `struct tcp_info` (`linux/tcp.h`), as far as it is used. An older

@@ -2,9 +2,8 @@
 
 use std::{sync::Arc, thread, time::Duration};
 
-use regatta_model::metric::id;
-
 use regatta_control::{Note, SideReport};
+use regatta_model::metric::id;
 use regatta_transport::{MonotonicTime, Phase, TransportError, WindowEdge};
 
 use super::{Failure, ProgramSession, out_of_turn, wrong};
