@@ -89,10 +89,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "process",
         ],
     ),
-    (
-        "bed",
-        &["model", "stats", "control", "emulation", "process"],
-    ),
+    ("bed", &["model", "stats", "emulation", "process"]),
     ("engine", &["bed", "control", "model", "stats"]),
     ("results", &["model"]),
     ("report", &["results", "stats", "model"]),
