@@ -30,8 +30,9 @@ use crate::{
 pub struct TreeSource {
     root: Below,
     files: Vec<SourceFile>,
-    /// State of each file when it was listed.
-    listed: Vec<FileState>,
+    /// State of each file when it was listed; absent for one of which a manifest names the number of
+    /// bytes, as it may grow.
+    listed: Vec<Option<FileState>>,
     /// For a single file: its real name, as the given one may be that of a symbolic link.
     real: Option<RelativePath>,
     /// Whether symbolic links below the directory are followed.
@@ -145,7 +146,7 @@ impl TreeSource {
                 path: name,
                 size_bytes: metadata.len(),
             }],
-            listed: vec![FileState::of(&metadata)],
+            listed: vec![Some(FileState::of(&metadata))],
             real: Some(real.clone()),
             follows: false,
             left_out: Vec::new(),
@@ -185,6 +186,7 @@ impl TreeSource {
             let there = self.read(path).and_then(|file| file.metadata());
             let metadata = there.map_err(failed)?;
             let there = metadata.len();
+            let listed = size_bytes.is_none().then(|| FileState::of(&metadata));
             let size_bytes = size_bytes.unwrap_or(there);
             let wrong = if size_bytes > there {
                 format!("the manifest says {size_bytes} bytes, and it has {there}")
@@ -195,7 +197,7 @@ impl TreeSource {
                     path: path.clone(),
                     size_bytes,
                 });
-                self.listed.push(FileState::of(&metadata));
+                self.listed.push(listed);
                 continue;
             };
             return Err(failed(io::Error::other(wrong)));
@@ -282,7 +284,7 @@ impl TreeSource {
             path: relative,
             size_bytes: found.len(),
         });
-        self.listed.push(FileState::of(found));
+        self.listed.push(Some(FileState::of(found)));
         Ok(())
     }
 
@@ -323,7 +325,7 @@ impl Source for TreeSource {
 #[derive(Debug)]
 pub struct TreeReader {
     file: fs::File,
-    listed: FileState,
+    listed: Option<FileState>,
 }
 
 impl SourceReader for TreeReader {
@@ -346,9 +348,11 @@ impl SourceReader for TreeReader {
     }
 
     fn check_unchanged(&self) -> io::Result<()> {
-        if FileState::of(&self.file.metadata()?) == self.listed {
-            return Ok(());
+        match self.listed {
+            Some(listed) if FileState::of(&self.file.metadata()?) != listed => {
+                Err(io::Error::other("it was changed during the transfer"))
+            }
+            _ => Ok(()),
         }
-        Err(io::Error::other("it was changed during the transfer"))
     }
 }
