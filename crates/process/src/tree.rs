@@ -19,8 +19,7 @@ const PASSES: usize = 8;
 
 /// Returns the parent in a line of `/proc/PID/stat`: the second field after the name, which stands in
 /// brackets and may hold anything, brackets and blanks included.
-#[must_use]
-pub fn parent_in(stat: &str) -> Option<i32> {
+fn parent_in(stat: &str) -> Option<i32> {
     let (_, after_name) = stat.rsplit_once(')')?;
     after_name.split_ascii_whitespace().nth(1)?.parse().ok()
 }
@@ -33,8 +32,7 @@ fn processes() -> impl Iterator<Item = i32> {
 
 /// Whether `/proc` shows the processes of this process's own namespace; in another one the same
 /// numbers mean other processes.
-#[must_use]
-pub fn has_parents() -> bool {
+fn shows_own_namespace() -> bool {
     let own = fs::read_link("/proc/self").ok();
     own.is_some_and(|own| own.to_str() == Some(&std::process::id().to_string()))
 }
@@ -113,7 +111,7 @@ fn children_by_parent(parent: i32) -> Vec<i32> {
 /// Kills all descendants of this process and reaps them. This process should be a
 /// [subreaper](crate::become_subreaper), so that their numbers are their own.
 pub fn kill_descendants() {
-    if !has_parents() {
+    if !shows_own_namespace() {
         return;
     }
     let own = Pid::this().as_raw();
@@ -219,7 +217,7 @@ mod tests {
         assert_eq!(sleeping.len(), 1);
         assert_eq!(children_by_parent(below), sleeping);
         assert_eq!(descendants(below), sleeping);
-        assert!(has_parents() && descendants(own).contains(&sleeping[0]));
+        assert!(shows_own_namespace() && descendants(own).contains(&sleeping[0]));
         kill_marked("REGATTA_TEST_MARK", &mark, below);
         // The shell ends when what it waits for has ended.
         assert!(shell.wait().unwrap().success());

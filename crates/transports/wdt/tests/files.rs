@@ -428,7 +428,9 @@ fn a_manifest_names_the_files_that_are_sent() {
     // The rest may grow meanwhile.
     let reader = source.open(0).expect("it opens");
     fs::write(temp.path().join("a/file"), "0123456789 and more").expect("written");
-    reader.check_unchanged().expect("the manifest says how much");
+    reader
+        .check_unchanged()
+        .expect("the manifest says how much");
     assert_eq!(
         contents(&select("link", true).expect("followed"))[0].1,
         b"x"
