@@ -8,7 +8,5 @@ mod wait;
 
 pub use own::{become_subreaper, die_with_parent, set_name};
 pub use start::{Executable, Preparation};
-pub use tree::{
-    children, descendants, kill_descendants, kill_marked, parent_in, shows_own_namespace, walk,
-};
+pub use tree::{children, descendants, kill_descendants, kill_marked, walk};
 pub use wait::{end_within, ended_within, wait_without_reaping};
