@@ -9,9 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use common::{Agent, Pair, eventually, lives, order, tls, with_option};
+use common::{Agent, Pair, eventually, order, tls, with_option};
 use regatta_control::{FailureKind, Role, TrialOrder};
 use regatta_model::{Bytes, OptionValue, Pattern, WorkloadKind};
+use regatta_process::testing::{is_running, running_with};
 
 fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../external/example/driver")
@@ -146,23 +147,11 @@ fn nothing_of_a_program_outlives_an_agent_that_is_killed() {
     let [receiver, _] = both(0, &script.0, 1000);
     agent.prepare(receiver);
     let path = script.beside("driver").display().to_string();
-    let running = processes_with(&path);
+    let running = running_with(&path);
     assert!(!running.is_empty(), "the program runs");
     agent.child.kill().expect("it is our child");
     agent.child.wait().expect("it is our child");
     eventually("the program's end", || {
-        running.iter().all(|process| !lives(*process))
+        running.iter().all(|process| !is_running(*process))
     });
-}
-
-/// Returns the numbers of the processes that were started with this word among their arguments.
-fn processes_with(word: &str) -> Vec<u64> {
-    let all = fs::read_dir("/proc").expect("/proc");
-    all.flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|process: &u64| {
-            let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&line).contains(word)
-        })
-        .collect()
 }

@@ -8,9 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Agent, eventually, hello, lives, order, tls, with_option};
+use common::{Agent, eventually, hello, order, tls, with_option};
 use regatta_control::{FailureKind, FromAgent, Note, PROTOCOL_VERSION, Role, SideReport, ToAgent};
 use regatta_model::OptionValue;
+use regatta_process::testing::is_running;
 
 fn prepare(agent: &mut Agent, order: regatta_control::TrialOrder) {
     agent.say(&ToAgent::Prepare {
@@ -205,7 +206,7 @@ fn end_of_input_in_mid_trial_ends_everything_that_was_started() {
     for driver in ["test-stuck", "test-obedient", "test-child"] {
         let mut agent = Agent::greeted();
         agent.prepare(order(1, Role::Receiver, driver, &tls()));
-        let mut started = vec![u64::from(agent.child.id())];
+        let mut started = vec![agent.child.id().cast_signed()];
         if driver == "test-child" {
             let FromAgent::Note {
                 note: Note::Sent {
@@ -216,8 +217,11 @@ fn end_of_input_in_mid_trial_ends_everything_that_was_started() {
             else {
                 panic!("no note");
             };
-            started.extend([messages, bytes]);
-            assert!(started.iter().all(|&process| lives(process)), "{started:?}");
+            started.extend([messages as i32, bytes as i32]);
+            assert!(
+                started.iter().all(|&process| is_running(process)),
+                "{started:?}"
+            );
         }
         let closed = Instant::now();
         agent.input = None;
@@ -225,7 +229,7 @@ fn end_of_input_in_mid_trial_ends_everything_that_was_started() {
         // At once: no session is waited for.
         assert!(closed.elapsed() < Duration::from_secs(5), "{driver}");
         for process in started {
-            eventually("the end of a process", || !lives(process));
+            eventually("the end of a process", || !is_running(process));
         }
     }
 }
@@ -243,7 +247,7 @@ fn a_controller_that_is_killed_takes_the_agent_along() {
         .expect("a shell");
     let mut input = controller.stdin.take().expect("piped");
     let mut lines = BufReader::new(controller.stdout.take().expect("piped")).lines();
-    let agent: u64 = lines
+    let agent: i32 = lines
         .next()
         .expect("a line")
         .expect("text")
@@ -259,10 +263,10 @@ fn a_controller_that_is_killed_takes_the_agent_along() {
             .expect("text")
             .contains("hello")
     );
-    assert!(lives(agent));
+    assert!(is_running(agent));
     controller.kill().expect("it is our child");
     controller.wait().expect("it is our child");
-    eventually("the end of the agent", || !lives(agent));
+    eventually("the end of the agent", || !is_running(agent));
     drop(input);
 }
 

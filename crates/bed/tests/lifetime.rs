@@ -11,18 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Agent, bed, children, condition, executable};
+use common::{Agent, bed, condition, executable};
 use regatta_bed::{Bed, BedError, Host, TestBed as _};
 use regatta_model::{BedKind, PathSetup};
-
-/// Whether the process `pid` runs; a zombie does not.
-fn runs(pid: u32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|status| {
-        !status
-            .lines()
-            .any(|l| l.starts_with("State:") && l.contains('Z'))
-    })
-}
+use regatta_process::{children, testing::is_running};
 
 /// Returns the network namespaces that some process is in, as `net:[NUMBER]`.
 fn namespaces_in_use() -> BTreeSet<PathBuf> {
@@ -43,7 +35,7 @@ fn soon(what: &str, holds: impl Fn() -> bool) {
 
 struct Held {
     controller: Child,
-    processes: Vec<u32>,
+    processes: Vec<i32>,
     namespaces: BTreeSet<PathBuf>,
 }
 
@@ -59,7 +51,7 @@ fn hold() -> Held {
         .read_line(&mut line)
         .expect("a line");
     assert!(line.starts_with("agents "), "{line}");
-    let processes = children(controller.id());
+    let processes = children(controller.id().cast_signed());
     assert_eq!(processes.len(), 3, "a daemon and two agents");
     let own = fs::read_link("/proc/self/ns/net").expect("a namespace");
     let namespaces: BTreeSet<_> = processes
@@ -77,7 +69,7 @@ fn hold() -> Held {
 
 fn assert_all_gone(held: &Held) {
     soon("every process has ended", || {
-        !held.processes.iter().any(|pid| runs(*pid))
+        !held.processes.iter().any(|pid| is_running(*pid))
     });
     soon("the namespaces are gone", || {
         namespaces_in_use().is_disjoint(&held.namespaces)
@@ -104,10 +96,10 @@ fn the_controller_s_end_ends_everything() {
 fn dropping_the_bed_ends_its_daemon() {
     let daemon = {
         let bed = bed();
-        assert!(runs(bed.daemon_pid()));
-        bed.daemon_pid()
+        assert!(is_running(bed.daemon_pid().cast_signed()));
+        bed.daemon_pid().cast_signed()
     };
-    soon("the daemon has ended", || !runs(daemon));
+    soon("the daemon has ended", || !is_running(daemon));
 }
 
 #[test]

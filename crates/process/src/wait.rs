@@ -42,8 +42,12 @@ pub fn end_within(child: &mut Child, within: Duration) -> Option<ExitStatus> {
     ended
 }
 
-/// Sleeps until a process of this one's has ended, `within` at most.
-fn await_end(process: u32, within: Duration) -> io::Result<()> {
+/// Sleeps until a child of this process has ended, for `within` at most; a signal may end the sleep
+/// earlier. Does not reap the child, so that it can run while another thread holds its handle.
+///
+/// # Errors
+/// The error of `poll`.
+pub fn await_end(process: u32, within: Duration) -> io::Result<()> {
     // SAFETY: takes numbers only.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) };
     if fd < 0 {

@@ -382,14 +382,6 @@ impl Pair {
     }
 }
 
-/// Whether a process exists and is no zombie.
-pub fn lives(process: u64) -> bool {
-    std::fs::read_to_string(format!("/proc/{process}/stat"))
-        .ok()
-        .and_then(|stat| Some(stat.rsplit_once(") ")?.1.starts_with('Z')))
-        .is_some_and(|zombie| !zombie)
-}
-
 /// Waits until a condition holds; panics if it does not.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let start = std::time::Instant::now();

@@ -5,10 +5,11 @@ use std::{
     io::Read,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use regatta_model::Clock;
+use regatta_process::end_within;
 
 /// Environment variable that names a kernel for every guest of this user.
 const VARIABLE: &str = "REGATTA_UML_KERNEL";
@@ -272,13 +273,7 @@ fn ask(path: &Path, question: &str) -> Result<String, ImageError> {
         let read = (&mut output).take(4 << 20).read_to_end(&mut text);
         read.map(|_| String::from_utf8_lossy(&text).into_owned())
     });
-    let until = Instant::now() + ANSWER_WITHIN;
-    while reader.as_ref().is_ok_and(|reader| !reader.is_finished()) && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    // Ends whatever it does by now; it fails only for a process that has ended.
-    let _ = child.kill();
-    let _ = child.wait();
+    end_within(&mut child, ANSWER_WITHIN);
     match reader.map_err(failed)?.join() {
         Ok(text) => text.map_err(failed),
         Err(_) => Err(failed(std::io::ErrorKind::Other.into())),

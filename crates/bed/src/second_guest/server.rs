@@ -14,7 +14,7 @@ use std::{
 };
 
 use nix::sched::CloneFlags;
-use regatta_process::{Executable, Preparation};
+use regatta_process::{Executable, Preparation, await_end, end_within};
 
 use super::{ADDRESSES, Answer, NamespaceOf, Opening, PORT, Request, read_line, write_line};
 use crate::{
@@ -124,43 +124,45 @@ fn start(
 }
 
 fn namespace_of(place: NamespaceOf, children: &Children) -> io::Result<File> {
-    let id = match locked(children).get(&place.number) {
-        Some(Ok(child)) => child.id(),
-        _ => return Err(io::ErrorKind::NotFound.into()),
-    };
+    let id = running(place.number, children).ok_or(io::ErrorKind::NotFound)?;
     File::open(Path::new("/proc").join(format!("{id}/fd/{}", place.file)))
 }
 
 /// Answers one request.
 fn answer(stream: &TcpStream, children: &Children) -> io::Result<()> {
-    let ended = match read_line(stream)? {
+    let number = match read_line(stream)? {
         Request::Ended { number, within_ms } => {
             let until = Instant::now() + Duration::from_millis(within_ms);
-            loop {
-                // Not held while waiting: others are started meanwhile.
-                let ended = state(number, children);
-                if ended.is_some() || Instant::now() >= until {
-                    break ended;
+            // The lock is not held while waiting: others are started meanwhile.
+            while let Some(process) = running(number, children) {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    break;
                 }
-                thread::sleep(Duration::from_millis(5));
+                await_end(process, left)?;
             }
+            number
         }
         Request::Kill { number } => {
             if let Some(Ok(child)) = locked(children).get_mut(&number) {
-                regatta_process::end_within(child, Duration::ZERO);
+                end_within(child, Duration::ZERO);
             }
-            state(number, children)
+            number
         }
+    };
+    let ended = match locked(children).get_mut(&number) {
+        Some(Ok(child)) => child.ended(Duration::ZERO),
+        Some(Err(error)) => Some(error.clone()),
+        None => Some("it was never started".to_owned()),
     };
     write_line(stream, &Answer { ended })
 }
 
-fn state(number: u32, children: &Children) -> Option<String> {
-    match locked(children).get_mut(&number) {
-        Some(Ok(child)) => child.ended(Duration::ZERO),
-        Some(Err(error)) => Some(error.clone()),
-        None => Some("it was never started".to_owned()),
-    }
+/// Returns the identifier of a child that has not ended.
+fn running(number: u32, children: &Children) -> Option<u32> {
+    let mut children = locked(children);
+    let child = children.get_mut(&number)?.as_mut().ok()?;
+    child.ended(Duration::ZERO).is_none().then(|| child.id())
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -116,21 +116,6 @@ impl Drop for Agent {
     }
 }
 
-/// Returns the processes whose parent is `parent`.
-pub fn children(parent: u32) -> Vec<u32> {
-    let entries = std::fs::read_dir("/proc").expect("/proc");
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter(|pid: &u32| {
-            std::fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|status| {
-                status.lines().any(|line| {
-                    line.strip_prefix("PPid:").map(str::trim) == Some(&parent.to_string())
-                })
-            })
-        })
-        .collect()
-}
-
 /// Makes a measurement on an otherwise idle machine: the hypervisor withheld at most 2 % of its
 /// time and other processes used at most 15 %.
 ///

@@ -12,6 +12,7 @@ use std::{
 use common::{DESCRIPTION, Script, example, external, with_program};
 use regatta_control::{FailureKind, Note, Role, SideReport, TrialOrder};
 use regatta_model::{BulkOptions, Direction, Finish, OptionValue, Pattern, WorkloadKind};
+use regatta_process::testing::running_with;
 use regatta_transport::{
     Session, TransportError,
     testing::{order_for, trial_context},
@@ -50,14 +51,6 @@ fn failure<T>(result: Result<T, TransportError>) -> String {
 #[track_caller]
 fn contains(text: &str, part: &str) {
     assert!(text.contains(part), "`{part}` is not in `{text}`");
-}
-
-/// Whether a process exists and is no zombie.
-fn lives(process: &str) -> bool {
-    fs::read_to_string(format!("/proc/{process}/stat"))
-        .ok()
-        .and_then(|stat| Some(!stat.rsplit_once(") ")?.1.starts_with('Z')))
-        .unwrap_or(false)
 }
 
 #[test]
@@ -268,7 +261,7 @@ fn nothing_that_a_program_started_outlives_it(end: &str) {
     );
     fs::write(script.path(), text).expect("a file");
     let begun = Instant::now();
-    let marked = || processes_with(&numbers.display().to_string());
+    let marked = || running_with(&numbers.display().to_string());
     {
         let session = prepare(Role::Receiver, &script.path()).expect("it is ready");
         if end != "sleep 100" {
@@ -279,20 +272,7 @@ fn nothing_that_a_program_started_outlives_it(end: &str) {
         }
     }
     assert!(begun.elapsed() < 2 * SOON, "{:?}", begun.elapsed());
-    assert_eq!(marked(), Vec::<String>::new(), "after `{end}`");
-}
-
-/// Returns the numbers of the processes that were started with this word among their arguments.
-fn processes_with(word: &str) -> Vec<String> {
-    let all = fs::read_dir("/proc").expect("/proc");
-    all.flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
-        .filter(|process| {
-            let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&line).contains(word) && lives(process)
-        })
-        .collect()
+    assert_eq!(marked(), [0; 0], "after `{end}`");
 }
 
 #[test]
@@ -319,10 +299,7 @@ fn an_abort_ends_a_program_that_hears_nothing() {
         "{:?}",
         begun.elapsed()
     );
-    assert_eq!(
-        processes_with(&script.path().display().to_string()),
-        Vec::<String>::new()
-    );
+    assert_eq!(running_with(&script.path().display().to_string()), [0; 0]);
 }
 
 regatta_transport::test_cases! { what_the_contract_has_no_words_for_is_unsupported:

@@ -1,0 +1,23 @@
+//! Search for processes by tests that check what is left running.
+
+use std::fs;
+
+use crate::tree::processes;
+
+/// Whether a process exists and is no zombie.
+#[must_use]
+pub fn is_running(process: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").map(|(_, state)| state);
+    state.is_some_and(|state| !state.starts_with('Z'))
+}
+
+/// Returns the running processes whose command line contains `text`.
+#[must_use]
+pub fn running_with(text: &str) -> Vec<i32> {
+    let is_found = |process: &i32| {
+        let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(text) && is_running(*process)
+    };
+    processes().filter(is_found).collect()
+}
