@@ -160,11 +160,14 @@ impl Drop for Agent {
 /// forwarder.
 fn forward(bed: &mut Bed, rate: Option<BitRate>) -> Outcome<[f64; 3]> {
     bed.set_condition(&condition(rate, 0.0), 1)?;
-    let (mut a, mut b) = (Agent::start(bed, Host::A)?, Agent::start(bed, Host::B)?);
+    let (mut a, mut b) = (
+        Agent::start(bed, Host::Client)?,
+        Agent::start(bed, Host::Server)?,
+    );
     b.say("listen")?;
     let listening = b.hear()?;
     let port = listening.rsplit(' ').next().unwrap_or_default();
-    let peer = bed.address(Host::B);
+    let peer = bed.address(Host::Server);
     a.say(&format!("send {peer}:{port} {SECONDS} cubic"))?;
     let received = b.hear()?;
     let words: Vec<f64> = received

@@ -1,8 +1,9 @@
 //! The controller's side of a bed.
 
-use std::{fs::File, io, net::IpAddr, path::Path, time::Duration};
+use std::{fs::File, net::IpAddr, path::Path, time::Duration};
 
 use nix::sched::CloneFlags;
+use regatta_control::Host;
 use regatta_model::{BedKind, Condition, Emulator, PathCheck, PathSetup};
 
 use crate::{
@@ -17,15 +18,6 @@ use crate::{
     second_guest::SecondGuest,
     two_ends,
 };
-
-/// One of the two hosts of a bed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Host {
-    /// The connecting host: the sender's.
-    A,
-    /// The listening host: the receiver's.
-    B,
-}
 
 /// Command of the process at each end.
 pub(crate) const AGENT: &str = "agent";
@@ -189,7 +181,7 @@ impl Bed {
     ) -> Result<Self, BedError> {
         let mut local = Local::new(launch::open(executable)?);
         let mut second = SecondGuest::reach()?;
-        let start = |launcher: &mut dyn Launcher, host| {
+        let start = |launcher: &mut dyn Launcher, host: Host| {
             let wire = PATH_WIRE.to_owned();
             let (daemon, ends) = Ends::start(launcher, path, run_id, Some(End { host, wire }))?;
             match ends.namespaces[..] {
@@ -199,8 +191,8 @@ impl Bed {
                 }),
             }
         };
-        let (here, file_here, path) = start(&mut local, 0)?;
-        let (there, file_there, _) = start(&mut second, 1)?;
+        let (here, file_here, path) = start(&mut local, Host::Client)?;
+        let (there, file_there, _) = start(&mut second, Host::Server)?;
         let a = local.within([network_namespace(here.id(), file_here)?]);
         let b = second.within(there.id(), file_there);
         Ok(Self {
@@ -265,11 +257,10 @@ impl Bed {
         let heard: Vec<_> = daemons
             .map(|(daemon, asked)| daemon.answer(asked, what, within))
             .collect();
-        let at_second = |(index, heard): (usize, Result<_, _>)| match index {
-            0 => heard,
-            _ => heard.map_err(second_guest_error),
-        };
-        heard.into_iter().enumerate().map(at_second).collect()
+        let heard = heard.into_iter().zip(&self.hosts);
+        heard
+            .map(|(heard, host)| heard.map_err(|error| host.daemon_error(error)))
+            .collect()
     }
 
     /// Sends a request that each daemon answers with `done`.
@@ -444,18 +435,5 @@ fn namespace(daemon: u32, what: &'static str, name: &str) -> Result<File, BedErr
 pub(crate) fn unexpected(answer: &FromDaemon) -> BedError {
     BedError::Protocol {
         line: format!("{answer:?}"),
-    }
-}
-
-/// Converts the error of a silent or missing daemon in the other guest: it is the guest that does
-/// not answer.
-fn second_guest_error(error: BedError) -> BedError {
-    match error {
-        BedError::TimedOut(within) => BedError::SecondGuest(io::Error::new(
-            io::ErrorKind::TimedOut,
-            format!("its path daemon gave no answer within {within:?}"),
-        )),
-        BedError::Gone { source, .. } => BedError::SecondGuest(source),
-        other => other,
     }
 }

@@ -26,6 +26,12 @@ pub trait Launcher: Debug {
     /// If the process cannot be started, or the host does not answer.
     fn launch(&mut self, command: &str, errors: Errors) -> Result<Launched, BedError>;
 
+    /// Converts an error of a path daemon on the host: one that does not answer may mean that the host
+    /// does not.
+    fn daemon_error(&self, error: BedError) -> BedError {
+        error
+    }
+
     /// Starts any program on the host, kept together by `regatta path-program`.
     ///
     /// # Errors

@@ -18,8 +18,9 @@ pub mod program;
 mod second_guest;
 mod two_ends;
 
-pub use bed::{Bed, Host, TestBed};
+pub use bed::{Bed, TestBed};
 pub use error::{BedError, Reported};
 pub use launch::{Errors, Input, Launched, LaunchedProcess, Launcher};
 pub use messages::{LinkCounters, PathCounters, UnsupportedCounters};
+pub use regatta_control::Host;
 pub use second_guest::{COMMAND as SECOND_GUEST_COMMAND, main as second_guest_main};

@@ -1,5 +1,6 @@
 //! Messages between the controller and the path daemon: JSON lines, one answer to each request.
 
+use regatta_control::Host;
 use regatta_model::{Condition, Emulator, LossBy, Offloads, PathCheck, PathSetup, Placement};
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +8,7 @@ use crate::capture::{CaptureOrder, CaptureSummary};
 
 /// Version of these messages. Both ends are the same binary in `regatta`; a difference means that a
 /// bed was made with another binary.
-pub(crate) const DAEMON_PROTOCOL_VERSION: u32 = 4;
+pub(crate) const DAEMON_PROTOCOL_VERSION: u32 = 5;
 
 /// Requests of the controller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,8 +42,8 @@ pub(crate) enum ToDaemon {
 /// End of a path whose other end is in another kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct End {
-    /// Number of the host: 0 is a, 1 is b.
-    pub(crate) host: usize,
+    /// Host at this end.
+    pub(crate) host: Host,
     /// Name of the interface that leads to the other end, in the first network namespace.
     pub(crate) wire: String,
 }
@@ -54,7 +55,7 @@ pub(crate) enum Probe {
     /// Open a socket and send its port.
     Open,
     /// Connect to the other end's socket, which has this port.
-    Meet { port: u16 },
+    Connect { port: u16 },
     /// Make round trips.
     RoundTrips { condition: Condition },
     /// Send back the packets that arrive.

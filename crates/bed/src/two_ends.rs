@@ -28,7 +28,10 @@ pub(crate) fn check(bed: &mut Bed, condition: &Condition) -> Result<PathCheck, B
         ] => [a, b],
         [other, _] => return Err(unexpected(&other)),
     };
-    probe(bed, [Probe::Meet { port: b }, Probe::Meet { port: a }])?;
+    probe(
+        bed,
+        [Probe::Connect { port: b }, Probe::Connect { port: a }],
+    )?;
     let asked = || condition.clone();
     let round_trips = match probe(
         bed,

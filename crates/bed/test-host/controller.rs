@@ -73,7 +73,7 @@ pub(crate) fn check() -> ExitCode {
         Ok(counters) => println!("{counters:?}"),
         Err(error) => return report(&error),
     }
-    let agents = (bed.spawn_agent(Host::A), bed.spawn_agent(Host::B));
+    let agents = (bed.spawn_agent(Host::Client), bed.spawn_agent(Host::Server));
     let (mut a, mut b) = match agents {
         (Ok(a), Ok(b)) => (a, b),
         (Err(error), _) | (_, Err(error)) => return report(&error),
@@ -100,7 +100,7 @@ fn transfer(bed: &Bed, a: &mut Launched, b: &mut Launched) -> io::Result<String>
         .next()
         .unwrap_or_default()
         .to_owned();
-    writeln!(a.input, "send {}:{port} 2 cubic", bed.address(Host::B))?;
+    writeln!(a.input, "send {}:{port} 2 cubic", bed.address(Host::Server))?;
     line.clear();
     heard.read_line(&mut line)?;
     Ok(line.trim().to_owned())
@@ -111,7 +111,7 @@ pub(crate) fn hold() -> ExitCode {
         Ok(bed) => bed,
         Err(error) => return report(&error),
     };
-    let agents: Result<Vec<_>, _> = [Host::A, Host::B]
+    let agents: Result<Vec<_>, _> = [Host::Client, Host::Server]
         .into_iter()
         .map(|host| bed.spawn_agent(host))
         .collect();

@@ -27,8 +27,8 @@ mod real_time {
         let _load = MachineLoad::watch();
         let mut bed = bed();
         let (mut a, mut b) = (
-            Agent::start(&mut bed, Host::A),
-            Agent::start(&mut bed, Host::B),
+            Agent::start(&mut bed, Host::Client),
+            Agent::start(&mut bed, Host::Server),
         );
         let condition = condition(30, 100, 0.0);
         let peer = b.listen("echo");
@@ -73,8 +73,8 @@ mod real_time {
         let _load = MachineLoad::watch();
         let mut bed = bed();
         let (mut a, mut b) = (
-            Agent::start(&mut bed, Host::A),
-            Agent::start(&mut bed, Host::B),
+            Agent::start(&mut bed, Host::Client),
+            Agent::start(&mut bed, Host::Server),
         );
         let condition = condition(30, 300, 0.0);
         let runs = three(|| {
@@ -112,8 +112,8 @@ mod real_time {
         let _load = MachineLoad::watch();
         let mut bed = bed();
         let (mut a, mut b) = (
-            Agent::start(&mut bed, Host::A),
-            Agent::start(&mut bed, Host::B),
+            Agent::start(&mut bed, Host::Client),
+            Agent::start(&mut bed, Host::Server),
         );
         let peer = b.listen("echo");
         let (n, loss) = (10_000u64, 0.05);
@@ -158,8 +158,8 @@ mod real_time {
 fn a_full_queue_drops_and_says_so() {
     let mut bed = bed();
     let (mut a, mut b) = (
-        Agent::start(&mut bed, Host::A),
-        Agent::start(&mut bed, Host::B),
+        Agent::start(&mut bed, Host::Client),
+        Agent::start(&mut bed, Host::Server),
     );
     let peer = b.listen("echo");
     // A packet takes 12 ms, so that a sender that is paused for a second still overruns the queue.
@@ -181,8 +181,8 @@ fn a_full_queue_drops_and_says_so() {
 fn a_new_condition_starts_empty() {
     let mut bed = bed();
     let (mut a, mut b) = (
-        Agent::start(&mut bed, Host::A),
-        Agent::start(&mut bed, Host::B),
+        Agent::start(&mut bed, Host::Client),
+        Agent::start(&mut bed, Host::Server),
     );
     let peer = b.listen("echo");
     let slow = condition(2 * 3600 * 1000, 0, 0.0);

@@ -49,8 +49,8 @@ fn order(file: &std::path::Path, snap_bytes: Option<u32>) -> CaptureOrder {
 /// Sends datagrams there and back, one at a time, and returns the round trips that the socket saw,
 /// in nanoseconds.
 fn ping(bed: &mut Bed, count: u32) -> Vec<u64> {
-    let mut far = Agent::start(bed, Host::B);
-    let mut near = Agent::start(bed, Host::A);
+    let mut far = Agent::start(bed, Host::Server);
+    let mut near = Agent::start(bed, Host::Client);
     let to = far.listen("echo");
     near.say(&format!("ping {to} {count} 200 20000000"));
     let line = near.hear();

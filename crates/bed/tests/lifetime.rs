@@ -119,10 +119,10 @@ fn an_agent_can_be_started_again_after_it_died() {
     let mut bed = bed();
     bed.set_condition(&condition(2, 100, 0.0), 1)
         .expect("a condition");
-    let mut b = Agent::start(&mut bed, Host::B);
+    let mut b = Agent::start(&mut bed, Host::Server);
     let peer = b.listen("echo");
-    drop(Agent::start(&mut bed, Host::A));
-    let mut a = Agent::start(&mut bed, Host::A);
+    drop(Agent::start(&mut bed, Host::Client));
+    let mut a = Agent::start(&mut bed, Host::Client);
     a.say(&format!("ping {peer} 5 100 1000"));
     assert_eq!(a.hear().split_whitespace().count(), 5);
 }
@@ -141,12 +141,12 @@ fn an_agent_is_the_same_program_after_its_file_was_removed_or_replaced() {
     )
     .expect("a bed");
     fs::remove_file(&program).expect("removed");
-    let removed = Agent::start(&mut bed, Host::B).listen("echo");
+    let removed = Agent::start(&mut bed, Host::Server).listen("echo");
     assert_ne!(removed.port(), 0);
     // What a build does: another file of the same name.
     fs::copy("/bin/false", &program).expect("another program");
-    let mut b = Agent::start(&mut bed, Host::B);
-    let mut a = Agent::start(&mut bed, Host::A);
+    let mut b = Agent::start(&mut bed, Host::Server);
+    let mut a = Agent::start(&mut bed, Host::Client);
     let peer = b.listen("echo");
     a.say(&format!("ping {peer} 5 100 1000"));
     assert_eq!(a.hear().split_whitespace().count(), 5);

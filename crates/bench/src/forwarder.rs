@@ -61,10 +61,10 @@ fn forward(bed: &mut Bed, rate: Option<BitRate>, bytes: u64) -> Result<[f64; 3],
         },
     };
     let agents = [
-        Running::adopt(bed.spawn_agent(Host::A)?, "agent in host a"),
-        Running::adopt(bed.spawn_agent(Host::B)?, "agent in host b"),
+        Running::adopt(bed.spawn_agent(Host::Client)?, "agent in host a"),
+        Running::adopt(bed.spawn_agent(Host::Server)?, "agent in host b"),
     ];
-    let addresses = [bed.address(Host::A), bed.address(Host::B)];
+    let addresses = [bed.address(Host::Client), bed.address(Host::Server)];
     let figures = agents::run(&race, agents, addresses)?.figures()?;
     let after = bed.counters()?;
     let packets = (after.forward.offered + after.reverse.offered)

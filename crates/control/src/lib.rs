@@ -19,8 +19,52 @@ use serde::{Deserialize, Serialize};
 /// Version of the messages in this crate. A change that an older peer would misread raises it.
 pub const PROTOCOL_VERSION: u32 = 1;
 
+/// Host of a trial, named after the end on it: who connects and who listens. Who sends is [`Role`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Host {
+    /// Host `a`, whose end connects.
+    Client,
+    /// Host `b`, whose end listens.
+    Server,
+}
+
+impl Host {
+    /// Both hosts, that of the client first.
+    pub const BOTH: [Self; 2] = [Self::Client, Self::Server];
+
+    /// Returns `a` or `b`, as in messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "a",
+            Self::Server => "b",
+        }
+    }
+
+    /// Returns the other host.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+
+    /// Returns the role of the end on this host: the client sends, unless the workload's direction is
+    /// reversed.
+    #[must_use]
+    pub fn role(self, workload: &Workload) -> Role {
+        if (self == Self::Client) == (workload.kind.direction() == Direction::Reverse) {
+            Role::Receiver
+        } else {
+            Role::Sender
+        }
+    }
+}
+
 /// Role of an end in a trial.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Sends, or asks; connects unless the workload's direction is reversed: the client of the
@@ -38,12 +82,6 @@ impl Role {
             Self::Sender => "sender",
             Self::Receiver => "receiver",
         }
-    }
-
-    /// Whether the end with this role connects in this workload.
-    #[must_use]
-    pub fn connects(self, workload: &Workload) -> bool {
-        (self == Self::Sender) != (workload.kind.direction() == Direction::Reverse)
     }
 }
 
@@ -132,14 +170,11 @@ impl TrialOrder {
     pub fn longest_transfer(&self) -> Duration {
         self.connect_deadline.saturating_add(self.deadline)
     }
-}
 
-impl TrialOrder {
-    /// Whether this end connects; the other one listens. The sender connects, unless the workload's
-    /// direction is reversed.
+    /// Whether this end connects; the other one listens.
     #[must_use]
     pub fn connects(&self) -> bool {
-        self.role.connects(&self.workload)
+        self.role == Host::Client.role(&self.workload)
     }
 }
 

@@ -12,8 +12,8 @@ use std::{
     time::Instant,
 };
 
-use regatta_bed::{Host, Input, LaunchedProcess, TestBed};
-use regatta_control::{FromAgent, PROTOCOL_VERSION, ToAgent};
+use regatta_bed::{Input, LaunchedProcess, TestBed};
+use regatta_control::{FromAgent, Host, PROTOCOL_VERSION, ToAgent};
 use regatta_model::{HostFacts, shell::printable};
 
 use crate::{error::EngineError, limits};
@@ -33,17 +33,18 @@ pub(crate) enum Signal {
         /// Number of the agent process on this host: messages of a process that has been replaced
         /// are void.
         generation: u32,
-        what: Said,
+        output: AgentOutput,
     },
     /// The run is to stop.
     Stop,
 }
 
+/// Part of an agent's output.
 #[derive(Debug)]
-pub(crate) enum Said {
+pub(crate) enum AgentOutput {
     Message(Box<FromAgent>),
     /// A line that is not a message of the protocol.
-    Garbled(String),
+    Malformed(String),
     /// End of the agent's output.
     Ended,
 }
@@ -60,20 +61,12 @@ pub(crate) struct Agent {
     readers: Vec<JoinHandle<()>>,
 }
 
-/// Information about an agent's end.
-pub(crate) struct Reaping {
+/// End of an agent.
+pub(crate) struct AgentExit {
     /// Whether the agent was killed, as it did not end by itself once its input was closed.
     pub killed: bool,
     /// Exit status of the process, and its last lines of output.
     pub reasons: Vec<String>,
-}
-
-/// Returns the name of a host: `a` or `b`.
-pub(crate) fn host_name(host: Host) -> &'static str {
-    match host {
-        Host::A => "a",
-        Host::B => "b",
-    }
 }
 
 impl Agent {
@@ -90,7 +83,7 @@ impl Agent {
         let mut readers = Vec::new();
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new()
-                .name(format!("{name} {}", host_name(host)))
+                .name(format!("{name} {}", host.name()))
                 .spawn(work)
                 .map_err(|source| EngineError::Thread { source })
         };
@@ -120,7 +113,7 @@ impl Agent {
         let hello = ToAgent::Hello {
             protocol: PROTOCOL_VERSION,
             run_id: run_id.to_owned(),
-            host: host_name(host).to_owned(),
+            host: host.name().to_owned(),
         };
         let said = agent
             .say(&hello)
@@ -132,7 +125,7 @@ impl Agent {
                 let mut reasons = vec![reason];
                 reasons.extend(agent.reap().reasons);
                 Err(EngineError::NoAgent {
-                    host: host_name(host),
+                    host: host.name(),
                     reason: reasons.join(": "),
                 })
             }
@@ -147,9 +140,9 @@ impl Agent {
                 Ok(Signal::Agent {
                     host,
                     generation,
-                    what,
-                }) if host == self.host && generation == self.generation => match what {
-                    Said::Message(message) => match *message {
+                    output,
+                }) if host == self.host && generation == self.generation => match output {
+                    AgentOutput::Message(message) => match *message {
                         FromAgent::Hello {
                             protocol,
                             version,
@@ -167,8 +160,8 @@ impl Agent {
                         }
                         other => return Err(format!("it said {other:?} before hello")),
                     },
-                    Said::Garbled(reason) => return Err(reason),
-                    Said::Ended => return Err("it ended before it said hello".to_owned()),
+                    AgentOutput::Malformed(reason) => return Err(reason),
+                    AgentOutput::Ended => return Err("it ended before it said hello".to_owned()),
                 },
                 // The engine looks at its flag between steps.
                 Ok(_) => {}
@@ -188,7 +181,7 @@ impl Agent {
     }
 
     /// Ends the agent, if need be by killing it, and returns the information about its end.
-    pub fn reap(self) -> Reaping {
+    pub fn reap(self) -> AgentExit {
         let Self {
             input,
             mut process,
@@ -215,7 +208,7 @@ impl Agent {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             reasons.push(format!("its last words: {}", words.join(" / ")));
         }
-        Reaping {
+        AgentExit {
             killed: status.is_none(),
             reasons,
         }
@@ -227,27 +220,27 @@ fn read_answers(output: File, host: Host, generation: u32, signals: &Sender<Sign
     let mut line = Vec::new();
     loop {
         line.clear();
-        let what = match (&mut output)
+        let part = match (&mut output)
             .take(LONGEST_LINE)
             .read_until(b'\n', &mut line)
         {
-            Ok(0) | Err(_) => Said::Ended,
+            Ok(0) | Err(_) => AgentOutput::Ended,
             Ok(_) => match serde_json::from_slice(&line) {
-                Ok(message) => Said::Message(Box::new(message)),
+                Ok(message) => AgentOutput::Message(Box::new(message)),
                 Err(error) => {
                     let text = String::from_utf8_lossy(&line);
                     let text: String = text.trim_end().chars().take(200).collect();
-                    Said::Garbled(format!(
+                    AgentOutput::Malformed(format!(
                         "it wrote `{text}`, which is not an answer: {error}"
                     ))
                 }
             },
         };
-        let last = matches!(what, Said::Ended);
+        let last = matches!(part, AgentOutput::Ended);
         let signal = Signal::Agent {
             host,
             generation,
-            what,
+            output: part,
         };
         if signals.send(signal).is_err() || last {
             return;

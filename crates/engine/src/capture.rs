@@ -9,7 +9,7 @@ use regatta_bed::{
 };
 use regatta_model::{TrialRecord, Warning, WorkloadKind, metric::id};
 
-use crate::{error::EngineError, plan::PlannedTrial, run::Crew};
+use crate::{error::EngineError, plan::PlannedTrial, run::TrialRunner};
 
 /// Name of the directory for files in the run's directory, as the results name it.
 const FILES: &str = "files";
@@ -36,7 +36,7 @@ pub(crate) struct Capturing {
     refused: Option<BedError>,
 }
 
-impl Crew<'_> {
+impl TrialRunner<'_> {
     /// Starts a capture of the path, if the study asks for one.
     pub(crate) fn start_capture(&mut self, trial: &PlannedTrial) -> Result<(), EngineError> {
         let (Some(setup), Some(files)) = (self.plan.study().capture, &self.options.files) else {
@@ -117,7 +117,7 @@ impl Crew<'_> {
             Ok(Some(time_ns)) => {
                 record.metrics.insert(TIME.to_owned(), time_ns as f64);
             }
-            // The receiver's word never came, or the capture does not hold it.
+            // The acknowledgement never came, or the capture does not hold it.
             Ok(None) => {}
             Err(error) => record.warnings.push(incomplete(
                 error.to_string(),

@@ -38,7 +38,7 @@ pub enum EngineError {
     NoGuest(#[from] GuestError),
     /// A message between the controller and a guest cannot be parsed.
     #[error("cannot understand what was said between a guest and the controller")]
-    Mission {
+    GuestMessage {
         /// Error of the parser.
         source: serde_json::Error,
     },

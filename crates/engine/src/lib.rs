@@ -5,11 +5,11 @@
 //! protocol and no transport, no file and no terminal.
 
 mod agent;
-pub mod broken;
 mod capture;
 mod certificate;
 mod error;
 mod event;
+mod failure;
 pub mod guest;
 pub mod limits;
 mod merge;

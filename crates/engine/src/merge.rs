@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use regatta_bed::{LinkCounters, PathCounters, UnsupportedCounters};
-use regatta_control::{Role, SideReport};
+use regatta_control::{Host, Role, SideReport};
 use regatta_model::{
     Condition, Direction, Histogram, Link, QueueDiscipline, Series, Warning, WorkloadKind,
     metric::id,
@@ -39,9 +39,10 @@ pub(crate) fn merge(
     let mut merged = Merged::default();
     let elapsed_ns = (sender.ended_monotonic_ns - sender.started_monotonic_ns).max(0) as f64;
     // Samples count from the first connect call, where both ends read the clock that it was read from.
-    let connecting_ns = match direction {
-        Direction::Forward | Direction::Both => sender.started_monotonic_ns,
-        Direction::Reverse => receiver.started_monotonic_ns,
+    let listening = Host::Server.role(plan.workload(trial.cell));
+    let connecting_ns = match listening {
+        Role::Receiver => sender.started_monotonic_ns,
+        Role::Sender => receiver.started_monotonic_ns,
     };
     let origins = [&sender, &receiver].map(|side| {
         if same_host {
@@ -61,9 +62,9 @@ pub(crate) fn merge(
     let warm_up_ns = merged.metrics.get(id::WARM_UP_NS).copied().unwrap_or(0.0);
     let transfer_ns = merged.metrics.get(id::TRANSFER_TIME_NS).copied();
     let transfer_ns = transfer_ns.unwrap_or(elapsed_ns) - warm_up_ns;
-    let (listening, own_ns) = match direction {
-        Direction::Forward | Direction::Both => (Role::Receiver, receiver_ns),
-        Direction::Reverse => (Role::Sender, elapsed_ns),
+    let own_ns = match listening {
+        Role::Receiver => receiver_ns,
+        Role::Sender => elapsed_ns,
     };
     charge_listening(
         &mut merged.metrics,

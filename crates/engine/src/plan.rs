@@ -325,6 +325,33 @@ impl Plan {
         &self.study.workloads[cell.workload]
     }
 
+    /// Makes the record of a trial with its outcome, its reasons and a hint, without figures.
+    pub(crate) fn record(
+        &self,
+        trial: &PlannedTrial,
+        started_unix_ns: i64,
+        (outcome, reasons, hint): (Outcome, Vec<String>, String),
+    ) -> TrialRecord {
+        TrialRecord {
+            index: trial.index,
+            attempt: trial.attempt,
+            round: trial.round,
+            transport: self.transport(trial.cell).label.clone(),
+            condition: self.condition(trial.cell).name.clone(),
+            workload: self.workload(trial.cell).name.clone(),
+            started_unix_ns,
+            seed: trial.seed,
+            outcome,
+            reasons,
+            hint,
+            metrics: BTreeMap::new(),
+            series: Vec::new(),
+            histograms: Vec::new(),
+            facts: BTreeMap::new(),
+            warnings: Vec::new(),
+        }
+    }
+
     /// Returns an upper bound of the run's time if every transfer takes its whole deadline and
     /// nothing hangs; real runs are mostly much shorter.
     #[must_use]

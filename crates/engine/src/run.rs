@@ -11,8 +11,8 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use regatta_bed::{Host, TestBed};
-use regatta_control::TlsMaterial;
+use regatta_bed::TestBed;
+use regatta_control::{Host, TlsMaterial};
 use regatta_model::{HostFacts, Outcome, PathCheck, RunHeader, TrialRecord, Warning};
 
 use crate::{
@@ -114,7 +114,7 @@ impl Run {
         listener: &mut dyn Listener,
     ) -> Result<Ending, EngineError> {
         let tls = certificate::make()?;
-        let mut crew = Crew {
+        let mut runner = TrialRunner {
             plan: &self.plan,
             options: &self.options,
             path_check_interval: self.path_check_interval,
@@ -129,14 +129,14 @@ impl Run {
             generation: 0,
             capturing: None,
         };
-        let ending = crew.run(listener);
-        crew.dismiss();
+        let ending = runner.run(listener);
+        runner.end_agents();
         ending
     }
 }
 
 /// State of the engine during a run.
-pub(crate) struct Crew<'a> {
+pub(crate) struct TrialRunner<'a> {
     pub plan: &'a Plan,
     pub options: &'a RunOptions,
     path_check_interval: Duration,
@@ -149,8 +149,7 @@ pub(crate) struct Crew<'a> {
     pub asked: &'a AtomicBool,
     pub wake: &'a Sender<Signal>,
     pub signals: &'a Receiver<Signal>,
-    /// Agents by the index of their host: 0 is A, 1 is B.
-    pub agents: BTreeMap<usize, Agent>,
+    pub agents: BTreeMap<Host, Agent>,
     pub generation: u32,
     pub capturing: Option<Capturing>,
 }
@@ -164,28 +163,20 @@ struct Known {
     controls: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// Returns the index of a host in tables.
-pub(crate) fn slot(host: Host) -> usize {
-    match host {
-        Host::A => 0,
-        Host::B => 1,
-    }
-}
-
 pub(crate) fn tell(listener: &mut dyn Listener, event: &Event) -> Result<(), EngineError> {
     listener
         .hear(event)
         .map_err(|source| EngineError::Listener { source })
 }
 
-impl Crew<'_> {
+impl TrialRunner<'_> {
     pub fn stopped(&self) -> bool {
         self.asked.load(Ordering::SeqCst)
     }
 
     fn run(&mut self, listener: &mut dyn Listener) -> Result<Ending, EngineError> {
-        self.ensure(Host::B)?;
-        self.ensure(Host::A)?;
+        self.ensure(Host::Server)?;
+        self.ensure(Host::Client)?;
         let study = self.plan.study();
         let header = RunHeader {
             run_id: self.options.run_id.clone(),
@@ -216,15 +207,19 @@ impl Crew<'_> {
     }
 
     fn host_facts(&self) -> BTreeMap<String, HostFacts> {
-        let name = |slot: usize| if slot == 0 { "sender" } else { "receiver" };
         self.agents
             .iter()
-            .map(|(&slot, agent)| {
+            .map(|(host, agent)| {
+                // Named as in a workload that is not reversed.
+                let name = match host {
+                    Host::Client => "sender",
+                    Host::Server => "receiver",
+                };
                 let mut facts = agent.facts.clone();
                 facts
                     .0
                     .insert("version.regatta".to_owned(), agent.version.clone());
-                (name(slot).to_owned(), facts)
+                (name.to_owned(), facts)
             })
             .collect()
     }
@@ -395,7 +390,7 @@ impl Crew<'_> {
 
     /// Starts the host's agent if it has none.
     pub fn ensure(&mut self, host: Host) -> Result<(), EngineError> {
-        if self.agents.contains_key(&slot(host)) {
+        if self.agents.contains_key(&host) {
             return Ok(());
         }
         self.generation += 1;
@@ -406,12 +401,12 @@ impl Crew<'_> {
             &self.options.run_id,
             (self.wake, self.signals),
         )?;
-        self.agents.insert(slot(host), agent);
+        self.agents.insert(host, agent);
         Ok(())
     }
 
     /// Ends both agents: closes their input, and kills those that do not end by themselves.
-    fn dismiss(&mut self) {
+    fn end_agents(&mut self) {
         for (_, agent) in std::mem::take(&mut self.agents) {
             let _ = agent.reap();
         }

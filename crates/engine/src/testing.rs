@@ -248,16 +248,13 @@ impl TestBed for FakeBed {
 
     fn address(&self, host: Host) -> IpAddr {
         IpAddr::V4(match host {
-            Host::A => Ipv4Addr::new(10, 0, 0, 1),
-            Host::B => Ipv4Addr::new(10, 0, 0, 2),
+            Host::Client => Ipv4Addr::new(10, 0, 0, 1),
+            Host::Server => Ipv4Addr::new(10, 0, 0, 2),
         })
     }
 
     fn spawn_agent(&mut self, host: Host) -> Result<Launched, BedError> {
-        let nth = self
-            .spawned
-            .entry(crate::agent::host_name(host))
-            .or_default();
+        let nth = self.spawned.entry(host.name()).or_default();
         let mut script = (self.casting)(host, *nth);
         *nth += 1;
         let (in_reader, in_writer) = std::io::pipe().unwrap();

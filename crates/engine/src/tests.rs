@@ -291,7 +291,7 @@ fn an_agent_that_dies_costs_its_trial_and_no_other() {
     let plan = Plan::new(&study(2, 1, 2)).unwrap();
     let mut bed = FakeBed::new(Box::new(|host, nth| {
         let mut script = well();
-        if host != Host::B || nth > 0 {
+        if host != Host::Server || nth > 0 {
             return script;
         }
         Box::new(move |heard| match heard {
@@ -329,13 +329,13 @@ fn the_cause_is_the_dead_end_and_not_the_one_that_noticed() {
     let mut bed = FakeBed::new(Box::new(|host, _| {
         let mut script = well();
         Box::new(move |heard| match (host, heard) {
-            (Host::A, ToAgent::Start { trial, .. }) => vec![Act::Say(FromAgent::Failed {
+            (Host::Client, ToAgent::Start { trial, .. }) => vec![Act::Say(FromAgent::Failed {
                 trial,
                 kind: FailureKind::Failed,
                 reasons: vec!["connection reset by peer".into()],
                 hint: String::new(),
             })],
-            (Host::B, ToAgent::Abort { .. }) => vec![Act::Die],
+            (Host::Server, ToAgent::Abort { .. }) => vec![Act::Die],
             (_, heard) => script(heard),
         })
     }));
@@ -380,7 +380,7 @@ fn an_agent_that_babbles_is_replaced() {
     let plan = Plan::new(&study(1, 1, 2)).unwrap();
     let mut bed = FakeBed::new(Box::new(|host, nth| {
         let mut script = well();
-        if host != Host::A || nth > 0 {
+        if host != Host::Client || nth > 0 {
             return script;
         }
         Box::new(move |heard| match heard {
@@ -457,7 +457,7 @@ fn a_stop_gives_the_trial_under_way_up_and_keeps_the_others() {
         let stopper = stopper.clone();
         Box::new(move |heard| match (host, heard) {
             // The user stops in the middle of the third trial, which would not end by itself.
-            (Host::A, ToAgent::Start { trial: 2, .. }) => {
+            (Host::Client, ToAgent::Start { trial: 2, .. }) => {
                 stopper.stop();
                 Vec::new()
             }
@@ -540,9 +540,9 @@ fn agents_that_die_or_hang_before_the_start_cost_no_trial() {
     let mut bed = FakeBed::new(Box::new(|host, nth| {
         let mut script = well();
         Box::new(move |heard| match (nth, host, heard) {
-            (0, Host::B, ToAgent::Prepare { .. }) => vec![Act::Die],
+            (0, Host::Server, ToAgent::Prepare { .. }) => vec![Act::Die],
             // It has no part in the trial yet, and is found by its silence all the same.
-            (0, Host::A, ToAgent::Abort { .. }) => Vec::new(),
+            (0, Host::Client, ToAgent::Abort { .. }) => Vec::new(),
             (_, _, heard) => script(heard),
         })
     }));
@@ -559,7 +559,7 @@ fn an_agent_that_always_dies_before_the_start_costs_its_trials() {
     let mut bed = FakeBed::new(Box::new(|host, _| {
         let mut script = well();
         Box::new(move |heard| match (host, heard) {
-            (Host::B, ToAgent::Prepare { .. }) => vec![Act::Die],
+            (Host::Server, ToAgent::Prepare { .. }) => vec![Act::Die],
             (_, heard) => script(heard),
         })
     }));

@@ -3,24 +3,23 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
-    sync::mpsc::RecvTimeoutError,
     time::Instant,
 };
 
 use rand::RngExt;
-use regatta_bed::{Host, guest::wait_for_timers};
-use regatta_control::{FromAgent, PathHints, Role, SideReport, ToAgent, TrialOrder};
+use regatta_bed::guest::wait_for_timers;
+use regatta_control::{FromAgent, Host, PathHints, Role, SideReport, ToAgent, TrialOrder};
 use regatta_model::{BitRate, Clock, Condition, Direction, Outcome, TrialRecord, Workload};
 
 use crate::{
-    agent::{Reaping, Said, Signal},
-    broken::{Broken, CONNECTING, LISTENING, explain, other, role},
+    agent::{AgentExit, AgentOutput, Signal},
     error::EngineError,
+    failure::{TrialFailure, explain},
     limits,
-    merge::{Merged, merge},
+    merge::merge,
     plan::PlannedTrial,
     plausible,
-    run::{Crew, slot, unix_ns},
+    run::{TrialRunner, unix_ns},
 };
 
 /// Result of running a trial.
@@ -35,14 +34,7 @@ pub(crate) enum Verdict {
 /// trial is replaced, as nothing is measured yet.
 const READY_ATTEMPTS: u32 = 2;
 
-/// Signal received while waiting.
-enum Heard {
-    Said(Host, Said),
-    Stopped,
-    Nothing,
-}
-
-impl Crew<'_> {
+impl TrialRunner<'_> {
     /// Runs one trial with its capture, whatever its outcome.
     pub fn run_trial(&mut self, trial: &PlannedTrial) -> Result<Verdict, EngineError> {
         let mut verdict = self.attempt(trial)?;
@@ -55,45 +47,36 @@ impl Crew<'_> {
     fn attempt(&mut self, trial: &PlannedTrial) -> Result<Verdict, EngineError> {
         let started_unix_ns = unix_ns();
         let mut attempts = READY_ATTEMPTS;
-        let (broken, deaths) = loop {
+        let (failure, exits) = loop {
             attempts -= 1;
-            self.bury_the_dead();
-            let (broken, begun) = match self.make_ready(trial)? {
+            self.reap_ended_agents();
+            let (failure, begun) = match self.make_ready(trial)? {
                 Ok((listen, path_begun)) => match self.converse(trial, listen) {
                     Ok(reports) => {
                         let record = self.measured(trial, started_unix_ns, reports, path_begun)?;
                         return Ok(Verdict::Ended(Box::new(record)));
                     }
-                    Err(broken) => (broken, true),
+                    Err(failure) => (failure, true),
                 },
-                Err(broken) => (broken, false),
+                Err(failure) => (failure, false),
             };
-            let deaths = self.settle(trial.index, &broken);
-            let lacked_an_agent = match broken {
-                Broken::Stopped => false,
-                Broken::Missing(_) => true,
-                _ => !deaths.is_empty(),
+            let exits = self.abort(trial.index, &failure);
+            let lacked_an_agent = match failure {
+                TrialFailure::Stopped => false,
+                TrialFailure::NoAgent(_) => true,
+                _ => !exits.is_empty(),
             };
             if begun || attempts == 0 || !lacked_an_agent {
-                break (broken, deaths);
+                break (failure, exits);
             }
         };
-        let Some((outcome, reasons, hint)) =
-            explain(broken, &deaths, self.plan.workload(trial.cell))
-        else {
+        let Some(outcome) = explain(failure, &exits, self.plan.workload(trial.cell)) else {
             return Ok(Verdict::Stopped);
         };
         // Without its path every transport fails, and that is no finding about any of them: the
         // run ends here, and this trial is left to be done.
         self.bed.counters()?;
-        let record = self.record(
-            trial,
-            started_unix_ns,
-            outcome,
-            reasons,
-            hint,
-            Merged::default(),
-        );
+        let record = self.plan.record(trial, started_unix_ns, outcome);
         Ok(Verdict::Ended(Box::new(record)))
     }
 
@@ -102,7 +85,7 @@ impl Crew<'_> {
         &mut self,
         trial: &PlannedTrial,
         started_unix_ns: i64,
-        (sender, receiver): (SideReport, SideReport),
+        [sender, receiver]: [SideReport; 2],
         path_begun: Instant,
     ) -> Result<TrialRecord, EngineError> {
         let path = self.bed.counters()?;
@@ -114,7 +97,7 @@ impl Crew<'_> {
             Some((&path, path_begun.elapsed())),
             self.bed.shares_clock(),
         );
-        let (outcome, reasons, hint) = match plausible::unusable(&path) {
+        let outcome = match plausible::unusable(&path) {
             None => (Outcome::Measured, Vec::new(), String::new()),
             Some(why) => (
                 Outcome::Invalid,
@@ -122,36 +105,14 @@ impl Crew<'_> {
                 "leave the machine alone during the run, or ask for a lower `--rate`".to_owned(),
             ),
         };
-        Ok(self.record(trial, started_unix_ns, outcome, reasons, hint, merged))
-    }
-
-    fn record(
-        &self,
-        trial: &PlannedTrial,
-        started_unix_ns: i64,
-        outcome: Outcome,
-        reasons: Vec<String>,
-        hint: String,
-        merged: Merged,
-    ) -> TrialRecord {
-        TrialRecord {
-            index: trial.index,
-            attempt: trial.attempt,
-            round: trial.round,
-            transport: self.plan.transport(trial.cell).label.clone(),
-            condition: self.plan.condition(trial.cell).name.clone(),
-            workload: self.plan.workload(trial.cell).name.clone(),
-            started_unix_ns,
-            seed: trial.seed,
-            outcome,
-            reasons,
-            hint,
+        Ok(TrialRecord {
             metrics: merged.metrics,
             series: merged.series,
             histograms: merged.histograms,
             facts: merged.facts,
             warnings: merged.warnings,
-        }
+            ..self.plan.record(trial, started_unix_ns, outcome)
+        })
     }
 
     /// Prepares agents, path and both ends. Returns the address on which the receiver listens, and
@@ -159,14 +120,14 @@ impl Crew<'_> {
     fn make_ready(
         &mut self,
         trial: &PlannedTrial,
-    ) -> Result<Result<(SocketAddr, Instant), Broken>, EngineError> {
-        for host in [LISTENING, CONNECTING] {
+    ) -> Result<Result<(SocketAddr, Instant), TrialFailure>, EngineError> {
+        for host in [Host::Server, Host::Client] {
             match self.ensure(host) {
                 Ok(()) => {}
                 // The run started with two agents, so one that cannot be replaced is this trial's
                 // misfortune; the next trial tries again.
                 Err(error @ EngineError::NoAgent { .. }) => {
-                    return Ok(Err(Broken::Missing(error.to_string())));
+                    return Ok(Err(TrialFailure::NoAgent(error.to_string())));
                 }
                 Err(error) => return Err(error),
             }
@@ -183,28 +144,29 @@ impl Crew<'_> {
             .map(|listen| (listen, path_begun)))
     }
 
-    fn make_ends_ready(&mut self, trial: &PlannedTrial) -> Result<SocketAddr, Broken> {
+    fn make_ends_ready(&mut self, trial: &PlannedTrial) -> Result<SocketAddr, TrialFailure> {
         let token = hexadecimal(&rand::rng().random::<[u8; 16]>());
-        self.prepare(trial, LISTENING, &token)?;
-        let Some(listen) = self.await_ready(trial, LISTENING)? else {
-            return Err(Broken::Garbled(
-                LISTENING,
+        self.prepare(trial, Host::Server, &token)?;
+        let Some(listen) = self.await_ready(trial, Host::Server)? else {
+            return Err(TrialFailure::Malformed(
+                Host::Server,
                 "it did not say where it listens".to_owned(),
             ));
         };
-        self.prepare(trial, CONNECTING, &token)?;
-        self.await_ready(trial, CONNECTING)?;
+        self.prepare(trial, Host::Client, &token)?;
+        self.await_ready(trial, Host::Client)?;
         Ok(listen)
     }
 
-    /// Exchanges messages with both ends from the start of the transfer until both have finished.
+    /// Exchanges messages with both ends from the start of the transfer until both have finished. Returns
+    /// the reports of sender and receiver.
     fn converse(
         &mut self,
         trial: &PlannedTrial,
         listen: SocketAddr,
-    ) -> Result<(SideReport, SideReport), Broken> {
+    ) -> Result<[SideReport; 2], TrialFailure> {
         self.say(
-            CONNECTING,
+            Host::Client,
             &ToAgent::Start {
                 trial: trial.index,
                 peer: listen,
@@ -217,14 +179,16 @@ impl Crew<'_> {
             self.plan.workload(trial.cell),
         );
         let until = Instant::now() + within;
-        let mut reports: BTreeMap<usize, SideReport> = BTreeMap::new();
+        let workload = self.plan.workload(trial.cell);
+        let mut reports: BTreeMap<Role, SideReport> = BTreeMap::new();
         while reports.len() < 2 {
             match self.next(trial.index, until)? {
                 Some((host, FromAgent::Note { note, .. })) => {
                     // The other end may have finished before this note; then nobody needs it.
-                    if !reports.contains_key(&slot(other(host))) {
+                    let other = host.other();
+                    if !reports.contains_key(&other.role(workload)) {
                         self.say(
-                            other(host),
+                            other,
                             &ToAgent::Note {
                                 trial: trial.index,
                                 note,
@@ -233,23 +197,23 @@ impl Crew<'_> {
                     }
                 }
                 Some((_, FromAgent::Began { .. })) => {
-                    self.bed.begin().map_err(Broken::Path)?;
+                    self.bed.begin().map_err(TrialFailure::Path)?;
                 }
                 Some((host, FromAgent::Finished { report, .. })) => {
-                    reports.insert(slot(host), *report);
+                    reports.insert(host.role(workload), *report);
                 }
                 Some((host, answer)) => {
-                    return Err(Broken::Garbled(
+                    return Err(TrialFailure::Malformed(
                         host,
                         format!("it said {answer:?} in mid-trial"),
                     ));
                 }
                 None => {
-                    let hosts = [CONNECTING, LISTENING]
+                    let hosts = Host::BOTH
                         .into_iter()
-                        .filter(|host| !reports.contains_key(&slot(*host)))
+                        .filter(|host| !reports.contains_key(&host.role(workload)))
                         .collect();
-                    return Err(Broken::Silent {
+                    return Err(TrialFailure::Silent {
                         hosts,
                         within,
                         doing: "the trial",
@@ -257,24 +221,24 @@ impl Crew<'_> {
                 }
             }
         }
-        let listening = reports.remove(&slot(LISTENING)).unwrap_or_default();
-        let connecting = reports.remove(&slot(CONNECTING)).unwrap_or_default();
-        Ok(match role(CONNECTING, self.plan.workload(trial.cell)) {
-            Role::Sender => (connecting, listening),
-            Role::Receiver => (listening, connecting),
-        })
+        Ok([Role::Sender, Role::Receiver].map(|role| reports.remove(&role).unwrap_or_default()))
     }
 
-    fn prepare(&mut self, trial: &PlannedTrial, host: Host, token: &str) -> Result<(), Broken> {
+    fn prepare(
+        &mut self,
+        trial: &PlannedTrial,
+        host: Host,
+        token: &str,
+    ) -> Result<(), TrialFailure> {
         let study = self.plan.study();
         let condition = self.plan.condition(trial.cell);
         let mut tls = self.tls.clone();
-        if host == CONNECTING {
+        if host == Host::Client {
             tls.key_der_base64 = None;
         }
         let order = TrialOrder {
             trial: trial.index,
-            role: role(host, self.plan.workload(trial.cell)),
+            role: host.role(self.plan.workload(trial.cell)),
             transport: self.plan.transport(trial.cell).clone(),
             workload: self.plan.workload(trial.cell).clone(),
             token: token.to_owned(),
@@ -283,7 +247,7 @@ impl Crew<'_> {
             connect_deadline: study.connect_deadline,
             sample_interval: study.sample_interval,
             local: self.bed.address(host),
-            peer: self.bed.address(other(host)),
+            peer: self.bed.address(host.other()),
             path: PathHints {
                 round_trip_delay: condition.longest_round_trip_delay(),
                 longest_one_way: condition.longest_one_way_ever(),
@@ -315,15 +279,15 @@ impl Crew<'_> {
         &mut self,
         trial: &PlannedTrial,
         host: Host,
-    ) -> Result<Option<SocketAddr>, Broken> {
+    ) -> Result<Option<SocketAddr>, TrialFailure> {
         let within = limits::prepare(self.plan.workload(trial.cell));
         match self.next(trial.index, Instant::now() + within)? {
-            Some((from, FromAgent::Ready { listen, .. })) if slot(from) == slot(host) => Ok(listen),
-            Some((from, answer)) => Err(Broken::Garbled(
+            Some((from, FromAgent::Ready { listen, .. })) if from == host => Ok(listen),
+            Some((from, answer)) => Err(TrialFailure::Malformed(
                 from,
                 format!("it said {answer:?} before the start"),
             )),
-            None => Err(Broken::Silent {
+            None => Err(TrialFailure::Silent {
                 hosts: vec![host],
                 within,
                 doing: "getting ready",
@@ -331,25 +295,34 @@ impl Crew<'_> {
         }
     }
 
-    fn say(&mut self, host: Host, message: &ToAgent) -> Result<(), Broken> {
-        match self.agents.get_mut(&slot(host)) {
-            Some(agent) => agent.say(message).map_err(|_| Broken::Died(host)),
-            None => Err(Broken::Died(host)),
+    fn say(&mut self, host: Host, message: &ToAgent) -> Result<(), TrialFailure> {
+        match self.agents.get_mut(&host) {
+            Some(agent) => agent.say(message).map_err(|_| TrialFailure::Died(host)),
+            None => Err(TrialFailure::Died(host)),
         }
     }
 
     /// Returns the next answer about this trial, or `None` once `until` has come.
-    fn next(&mut self, trial: u32, until: Instant) -> Result<Option<(Host, FromAgent)>, Broken> {
+    fn next(
+        &mut self,
+        trial: u32,
+        until: Instant,
+    ) -> Result<Option<(Host, FromAgent)>, TrialFailure> {
         loop {
-            let (host, said) = match self.hear(until) {
-                Heard::Said(host, said) => (host, said),
-                Heard::Stopped => return Err(Broken::Stopped),
-                Heard::Nothing => return Ok(None),
+            if self.stopped() {
+                return Err(TrialFailure::Stopped);
+            }
+            let (host, output) = match self.next_signal(until) {
+                Some(Signal::Agent { host, output, .. }) => (host, output),
+                Some(Signal::Stop) => return Err(TrialFailure::Stopped),
+                None => return Ok(None),
             };
-            match said {
-                Said::Ended => return Err(Broken::Died(host)),
-                Said::Garbled(reason) => return Err(Broken::Garbled(host, reason)),
-                Said::Message(message) => {
+            match output {
+                AgentOutput::Ended => return Err(TrialFailure::Died(host)),
+                AgentOutput::Malformed(reason) => {
+                    return Err(TrialFailure::Malformed(host, reason));
+                }
+                AgentOutput::Message(message) => {
                     if trial_of(&message) != Some(trial) {
                         // The late end of an earlier trial that was aborted.
                         continue;
@@ -360,7 +333,7 @@ impl Crew<'_> {
                             reasons,
                             hint,
                             ..
-                        } => Err(Broken::Failed {
+                        } => Err(TrialFailure::Failed {
                             host,
                             kind,
                             reasons,
@@ -373,43 +346,32 @@ impl Crew<'_> {
         }
     }
 
-    /// Waits for a message of an agent that has not been replaced.
-    fn hear(&self, until: Instant) -> Heard {
-        if self.stopped() {
-            return Heard::Stopped;
-        }
+    /// Waits for the next signal, except those of agents that have been replaced; `None` once `until` has
+    /// come.
+    fn next_signal(&self, until: Instant) -> Option<Signal> {
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            match self.signals.recv_timeout(left) {
-                Ok(Signal::Stop) => return Heard::Stopped,
-                Ok(Signal::Agent {
-                    host,
-                    generation,
-                    what,
-                }) => {
-                    if self.is_current(host, generation) {
-                        return Heard::Said(host, what);
-                    }
-                }
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    return Heard::Nothing;
-                }
+            match self.signals.recv_timeout(left).ok()? {
+                Signal::Agent {
+                    host, generation, ..
+                } if !self.is_current(host, generation) => {}
+                signal => return Some(signal),
             }
         }
     }
 
     /// Removes agents that have ended, or sent something other than an answer, since the last
     /// trial, in which they had no part.
-    fn bury_the_dead(&mut self) {
+    fn reap_ended_agents(&mut self) {
         while let Ok(signal) = self.signals.try_recv() {
-            // A wish to stop has raised the flag, too, which is looked at before anything is done.
+            // A request to stop has raised the flag, too, which is looked at before anything is done.
             if let Signal::Agent {
                 host,
                 generation,
-                what: Said::Ended | Said::Garbled(_),
+                output: AgentOutput::Ended | AgentOutput::Malformed(_),
             } = signal
                 && self.is_current(host, generation)
-                && let Some(agent) = self.agents.remove(&slot(host))
+                && let Some(agent) = self.agents.remove(&host)
             {
                 let _ = agent.reap();
             }
@@ -417,72 +379,54 @@ impl Crew<'_> {
     }
 
     fn is_current(&self, host: Host, generation: u32) -> bool {
-        let agent = self.agents.get(&slot(host));
+        let agent = self.agents.get(&host);
         agent.is_some_and(|agent| agent.generation == generation)
     }
 
-    /// Cleans up after a trial that broke: aborts it at both ends and waits for them, so that
-    /// nothing of this trial reaches into the next. An agent answers at once if it has no part in
-    /// the trial any more; one that does not answer is killed, so that this also finds which agent
-    /// hangs. Returns the information about the agents that are gone.
-    fn settle(&mut self, trial: u32, broken: &Broken) -> Vec<(Host, Reaping)> {
-        let mut gone: BTreeSet<usize> = BTreeSet::new();
-        match broken {
-            Broken::Died(host) | Broken::Garbled(host, _) => {
-                gone.insert(slot(*host));
-            }
-            _ => {}
+    /// Aborts a trial that failed at both ends and waits for them, so that nothing of it reaches into
+    /// the next. An agent answers at once if it has no part in the trial any more; one that does not
+    /// answer is killed, so that this also finds which agent hangs. Returns how the agents ended that
+    /// are gone.
+    fn abort(&mut self, trial: u32, failure: &TrialFailure) -> BTreeMap<Host, AgentExit> {
+        let mut gone = BTreeSet::new();
+        if let TrialFailure::Died(host) | TrialFailure::Malformed(host, _) = failure {
+            gone.insert(*host);
         }
-        let mut asked: BTreeSet<usize> = BTreeSet::new();
-        for host in [CONNECTING, LISTENING] {
-            if !self.agents.contains_key(&slot(host)) || gone.contains(&slot(host)) {
+        let mut asked = BTreeSet::new();
+        for host in Host::BOTH {
+            if !self.agents.contains_key(&host) || gone.contains(&host) {
                 continue;
             }
             if self.say(host, &ToAgent::Abort { trial }).is_ok() {
-                asked.insert(slot(host));
+                asked.insert(host);
             } else {
-                gone.insert(slot(host));
+                gone.insert(host);
             }
         }
         let until = Instant::now() + limits::ABORT;
-        while asked.iter().any(|slot| !gone.contains(slot)) {
-            let left = until.saturating_duration_since(Instant::now());
-            match self.signals.recv_timeout(left) {
-                Ok(Signal::Agent {
-                    host,
-                    generation,
-                    what,
-                }) => {
-                    if !self.is_current(host, generation) {
-                        continue;
-                    }
-                    match what {
-                        // Every abort has this one answer, whatever else was said before it.
-                        Said::Message(message) => {
-                            if *message == (FromAgent::Aborted { trial }) {
-                                asked.remove(&slot(host));
-                            }
-                        }
-                        Said::Garbled(_) | Said::Ended => {
-                            gone.insert(slot(host));
+        while !asked.is_empty() {
+            match self.next_signal(until) {
+                Some(Signal::Agent { host, output, .. }) => match output {
+                    // Every abort has this one answer, whatever else was said before it.
+                    AgentOutput::Message(message) => {
+                        if *message == (FromAgent::Aborted { trial }) {
+                            asked.remove(&host);
                         }
                     }
-                }
-                // A second wish to stop changes nothing here.
-                Ok(Signal::Stop) => {}
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+                    AgentOutput::Malformed(_) | AgentOutput::Ended => {
+                        asked.remove(&host);
+                        gone.insert(host);
+                    }
+                },
+                // A second request to stop changes nothing here.
+                Some(Signal::Stop) => {}
+                None => break,
             }
         }
         gone.extend(asked);
-        let mut deaths = Vec::new();
-        for host in [CONNECTING, LISTENING] {
-            if gone.contains(&slot(host))
-                && let Some(agent) = self.agents.remove(&slot(host))
-            {
-                deaths.push((host, agent.reap()));
-            }
-        }
-        deaths
+        gone.into_iter()
+            .filter_map(|host| Some((host, self.agents.remove(&host)?.reap())))
+            .collect()
     }
 }
 

@@ -165,7 +165,7 @@ fn keep() -> Result<ExitCode, GuestDaemonError> {
         Ok(ForkResult::Child) => {
             // Whoever missed the parent's end meanwhile sees the end of standard input.
             let _ = die_with_parent();
-            // Not by returning: the threads need no farewell.
+            // Not by returning: the threads need not end first.
             std::process::exit(match run(&order, &wires) {
                 Ok(()) => 0,
                 Err(error) => {

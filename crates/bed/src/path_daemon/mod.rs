@@ -28,6 +28,7 @@ use namespaces::Namespace;
 pub(crate) use namespaces::become_able;
 use netem::NetemPath;
 pub(crate) use netem::{refusal, wire_up};
+use regatta_control::Host;
 use regatta_model::{Condition, Emulator, PathCheck, PathSetup};
 use regatta_process::die_with_parent;
 use userspace::UserspacePath;
@@ -72,7 +73,7 @@ pub fn main() -> ExitCode {
     if let Some(daemon) = &mut daemon {
         let _ = daemon.path.end_capture();
     }
-    // Not by returning: the forwarding thread needs no farewell, and the devices and namespaces
+    // Not by returning: the forwarding thread need not end first, and the devices and namespaces
     // end with the process.
     ExitCode::SUCCESS
 }
@@ -259,7 +260,7 @@ impl Daemon {
         Ok(Self {
             user_namespace,
             path: Path::up(setup, end.as_ref())?,
-            part: check::Part::new(end.map_or(0, |end| end.host)),
+            part: check::Part::new(end.map_or(Host::Client, |end| end.host)),
             cpu_before_ns: 0,
             seed: fingerprint(run_id),
             checks: 0,

@@ -20,11 +20,11 @@ use crate::{
 };
 
 /// Longest time that the other guest may take until it can be reached: both are started at once.
-const THERE_WITHIN: Duration = Duration::from_secs(60);
+const BOOT_WITHIN: Duration = Duration::from_secs(60);
 
 /// Longest time for a connection to a running guest, and for its answer beyond the time that a
 /// request names.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Connection to the other guest, and the network namespace there in which processes are started.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ impl SecondGuest {
     pub(crate) fn reach() -> Result<Self, BedError> {
         let wire = wire_up(CONTROL_WIRE, ADDRESSES[0]);
         wire.map_err(|error| BedError::SecondGuest(io::Error::other(error)))?;
-        let until = Instant::now() + THERE_WITHIN;
+        let until = Instant::now() + BOOT_WITHIN;
         let stream = loop {
             match open(&Opening::Requests, Duration::from_secs(1)) {
                 Ok(stream) => break stream,
@@ -80,14 +80,14 @@ impl SecondGuest {
         let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         // First: connections are taken in the order in which they were made.
         let errors = (errors == Errors::Pipe)
-            .then(|| open(&Opening::Errors { number }, PATIENCE))
+            .then(|| open(&Opening::Errors { number }, ANSWER_WITHIN))
             .transpose()?;
         let opening = Opening::Start {
             number,
             command: command.to_owned(),
             namespace: self.namespace,
         };
-        let stream = open(&opening, PATIENCE)?;
+        let stream = open(&opening, ANSWER_WITHIN)?;
         Ok(Launched {
             output: stream.try_clone()?.into(),
             input: Box::new(SecondGuestInput(stream)),
@@ -103,6 +103,17 @@ impl SecondGuest {
 impl Launcher for SecondGuest {
     fn launch(&mut self, command: &str, errors: Errors) -> Result<Launched, BedError> {
         self.start(command, errors).map_err(BedError::SecondGuest)
+    }
+
+    fn daemon_error(&self, error: BedError) -> BedError {
+        match error {
+            BedError::TimedOut(within) => BedError::SecondGuest(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("its path daemon gave no answer within {within:?}"),
+            )),
+            BedError::Gone { source, .. } => BedError::SecondGuest(source),
+            other => other,
+        }
     }
 }
 
@@ -139,7 +150,7 @@ impl LaunchedProcess for SecondGuestProcess {
 impl SecondGuestProcess {
     fn ask(&self, request: &Request, within: Duration) -> io::Result<Answer> {
         let stream = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        stream.set_read_timeout(Some(within + PATIENCE))?;
+        stream.set_read_timeout(Some(within + ANSWER_WITHIN))?;
         let asked = write_line(&*stream, request).and_then(|()| read_line(&*stream));
         if asked.is_err() {
             // An answer that comes late would be taken for that to the next request.

@@ -95,8 +95,8 @@ impl Hosts {
         let program = std::env::current_exe()?;
         let mut bed = Bed::up(BedKind::Netns, path, &[], &program, "emulators")?;
         let (a, b) = (
-            Agent::start(&mut bed, Host::A)?,
-            Agent::start(&mut bed, Host::B)?,
+            Agent::start(&mut bed, Host::Client)?,
+            Agent::start(&mut bed, Host::Server)?,
         );
         Ok(Self { bed, a, b })
     }
@@ -163,7 +163,7 @@ impl Hosts {
     fn listen(&mut self, how: &str) -> Outcome<SocketAddr> {
         self.b.say(how)?;
         let port = self.b.hear("listening")?.parse()?;
-        Ok(SocketAddr::new(self.bed.address(Host::B), port))
+        Ok(SocketAddr::new(self.bed.address(Host::Server), port))
     }
 }
 

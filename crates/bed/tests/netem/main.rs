@@ -61,8 +61,8 @@ struct Pings {
 impl Pings {
     fn over(path: PathSetup) -> Self {
         let mut bed = bed_of(path).unwrap_or_else(|error| panic!("{}", explain(&error)));
-        let a = Agent::start(&mut bed, Host::A);
-        let mut b = Agent::start(&mut bed, Host::B);
+        let a = Agent::start(&mut bed, Host::Client);
+        let mut b = Agent::start(&mut bed, Host::Server);
         let peer = b.listen("echo");
         Self {
             bed,

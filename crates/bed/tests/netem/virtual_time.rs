@@ -65,8 +65,8 @@ cases! { packets_on_the_path_are_those_of_the_wire:
 fn packets_on_the_path_are_those_of_the_wire(placement: Placement) {
     let setup = PathSetup { placement, ..NETEM };
     let mut bed = bed_of(setup).unwrap_or_else(|error| panic!("{}", explain(&error)));
-    let mut a = Agent::start(&mut bed, Host::A);
-    let mut b = Agent::start(&mut bed, Host::B);
+    let mut a = Agent::start(&mut bed, Host::Client);
+    let mut b = Agent::start(&mut bed, Host::Server);
     bed.set_condition(&condition(4, 100, 0.0), 1)
         .expect("a condition");
     let peer = b.listen("listen");

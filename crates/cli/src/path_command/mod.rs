@@ -100,7 +100,7 @@ pub fn path(args: &PathCommandArgs) -> Result<u8, Failure> {
     if args.command.is_empty() {
         say(&format!(
             "a shell on the client; `exit` ends the path (the server is at {})",
-            bed.address(Host::B)
+            bed.address(Host::Server)
         ));
     }
     let order = ProgramOrder {
@@ -110,7 +110,9 @@ pub fn path(args: &PathCommandArgs) -> Result<u8, Failure> {
         streams: [Stdio::inherit(), Stdio::inherit(), Stdio::inherit()],
         apart: false,
     };
-    let mut program = bed.start_program(Host::A, order).map_err(Failure::failed)?;
+    let mut program = bed
+        .start_program(Host::Client, order)
+        .map_err(Failure::failed)?;
     bed.begin().map_err(Failure::failed)?;
     let ended = signals.until_ended(&mut program, server.as_mut());
     drop(program);
@@ -147,11 +149,11 @@ fn addresses(bed: &Bed) -> Vec<(String, String)> {
     vec![
         (
             "REGATTA_CLIENT".to_owned(),
-            bed.address(Host::A).to_string(),
+            bed.address(Host::Client).to_string(),
         ),
         (
             "REGATTA_SERVER".to_owned(),
-            bed.address(Host::B).to_string(),
+            bed.address(Host::Server).to_string(),
         ),
     ]
 }

@@ -11,8 +11,8 @@ pub fn beginning(condition: &Condition, bed: &Bed, seed: u64) -> String {
         condition.name,
         bed.description(),
         format_duration(condition.round_trip_delay()),
-        bed.address(Host::A),
-        bed.address(Host::B)
+        bed.address(Host::Client),
+        bed.address(Host::Server)
     )
 }
 

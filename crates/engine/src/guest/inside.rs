@@ -8,7 +8,7 @@ use regatta_bed::{
 };
 use regatta_model::{BedKind, Clock, Guests, TrialRecord, metric::id};
 
-use super::mission::{Mission, Word};
+use super::messages::{FromGuest, RunOrder};
 use crate::{
     error::EngineError,
     event::{Event, Listener, ListenerError},
@@ -49,14 +49,14 @@ pub fn serve() -> ExitCode {
                 reasons.push(next.to_string());
                 cause = next.source();
             }
-            let word = Word::Broken {
+            let message = FromGuest::Failed {
                 reasons,
                 hint,
                 unsupported,
                 guest_gone,
             };
             // Where not even this can be told, the controller says that the guest ended early.
-            let _ = tell(&word);
+            let _ = tell(&message);
             ExitCode::FAILURE
         }
     }
@@ -66,46 +66,46 @@ pub fn serve() -> ExitCode {
 #[derive(Debug, thiserror::Error)]
 enum Trouble {
     #[error("cannot read what the guest is to run")]
-    Mission(#[source] std::io::Error),
+    Order(#[source] std::io::Error),
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
 
 fn run() -> Result<(), Trouble> {
-    let text = payload().map_err(Trouble::Mission)?;
-    let mission: Mission = serde_json::from_str(&text).map_err(|e| Trouble::Mission(e.into()))?;
-    let executable = std::env::current_exe().map_err(Trouble::Mission)?;
-    let plan = Plan::new(&mission.study).map_err(EngineError::from)?;
-    let study = &mission.study;
+    let text = payload().map_err(Trouble::Order)?;
+    let order: RunOrder = serde_json::from_str(&text).map_err(|e| Trouble::Order(e.into()))?;
+    let executable = std::env::current_exe().map_err(Trouble::Order)?;
+    let plan = Plan::new(&order.study).map_err(EngineError::from)?;
+    let study = &order.study;
     let bed = match study.guest.guests {
         Guests::One => Bed::up(
             BedKind::Netns,
             study.path,
             &study.conditions,
             &executable,
-            &mission.run_id,
+            &order.run_id,
         ),
-        Guests::Two => Bed::of_two_guests(study.path, &executable, &mission.run_id),
+        Guests::Two => Bed::of_two_guests(study.path, &executable, &order.run_id),
     };
     let mut bed = bed.map_err(EngineError::from)?;
     let run = Run::new(
         plan,
         RunOptions {
-            run_id: mission.run_id,
-            study_text: mission.study_text,
-            done: mission.done,
-            files: mission.files.then(|| Path::new(FILES).to_owned()),
+            run_id: order.run_id,
+            study_text: order.study_text,
+            done: order.done,
+            files: order.files.then(|| Path::new(FILES).to_owned()),
         },
     );
     let mut teller = Teller {
-        clock: mission.study.guest.clock,
+        clock: order.study.guest.clock,
     };
     run.run(&mut bed, &mut teller)?;
     Ok(())
 }
 
-fn tell(word: &Word) -> std::io::Result<()> {
-    say(&serde_json::to_string(word)?)
+fn tell(message: &FromGuest) -> std::io::Result<()> {
+    say(&serde_json::to_string(message)?)
 }
 
 /// Listener that sends events to the controller.
@@ -121,7 +121,7 @@ impl Listener for Teller {
         {
             without_cpu(trial);
         }
-        tell(&Word::Event {
+        tell(&FromGuest::Event {
             event: Box::new(event),
         })?;
         Ok(())

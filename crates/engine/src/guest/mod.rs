@@ -6,7 +6,7 @@
 //! could not take part, because to a guest that waits every answer from outside comes too late.
 
 mod inside;
-mod mission;
+mod messages;
 mod outside;
 mod parallel;
 mod watch;

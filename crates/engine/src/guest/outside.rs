@@ -16,12 +16,12 @@ use regatta_bed::{
     SECOND_GUEST_COMMAND,
     guest::{Guest, GuestError, Image, Order, Said, wires},
 };
-use regatta_model::{Clock, Guests, Outcome, RunHeader, TrialRecord, Warning};
+use regatta_model::{Clock, Guests, Outcome, RunHeader, Warning};
 
 use super::{
-    mission::{Mission, Word},
+    messages::{FromGuest, RunOrder},
     parallel,
-    watch::{Far, FarEnd, Watch, hung, is_silent},
+    watch::{SecondGuest, SecondGuestEnd, Watch, hung, is_silent},
 };
 use crate::{
     agent::Signal,
@@ -188,7 +188,8 @@ impl GuestRun {
             if let Some((index, since)) = progress.current.take()
                 && let Some(trial) = self.plan.trial(index)
             {
-                let record = self.failed(&trial, since, reasons);
+                let failed = (Outcome::Failed, reasons, String::new());
+                let record = self.plan.record(&trial, since, failed);
                 progress.done.add(&self.plan, &record);
                 tell(
                     listener,
@@ -218,7 +219,7 @@ impl GuestRun {
 
     fn start(&self, done: &Done, files: &Files) -> Result<Watch, EngineError> {
         let study = self.plan.study();
-        let mission = Mission {
+        let order = RunOrder {
             study: study.clone(),
             study_text: self.options.study_text.clone(),
             run_id: match self.clock() {
@@ -229,8 +230,8 @@ impl GuestRun {
             done: done.clone(),
             files: files.0.is_some(),
         };
-        let payload = serde_json::to_string(&mission)
-            .map_err(|error| EngineError::Mission { source: error })?;
+        let payload = serde_json::to_string(&order)
+            .map_err(|error| EngineError::GuestMessage { source: error })?;
         let order = Order {
             kernel: self.image.path.clone(),
             clock: self.clock(),
@@ -242,30 +243,30 @@ impl GuestRun {
             payload,
         };
         let begun = Instant::now();
-        let (guest, far) = match study.guest.guests {
+        let (guest, second) = match study.guest.guests {
             Guests::One => (Guest::start(&self.program, &order)?, None),
             Guests::Two => {
-                let [near_ends, far_ends] = wires().map_err(GuestError::Wires)?;
-                let far = Order {
+                let [first_wires, second_wires] = wires().map_err(GuestError::Wires)?;
+                let second = Order {
                     arguments: vec![SECOND_GUEST_COMMAND.to_owned()],
                     payload: String::new(),
                     ..order.clone()
                 };
-                let far = Guest::start_joined(&self.program, &far, &far_ends)?;
-                let near = Guest::start_joined(&self.program, &order, &near_ends)?;
-                let far = Far {
-                    guest: far,
+                let second = Guest::start_joined(&self.program, &second, &second_wires)?;
+                let first = Guest::start_joined(&self.program, &order, &first_wires)?;
+                let second = SecondGuest {
+                    guest: second,
                     begun,
                     start: None,
                     heard: None,
                     ended: None,
                 };
-                (near, Some(far))
+                (first, Some(second))
             }
         };
         Ok(Watch {
             guest,
-            far,
+            second,
             begun,
             heard: None,
             until: begun + START,
@@ -285,10 +286,10 @@ impl GuestRun {
             if self.asked.load(Ordering::SeqCst) {
                 return interrupted(progress, listener);
             }
-            if let Some(FarEnd {
+            if let Some(SecondGuestEnd {
                 reasons,
                 unsupported,
-            }) = watch.hear_far()
+            }) = watch.hear_second()
             {
                 if !progress.started {
                     return Err(EngineError::guest(&reasons, String::new(), unsupported));
@@ -319,26 +320,27 @@ impl GuestRun {
                 }
                 Said::Console { line } | Said::Output { line } => watch.remember(line),
                 Said::Message { text } => {
-                    let word = serde_json::from_str(&text)
-                        .map_err(|source| EngineError::Mission { source })?;
-                    match word {
-                        Word::Event { event } => {
-                            let far = watch.far.as_ref().and_then(|far| far.start);
-                            let event = self.outside(*event, start.as_ref(), far);
+                    let message = serde_json::from_str(&text)
+                        .map_err(|source| EngineError::GuestMessage { source })?;
+                    match message {
+                        FromGuest::Event { event } => {
+                            let second_start =
+                                watch.second.as_ref().and_then(|second| second.start);
+                            let event = self.outside(*event, start.as_ref(), second_start);
                             if let Some(end) = self.note(event, watch, progress, listener)? {
                                 return Ok(end);
                             }
                         }
-                        Word::Broken {
+                        FromGuest::Failed {
                             reasons,
                             guest_gone: true,
                             ..
-                        } if watch.far.is_some() && progress.started => {
+                        } if watch.second.is_some() && progress.started => {
                             let mut all = watch.explain("the receiver's guest hung, and was ended");
                             all.splice(1..1, reasons);
                             return Ok(End::Early(all));
                         }
-                        Word::Broken {
+                        FromGuest::Failed {
                             reasons,
                             hint,
                             unsupported,
@@ -414,7 +416,7 @@ impl GuestRun {
         &self,
         mut event: Event,
         start: Option<&(String, Duration)>,
-        far: Option<Duration>,
+        second_start: Option<Duration>,
     ) -> Event {
         match &mut event {
             Event::RunStarted { header, done, .. } => {
@@ -422,7 +424,7 @@ impl GuestRun {
                 header.started_unix_ns = unix_ns();
                 *done = self.options.done.finished() as u32;
                 if let Some((release, took)) = start {
-                    self.describe(header, release, *took, far);
+                    self.describe(header, release, *took, second_start);
                 }
             }
             Event::TrialEnded { trial } if self.clock() == Clock::Virtual => {
@@ -441,7 +443,7 @@ impl GuestRun {
         header: &mut RunHeader,
         release: &str,
         took: Duration,
-        far: Option<Duration>,
+        second_start: Option<Duration>,
     ) {
         let clock = match self.clock() {
             Clock::Real => "real time",
@@ -452,7 +454,7 @@ impl GuestRun {
         for (host, facts) in &mut header.hosts {
             // The one with the engine is the sender's, which connects.
             let took = match (guests, host.as_str()) {
-                (Guests::Two, "receiver") => far.unwrap_or(took),
+                (Guests::Two, "receiver") => second_start.unwrap_or(took),
                 _ => took,
             };
             facts.0.insert(
@@ -479,28 +481,6 @@ impl GuestRun {
             Clock::Virtual => SLOWER,
         };
         inside.saturating_mul(factor).saturating_add(MARGIN)
-    }
-
-    /// Makes the record of the trial during which a guest ended.
-    fn failed(&self, trial: &PlannedTrial, since: i64, reasons: Vec<String>) -> TrialRecord {
-        TrialRecord {
-            index: trial.index,
-            attempt: trial.attempt,
-            round: trial.round,
-            transport: self.plan.transport(trial.cell).label.clone(),
-            condition: self.plan.condition(trial.cell).name.clone(),
-            workload: self.plan.workload(trial.cell).name.clone(),
-            started_unix_ns: since,
-            seed: trial.seed,
-            outcome: Outcome::Failed,
-            reasons,
-            hint: String::new(),
-            metrics: Default::default(),
-            series: Vec::new(),
-            histograms: Vec::new(),
-            facts: Default::default(),
-            warnings: Vec::new(),
-        }
     }
 }
 

@@ -22,7 +22,7 @@ const LAST_TO_TELL: Duration = Duration::from_secs(1);
 const LAST_WORDS: usize = 8;
 
 /// Guest of host b, where each host has a guest of its own.
-pub(super) struct Far {
+pub(super) struct SecondGuest {
     pub(super) guest: Guest,
     pub(super) begun: Instant,
     /// Time that the guest took to be ready.
@@ -30,12 +30,12 @@ pub(super) struct Far {
     /// Time of the last message, once the guest is ready.
     pub(super) heard: Option<Instant>,
     /// Time and cause of the guest's end.
-    pub(super) ended: Option<(Instant, FarEnd)>,
+    pub(super) ended: Option<(Instant, SecondGuestEnd)>,
 }
 
 /// Reasons why the other guest ended early.
 #[derive(Clone)]
-pub(super) struct FarEnd {
+pub(super) struct SecondGuestEnd {
     /// The causes, outermost first.
     pub(super) reasons: Vec<String>,
     /// Whether this machine cannot run guests at all.
@@ -45,7 +45,7 @@ pub(super) struct FarEnd {
 /// Running guest.
 pub(super) struct Watch {
     pub(super) guest: Guest,
-    pub(super) far: Option<Far>,
+    pub(super) second: Option<SecondGuest>,
     pub(super) begun: Instant,
     /// Time of the last message of a guest that is ready and has a real clock.
     pub(super) heard: Option<Instant>,
@@ -63,33 +63,33 @@ impl Watch {
     /// Returns the time for which to wait for a message of the guest before the other one's are
     /// read.
     pub(super) fn look_around(&self) -> Duration {
-        match &self.far {
-            Some(Far { start: None, .. }) => LOOK_AROUND / 20,
+        match &self.second {
+            Some(SecondGuest { start: None, .. }) => LOOK_AROUND / 20,
             _ => LOOK_AROUND,
         }
     }
 
     /// Reads the other guest's messages; returns its end, if it has ended early or is silent.
-    pub(super) fn hear_far(&mut self) -> Option<FarEnd> {
+    pub(super) fn hear_second(&mut self) -> Option<SecondGuestEnd> {
         loop {
-            let far = self.far.as_mut()?;
-            if let Some((at, end)) = &far.ended {
+            let second = self.second.as_mut()?;
+            if let Some((at, end)) = &second.ended {
                 // It also ends with the run, of which the first guest then tells.
                 return (at.elapsed() > LAST_TO_TELL).then(|| end.clone());
             }
-            let Some(said) = far.guest.hear(Duration::ZERO) else {
-                return is_silent(far.heard).then(|| FarEnd {
+            let Some(said) = second.guest.hear(Duration::ZERO) else {
+                return is_silent(second.heard).then(|| SecondGuestEnd {
                     reasons: self.explain(&hung("the receiver's guest")),
                     unsupported: false,
                 });
             };
             let (reasons, unsupported) = match said {
                 Said::Beat => {
-                    far.heard = Some(Instant::now());
+                    second.heard = Some(Instant::now());
                     continue;
                 }
                 Said::Up { .. } => {
-                    far.start = Some(far.begun.elapsed());
+                    second.start = Some(second.begun.elapsed());
                     continue;
                 }
                 Said::Console { line } | Said::Output { line } | Said::Message { text: line } => {
@@ -108,12 +108,12 @@ impl Watch {
             };
             let mut all = self.explain("the receiver's guest ended");
             all.splice(1..1, reasons);
-            if let Some(far) = &mut self.far {
-                let end = FarEnd {
+            if let Some(second) = &mut self.second {
+                let end = SecondGuestEnd {
                     reasons: all,
                     unsupported,
                 };
-                far.ended = Some((Instant::now(), end));
+                second.ended = Some((Instant::now(), end));
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use regatta_control::Host;
 use regatta_model::Condition;
 
 use super::{
@@ -27,14 +28,13 @@ const HEAD_START: Duration = Duration::from_millis(500);
 /// State of one end that is kept between the requests of a check.
 #[derive(Debug)]
 pub(crate) struct Part {
-    /// Index of the host: 0 is a, 1 is b.
-    host: usize,
+    host: Host,
     prober: Option<Prober>,
     pauses: Option<PauseWatch>,
 }
 
 impl Part {
-    pub(crate) fn new(host: usize) -> Self {
+    pub(crate) fn new(host: Host) -> Self {
         Self {
             host,
             prober: None,
@@ -48,7 +48,7 @@ impl Part {
         let evidence = self.pauses.take().and_then(|pauses| pauses.finish(links));
         self.prober = None;
         FromDaemon::Closed {
-            spoiled: evidence.map(|why| format!("host {}: {why}", ["a", "b"][self.host.min(1)])),
+            spoiled: evidence.map(|why| format!("host {}: {why}", self.host.name())),
         }
     }
 
@@ -61,7 +61,7 @@ impl Part {
     ) -> Result<FromDaemon, DaemonError> {
         clock::be_punctual();
         if let Probe::Open = probe {
-            let prober = Prober::open(namespace, ADDRESSES[self.host.min(1)])?;
+            let prober = Prober::open(namespace, ADDRESSES[self.host as usize])?;
             let port = prober.port()?;
             self.prober = Some(prober);
             self.pauses = Some(PauseWatch::start()?);
@@ -74,7 +74,9 @@ impl Part {
         };
         match probe {
             Probe::Open | Probe::Close => {}
-            Probe::Meet { port } => prober.meet((ADDRESSES[1 - self.host.min(1)], port))?,
+            Probe::Connect { port } => {
+                prober.connect((ADDRESSES[self.host.other() as usize], port))?;
+            }
             Probe::RoundTrips { condition } => {
                 let delays_ns = make_round_trips(&condition, prober)?;
                 return Ok(FromDaemon::RoundTrips { delays_ns });
@@ -221,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_host_whose_machine_disturbed_the_check_says_so() {
-        let mut part = Part::new(1);
+        let mut part = Part::new(Host::Server);
         let late = LinkCounters {
             delivered: 1000,
             late_packets: 900,

@@ -57,8 +57,8 @@ pub(super) fn pair(
 ) -> Result<[Prober; 2], DaemonError> {
     let a = Prober::open(namespaces[0], addresses[0])?;
     let b = Prober::open(namespaces[1], addresses[1])?;
-    a.meet((addresses[1], b.port()?))?;
-    b.meet((addresses[0], a.port()?))?;
+    a.connect((addresses[1], b.port()?))?;
+    b.connect((addresses[0], a.port()?))?;
     Ok([a, b])
 }
 
@@ -84,7 +84,7 @@ impl Prober {
     }
 
     /// Connects the socket to the other end.
-    pub(super) fn meet(&self, other: (Ipv4Addr, u16)) -> Result<(), DaemonError> {
+    pub(super) fn connect(&self, other: (Ipv4Addr, u16)) -> Result<(), DaemonError> {
         self.0.connect(other).map_err(failed("connect"))
     }
 

@@ -143,7 +143,7 @@ impl Chain {
         let root = Node::first()?;
         let host = Node::create(Offloads::Off)?;
         let interface = host.take(&root, &end.wire, HOST_INTERFACE)?;
-        let place = end.host.min(1);
+        let place = end.host as usize;
         host.address(interface, ADDRESSES[place])?;
         let direction = DirectionInterfaces {
             interfaces: vec![NodeInterface { node: 0, interface }],

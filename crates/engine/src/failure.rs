@@ -1,48 +1,22 @@
-//! Reasons why a trial has no figures, and what its record says of them.
+//! Reasons why a trial has no figures, and their description in its record.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use regatta_bed::{BedError, Host};
-use regatta_control::{FailureKind, Role};
+use regatta_bed::BedError;
+use regatta_control::{FailureKind, Host};
 use regatta_model::{Outcome, Workload};
 
-use crate::{
-    agent::{Reaping, host_name},
-    run::slot,
-};
-
-/// Host of the end that connects; that on host B listens.
-pub(crate) const CONNECTING: Host = Host::A;
-pub(crate) const LISTENING: Host = Host::B;
-
-/// Returns a host's role in a trial of this workload: the one that connects sends, unless the
-/// direction is reversed.
-pub(crate) fn role(host: Host, workload: &Workload) -> Role {
-    let connects = slot(host) == slot(CONNECTING);
-    if connects == Role::Sender.connects(workload) {
-        Role::Sender
-    } else {
-        Role::Receiver
-    }
-}
-
-/// Returns the other host.
-pub(crate) fn other(host: Host) -> Host {
-    match host {
-        Host::A => Host::B,
-        Host::B => Host::A,
-    }
-}
+use crate::agent::AgentExit;
 
 /// Reason why a trial does not have both reports.
-pub(crate) enum Broken {
+pub(crate) enum TrialFailure {
     Stopped,
     /// An agent is missing and none could be started, with the causes.
-    Missing(String),
-    /// An agent has died, or cannot be spoken to.
+    NoAgent(String),
+    /// An agent has ended, or cannot be written to.
     Died(Host),
     /// An agent wrote something that is no answer.
-    Garbled(Host, String),
+    Malformed(Host, String),
     /// An end said that it has no report.
     Failed {
         host: Host,
@@ -60,40 +34,38 @@ pub(crate) enum Broken {
     },
 }
 
-/// Returns outcome, reasons and hint of a trial that broke; `None` if the run was stopped.
+/// Returns outcome, reasons and hint of a trial that failed; `None` if the run was stopped.
 pub(crate) fn explain(
-    broken: Broken,
-    deaths: &[(Host, Reaping)],
+    failure: TrialFailure,
+    exits: &BTreeMap<Host, AgentExit>,
     workload: &Workload,
 ) -> Option<(Outcome, Vec<String>, String)> {
     let names = |host: Host| {
-        let role = role(host, workload).name();
-        format!("the {role} on host `{}`", host_name(host))
+        let role = host.role(workload).name();
+        format!("the {role} on host `{}`", host.name())
     };
-    let death = |host: Host| {
-        deaths
-            .iter()
-            .find(|(dead, _)| slot(*dead) == slot(host))
-            .map(|(_, reaping)| reaping)
+    let last = |host: &Host| {
+        exits
+            .get(host)
+            .map_or_else(Vec::new, |exit| exit.reasons.clone())
     };
-    let last = |host: Host| death(host).map_or_else(Vec::new, |reaping| reaping.reasons.clone());
-    match broken {
-        Broken::Stopped => None,
-        Broken::Missing(why) => Some((Outcome::Failed, vec![why], String::new())),
-        Broken::Died(host) => {
+    match failure {
+        TrialFailure::Stopped => None,
+        TrialFailure::NoAgent(why) => Some((Outcome::Failed, vec![why], String::new())),
+        TrialFailure::Died(host) => {
             let mut reasons = vec![format!("{} died during the trial", names(host))];
-            reasons.extend(last(host));
+            reasons.extend(last(&host));
             Some((Outcome::Failed, reasons, String::new()))
         }
-        Broken::Garbled(host, what) => {
+        TrialFailure::Malformed(host, what) => {
             let mut reasons = vec![
                 format!("{} did not keep to the protocol", names(host)),
                 what,
             ];
-            reasons.extend(last(host));
+            reasons.extend(last(&host));
             Some((Outcome::Failed, reasons, String::new()))
         }
-        Broken::Failed {
+        TrialFailure::Failed {
             host,
             kind,
             reasons: why,
@@ -108,10 +80,11 @@ pub(crate) fn explain(
                 return Some((outcome, why, hint));
             }
             // An end often fails because the other one has died or hangs; then that is the cause.
-            if let Some(reaping) = death(other(host)) {
-                let end = if reaping.killed { "hung" } else { "died" };
-                let mut reasons = vec![format!("{} {end} during the trial", names(other(host)))];
-                reasons.extend(last(other(host)));
+            let other = host.other();
+            if let Some(exit) = exits.get(&other) {
+                let end = if exit.killed { "hung" } else { "died" };
+                let mut reasons = vec![format!("{} {end} during the trial", names(other))];
+                reasons.extend(exit.reasons.clone());
                 reasons.push(format!("{} then failed", names(host)));
                 reasons.extend(why);
                 return Some((Outcome::Failed, reasons, hint));
@@ -120,7 +93,7 @@ pub(crate) fn explain(
             reasons.extend(why);
             Some((outcome, reasons, hint))
         }
-        Broken::Path(error) => Some((
+        TrialFailure::Path(error) => Some((
             Outcome::Failed,
             vec![
                 "the path did not begin its schedule".to_owned(),
@@ -128,7 +101,7 @@ pub(crate) fn explain(
             ],
             String::new(),
         )),
-        Broken::Silent {
+        TrialFailure::Silent {
             hosts,
             within,
             doing,
@@ -137,7 +110,7 @@ pub(crate) fn explain(
             let hanging: Vec<Host> = hosts
                 .iter()
                 .copied()
-                .filter(|host| death(*host).is_some())
+                .filter(|host| exits.contains_key(host))
                 .collect();
             let hosts = if hanging.is_empty() { hosts } else { hanging };
             let hosts: Vec<String> = hosts.into_iter().map(names).collect();
@@ -158,11 +131,12 @@ pub(crate) fn explain(
 mod tests {
     use super::*;
 
-    fn reaping(killed: bool) -> Reaping {
-        Reaping {
-            killed,
-            reasons: Vec::new(),
-        }
+    fn exits(killed: bool, hosts: &[Host]) -> BTreeMap<Host, AgentExit> {
+        let exit = |host: &Host| {
+            let reasons = Vec::new();
+            (*host, AgentExit { killed, reasons })
+        };
+        hosts.iter().map(exit).collect()
     }
 
     fn workload() -> Workload {
@@ -171,36 +145,36 @@ mod tests {
 
     #[test]
     fn the_end_that_hangs_is_named_and_not_the_one_that_waits_for_it() {
-        let silent = || Broken::Silent {
-            hosts: vec![CONNECTING, LISTENING],
+        let silent = || TrialFailure::Silent {
+            hosts: Host::BOTH.to_vec(),
             within: Duration::from_secs(30),
             doing: "the trial",
         };
-        let says = |deaths: &[(Host, Reaping)]| explain(silent(), deaths, &workload()).unwrap().1;
+        let says = |hosts: &[Host]| {
+            let exits = exits(true, hosts);
+            explain(silent(), &exits, &workload()).unwrap().1
+        };
         assert_eq!(
-            says(&[(CONNECTING, reaping(true))]),
+            says(&[Host::Client]),
             ["no answer from the sender on host `a` within 30 s of the trial"]
         );
         let both = "no answer from the sender on host `a` and the receiver on host `b` within 30 s \
                     of the trial";
         assert_eq!(says(&[]), [both]);
-        assert_eq!(
-            says(&[(CONNECTING, reaping(true)), (LISTENING, reaping(true))]),
-            [both]
-        );
+        assert_eq!(says(&Host::BOTH), [both]);
     }
 
     #[test]
     fn an_end_that_fails_because_the_other_hangs_says_so() {
-        let failed = || Broken::Failed {
-            host: LISTENING,
+        let failed = || TrialFailure::Failed {
+            host: Host::Server,
             kind: FailureKind::TimedOut,
             reasons: vec!["nothing came".into()],
             hint: String::new(),
         };
         for (killed, end) in [(true, "hung"), (false, "died")] {
             let (_, reasons, _) =
-                explain(failed(), &[(CONNECTING, reaping(killed))], &workload()).unwrap();
+                explain(failed(), &exits(killed, &[Host::Client]), &workload()).unwrap();
             let first = format!("the sender on host `a` {end} during the trial");
             assert_eq!(reasons[0], first);
         }

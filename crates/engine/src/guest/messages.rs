@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{event::Event, plan::Done};
 
-/// Run that a guest is to make.
+/// Run that a guest carries out.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Mission {
+pub(super) struct RunOrder {
     /// The whole study.
     pub study: Study,
     /// Text of the study as the user wrote it.
@@ -23,14 +23,14 @@ pub(super) struct Mission {
 /// Messages of a guest.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Word {
+pub(super) enum FromGuest {
     /// Event of the run.
     Event {
         /// The event.
         event: Box<Event>,
     },
     /// The run cannot start or go on.
-    Broken {
+    Failed {
         /// The causes, outermost first.
         reasons: Vec<String>,
         /// Command or setting that helps; may be empty.
