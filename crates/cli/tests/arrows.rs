@@ -89,7 +89,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "process",
         ],
     ),
-    ("bed", &["model", "stats", "emulation", "process"]),
+    (
+        "bed",
+        &["model", "stats", "control", "emulation", "process"],
+    ),
     ("engine", &["bed", "control", "model", "stats"]),
     ("results", &["model"]),
     ("report", &["results", "stats", "model"]),
