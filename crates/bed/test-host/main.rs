@@ -18,7 +18,7 @@
 //! `ends`, `iptables`. `hold` makes a bed with two agents, prints their process identifiers and
 //! keeps it until it is killed. `emulators` compares both emulators with each other and with theory
 //! in a guest: see [`emulators`]. `lateness [SECONDS]` prints the lateness of packets of the
-//! user-space emulator, with and without each setting that makes its thread punctual.
+//! user-space emulator, with and without each setting with which its thread wakes on time.
 
 mod controller;
 mod emulators;

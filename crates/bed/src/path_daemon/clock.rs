@@ -1,4 +1,4 @@
-//! Clocks, and settings with which the kernel wakes a thread punctually.
+//! Clocks, and settings with which the kernel wakes a thread on time.
 
 use std::time::Duration;
 
@@ -94,7 +94,7 @@ struct SchedulingAttributes {
     period_ns: u64,
 }
 
-/// Environment variable that replaces the settings of [`be_punctual`], to measure the effect of
+/// Environment variable that replaces the settings of [`wake_on_time`], to measure the effect of
 /// each: words of `slack`, `real-time`, `rests`, `short-slices` and `busy-poll`, separated by
 /// commas.
 const SCHEDULING: &str = "REGATTA_FORWARDER_SCHEDULING";
@@ -115,7 +115,7 @@ pub(crate) fn polls_busily() -> bool {
 
 /// Asks the kernel to wake the calling thread exactly on time, as far as this user may. Returns the
 /// rests that a thread that may be busy throughout has to take for that.
-pub(crate) fn be_punctual() -> Option<Rests> {
+pub(crate) fn wake_on_time() -> Option<Rests> {
     if is_asked("slack") {
         // SAFETY: takes numbers only. The unit is nanoseconds; the default slack is 50 µs.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1u64) };

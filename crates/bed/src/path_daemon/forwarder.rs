@@ -188,7 +188,7 @@ impl Forwarder {
         let (requests, inbox) = mpsc::channel();
         let woken_by = Arc::clone(&wake);
         let run = move || {
-            let rests = clock::be_punctual();
+            let rests = clock::wake_on_time();
             let state = Running {
                 links,
                 inbox,

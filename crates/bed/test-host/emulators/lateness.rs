@@ -1,5 +1,5 @@
 //! Lateness with which packets of the user-space emulator arrive in real time, with and without
-//! each setting that makes its thread punctual.
+//! each setting with which its thread wakes on time.
 //!
 //! `lateness [SECONDS]` sends datagrams over a path of 30 ms and 100 Mbit/s, one a millisecond and
 //! ten a millisecond, for SECONDS each (5 s if absent). Each line of the table is for one request

@@ -97,7 +97,7 @@ pub(super) fn run(
     addresses: [Ipv4Addr; 2],
 ) -> Result<PathCheck, DaemonError> {
     let checked_unix_ns = i64::try_from(unix_ns()).unwrap_or(i64::MAX);
-    clock::be_punctual();
+    clock::wake_on_time();
     let [a, b] = &socket::pair(namespaces, addresses)?;
     let round_trips = make_round_trips(RoundTrips::new(condition), a, b)?;
 

@@ -59,7 +59,7 @@ impl Part {
         losses: LossPlace,
         namespace: &Namespace,
     ) -> Result<FromDaemon, DaemonError> {
-        clock::be_punctual();
+        clock::wake_on_time();
         if let Probe::Open = probe {
             let prober = Prober::open(namespace, ADDRESSES[self.host as usize])?;
             let port = prober.port()?;

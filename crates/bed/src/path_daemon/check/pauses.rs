@@ -74,7 +74,7 @@ impl Drop for Over {
     }
 }
 
-/// Thread that asks to be woken every millisecond, as punctually as the forwarder does, and adds up
+/// Thread that asks to be woken every millisecond, as precisely as the forwarder does, and adds up
 /// how late it is woken.
 #[derive(Debug)]
 pub(crate) struct PauseWatch {
@@ -91,7 +91,7 @@ impl PauseWatch {
         let thread = thread::Builder::new()
             .name("pauses".into())
             .spawn(move || {
-                clock::be_punctual();
+                clock::wake_on_time();
                 let mut paused = Duration::ZERO;
                 while !until.load(Ordering::Relaxed) {
                     let asleep = Instant::now();

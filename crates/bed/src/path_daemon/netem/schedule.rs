@@ -32,7 +32,7 @@ impl Schedule {
         let failed = Arc::new(Mutex::new(None));
         let outcome = Arc::clone(&failed);
         let run = move || {
-            clock::be_punctual();
+            clock::wake_on_time();
             for (index, at) in steps.into_iter().enumerate() {
                 let left = at.saturating_sub(begun.elapsed());
                 if dropped.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {
