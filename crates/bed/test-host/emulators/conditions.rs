@@ -41,42 +41,55 @@ pub(super) fn forward(name: &str, link: Link) -> Condition {
     }
 }
 
-/// Returns the cases: 10 000 packets of 1000 bytes; 5000 in the short form.
-pub(super) fn cases() -> Vec<Case> {
-    let packets = |interval| Sending {
+/// Name, forward link and load of a case.
+type Row = (&'static str, Link, Sending);
+
+/// Returns a load of 10 000 packets of 1000 bytes; 5000 in the short form.
+fn packets(interval: Duration) -> Sending {
+    Sending {
         packets: if is_long() { 10_000 } else { 5000 },
         packet_bytes: 1000,
         interval,
-    };
-    let plain = Link {
+    }
+}
+
+fn plain() -> Link {
+    Link {
         delay: ms(15),
         rate: mbps(100),
         ..Link::default()
-    };
+    }
+}
+
+/// Returns the cases.
+pub(super) fn cases() -> Vec<Case> {
+    let rows = impairments().into_iter().chain(queues());
+    rows.map(|(name, link, sending)| Case {
+        condition: forward(name, link),
+        sending,
+    })
+    .collect()
+}
+
+/// Returns the cases of delays, losses, and changes of single packets.
+fn impairments() -> Vec<Row> {
     // Far enough from one another that a draw moves no other packet.
     let jitter = |distribution| Link {
         delay: ms(50),
         jitter: ms(5),
         jitter_distribution: distribution,
         jitter_reorders: true,
-        ..plain.clone()
+        ..plain()
     };
-    let slow = Link {
-        delay: ms(10),
-        rate: mbps(10),
-        ..plain.clone()
-    };
-    // A quarter more than 10 Mbit/s carry.
-    let overload = packets(us(640));
-    let links = [
-        ("15 ms, 100 Mbit/s at 80 %", plain.clone(), packets(us(100))),
+    vec![
+        ("15 ms, 100 Mbit/s at 80 %", plain(), packets(us(100))),
         (
             "15 ms ± 5 ms, order kept",
             Link {
                 jitter: ms(5),
                 // Drawn for each packet, as netem does.
                 jitter_correlation: Some(Duration::ZERO),
-                ..plain.clone()
+                ..plain()
             },
             packets(ms(1)),
         ),
@@ -99,7 +112,7 @@ pub(super) fn cases() -> Vec<Case> {
             "5 % loss",
             Link {
                 loss: Ratio(0.05),
-                ..plain.clone()
+                ..plain()
             },
             packets(us(200)),
         ),
@@ -112,7 +125,7 @@ pub(super) fn cases() -> Vec<Case> {
                     bad_loss_ratio: Ratio(1.0),
                     good_loss_ratio: Ratio(0.0),
                 }),
-                ..plain.clone()
+                ..plain()
             },
             packets(us(200)),
         ),
@@ -120,7 +133,7 @@ pub(super) fn cases() -> Vec<Case> {
             "10 % reordered",
             Link {
                 reorder_ratio: Ratio(0.1),
-                ..plain.clone()
+                ..plain()
             },
             packets(us(200)),
         ),
@@ -129,10 +142,23 @@ pub(super) fn cases() -> Vec<Case> {
             Link {
                 duplicate_ratio: Ratio(0.02),
                 corrupt_ratio: Ratio(0.01),
-                ..plain.clone()
+                ..plain()
             },
             packets(us(200)),
         ),
+    ]
+}
+
+/// Returns the cases of queues that fill.
+fn queues() -> Vec<Row> {
+    let slow = Link {
+        delay: ms(10),
+        rate: mbps(10),
+        ..plain()
+    };
+    // A quarter more than 10 Mbit/s carry.
+    let overload = packets(us(640));
+    vec![
         (
             "queue of 50 kB, 125 % load",
             Link {
@@ -164,12 +190,5 @@ pub(super) fn cases() -> Vec<Case> {
             },
             packets(us(762)),
         ),
-    ];
-    links
-        .into_iter()
-        .map(|(name, link, sending)| Case {
-            condition: forward(name, link),
-            sending,
-        })
-        .collect()
+    ]
 }
