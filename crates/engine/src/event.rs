@@ -66,6 +66,15 @@ pub enum Ending {
     },
 }
 
+impl Ending {
+    /// Returns the ending of a run that the user stopped.
+    pub(crate) fn interrupted() -> Self {
+        Self::Interrupted {
+            reason: "stopped by the user".to_owned(),
+        }
+    }
+}
+
 /// Receiver of a run's events.
 pub trait Listener {
     /// Takes note of an event. Called between trials and at their edges, never while something is

@@ -169,6 +169,15 @@ pub(crate) fn tell(listener: &mut dyn Listener, event: &Event) -> Result<(), Eng
         .map_err(|source| EngineError::Listener { source })
 }
 
+/// Reports the end of the run and returns its ending.
+pub(crate) fn end_run(ending: Ending, listener: &mut dyn Listener) -> Result<Ending, EngineError> {
+    let event = Event::RunEnded {
+        ending: ending.clone(),
+    };
+    tell(listener, &event)?;
+    Ok(ending)
+}
+
 impl TrialRunner<'_> {
     pub fn stopped(&self) -> bool {
         self.asked.load(Ordering::SeqCst)
@@ -197,13 +206,7 @@ impl TrialRunner<'_> {
             },
         )?;
         let ending = self.run_rounds(listener)?;
-        tell(
-            listener,
-            &Event::RunEnded {
-                ending: ending.clone(),
-            },
-        )?;
-        Ok(ending)
+        end_run(ending, listener)
     }
 
     fn host_facts(&self) -> BTreeMap<String, HostFacts> {
@@ -238,7 +241,7 @@ impl TrialRunner<'_> {
                 break;
             }
             if !self.check_paths(&conditions, listener)? {
-                return Ok(self.interrupted());
+                return Ok(Ending::interrupted());
             }
             // First what has no record, then what the machine spoiled, until nothing is left.
             loop {
@@ -248,10 +251,10 @@ impl TrialRunner<'_> {
                 }
                 for trial in left {
                     if self.stopped() {
-                        return Ok(self.interrupted());
+                        return Ok(Ending::interrupted());
                     }
                     let Some(record) = self.run_one(&trial, &mut known, listener)? else {
-                        return Ok(self.interrupted());
+                        return Ok(Ending::interrupted());
                     };
                     done.add(self.plan, &record);
                     tell(
@@ -380,12 +383,6 @@ impl TrialRunner<'_> {
             self.checked.insert(position, Instant::now());
         }
         Ok(true)
-    }
-
-    fn interrupted(&self) -> Ending {
-        Ending::Interrupted {
-            reason: "stopped by the user".to_owned(),
-        }
     }
 
     /// Starts the host's agent if it has none.

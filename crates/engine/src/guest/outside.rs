@@ -29,7 +29,7 @@ use crate::{
     event::{Ending, Event, Listener},
     limits,
     plan::{Done, Plan, PlannedTrial},
-    run::{RunOptions, tell, unix_ns},
+    run::{RunOptions, end_run, tell, unix_ns},
     stop::Stopper,
 };
 
@@ -201,14 +201,7 @@ impl GuestRun {
                 return Err(EngineError::guest(&reasons, String::new(), false));
             }
             if self.plan.rounds_left(&progress.done).is_empty() {
-                let ending = Ending::Complete;
-                tell(
-                    listener,
-                    &Event::RunEnded {
-                        ending: ending.clone(),
-                    },
-                )?;
-                return Ok(ending);
+                return end_run(Ending::Complete, listener);
             }
         }
     }
@@ -284,7 +277,11 @@ impl GuestRun {
         let mut start = None;
         loop {
             if self.asked.load(Ordering::SeqCst) {
-                return interrupted(progress, listener);
+                if !progress.started {
+                    return Err(EngineError::Stopped);
+                }
+                let ending = Ending::interrupted();
+                return end_run(ending, listener).map(End::Over);
             }
             if let Some(SecondGuestEnd {
                 reasons,
@@ -534,19 +531,4 @@ impl Drop for Files {
             let _ = std::fs::remove_dir(directory);
         }
     }
-}
-
-/// Ends a run that the user has stopped.
-fn interrupted(progress: &Progress, listener: &mut dyn Listener) -> Result<End, EngineError> {
-    if !progress.started {
-        return Err(EngineError::Stopped);
-    }
-    let ending = Ending::Interrupted {
-        reason: "stopped by the user".to_owned(),
-    };
-    let ended = Event::RunEnded {
-        ending: ending.clone(),
-    };
-    tell(listener, &ended)?;
-    Ok(End::Over(ending))
 }

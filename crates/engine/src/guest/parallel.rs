@@ -14,7 +14,7 @@ use crate::{
     error::EngineError,
     event::{Ending, Event, Listener, ListenerError},
     plan::Done,
-    run::tell,
+    run::{end_run, tell},
 };
 
 /// Listener of one part of the run, which forwards events with the part's number.
@@ -77,14 +77,7 @@ pub(super) fn run(
         (told, endings)
     });
     let started = told?;
-    let ending = conclude(endings, started)?;
-    tell(
-        listener,
-        &Event::RunEnded {
-            ending: ending.clone(),
-        },
-    )?;
-    Ok(ending)
+    end_run(conclude(endings, started)?, listener)
 }
 
 /// Returns the trials that each part must skip.
@@ -141,9 +134,7 @@ fn conclude(
     }
     match (stopped, started) {
         (true, false) => Err(EngineError::Stopped),
-        (true, true) => Ok(Ending::Interrupted {
-            reason: "stopped by the user".to_owned(),
-        }),
+        (true, true) => Ok(Ending::interrupted()),
         _ => Ok(worst),
     }
 }
