@@ -28,6 +28,9 @@ CRYPTO_CMAKE := $(CACHE)/crypto-$(firstword $(shell sha256sum scripts/crypto.cma
 export CMAKE_TOOLCHAIN_FILE := $(CRYPTO_CMAKE)
 export AWS_LC_SYS_CMAKE_BUILDER := 1
 
+# Directory of the programs: `.cargo/config.toml` names the target.
+BUILT = $(CARGO_TARGET_DIR)/$(shell rustc --version --verbose | sed -n 's/^host: //p')/release
+
 TOOLS := $(CACHE)/tools
 CARGO_DENY := $(TOOLS)/cargo-deny-0.20.2/bin/cargo-deny
 CARGO_NEXTEST := $(TOOLS)/cargo-nextest-0.9.151/bin/cargo-nextest
@@ -72,7 +75,7 @@ lab-kernel: ## Build the guest kernel for virtual time, unless the cache has it
 cross-check: lab-kernel ## Compare both emulators with each other and with theory, in docs/emulators.md
 	cargo build --locked --profile bench --package regatta-bed --bin regatta-bed-host
 	@for part in compare theory; do \
-	  "$(CARGO_TARGET_DIR)/release/regatta-bed-host" emulators $$part docs/emulators.md; \
+	  "$(BUILT)/regatta-bed-host" emulators $$part docs/emulators.md; \
 	done
 
 # Page into which `make validity` writes its tables. `make nightly` uses a copy.
@@ -91,13 +94,13 @@ env: $(CRYPTO_CMAKE)
 
 # `regatta` is a copy or a hard link, because `make test` builds another binary of that name into the build directory.
 build: tools-build
-	@if [ -e "$(CARGO_TARGET_DIR)/release/regatta" ]; then \
+	@if [ -e "$(BUILT)/regatta" ]; then \
 	  echo "$(call step,2) compile what has changed"; \
 	else \
 	  echo "$(call step,2) compile Regatta and $$(grep -c '^name = ' Cargo.lock) crates, once: 5 to 10 minutes on two cores"; \
 	fi
 	cargo build --release --locked --package regatta-cli
-	@rm -f regatta && { ln "$(CARGO_TARGET_DIR)/release/regatta" regatta 2>/dev/null || cp "$(CARGO_TARGET_DIR)/release/regatta" regatta; }
+	@rm -f regatta && { ln "$(BUILT)/regatta" regatta 2>/dev/null || cp "$(BUILT)/regatta" regatta; }
 
 fmt: tools-build
 	cargo fmt --all --check
@@ -111,7 +114,7 @@ deny: $(CARGO_DENY)
 
 # Uses the binary that the tests have just built.
 readme: tests
-	@REGATTA="$(CARGO_TARGET_DIR)/release/regatta" scripts/readme-commands
+	@REGATTA="$(BUILT)/regatta" scripts/readme-commands
 
 # The groups of tests are in .config/nextest.toml.
 tests: $(CARGO_NEXTEST) tools-build tools-test external lab-kernel
@@ -124,15 +127,15 @@ nightly: build
 	REGATTA_LONG_TESTS=1 $(MAKE) tests NEXTEST_ARGS="--profile nightly"
 	@page=$$(mktemp); trap 'rm -f "$$page"' EXIT; cp docs/validity.md "$$page"; \
 	$(MAKE) validity VALIDITY="$$page"
-	PATH="$(CARGO_TARGET_DIR)/release:$$PATH" scripts/readme-commands --whole </dev/null
+	PATH="$(BUILT):$$PATH" scripts/readme-commands --whole </dev/null
 
 # Cargo compares times of files. A file of this clone could be older than the build of another clone, so that cargo
 # would not compile it. Regatta's own crates are therefore compiled again after a change of the clone.
 tools-build: $(CRYPTO_CMAKE)
 	@echo "$(call step,1) tools to compile with"
-	@scripts/need cargo cc c++ cmake libclang
+	@scripts/need cargo cc c++ libc.a cmake libclang
 	@if [ "$$(cat "$(CARGO_TARGET_DIR)/clone" 2>/dev/null)" != "$(CURDIR)" ]; then \
-	  rm -rf "$(CARGO_TARGET_DIR)"/*/.fingerprint/regatta-* "$(CARGO_TARGET_DIR)"/*/build/regatta-cli-*; \
+	  rm -rf "$(CARGO_TARGET_DIR)"/{,*/}release/.fingerprint/regatta-* "$(CARGO_TARGET_DIR)"/{,*/}release/build/regatta-cli-*; \
 	  mkdir -p "$(CARGO_TARGET_DIR)" && echo "$(CURDIR)" >"$(CARGO_TARGET_DIR)/clone"; \
 	fi
 

@@ -12,11 +12,11 @@ fn main() {
         std::fs::write(library, []).expect("an empty file");
         return;
     }
-    let status = cc::Build::new()
-        .opt_level(2)
-        .get_compiler()
-        .to_command()
-        .args(["-shared", "-fPIC", "-Wall", "-Wextra", SOURCE, "-o"])
+    // The compiler without the flags of the target: the library is loaded into another program, also where Regatta
+    // itself is linked statically.
+    let compiler = cc::Build::new().get_compiler();
+    let status = std::process::Command::new(compiler.path())
+        .args(["-O2", "-shared", "-fPIC", "-Wall", "-Wextra", SOURCE, "-o"])
         .arg(library)
         .status()
         .expect("a C compiler");

@@ -11,11 +11,15 @@ use crate::{
     daemon_process::DaemonProcess,
     error::{BedError, Reported},
     guest::PATH_WIRE,
+    hosts::{HostEnd, SessionLauncher},
     launch::{self, Errors, Launched, Launcher, Local},
-    messages::{DAEMON_PROTOCOL_VERSION, End, FromDaemon, PathCounters, PathForm, ToDaemon},
+    messages::{
+        Attach, DAEMON_PROTOCOL_VERSION, End, FromDaemon, PathCounters, PathForm, ToDaemon,
+    },
     path_daemon::{self, ADDRESSES, fingerprint},
     program::{Program, ProgramOrder},
-    second_guest::SecondGuest,
+    second_guest,
+    session::Session,
     two_ends,
 };
 
@@ -74,6 +78,19 @@ pub trait TestBed {
     /// # Errors
     /// If the path daemon does not answer.
     fn end_capture(&mut self) -> Result<Option<CaptureSummary>, BedError>;
+    /// Whether the path is a network as it is: nothing counts its packets, and its delay is known from
+    /// checks alone.
+    fn is_real(&self) -> bool {
+        false
+    }
+    /// Reaches hosts again that were lost, and makes their ends of the path anew; agents there have
+    /// ended. Returns whether a host was lost. May take a minute, unless `is_stopped`.
+    ///
+    /// # Errors
+    /// If a host cannot be reached.
+    fn restore(&mut self, _is_stopped: &dyn Fn() -> bool) -> Result<bool, BedError> {
+        Ok(false)
+    }
     /// Measures the path under a condition, which it sets with a seed of its own and leaves set:
     /// set the condition again before a trial. Nothing else may use the path meanwhile.
     ///
@@ -94,9 +111,23 @@ pub struct Bed {
     /// One daemon of the whole path, or one of each end: that of host a first.
     daemons: Vec<DaemonProcess>,
     path: PathForm,
+    /// Addresses of hosts a and b on the path.
+    addresses: [IpAddr; 2],
+    /// Hosts of the bed `hosts`, to reach them again.
+    remote: Option<Remote>,
     /// Seed of path checks that the controller carries out.
     seed: u64,
     checks: u64,
+    /// First check of a path that is used as it is, with which later ones are compared.
+    pub(crate) first_check: Option<PathCheck>,
+}
+
+/// Hosts of the bed `hosts`, and the order for their path daemons.
+#[derive(Debug)]
+struct Remote {
+    ends: [HostEnd; 2],
+    path: PathSetup,
+    run_id: String,
 }
 
 impl Bed {
@@ -118,11 +149,11 @@ impl Bed {
         executable: &Path,
         run_id: &str,
     ) -> Result<Self, BedError> {
-        // A guest has its bed inside, and what runs inside makes it.
-        if kind == BedKind::Uml {
+        // A guest has its bed inside, and what runs inside makes it; hosts have one of their own.
+        if kind != BedKind::Netns {
             return Err(BedError::Refused {
-                what: "stand in for the bed `uml`",
-                source: Reported::from("that one is made inside a guest"),
+                what: "stand in for another bed",
+                source: Reported::from("that one is made in another way"),
                 hint: String::new(),
             });
         }
@@ -164,8 +195,11 @@ impl Bed {
             hosts: [host(a)?, host(b)?],
             daemons: vec![daemon],
             path: ends.path,
+            addresses: ADDRESSES.map(IpAddr::from),
+            remote: None,
             seed: fingerprint(run_id),
             checks: 0,
+            first_check: None,
         })
     }
 
@@ -180,10 +214,17 @@ impl Bed {
         run_id: &str,
     ) -> Result<Self, BedError> {
         let mut local = Local::new(launch::open(executable)?);
-        let mut second = SecondGuest::reach()?;
+        let mut second = second_guest::reach()?;
+        let addresses = ADDRESSES.map(IpAddr::from);
         let start = |launcher: &mut dyn Launcher, host: Host| {
-            let wire = PATH_WIRE.to_owned();
-            let (daemon, ends) = Ends::start(launcher, path, run_id, Some(End { host, wire }))?;
+            let end = End {
+                host,
+                addresses,
+                attach: Attach::Wire {
+                    name: PATH_WIRE.to_owned(),
+                },
+            };
+            let (daemon, ends) = Ends::start(launcher, path, run_id, Some(end))?;
             match ends.namespaces[..] {
                 [file] => Ok((daemon, file, ends.path)),
                 _ => Err(BedError::Protocol {
@@ -199,8 +240,40 @@ impl Bed {
             hosts: [Box::new(a), Box::new(b)],
             daemons: vec![here, there],
             path,
+            addresses,
+            remote: None,
             seed: fingerprint(run_id),
             checks: 0,
+            first_check: None,
+        })
+    }
+
+    /// Makes a bed of two hosts that are reached over sessions, with the network between them as it is.
+    ///
+    /// # Errors
+    /// [`BedError`] where a host cannot be reached or its end of the path cannot be made.
+    pub fn of_hosts(ends: [HostEnd; 2], path: PathSetup, run_id: &str) -> Result<Self, BedError> {
+        let addresses = [ends[0].address, ends[1].address];
+        let start = |host: Host| {
+            let end = &ends[host as usize];
+            let session = end.connect.connect()?;
+            start_on(end, session, host, addresses, path, run_id)
+        };
+        let (a, daemon_a, form) = start(Host::Client)?;
+        let (b, daemon_b, _) = start(Host::Server)?;
+        Ok(Self {
+            hosts: [a, b],
+            daemons: vec![daemon_a, daemon_b],
+            path: form,
+            addresses,
+            remote: Some(Remote {
+                ends,
+                path,
+                run_id: run_id.to_owned(),
+            }),
+            seed: fingerprint(run_id),
+            checks: 0,
+            first_check: None,
         })
     }
 
@@ -220,7 +293,7 @@ impl Bed {
     }
 
     /// Returns the path as it was set up.
-    pub(crate) fn form(&self) -> &PathForm {
+    pub(crate) const fn form(&self) -> &PathForm {
         &self.path
     }
 
@@ -293,13 +366,46 @@ impl TestBed for Bed {
         self.path.in_words(self.has_two_daemons())
     }
 
-    /// Guests do not: the clock of each counts from its own boot.
+    /// Two machines do not, nor do two guests: the clock of each counts from its own boot.
     fn shares_clock(&self) -> bool {
         !self.has_two_daemons()
     }
 
     fn address(&self, host: Host) -> IpAddr {
-        ADDRESSES[host as usize].into()
+        self.addresses[host as usize]
+    }
+
+    fn is_real(&self) -> bool {
+        self.path.is_real
+    }
+
+    fn restore(&mut self, is_stopped: &dyn Fn() -> bool) -> Result<bool, BedError> {
+        let Some(remote) = &self.remote else {
+            return Ok(false);
+        };
+        let mut restored = false;
+        for host in Host::BOTH {
+            let place = host as usize;
+            let daemon = &mut self.daemons[place];
+            let answer = daemon.ask(&ToDaemon::Counters, "tell its counters", ANSWER_WITHIN);
+            if answer.is_ok() {
+                continue;
+            }
+            let end = &remote.ends[place];
+            let session = end.reconnect(is_stopped)?;
+            let (launcher, daemon, _) = start_on(
+                end,
+                session,
+                host,
+                self.addresses,
+                remote.path,
+                &remote.run_id,
+            )?;
+            self.hosts[place] = launcher;
+            self.daemons[place] = daemon;
+            restored = true;
+        }
+        Ok(restored)
     }
 
     fn spawn_agent(&mut self, host: Host) -> Result<Launched, BedError> {
@@ -366,6 +472,9 @@ impl TestBed for Bed {
         if self.has_two_daemons() {
             self.checks += 1;
             self.set_condition(condition, self.seed.wrapping_add(self.checks))?;
+            if self.path.is_real {
+                return two_ends::check_real(self, condition);
+            }
             return two_ends::check(self, condition);
         }
         let request = ToDaemon::Check {
@@ -376,6 +485,26 @@ impl TestBed for Bed {
             other => Err(unexpected(&other)),
         }
     }
+}
+
+/// Starts the path daemon of a host over a session. Returns the launcher of the host's processes, the
+/// daemon and the path.
+fn start_on(
+    end: &HostEnd,
+    session: Session,
+    host: Host,
+    addresses: [IpAddr; 2],
+    path: PathSetup,
+    run_id: &str,
+) -> Result<(Box<dyn Launcher>, DaemonProcess, PathForm), BedError> {
+    let mut launcher = SessionLauncher::new(format!("host `{}`", end.name), session);
+    let order = End {
+        host,
+        addresses,
+        attach: Attach::AsIs,
+    };
+    let (daemon, ends) = Ends::start(&mut launcher, path, run_id, Some(order))?;
+    Ok((Box::new(launcher), daemon, ends.path))
 }
 
 /// What a path daemon has made: the whole path, or one end of it.

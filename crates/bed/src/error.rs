@@ -2,6 +2,8 @@
 
 use std::{fmt, io, time::Duration};
 
+use crate::session::SessionError;
+
 /// Chain of causes that another process reported, outermost first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reported {
@@ -45,6 +47,13 @@ impl std::error::Error for Reported {
     }
 }
 
+/// Returns an error and its causes in one line.
+pub(crate) fn in_one_line(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let causes: Vec<String> = causes.map(ToString::to_string).collect();
+    causes.join(": ")
+}
+
 /// Errors of creating a bed, or of a request to it.
 #[derive(Debug, thiserror::Error)]
 pub enum BedError {
@@ -78,9 +87,26 @@ pub enum BedError {
     /// The daemon gave no answer.
     #[error("the path daemon gave no answer within {0:?}")]
     TimedOut(Duration),
-    /// The other guest does not answer.
-    #[error("cannot reach the other guest")]
-    SecondGuest(#[source] io::Error),
+    /// A host does not answer.
+    #[error("cannot reach {host}")]
+    Host {
+        /// Name of the host.
+        host: String,
+        /// Reason, or the error of the stream to it.
+        #[source]
+        source: io::Error,
+    },
+    /// No session with a host could be opened.
+    #[error("cannot reach {host}")]
+    Session {
+        /// Name of the host.
+        host: String,
+        /// Reason.
+        #[source]
+        source: Box<SessionError>,
+        /// Command or setting that helps; may be empty.
+        hint: String,
+    },
     /// The daemon's answer is not in its protocol.
     #[error("the path daemon answered `{line}`, which this version does not understand")]
     Protocol {
@@ -105,7 +131,7 @@ impl BedError {
     #[must_use]
     pub fn hint(&self) -> &str {
         match self {
-            Self::Refused { hint, .. } => hint,
+            Self::Refused { hint, .. } | Self::Session { hint, .. } => hint,
             _ => "",
         }
     }

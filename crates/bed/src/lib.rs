@@ -11,11 +11,13 @@ pub mod capture;
 mod daemon_process;
 mod error;
 pub mod guest;
+pub mod hosts;
 mod launch;
 mod messages;
 pub mod path_daemon;
 pub mod program;
 mod second_guest;
+pub mod session;
 mod two_ends;
 
 pub use bed::{Bed, TestBed};

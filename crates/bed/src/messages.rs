@@ -1,5 +1,7 @@
 //! Messages between the controller and the path daemon: JSON lines, one answer to each request.
 
+use std::net::IpAddr;
+
 use regatta_control::Host;
 use regatta_model::{Condition, Emulator, LossBy, Offloads, PathCheck, PathSetup, Placement};
 use serde::{Deserialize, Serialize};
@@ -8,7 +10,7 @@ use crate::capture::{CaptureOrder, CaptureSummary};
 
 /// Version of these messages. Both ends are the same binary in `regatta`; a difference means that a
 /// bed was made with another binary.
-pub(crate) const DAEMON_PROTOCOL_VERSION: u32 = 5;
+pub(crate) const DAEMON_PROTOCOL_VERSION: u32 = 6;
 
 /// Requests of the controller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,8 +46,20 @@ pub(crate) enum ToDaemon {
 pub(crate) struct End {
     /// Host at this end.
     pub(crate) host: Host,
-    /// Name of the interface that leads to the other end, in the first network namespace.
-    pub(crate) wire: String,
+    /// Addresses of hosts a and b on the path.
+    pub(crate) addresses: [IpAddr; 2],
+    pub(crate) attach: Attach,
+}
+
+/// Way in which a host is attached to a path that leads to another kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum Attach {
+    /// Interface that leads to the other end and to nothing else, by its name in the first network
+    /// namespace. It becomes the host's own.
+    Wire { name: String },
+    /// The host's network as it is, without impairment.
+    AsIs,
 }
 
 /// Requests to one end in a check of the path.
@@ -132,11 +146,17 @@ pub(crate) struct PathForm {
     pub(crate) kernel: String,
     /// Whether the same seed gives the same losses.
     pub(crate) seeded: bool,
+    /// Whether the path is a network as it is, without an emulator.
+    #[serde(default)]
+    pub(crate) is_real: bool,
 }
 
 impl PathForm {
     /// Returns the form in words; `two_guests` is whether the hosts are guests of their own.
     pub(crate) fn in_words(&self, two_guests: bool) -> String {
+        if self.is_real {
+            return "hosts, path as it is".to_owned();
+        }
         if self.emulator == Emulator::Userspace {
             return "netns, user-space emulator".to_owned();
         }

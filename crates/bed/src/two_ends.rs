@@ -20,6 +20,44 @@ const PART_WITHIN: Duration = Duration::from_secs(30);
 
 /// Measures the path under the condition that is set.
 pub(crate) fn check(bed: &mut Bed, condition: &Condition) -> Result<PathCheck, BedError> {
+    let measured = measure(bed, condition)?;
+    let mut check = check::judge(
+        (condition, check::LossPlace::of(bed.form())),
+        measured.checked_unix_ns,
+        &measured.round_trips,
+        &measured.trains,
+    );
+    check.spoiled = measured.spoiled.filter(|_| !check.within);
+    Ok(check)
+}
+
+/// Measures a network as it is. The first check describes it; later ones are compared with the first.
+pub(crate) fn check_real(bed: &mut Bed, condition: &Condition) -> Result<PathCheck, BedError> {
+    let packets = check::real::packets(condition);
+    let measured = measure(bed, &packets)?;
+    let check = check::real::describe(
+        (&packets, bed.first_check.as_ref()),
+        measured.checked_unix_ns,
+        &measured.round_trips,
+        &measured.trains,
+    );
+    bed.first_check.get_or_insert_with(|| check.clone());
+    Ok(check)
+}
+
+/// Packets of a check as they were found.
+struct Measured {
+    checked_unix_ns: i64,
+    /// Delays of the round trips, in nanoseconds.
+    round_trips: Vec<f64>,
+    /// Trains of the forward and of the reverse direction.
+    trains: [TrainResult; 2],
+    /// Evidence that a machine disturbed the check.
+    spoiled: Option<String>,
+}
+
+/// Has both daemons send and receive the packets of a check under `condition`.
+fn measure(bed: &mut Bed, condition: &Condition) -> Result<Measured, BedError> {
     let checked_unix_ns = i64::try_from(unix_ns()).unwrap_or(i64::MAX);
     let [a, b] = match probe(bed, [Probe::Open, Probe::Open])? {
         [
@@ -80,14 +118,12 @@ pub(crate) fn check(bed: &mut Bed, condition: &Condition) -> Result<PathCheck, B
         ] => a.or(b),
         [other, _] => return Err(unexpected(&other)),
     };
-    let mut check = check::judge(
-        (condition, check::LossPlace::of(bed.form())),
+    Ok(Measured {
         checked_unix_ns,
-        &round_trips,
-        &results,
-    );
-    check.spoiled = spoiled.filter(|_| !check.within);
-    Ok(check)
+        round_trips,
+        trains: results,
+        spoiled,
+    })
 }
 
 /// Sends a part of the check to each daemon, host a's first, and returns their answers.

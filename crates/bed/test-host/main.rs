@@ -34,7 +34,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use regatta_bed::guest;
+use regatta_bed::{guest, session};
 
 use nix::sys::{
     socket::{ControlMessageOwned, MsgFlags, SockaddrIn, getsockopt, recvmsg, setsockopt, sockopt},
@@ -45,6 +45,8 @@ fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some("path-daemon") => regatta_bed::path_daemon::main(),
         Some("agent") => agent(),
+        Some(session::SERVER_COMMAND) => session::server_main(std::env::args().nth(2).as_deref()),
+        Some(session::GUARD_COMMAND) => session::guard_main(),
         Some("check") => controller::check(),
         Some("hold") => controller::hold(),
         Some("emulators") => emulators::main(),

@@ -9,12 +9,18 @@ use regatta_model::{
 };
 use toml::{Table, Value};
 
-use crate::{args::RunArgs, exact, exit::Failure, path_options, registry};
+use crate::{
+    args::{RunArgs, TwoHosts},
+    exact,
+    exit::Failure,
+    path_options, registry,
+};
 
 /// Whether the options describe a path, a transport or a workload.
 pub fn asked_for(args: &RunArgs) -> bool {
     !args.transport.is_empty()
         || args.path.describes_a_condition()
+        || (args.hosts.is_some() && args.study.is_none())
         || args.size.is_some()
         || args.message_size.is_some()
 }
@@ -110,6 +116,10 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
             "bed",
             (args.bed == Some(BedKind::Uml)).then(|| "uml".into()),
         ),
+        (
+            "hosts",
+            (args.hosts.as_ref()).map(|TwoHosts(names)| names.to_vec().into()),
+        ),
         ("guests", args.guests.map(|guests| i64::from(guests).into())),
         (
             "clock",
@@ -145,10 +155,12 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
         Value::Table(section)
     });
     root.insert("transport".into(), Value::Array(sections.collect()));
-    root.insert(
-        "condition".into(),
-        one(path_options::condition(&args.path)?),
-    );
+    let condition = if args.hosts.is_some() && !args.path.describes_a_condition() {
+        Table::from_iter([("name".to_owned(), Value::from("path as it is"))])
+    } else {
+        path_options::condition(&args.path)?
+    };
+    root.insert("condition".into(), one(condition));
     let size = args.size.unwrap_or(Bytes(10_000_000));
     let message = args.message_size.unwrap_or(Bytes(10_000.min(size.0)));
     let workload = keys([

@@ -10,7 +10,9 @@ use clap::{
     Args as ClapArgs, Parser, Subcommand, ValueEnum,
     builder::{PathBufValueParser, TypedValueParser},
 };
-use regatta_model::{BedKind, Bytes, CaptureSetup, Clock, Ratio, Study, units::parse_duration};
+use regatta_model::{
+    BedKind, Bytes, CaptureSetup, Clock, Ratio, Study, study::is_host_name, units::parse_duration,
+};
 
 pub use self::{
     path::{Assignment, PathArgs, table},
@@ -80,6 +82,12 @@ pub enum Command {
     /// Starts processes in the second of two guests; started by its first process
     #[command(hide = true)]
     GuestSecond,
+    /// Starts processes on a host of the bed `hosts`; started by the controller
+    #[command(hide = true)]
+    HostServer,
+    /// Ends a server that is stopped; started by the server
+    #[command(hide = true)]
+    HostGuard,
     /// Runs a study inside of a guest; started by its first process
     #[command(hide = true)]
     GuestRun,
@@ -127,7 +135,23 @@ fn bed(text: &str) -> Result<BedKind, String> {
     match text {
         "netns" => Ok(BedKind::Netns),
         "uml" => Ok(BedKind::Uml),
-        _ => Err("the beds are: `netns`, `uml`".to_owned()),
+        "hosts" => Ok(BedKind::Hosts),
+        _ => Err("the beds are: `netns`, `uml`, `hosts`".to_owned()),
+    }
+}
+
+/// Names of the two hosts of `--hosts`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TwoHosts(pub [String; 2]);
+
+fn two_hosts(text: &str) -> Result<TwoHosts, String> {
+    match text.split_once(',') {
+        Some((a, b)) if a != b && is_host_name(a) && is_host_name(b) => {
+            Ok(TwoHosts([a.to_owned(), b.to_owned()]))
+        }
+        _ => Err(
+            "two different names of the hosts file are asked for, such as `lab1,local`".to_owned(),
+        ),
     }
 }
 
@@ -194,9 +218,17 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = whole(0, i64::MAX as u64), allow_hyphen_values = true, help_heading = "Work")]
     pub seed: Option<u64>,
     /// Bed: `netns`, two network namespaces on this machine; `uml`, the same in a User
-    /// Mode Linux guest, whose kernel has SCTP, netem and every congestion control
+    /// Mode Linux guest, whose kernel has SCTP, netem and every congestion control; `hosts`, two
+    /// machines reached by SSH
     #[arg(long, value_name = "BED", value_parser = bed, help_heading = "Work")]
     pub bed: Option<BedKind>,
+    /// Hosts of `--bed hosts` by their names in the hosts file: the one that connects, and the other one;
+    /// `local` is this machine
+    #[arg(long, value_name = "A,B", value_parser = two_hosts, help_heading = "Work")]
+    pub hosts: Option<TwoHosts>,
+    /// File of the hosts [default: ~/.config/regatta/hosts.toml]
+    #[arg(long, value_name = "FILE", help_heading = "Work")]
+    pub hosts_file: Option<PathBuf>,
     /// Guests of `--bed uml`: 1 with both hosts in it, or 2, each host in one of its own, joined by a
     /// virtual Ethernet with netem on both ends [default without a STUDY: 1]
     #[arg(long, value_name = "N", value_parser = whole(1, 2_u8), allow_hyphen_values = true, help_heading = "Work")]
@@ -257,6 +289,9 @@ pub struct ResumeArgs {
     /// Show no progress
     #[arg(long)]
     pub no_progress: bool,
+    /// File of the hosts, for a run on hosts [default: ~/.config/regatta/hosts.toml]
+    #[arg(long, value_name = "FILE")]
+    pub hosts_file: Option<PathBuf>,
 }
 
 /// `regatta report`.

@@ -19,6 +19,7 @@ mod path_options;
 mod plan;
 mod provenance;
 mod registry;
+mod remote;
 mod report;
 mod run;
 mod study;
@@ -30,7 +31,7 @@ use std::process::ExitCode;
 use args::Command;
 use clap::Parser;
 use exit::{Code, Failure};
-use regatta_bed::{guest, program};
+use regatta_bed::{guest, program, session};
 
 fn main() -> ExitCode {
     interrupt::tell_file_limits();
@@ -54,6 +55,10 @@ fn main() -> ExitCode {
         Some(name) if name == regatta_bed::SECOND_GUEST_COMMAND => {
             return regatta_bed::second_guest_main();
         }
+        Some(name) if name == session::SERVER_COMMAND => {
+            return session::server_main(std::env::args().nth(2).as_deref());
+        }
+        Some(name) if name == session::GUARD_COMMAND => return session::guard_main(),
         Some(name) if name == "guest-run" => return regatta_engine::guest::serve(),
         _ => {}
     }
@@ -89,6 +94,8 @@ fn main() -> ExitCode {
         | Command::GuestDaemon
         | Command::GuestInit
         | Command::GuestSecond
+        | Command::HostServer
+        | Command::HostGuard
         | Command::GuestRun => Err(Failure::input(
             "this command takes no options before it",
             "commands that `regatta --help` does not list are started by Regatta itself",

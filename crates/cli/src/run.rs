@@ -21,7 +21,7 @@ use crate::{
     interrupt::Held,
     listen::{JsonLines, Listeners, Progress, StoreListener, Tally},
     output::{self, Colour, OutputError, counted},
-    report, study,
+    remote, report, study,
 };
 
 /// Runs `regatta run`.
@@ -57,8 +57,14 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
     directory::check(args.out.as_deref())?;
     if args.dry_run {
         // The bed is made, as only its kernel knows what it can do, and taken down again.
-        if plan.study().bed == BedKind::Netns {
-            drop(make_bed(plan.study(), &own_executable()?, &new_id())?);
+        if plan.study().bed != BedKind::Uml {
+            let hosts_file = args.hosts_file.as_deref();
+            drop(make_bed(
+                plan.study(),
+                hosts_file,
+                &own_executable()?,
+                &new_id(),
+            )?);
         }
         describe::print(&plan).map_err(Failure::failed)?;
         return Ok(Code::Measured);
@@ -78,6 +84,7 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
         silent: args.no_progress,
         colour,
         jobs,
+        hosts_file: args.hosts_file.as_deref(),
         image,
     };
     let result = session.start(held, plan, options);
@@ -126,7 +133,7 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
     }
     let Study { bed, guest, .. } = &header.study;
     let image = match bed {
-        BedKind::Netns => None,
+        BedKind::Netns | BedKind::Hosts => None,
         BedKind::Uml => {
             Some(guest::find(guest.kernel.as_deref(), guest.clock).map_err(checks::no_kernel)?)
         }
@@ -145,6 +152,7 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
         silent: args.no_progress,
         colour,
         jobs: 1,
+        hosts_file: args.hosts_file.as_deref(),
         image,
     }
     .start(held, plan, options)
@@ -158,6 +166,8 @@ struct RunSession<'a> {
     silent: bool,
     colour: Colour,
     jobs: u32,
+    /// File of the hosts, if the user names one.
+    hosts_file: Option<&'a Path>,
     /// The guest's kernel, for a study that has a guest.
     image: Option<Image>,
 }
@@ -179,7 +189,7 @@ impl RunSession<'_> {
                 let run_id = options.run_id.clone();
                 let run = Run::new(plan, options);
                 held.stop_with(run.stopper()).map_err(no_thread)?;
-                let mut bed = make_bed(&study, &executable, &run_id)?;
+                let mut bed = make_bed(&study, self.hosts_file, &executable, &run_id)?;
                 run.run(&mut bed, &mut listeners)
             }
             Some(image) => {
@@ -221,7 +231,16 @@ fn own_executable() -> Result<PathBuf, Failure> {
 }
 
 /// Makes the bed of a study without a guest.
-fn make_bed(study: &Study, executable: &Path, run_id: &str) -> Result<Bed, Failure> {
+fn make_bed(
+    study: &Study,
+    hosts_file: Option<&Path>,
+    executable: &Path,
+    run_id: &str,
+) -> Result<Bed, Failure> {
+    if let [a, b] = &study.hosts[..] {
+        let ends = remote::ends([a, b], hosts_file, executable)?;
+        return Bed::of_hosts(ends, study.path, run_id).map_err(no_bed);
+    }
     Bed::up(study.bed, study.path, &study.conditions, executable, run_id).map_err(no_bed)
 }
 

@@ -4,14 +4,14 @@
 use std::{path::Path, time::Duration};
 
 use regatta_model::{
-    Emulator, Guests, Placement, Study,
+    BedKind, Emulator, Guests, Placement, Study,
     study::{BUILTIN, DEFAULT, StudyFile, builtin, nearest},
     units::format_duration,
 };
 
 use crate::{
     adhoc,
-    args::RunArgs,
+    args::{RunArgs, TwoHosts},
     exit::Failure,
     path_options, registry,
     text_file::{self, TextFileError},
@@ -163,6 +163,19 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
     }
     if let Some(bed) = args.bed {
         study.bed = bed;
+    }
+    if let Some(TwoHosts(names)) = &args.hosts {
+        study.bed = BedKind::Hosts;
+        study.hosts = names.to_vec();
+        changes.push(format!("--hosts {}", names.join(",")));
+    }
+    if study.bed != BedKind::Hosts {
+        study.hosts.clear();
+    } else if study.hosts.is_empty() {
+        return Err(Failure::input(
+            "the bed `hosts` is of two hosts, and none are named",
+            "add `--hosts lab1,local`: names of the hosts file, `local` is this machine",
+        ));
     }
     apply_guests(args, study, &mut changes);
     if let Some(capture) = args.capture {

@@ -72,6 +72,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "transport-sctp",
         &["transport", "transport-sockets", "model", "control"],
     ),
+    ("ssh", &["model"]),
     ("telemetry", &["process", "model"]),
     (
         "agent",

@@ -120,6 +120,7 @@ impl Run {
             path_check_interval: self.path_check_interval,
             doubted: BTreeMap::new(),
             checked: BTreeMap::new(),
+            round_trips: BTreeMap::new(),
             bed,
             tls,
             asked: &self.asked,
@@ -144,6 +145,9 @@ pub(crate) struct TrialRunner<'a> {
     doubted: BTreeMap<usize, Warning>,
     /// Time of the last path check of a condition, by the condition's position in the study.
     checked: BTreeMap<usize, Instant>,
+    /// Mean round-trip delay that the last check of a network as it is found, by the condition's position
+    /// in the study.
+    pub round_trips: BTreeMap<usize, Duration>,
     pub bed: &'a mut dyn TestBed,
     pub tls: TlsMaterial,
     pub asked: &'a AtomicBool,
@@ -266,6 +270,11 @@ impl TrialRunner<'_> {
                 }
             }
         }
+        if self.bed.is_real() {
+            // A network that nobody controls may have changed since the last check.
+            self.checked.clear();
+            self.check_paths(&conditions, listener)?;
+        }
         if let Some(warning) =
             plausible::congestion_controls(&self.plan.study().transports, &known.controls)
         {
@@ -356,9 +365,20 @@ impl TrialRunner<'_> {
                         return Ok(false);
                     }
                     attempts -= 1;
+                    let check = match self.bed.check_path(&step) {
+                        Ok(check) => check,
+                        Err(error) => {
+                            let asked = self.asked;
+                            if !self.bed.restore(&|| asked.load(Ordering::SeqCst))? {
+                                return Err(error.into());
+                            }
+                            self.end_agents();
+                            self.bed.check_path(&step)?
+                        }
+                    };
                     let check = PathCheck {
                         step_at_ns: u64::try_from(at.as_nanos()).unwrap_or(u64::MAX),
-                        ..self.bed.check_path(&step)?
+                        ..check
                     };
                     tell(
                         listener,
@@ -371,6 +391,12 @@ impl TrialRunner<'_> {
                     }
                 };
                 warnings.extend(plausible::path_warning(&check));
+                let delay = (check.quantities.iter())
+                    .find(|quantity| quantity.name == "round_trip_delay_ns");
+                if let (Some(delay), true) = (delay, self.bed.is_real()) {
+                    let delay = Duration::from_nanos(delay.achieved.max(0.0) as u64);
+                    self.round_trips.insert(position, delay);
+                }
             }
             for warning in &warnings {
                 let warning = warning.clone();
@@ -403,7 +429,7 @@ impl TrialRunner<'_> {
     }
 
     /// Ends both agents: closes their input, and kills those that do not end by themselves.
-    fn end_agents(&mut self) {
+    pub fn end_agents(&mut self) {
         for (_, agent) in std::mem::take(&mut self.agents) {
             let _ = agent.reap();
         }

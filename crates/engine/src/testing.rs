@@ -34,6 +34,7 @@ pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study 
         until: None,
         seed: 1,
         bed: BedKind::Netns,
+        hosts: Vec::new(),
         guest: regatta_model::GuestSetup::default(),
         capture: None,
         path: PathSetup::USERSPACE,

@@ -3,11 +3,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
+    sync::atomic::Ordering,
     time::Instant,
 };
 
 use rand::RngExt;
-use regatta_bed::guest::wait_for_timers;
+use regatta_bed::{BedError, guest::wait_for_timers};
 use regatta_control::{FromAgent, Host, PathHints, Role, SideReport, ToAgent, TrialOrder};
 use regatta_model::{BitRate, Clock, Condition, Direction, Outcome, TrialRecord, Workload};
 
@@ -37,15 +38,46 @@ const READY_ATTEMPTS: u32 = 2;
 impl TrialRunner<'_> {
     /// Runs one trial with its capture, whatever its outcome.
     pub fn run_trial(&mut self, trial: &PlannedTrial) -> Result<Verdict, EngineError> {
-        let mut verdict = self.attempt(trial)?;
+        let started_unix_ns = unix_ns();
+        let mut verdict = match self.attempt(trial, started_unix_ns) {
+            Err(EngineError::Bed(error)) => self.lost(trial, started_unix_ns, error)?,
+            attempted => attempted?,
+        };
         if let Verdict::Ended(record) = &mut verdict {
             self.end_capture(trial, record)?;
         }
         Ok(verdict)
     }
 
-    fn attempt(&mut self, trial: &PlannedTrial) -> Result<Verdict, EngineError> {
-        let started_unix_ns = unix_ns();
+    /// Reaches the hosts again after an error of the bed, and makes the record of the trial that was lost
+    /// by it, which is repeated like any that the machine spoiled.
+    ///
+    /// # Errors
+    /// The bed's error if it is not one of a host that was lost, or the host cannot be reached.
+    fn lost(
+        &mut self,
+        trial: &PlannedTrial,
+        started_unix_ns: i64,
+        error: BedError,
+    ) -> Result<Verdict, EngineError> {
+        let asked = self.asked;
+        if !self.bed.restore(&|| asked.load(Ordering::SeqCst))? {
+            return Err(error.into());
+        }
+        self.end_agents();
+        let causes =
+            std::iter::successors(Some(&error as &dyn std::error::Error), |it| it.source());
+        let reasons = causes.map(ToString::to_string).collect();
+        let outcome = (Outcome::Invalid, reasons, String::new());
+        let record = self.plan.record(trial, started_unix_ns, outcome);
+        Ok(Verdict::Ended(Box::new(record)))
+    }
+
+    fn attempt(
+        &mut self,
+        trial: &PlannedTrial,
+        started_unix_ns: i64,
+    ) -> Result<Verdict, EngineError> {
         let mut attempts = READY_ATTEMPTS;
         let (failure, exits) = loop {
             attempts -= 1;
@@ -94,7 +126,7 @@ impl TrialRunner<'_> {
             trial,
             sender,
             receiver,
-            Some((&path, path_begun.elapsed())),
+            (!self.bed.is_real()).then(|| (&path, path_begun.elapsed())),
             self.bed.shares_clock(),
         );
         let outcome = match plausible::unusable(&path) {
@@ -175,7 +207,7 @@ impl TrialRunner<'_> {
 
         let within = limits::hang(
             self.plan.study(),
-            self.plan.condition(trial.cell),
+            &self.known_path(trial),
             self.plan.workload(trial.cell),
         );
         let until = Instant::now() + within;
@@ -231,7 +263,7 @@ impl TrialRunner<'_> {
         token: &str,
     ) -> Result<(), TrialFailure> {
         let study = self.plan.study();
-        let condition = self.plan.condition(trial.cell);
+        let condition = &self.known_path(trial);
         let mut tls = self.tls.clone();
         if host == Host::Client {
             tls.key_der_base64 = None;
@@ -273,6 +305,17 @@ impl TrialRunner<'_> {
                 order: Box::new(order),
             },
         )
+    }
+
+    /// Returns the condition of a trial as far as it is known: of a network as it is, the delay that the
+    /// last check found.
+    fn known_path(&self, trial: &PlannedTrial) -> Condition {
+        let mut condition = self.plan.condition(trial.cell).clone();
+        if let Some(round_trip) = self.round_trips.get(&trial.cell.condition) {
+            condition.forward.delay = *round_trip / 2;
+            condition.reverse.delay = *round_trip / 2;
+        }
+        condition
     }
 
     fn await_ready(

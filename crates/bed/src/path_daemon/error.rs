@@ -74,6 +74,10 @@ pub(crate) enum DaemonError {
     },
     #[error("this daemon has one end of the path and cannot measure it alone")]
     OneEnd,
+    #[error(
+        "the path between these hosts is used as it is, and condition `{condition}` would change it"
+    )]
+    AsItIs { condition: String },
     #[error("losses by iptables need the program `iptables`")]
     NoIptables,
     #[error("`{command}` failed")]
@@ -154,6 +158,9 @@ impl DaemonError {
             Self::NoNetem { module, .. } => format!(
                 "load it with `sudo modprobe {module}`, run in a guest that has it with `--bed uml`, or use Regatta's own emulator with `--emulator userspace`"
             ),
+            Self::AsItIs { .. } => {
+                "leave delay, loss and rate out, or give both hosts `shaping` in the hosts file".into()
+            }
             Self::Refused { .. } => USE_OTHER_EMULATOR.into(),
             Self::Capture { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
                 "choose another name, or remove what has this one".into()

@@ -11,12 +11,13 @@ mod forwarder;
 mod lateness;
 mod namespaces;
 mod netem;
+mod real;
 mod tun;
 mod userspace;
 
 use std::{
     io::{self, BufRead, Write},
-    net::Ipv4Addr,
+    net::{IpAddr, Ipv4Addr},
     os::fd::AsRawFd,
     process::ExitCode,
 };
@@ -28,6 +29,7 @@ use namespaces::Namespace;
 pub(crate) use namespaces::become_able;
 use netem::NetemPath;
 pub(crate) use netem::{refusal, wire_up};
+use real::RealPath;
 use regatta_control::Host;
 use regatta_model::{Condition, Emulator, PathCheck, PathSetup};
 use regatta_process::die_with_parent;
@@ -36,8 +38,8 @@ use userspace::UserspacePath;
 use crate::{
     capture::{CaptureOrder, CaptureSummary},
     messages::{
-        DAEMON_PROTOCOL_VERSION, End, FromDaemon, LinkCounters, PathCounters, PathForm, Probe,
-        ToDaemon,
+        Attach, DAEMON_PROTOCOL_VERSION, End, FromDaemon, LinkCounters, PathCounters, PathForm,
+        Probe, ToDaemon,
     },
 };
 
@@ -169,6 +171,7 @@ fn serve(daemon: &mut Option<Daemon>, line: &str) -> Result<FromDaemon, DaemonEr
 enum Path {
     Userspace(UserspacePath),
     Netem(Box<NetemPath>),
+    Real(RealPath),
 }
 
 impl Path {
@@ -176,6 +179,9 @@ impl Path {
     /// otherwise the user-space emulator.
     fn up(setup: PathSetup, end: Option<&End>) -> Result<Self, DaemonError> {
         if let Some(end) = end {
+            if end.attach == Attach::AsIs {
+                return RealPath::up().map(Self::Real);
+            }
             return Ok(Self::Netem(Box::new(NetemPath::up(setup, Some(end))?)));
         }
         if setup.emulator == Emulator::Userspace {
@@ -194,6 +200,7 @@ impl Path {
         match self {
             Self::Userspace(_) => UserspacePath::form(),
             Self::Netem(path) => path.form(),
+            Self::Real(_) => RealPath::form(),
         }
     }
 
@@ -202,6 +209,7 @@ impl Path {
         match self {
             Self::Userspace(path) => path.hosts().to_vec(),
             Self::Netem(path) => path.hosts(),
+            Self::Real(path) => vec![path.host()],
         }
     }
 
@@ -209,6 +217,7 @@ impl Path {
         match self {
             Self::Userspace(path) => path.set(condition, seed),
             Self::Netem(path) => path.set(condition, seed),
+            Self::Real(_) => RealPath::set(condition),
         }
     }
 
@@ -216,20 +225,21 @@ impl Path {
         match self {
             Self::Userspace(path) => path.begin(),
             Self::Netem(path) => path.begin(),
+            Self::Real(_) => Ok(()),
         }
     }
 
     fn start_capture(&mut self, order: CaptureOrder) -> Result<(), DaemonError> {
         match self {
             Self::Userspace(path) => path.start_capture(order),
-            Self::Netem(_) => Err(DaemonError::NotCaptured),
+            Self::Netem(_) | Self::Real(_) => Err(DaemonError::NotCaptured),
         }
     }
 
     fn end_capture(&mut self) -> Result<Option<CaptureSummary>, DaemonError> {
         match self {
             Self::Userspace(path) => path.end_capture(),
-            Self::Netem(_) => Ok(None),
+            Self::Netem(_) | Self::Real(_) => Ok(None),
         }
     }
 
@@ -237,6 +247,7 @@ impl Path {
         match self {
             Self::Userspace(path) => path.counters(),
             Self::Netem(path) => path.counters(),
+            Self::Real(_) => Ok(Default::default()),
         }
     }
 }
@@ -254,13 +265,18 @@ struct Daemon {
 
 impl Daemon {
     fn up(run_id: &str, setup: PathSetup, end: Option<End>) -> Result<Self, DaemonError> {
-        let user_namespace = become_able()?;
+        let is_real = end.as_ref().is_some_and(|end| end.attach == Attach::AsIs);
+        let user_namespace = !is_real && become_able()?;
         // Entering a user namespace undid the earlier call.
         let _ = die_with_parent();
+        let path = Path::up(setup, end.as_ref())?;
+        let (host, addresses) = end.map_or((Host::Client, ADDRESSES.map(IpAddr::from)), |end| {
+            (end.host, end.addresses)
+        });
         Ok(Self {
             user_namespace,
-            path: Path::up(setup, end.as_ref())?,
-            part: check::Part::new(end.map_or(Host::Client, |end| end.host)),
+            path,
+            part: check::Part::new(host, addresses),
             cpu_before_ns: 0,
             seed: fingerprint(run_id),
             checks: 0,

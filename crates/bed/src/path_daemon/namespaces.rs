@@ -11,6 +11,9 @@ use nix::sched::{CloneFlags, setns, unshare};
 
 use super::error::DaemonError;
 
+/// File that holds the network namespace of the calling thread.
+const CALLING_THREAD: &str = "/proc/thread-self/ns/net";
+
 /// Makes a user namespace if this process may not make network namespaces without one; returns
 /// whether it did. In it this user is root; outside of it nothing changes.
 ///
@@ -33,26 +36,42 @@ pub(crate) fn become_able() -> Result<bool, DaemonError> {
 
 /// A network namespace.
 #[derive(Debug)]
-pub(crate) struct Namespace(File);
+pub(crate) struct Namespace {
+    file: File,
+    /// Whether it is the namespace in which this process stays, so that nobody has to enter it, which takes
+    /// rights.
+    is_own: bool,
+}
 
 impl Namespace {
     /// Makes a new namespace, enters it and prepares its protocol stack.
     pub(crate) fn create() -> Result<Self, DaemonError> {
         unshare(CloneFlags::CLONE_NEWNET).map_err(|e| DaemonError::NetworkNamespace(e.into()))?;
-        let path = "/proc/thread-self/ns/net";
-        let file = File::open(path).map_err(|source| DaemonError::Read {
-            path: path.into(),
-            source,
-        })?;
+        let namespace = Self::open(CALLING_THREAD)?;
         prepare_stack();
-        Ok(Self(file))
+        Ok(namespace)
+    }
+
+    /// Opens the network namespace of this process, which stays in it.
+    pub(crate) fn own() -> Result<Self, DaemonError> {
+        let is_own = true;
+        Self::open(CALLING_THREAD).map(|namespace| Self {
+            is_own,
+            ..namespace
+        })
     }
 
     /// Opens the network namespace of the system's first process.
     pub(crate) fn first() -> Result<Self, DaemonError> {
-        let path = "/proc/1/ns/net";
+        Self::open("/proc/1/ns/net")
+    }
+
+    fn open(path: &str) -> Result<Self, DaemonError> {
         File::open(path)
-            .map(Self)
+            .map(|file| Self {
+                file,
+                is_own: false,
+            })
             .map_err(|source| DaemonError::Read {
                 path: path.into(),
                 source,
@@ -61,12 +80,15 @@ impl Namespace {
 
     /// Moves the calling thread into the namespace.
     pub(crate) fn enter(&self) -> Result<(), DaemonError> {
-        setns(self.0.as_fd(), CloneFlags::CLONE_NEWNET).map_err(|e| DaemonError::Enter(e.into()))
+        if self.is_own {
+            return Ok(());
+        }
+        setns(self.file.as_fd(), CloneFlags::CLONE_NEWNET).map_err(|e| DaemonError::Enter(e.into()))
     }
 
     /// Returns the file that holds the namespace.
     pub(crate) fn file(&self) -> &File {
-        &self.0
+        &self.file
     }
 }
 

@@ -83,6 +83,7 @@ impl UserspacePath {
             offloads,
             kernel: String::new(),
             seeded: true,
+            is_real: false,
         }
     }
 

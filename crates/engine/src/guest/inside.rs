@@ -36,7 +36,7 @@ pub fn serve() -> ExitCode {
             let guest_gone = matches!(
                 &error,
                 Trouble::Engine(EngineError::Bed(
-                    BedError::SecondGuest(_) | BedError::TimedOut(_) | BedError::Gone { .. }
+                    BedError::Host { .. } | BedError::TimedOut(_) | BedError::Gone { .. }
                 ))
             );
             let hint = match &error {

@@ -77,7 +77,19 @@ impl StudyFile {
         let [name, title, description] = read_heading(&mut root)?;
         let (rounds, until) = read_rounds(&mut root)?;
         let seed = root.number("seed", 0, i64::MAX as u64)?.unwrap_or(1);
-        let bed = root.choice("bed")?.unwrap_or(BedKind::Netns);
+        let hosts = read_hosts(&mut root)?;
+        let usual = match hosts[..] {
+            [] => BedKind::Netns,
+            _ => BedKind::Hosts,
+        };
+        let bed = root.choice("bed")?.unwrap_or(usual);
+        if (bed == BedKind::Hosts) == hosts.is_empty() {
+            return Err(root.error(
+                0..0,
+                "the bed `hosts` and the names of two hosts go together",
+                "write `bed = \"hosts\"` and `hosts = [\"lab1\", \"local\"]`, with names of the hosts file",
+            ));
+        }
         let (guest, guest_places) = GuestSetup::read(&mut root)?;
         let mut path = read_path(&mut root, guest.guests)?;
         let capture = read_capture(&mut root, &mut path)?;
@@ -124,6 +136,7 @@ impl StudyFile {
             until,
             seed,
             bed,
+            hosts,
             guest,
             path,
             capture,
@@ -270,6 +283,33 @@ fn read_path(root: &mut Section<'_>, guests: Guests) -> Result<PathSetup, StudyE
         }
         None => Ok(path),
     }
+}
+
+/// Reads `hosts`: the names of the host that connects and of the other one.
+fn read_hosts(root: &mut Section<'_>) -> Result<Vec<String>, StudyError> {
+    let hosts = root.texts("hosts")?;
+    let fits = match &hosts[..] {
+        [] => true,
+        [a, b] => a != b && [a, b].into_iter().all(|name| is_host_name(name)),
+        _ => false,
+    };
+    if fits {
+        return Ok(hosts);
+    }
+    Err(root.error(
+        0..0,
+        "`hosts` are the names of two different hosts of the hosts file",
+        "write `hosts = [\"lab1\", \"local\"]`: the first one connects, `local` is this machine",
+    ))
+}
+
+/// Whether a name can be that of a host in the hosts file: letters, digits, `-`, `_`, `.`, 64 at most.
+pub fn is_host_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && !name.starts_with(['.', '-'])
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
 }
 
 /// Reads `name`, `title` and `description`.

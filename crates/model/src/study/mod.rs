@@ -22,7 +22,7 @@ pub use builtin::{BUILTIN, Builtin, DEFAULT, builtin};
 pub use capture::CaptureSetup;
 pub use emulator::{Emulator, LossBy, Offloads, PathSetup, Placement};
 pub use error::StudyError;
-pub use file::StudyFile;
+pub use file::{StudyFile, is_host_name};
 pub use guest::{Clock, GuestMistake, GuestSetup, Guests};
 pub use keys::{KeyKind, PATH_KEYS, PathKey};
 pub use parts::LONGEST_NAME;
@@ -44,9 +44,11 @@ pub enum BedKind {
     Netns,
     /// Two network namespaces in a guest, a User Mode Linux kernel over this machine's files.
     Uml,
+    /// Two machines, reached by OpenSSH.
+    Hosts,
 }
 
-words!(BedKind: "netns" => Netns, "uml" => Uml);
+words!(BedKind: "netns" => Netns, "uml" => Uml, "hosts" => Hosts);
 
 /// Value of a transport's option.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -142,6 +144,9 @@ pub struct Study {
     pub seed: u64,
     /// Bed that the study runs in.
     pub bed: BedKind,
+    /// Names of hosts a and b in the hosts file, for the bed `hosts`; else empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
     /// Guest settings, for a bed with guests.
     #[serde(default)]
     pub guest: GuestSetup,

@@ -124,6 +124,7 @@ pub fn study() -> Study {
         until: None,
         seed: 20_260_101,
         bed: BedKind::Netns,
+        hosts: Vec::new(),
         guest: regatta_model::GuestSetup::default(),
         path: PathSetup::USERSPACE,
         capture: None,

@@ -14,6 +14,7 @@ mod expected;
 mod part;
 mod pauses;
 mod plan;
+pub(crate) mod real;
 mod socket;
 mod train_delays;
 

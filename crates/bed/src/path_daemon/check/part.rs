@@ -1,6 +1,9 @@
 //! One end's part of a check that two daemons make together.
 
-use std::time::{Duration, Instant};
+use std::{
+    net::IpAddr,
+    time::{Duration, Instant},
+};
 
 use regatta_control::Host;
 use regatta_model::Condition;
@@ -14,7 +17,6 @@ use super::{
 use crate::{
     messages::{FromDaemon, LinkCounters, Probe},
     path_daemon::{
-        ADDRESSES,
         clock::{self, unix_ns},
         error::DaemonError,
         namespaces::Namespace,
@@ -29,14 +31,17 @@ const HEAD_START: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(crate) struct Part {
     host: Host,
+    /// Addresses of hosts a and b.
+    addresses: [IpAddr; 2],
     prober: Option<Prober>,
     pauses: Option<PauseWatch>,
 }
 
 impl Part {
-    pub(crate) fn new(host: Host) -> Self {
+    pub(crate) fn new(host: Host, addresses: [IpAddr; 2]) -> Self {
         Self {
             host,
+            addresses,
             prober: None,
             pauses: None,
         }
@@ -61,7 +66,7 @@ impl Part {
     ) -> Result<FromDaemon, DaemonError> {
         clock::wake_on_time();
         if let Probe::Open = probe {
-            let prober = Prober::open(namespace, ADDRESSES[self.host as usize])?;
+            let prober = Prober::open(namespace, self.addresses[self.host as usize])?;
             let port = prober.port()?;
             self.prober = Some(prober);
             self.pauses = Some(PauseWatch::start()?);
@@ -75,7 +80,7 @@ impl Part {
         match probe {
             Probe::Open | Probe::Close => {}
             Probe::Connect { port } => {
-                prober.connect((ADDRESSES[self.host.other() as usize], port))?;
+                prober.connect((self.addresses[self.host.other() as usize], port))?;
             }
             Probe::RoundTrips { condition } => {
                 let delays_ns = make_round_trips(&condition, prober)?;
@@ -223,7 +228,8 @@ mod tests {
 
     #[test]
     fn a_host_whose_machine_disturbed_the_check_says_so() {
-        let mut part = Part::new(Host::Server);
+        let addresses = crate::path_daemon::ADDRESSES.map(IpAddr::from);
+        let mut part = Part::new(Host::Server, addresses);
         let late = LinkCounters {
             delivered: 1000,
             late_packets: 900,

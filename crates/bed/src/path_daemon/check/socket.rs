@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, IoSlice, IoSliceMut},
-    net::{Ipv4Addr, UdpSocket},
+    net::{IpAddr, Ipv4Addr, UdpSocket},
     os::fd::{AsFd, AsRawFd},
     time::Duration,
 };
@@ -55,6 +55,7 @@ pub(super) fn pair(
     namespaces: [&Namespace; 2],
     addresses: [Ipv4Addr; 2],
 ) -> Result<[Prober; 2], DaemonError> {
+    let addresses = addresses.map(IpAddr::from);
     let a = Prober::open(namespaces[0], addresses[0])?;
     let b = Prober::open(namespaces[1], addresses[1])?;
     a.connect((addresses[1], b.port()?))?;
@@ -64,7 +65,7 @@ pub(super) fn pair(
 
 impl Prober {
     /// Opens the socket of one end. The calling thread enters the end's namespace.
-    pub(super) fn open(namespace: &Namespace, address: Ipv4Addr) -> Result<Self, DaemonError> {
+    pub(super) fn open(namespace: &Namespace, address: IpAddr) -> Result<Self, DaemonError> {
         namespace.enter()?;
         let socket = UdpSocket::bind((address, 0)).map_err(failed("bind"))?;
         setsockopt(&socket, sockopt::ReceiveTimestampns, &true)
@@ -84,7 +85,7 @@ impl Prober {
     }
 
     /// Connects the socket to the other end.
-    pub(super) fn connect(&self, other: (Ipv4Addr, u16)) -> Result<(), DaemonError> {
+    pub(super) fn connect(&self, other: (IpAddr, u16)) -> Result<(), DaemonError> {
         self.0.connect(other).map_err(failed("connect"))
     }
 

@@ -139,10 +139,10 @@ impl Chain {
     }
 
     /// Sets up one host, whose wire leads to the other host in another kernel.
-    pub(super) fn lay_end(end: &End) -> Result<Self, DaemonError> {
+    pub(super) fn lay_end(end: &End, name: &str) -> Result<Self, DaemonError> {
         let root = Node::first()?;
         let host = Node::create(Offloads::Off)?;
-        let interface = host.take(&root, &end.wire, HOST_INTERFACE)?;
+        let interface = host.take(&root, name, HOST_INTERFACE)?;
         let place = end.host as usize;
         host.address(interface, ADDRESSES[place])?;
         let direction = DirectionInterfaces {

@@ -42,7 +42,7 @@ use self::{
     schedule::Schedule,
 };
 use super::{error::DaemonError, namespaces::Namespace, tun::MTU_RANGE};
-use crate::messages::{End, LinkCounters, PathForm};
+use crate::messages::{Attach, End, LinkCounters, PathForm};
 
 /// The path.
 #[derive(Debug)]
@@ -66,7 +66,10 @@ impl NetemPath {
     /// [`DaemonError::NoNetem`] where the kernel lacks something of it.
     pub(super) fn up(setup: PathSetup, end: Option<&End>) -> Result<Self, DaemonError> {
         let chain = match end {
-            Some(end) => Chain::lay_end(end),
+            Some(end) => match &end.attach {
+                Attach::Wire { name } => Chain::lay_end(end, name),
+                Attach::AsIs => return Err(DaemonError::OneEnd),
+            },
             None => Chain::lay(setup.placement, setup.offloads),
         }
         .map_err(|error| match error {
@@ -103,6 +106,7 @@ impl NetemPath {
             offloads: self.setup.offloads,
             kernel,
             seeded: self.seeded,
+            is_real: false,
         }
     }
 

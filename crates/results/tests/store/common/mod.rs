@@ -24,6 +24,7 @@ pub fn header() -> RunHeader {
             until: None,
             seed: u64::MAX,
             bed: BedKind::Netns,
+            hosts: Vec::new(),
             guest: regatta_model::GuestSetup::default(),
             path: PathSetup::USERSPACE,
             capture: None,

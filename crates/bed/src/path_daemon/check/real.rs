@@ -1,0 +1,129 @@
+//! Check of a network that is used as it is: nothing was asked of it, so it is described.
+
+use std::time::Duration;
+
+use regatta_model::{AskedAchieved, BitRate, Condition, Link, PathCheck};
+
+use super::{
+    LossPlace, TrainResult,
+    plan::{RoundTrips, Train},
+    quantity,
+};
+
+/// Longest one-way delay of a network for which a check waits.
+const LONGEST_DELAY: Duration = Duration::from_millis(750);
+
+/// Rate of the packets of a check: low enough not to fill the queue of an ordinary access line.
+const RATE: BitRate = BitRate(2_000_000);
+
+/// Largest change of the mean round-trip delay between two checks, as a share and at least this long.
+const DELAY_CHANGE: f64 = 0.2;
+const LEAST_DELAY_CHANGE_NS: f64 = 2_000_000.0;
+
+/// Largest change of a loss ratio between two checks.
+const LOSS_CHANGE: f64 = 0.02;
+
+/// Returns the condition that sizes the packets of a check.
+pub(crate) fn packets(condition: &Condition) -> Condition {
+    let link = Link {
+        delay: LONGEST_DELAY,
+        rate: Some(RATE),
+        ..Link::default()
+    };
+    Condition {
+        forward: link.clone(),
+        reverse: link,
+        schedule: Vec::new(),
+        ..condition.clone()
+    }
+}
+
+/// Describes the network by the packets of a check under [`packets`]; `first` is the check with which it is
+/// compared.
+pub(crate) fn describe(
+    (packets, first): (&Condition, Option<&PathCheck>),
+    checked_unix_ns: i64,
+    round_trips: &[f64],
+    trains: &[TrainResult; 2],
+) -> PathCheck {
+    let mut quantities = Vec::new();
+    let mut add = |name: &str, achieved: f64, n: u64, tolerance: &dyn Fn(f64) -> f64| {
+        let before = first.and_then(|first| before(first, name));
+        let asked = before.unwrap_or(achieved);
+        let range = (asked - tolerance(asked), asked + tolerance(asked));
+        quantities.push(quantity(name, asked, achieved, range, n));
+    };
+    if !round_trips.is_empty() {
+        let plan = RoundTrips::new(packets);
+        // The time that the packets would take at the rate of the check is no part of this network.
+        let transmission = plan.transmission.as_nanos() as f64;
+        let n = round_trips.len() as f64;
+        let mean = round_trips.iter().sum::<f64>() / n + transmission;
+        add(
+            "round_trip_delay_ns",
+            mean,
+            round_trips.len() as u64,
+            &|asked| (DELAY_CHANGE * asked).max(LEAST_DELAY_CHANGE_NS),
+        );
+    }
+    for (name, link, train) in [
+        ("forward_loss_ratio", &packets.forward, &trains[0]),
+        ("reverse_loss_ratio", &packets.reverse, &trains[1]),
+    ] {
+        let sent = Train::new(packets, link, LossPlace::AfterRate).packets;
+        let lost = sent.saturating_sub(train.arrivals.len() as u64);
+        let ratio = lost as f64 / sent.max(1) as f64;
+        add(name, ratio, sent, &|_| LOSS_CHANGE);
+    }
+    PathCheck {
+        condition: packets.name.clone(),
+        step_at_ns: 0,
+        checked_unix_ns,
+        spoiled: None,
+        within: quantities.iter().all(|quantity| quantity.within),
+        quantities,
+    }
+}
+
+/// Returns the value of a quantity in another check.
+fn before(check: &PathCheck, name: &str) -> Option<f64> {
+    let mut quantities = check.quantities.iter();
+    let found: Option<&AskedAchieved> = quantities.find(|quantity| quantity.name == name);
+    found.map(|quantity| quantity.achieved)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(first: Option<&PathCheck>, delay_ms: f64, arrived: u64) -> PathCheck {
+        let condition = Condition {
+            name: "as it is".into(),
+            forward: Link::default(),
+            reverse: Link::default(),
+            mtu_bytes: 1500,
+            schedule: Vec::new(),
+        };
+        let packets = packets(&condition);
+        let transmission = RoundTrips::new(&packets).transmission.as_nanos() as f64;
+        let train = || TrainResult {
+            departures: Vec::new(),
+            arrivals: (0..arrived).map(|place| (place, place)).collect(),
+        };
+        let round_trips = [delay_ms * 1e6 - transmission; 10];
+        describe((&packets, first), 0, &round_trips, &[train(), train()])
+    }
+
+    #[test]
+    fn the_first_check_describes_and_later_ones_are_compared_with_it() {
+        let first = check(None, 31.0, 10_000);
+        assert!(first.within);
+        assert_eq!(first.quantities[0].asked, 31e6);
+        assert_eq!(first.quantities[1].achieved, 0.0);
+        assert!(check(Some(&first), 32.0, 10_000).within);
+        let slower = check(Some(&first), 60.0, 10_000);
+        assert!(!slower.within);
+        assert_eq!(slower.quantities[0].asked, 31e6);
+        assert!(!check(Some(&first), 31.0, 0).within);
+    }
+}

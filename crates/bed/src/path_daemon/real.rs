@@ -1,0 +1,55 @@
+//! Network between two machines as it is, without an emulator.
+
+use regatta_model::{Condition, Emulator, Link, LossBy, Offloads, Placement};
+
+use super::{error::DaemonError, namespaces::Namespace};
+use crate::messages::PathForm;
+
+/// This machine's end of the network.
+#[derive(Debug)]
+pub(super) struct RealPath {
+    host: Namespace,
+}
+
+impl RealPath {
+    /// Opens the network namespace of this process.
+    ///
+    /// # Errors
+    /// If `/proc` does not show it.
+    pub(super) fn up() -> Result<Self, DaemonError> {
+        Namespace::own().map(|host| Self { host })
+    }
+
+    pub(super) fn form() -> PathForm {
+        PathForm {
+            emulator: Emulator::Userspace,
+            placement: Placement::default(),
+            loss_by: LossBy::default(),
+            offloads: Offloads::On,
+            kernel: String::new(),
+            seeded: false,
+            is_real: true,
+        }
+    }
+
+    pub(super) const fn host(&self) -> &Namespace {
+        &self.host
+    }
+
+    /// Accepts a condition that changes nothing.
+    ///
+    /// # Errors
+    /// [`DaemonError::AsItIs`] for any other.
+    pub(super) fn set(condition: &Condition) -> Result<(), DaemonError> {
+        let untouched = Link::default();
+        let changes = condition
+            .settings()
+            .any(|setting| *setting.forward != untouched || *setting.reverse != untouched);
+        if changes {
+            return Err(DaemonError::AsItIs {
+                condition: condition.name.clone(),
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,490 @@
+//! Client of a session.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fs::File,
+    io::{self, BufRead, BufReader, Read, Write},
+    os::fd::OwnedFd,
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::unistd::pipe;
+use regatta_model::shell::printable;
+use regatta_process::{Preparation, end_within};
+
+use super::{
+    GREETING, SESSION_PROTOCOL_VERSION,
+    frame::{Frame, Incoming, Kind, NamespaceOf, Outgoing, Start},
+};
+use crate::launch::{Errors, Launched, LaunchedProcess};
+
+/// Most bytes that may come before the server's greeting: output of login scripts.
+const MOST_BEFORE_GREETING: usize = 1 << 20;
+
+/// Lines of the carrier's standard error that are kept to explain its end.
+const KEPT_LINES: usize = 8;
+
+/// Time that a carrier has to end by itself once its input is closed.
+const EXIT_LIMIT: Duration = Duration::from_secs(2);
+
+/// Errors of a session.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The carrier could not be started.
+    #[error("cannot start `{what}`")]
+    Spawn {
+        /// Name of the program.
+        what: String,
+        /// Error of the system.
+        #[source]
+        source: io::Error,
+    },
+    /// The carrier ended before the server said anything.
+    #[error("{reason}")]
+    Ended {
+        /// Its last lines, or its exit status.
+        reason: String,
+    },
+    /// No greeting came.
+    #[error("the host sent no greeting within {} s", within.as_secs())]
+    Silent {
+        /// Longest time for the greeting.
+        within: Duration,
+    },
+    /// Too much came before the greeting.
+    #[error("the host's login scripts wrote more than {} KiB", MOST_BEFORE_GREETING >> 10)]
+    Noise,
+    /// The server has another version of the frames.
+    #[error(
+        "Regatta {theirs} on the host has another version of the session's protocol than Regatta {}",
+        env!("CARGO_PKG_VERSION")
+    )]
+    Version {
+        /// Version of Regatta on the host.
+        theirs: String,
+    },
+    /// A dialogue before the greeting failed.
+    #[error(transparent)]
+    Talk(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Dialogue with the host before the server's greeting: called with each line and with the standard
+/// input of the host's shell.
+pub type Talk<'a> =
+    dyn FnMut(&str, &mut ChildStdin) -> Result<(), Box<dyn std::error::Error + Send + Sync>> + 'a;
+
+/// Connection to a host on which processes of Regatta can be started. Clones are the same connection; it
+/// ends with the last of them, of the processes' inputs and handles.
+#[derive(Debug, Clone)]
+pub struct Session {
+    outgoing: Outgoing,
+    state: Arc<State>,
+    count: Arc<AtomicU32>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    processes: Mutex<Processes>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Processes {
+    running: BTreeMap<u32, Process>,
+    /// Reason for which the session has ended.
+    ended: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Process {
+    /// Ends of pipes to those who read the process's output.
+    output: Option<File>,
+    errors: Option<File>,
+    ended: Option<String>,
+}
+
+/// Process that carries a session, such as `ssh`.
+#[derive(Debug)]
+pub struct Carrier {
+    child: Child,
+    words: Arc<Mutex<VecDeque<String>>>,
+    reader: Option<thread::JoinHandle<()>>,
+}
+
+impl Session {
+    /// Starts a carrier and waits for the server's greeting on its standard output. The kernel kills the
+    /// carrier when the calling thread ends.
+    ///
+    /// # Errors
+    /// If there is no greeting `within` this time, or one of another version.
+    pub fn start(
+        mut command: Command,
+        within: Duration,
+        silence: Duration,
+        talk: &mut Talk<'_>,
+    ) -> Result<Self, SessionError> {
+        let until = Instant::now() + within;
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Preparation {
+            session: true,
+            dies_with_parent: true,
+            ..Preparation::default()
+        }
+        .apply(&mut command);
+        let child = command.spawn().map_err(|source| SessionError::Spawn {
+            what: command.get_program().to_string_lossy().into_owned(),
+            source,
+        })?;
+        let mut carrier = Carrier::new(child);
+        let mut input = carrier.child.stdin.take().expect("a pipe");
+        let output: OwnedFd = carrier.child.stdout.take().expect("a pipe").into();
+        let mut incoming = Incoming::new(output);
+        let greeted = greet(&mut incoming, &mut input, until, talk).map_err(|error| match error {
+            Greeting::Session(error) => error,
+            Greeting::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
+                SessionError::Silent { within }
+            }
+            Greeting::Io(error) => SessionError::Ended {
+                reason: carrier.end(&error),
+            },
+        });
+        greeted?;
+        Self::over(input, incoming, silence, move |error| carrier.end(error)).map_err(|source| {
+            SessionError::Spawn {
+                what: "a thread".to_owned(),
+                source,
+            }
+        })
+    }
+
+    /// Opens a session over two streams; `explain` returns the reason for the end of the second one.
+    pub(crate) fn over(
+        input: impl Write + Send + 'static,
+        mut incoming: Incoming,
+        silence: Duration,
+        explain: impl FnOnce(&io::Error) -> String + Send + 'static,
+    ) -> io::Result<Self> {
+        let outgoing = Outgoing::new(input, silence)?;
+        let state = Arc::<State>::default();
+        let session = Self {
+            outgoing,
+            state: Arc::clone(&state),
+            count: Arc::default(),
+        };
+        thread::Builder::new()
+            .name("session in".into())
+            .spawn(move || {
+                let error = loop {
+                    match incoming.frame(silence) {
+                        Ok(frame) => state.take(frame),
+                        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                            break io::Error::new(
+                                io::ErrorKind::TimedOut,
+                                format!("the host was silent for {silence:?}"),
+                            );
+                        }
+                        Err(error) => break error,
+                    }
+                };
+                state.end(explain(&error));
+            })?;
+        Ok(session)
+    }
+
+    /// Returns the reason for which the session has ended; `None` while it lasts.
+    #[must_use]
+    pub fn ended(&self) -> Option<String> {
+        self.state.lock().ended.clone()
+    }
+
+    /// Starts a command of Regatta on the host, in a namespace that another process of the session
+    /// holds.
+    pub(crate) fn launch(
+        &self,
+        command: &str,
+        namespace: Option<NamespaceOf>,
+        errors: Errors,
+    ) -> io::Result<Launched> {
+        let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+        let (output, to_output) = pipe()?;
+        let (errors, to_errors) = match errors {
+            Errors::Inherit => (None, None),
+            Errors::Pipe => {
+                let (errors, to_errors) = pipe()?;
+                (Some(errors), Some(to_errors))
+            }
+        };
+        let order = Start {
+            command: command.to_owned(),
+            namespace,
+            has_errors: errors.is_some(),
+        };
+        let process = Process {
+            output: Some(to_output.into()),
+            errors: to_errors.map(Into::into),
+            ended: None,
+        };
+        {
+            let mut processes = self.state.lock();
+            if let Some(reason) = &processes.ended {
+                return Err(io::Error::new(io::ErrorKind::BrokenPipe, reason.clone()));
+            }
+            processes.running.insert(number, process);
+        }
+        let order = serde_json::to_vec(&order)?;
+        self.outgoing
+            .send(Frame::new(Kind::Start, number, order))
+            .map_err(|error| self.explained(error))?;
+        let handle = ProcessHandle {
+            number,
+            session: self.clone(),
+        };
+        Ok(Launched {
+            input: Box::new(ProcessInput(handle.clone())),
+            output,
+            errors,
+            process: Box::new(handle),
+        })
+    }
+
+    /// Returns the reason for which the session has ended instead of the error that shows it.
+    fn explained(&self, error: io::Error) -> io::Error {
+        match self.ended() {
+            Some(reason) => io::Error::new(io::ErrorKind::BrokenPipe, reason),
+            None => error,
+        }
+    }
+}
+
+enum Greeting {
+    Io(io::Error),
+    Session(SessionError),
+}
+
+impl From<io::Error> for Greeting {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Reads lines until the server's greeting.
+fn greet(
+    incoming: &mut Incoming,
+    input: &mut ChildStdin,
+    until: Instant,
+    talk: &mut Talk<'_>,
+) -> Result<(), Greeting> {
+    let mut bytes = 0;
+    loop {
+        let line = incoming.line(until)?;
+        bytes += line.len() + 1;
+        let line = String::from_utf8_lossy(&line);
+        let mut words = line.split_ascii_whitespace();
+        if words.next() == Some(GREETING) {
+            let protocol = words.next().and_then(|word| word.parse().ok());
+            if protocol == Some(SESSION_PROTOCOL_VERSION) {
+                return Ok(());
+            }
+            let theirs = printable(words.next().unwrap_or("of an unknown version"));
+            return Err(Greeting::Session(SessionError::Version { theirs }));
+        }
+        if bytes > MOST_BEFORE_GREETING {
+            return Err(Greeting::Session(SessionError::Noise));
+        }
+        talk(&line, input).map_err(|error| Greeting::Session(SessionError::Talk(error)))?;
+    }
+}
+
+impl State {
+    fn lock(&self) -> MutexGuard<'_, Processes> {
+        self.processes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a frame of the server.
+    fn take(&self, frame: Frame) {
+        let mut processes = self.lock();
+        let Some(process) = processes.running.get_mut(&frame.process) else {
+            return;
+        };
+        let pipe = match frame.kind {
+            Kind::Output => &mut process.output,
+            Kind::Errors => &mut process.errors,
+            Kind::Ended => {
+                let status = String::from_utf8_lossy(&frame.content);
+                process.ended = Some(printable(&status));
+                self.changed.notify_all();
+                return;
+            }
+            _ => return,
+        };
+        if frame.content.is_empty() {
+            *pipe = None;
+            return;
+        }
+        // Not under the lock: the reader may be slow.
+        let to = pipe.as_ref().and_then(|pipe| pipe.try_clone().ok());
+        drop(processes);
+        if let Some(mut to) = to {
+            // Whoever does not read any more does not miss it.
+            let _ = to.write_all(&frame.content);
+        }
+    }
+
+    fn end(&self, reason: String) {
+        let mut processes = self.lock();
+        for process in processes.running.values_mut() {
+            process.output = None;
+            process.errors = None;
+        }
+        processes.ended = Some(reason);
+        self.changed.notify_all();
+    }
+}
+
+impl Carrier {
+    fn new(mut child: Child) -> Self {
+        let words = Arc::<Mutex<VecDeque<String>>>::default();
+        let errors = child.stderr.take();
+        let reader = errors.and_then(|errors| {
+            let words = Arc::clone(&words);
+            let work = move || keep_lines(errors, &words);
+            thread::Builder::new().spawn(work).ok()
+        });
+        Self {
+            child,
+            words,
+            reader,
+        }
+    }
+
+    /// Ends the carrier and returns the reason for its end: what it said, or how it ended.
+    fn end(&mut self, error: &io::Error) -> String {
+        // A carrier that is silent does not end by itself.
+        let within = match error.kind() {
+            io::ErrorKind::UnexpectedEof => EXIT_LIMIT,
+            _ => Duration::ZERO,
+        };
+        let status = end_within(&mut self.child, within);
+        if let (Some(reader), true) = (self.reader.take(), status.is_some()) {
+            let _ = reader.join();
+        }
+        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+        let said: Vec<&str> = words.iter().map(String::as_str).collect();
+        match (said.is_empty(), status) {
+            (false, Some(_)) => said.join("; "),
+            (true, Some(status)) => format!("the connection ended with {status}"),
+            (_, None) => error.to_string(),
+        }
+    }
+}
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        end_within(&mut self.child, EXIT_LIMIT);
+    }
+}
+
+fn keep_lines(from: impl Read, kept: &Mutex<VecDeque<String>>) {
+    let mut from = BufReader::new(from);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match (&mut from).take(4096).read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {
+                let text = String::from_utf8_lossy(&line);
+                let text = printable(text.trim());
+                if std::env::var_os("REGATTA_LOG").is_some() {
+                    eprintln!("{text}");
+                }
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                if !text.is_empty() {
+                    if kept.len() == KEPT_LINES {
+                        kept.pop_front();
+                    }
+                    kept.push_back(text);
+                }
+            }
+        }
+    }
+}
+
+/// Process on the host, by its number in the session.
+#[derive(Debug, Clone)]
+struct ProcessHandle {
+    number: u32,
+    session: Session,
+}
+
+impl LaunchedProcess for ProcessHandle {
+    fn id(&self) -> u32 {
+        self.number
+    }
+
+    /// Waits as [`LaunchedProcess`] says. A process has also ended if its session has.
+    fn ended(&mut self, within: Duration) -> Option<String> {
+        let state = &self.session.state;
+        let is_running = |processes: &mut Processes| {
+            let process = processes.running.get(&self.number);
+            processes.ended.is_none() && process.is_none_or(|process| process.ended.is_none())
+        };
+        let waited = state
+            .changed
+            .wait_timeout_while(state.lock(), within, is_running);
+        let (processes, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let process = processes.running.get(&self.number);
+        let status = process.and_then(|process| process.ended.clone());
+        status.or_else(|| processes.ended.clone())
+    }
+
+    fn kill(&mut self) {
+        let kill = Frame::new(Kind::Kill, self.number, []);
+        if self.session.outgoing.send(kill).is_ok() {
+            // One that cannot be killed there is not waited for here.
+            let _ = self.ended(EXIT_LIMIT);
+        }
+        // Whoever reads its output sees the end.
+        let mut processes = self.session.state.lock();
+        processes.running.remove(&self.number);
+    }
+}
+
+/// Standard input of a process on the host.
+#[derive(Debug)]
+struct ProcessInput(ProcessHandle);
+
+impl Write for ProcessInput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Session {
+            outgoing, state, ..
+        } = &self.0.session;
+        if let Some(reason) = &state.lock().ended {
+            return Err(io::Error::new(io::ErrorKind::BrokenPipe, reason.clone()));
+        }
+        outgoing.send_all(Kind::Input, self.0.number, bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for ProcessInput {
+    fn drop(&mut self) {
+        let end = Frame::new(Kind::EndOfInput, self.0.number, []);
+        // Fails if the session has ended, and all its processes with it.
+        let _ = self.0.session.outgoing.send(end);
+    }
+}

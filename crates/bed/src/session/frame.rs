@@ -1,0 +1,315 @@
+//! Frames of a session: kind, process, length, content.
+
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+    os::fd::{AsFd, OwnedFd},
+    sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+};
+use serde::{Deserialize, Serialize};
+
+/// Most bytes of content in a frame.
+pub(super) const MOST_BYTES: usize = 64 << 10;
+
+/// Bytes before the content: kind, number of the process, length of the content.
+const HEAD_BYTES: usize = 9;
+
+/// Frames that wait to be written before those who send them wait.
+const WAITING_FRAMES: usize = 64;
+
+/// Longest line before the first frame, in bytes.
+const LONGEST_LINE: usize = 4096;
+
+/// Meaning of a frame. The first five go to the server, the others come from it; both send
+/// heartbeats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    /// Nothing: the sender lives.
+    Heartbeat,
+    /// Order to start a process ([`Start`], JSON).
+    Start,
+    /// Standard input of the process.
+    Input,
+    /// End of the process's standard input.
+    EndOfInput,
+    /// Order to kill the process.
+    Kill,
+    /// Standard output of the process; nothing at its end.
+    Output,
+    /// Standard error of the process; nothing at its end.
+    Errors,
+    /// Exit status of the process, in words.
+    Ended,
+}
+
+const KINDS: [Kind; 8] = [
+    Kind::Heartbeat,
+    Kind::Start,
+    Kind::Input,
+    Kind::EndOfInput,
+    Kind::Kill,
+    Kind::Output,
+    Kind::Errors,
+    Kind::Ended,
+];
+
+/// Unit of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Frame {
+    pub kind: Kind,
+    /// Number of the process among those of the session.
+    pub process: u32,
+    pub content: Vec<u8>,
+}
+
+/// Content of [`Kind::Start`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Start {
+    /// Command of Regatta.
+    pub command: String,
+    /// Network namespace in which to start the process.
+    pub namespace: Option<NamespaceOf>,
+    /// Whether standard error has a stream of its own.
+    pub has_errors: bool,
+}
+
+/// Network namespace that a file of another process of the session holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NamespaceOf {
+    pub process: u32,
+    pub file: i32,
+}
+
+impl Frame {
+    pub(super) fn new(kind: Kind, process: u32, content: impl Into<Vec<u8>>) -> Self {
+        Self {
+            kind,
+            process,
+            content: content.into(),
+        }
+    }
+
+    fn write(&self, to: &mut impl Write) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(HEAD_BYTES + self.content.len());
+        bytes.push(self.kind as u8);
+        bytes.extend(self.process.to_le_bytes());
+        bytes.extend((self.content.len() as u32).to_le_bytes());
+        bytes.extend(&self.content);
+        to.write_all(&bytes)?;
+        to.flush()
+    }
+
+    /// Takes the frame at the beginning of `bytes` away; `None` if it is not whole.
+    fn take(bytes: &mut Vec<u8>) -> io::Result<Option<Self>> {
+        let Some((head, rest)) = bytes.split_first_chunk::<HEAD_BYTES>() else {
+            return Ok(None);
+        };
+        let [kind, p0, p1, p2, p3, l0, l1, l2, l3] = *head;
+        let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+        let kind = KINDS.get(usize::from(kind)).copied();
+        let (Some(kind), true) = (kind, length <= MOST_BYTES) else {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the other side sent what is no frame",
+            ));
+        };
+        let Some(content) = rest.get(..length) else {
+            return Ok(None);
+        };
+        let frame = Self::new(kind, u32::from_le_bytes([p0, p1, p2, p3]), content);
+        bytes.drain(..HEAD_BYTES + length);
+        Ok(Some(frame))
+    }
+}
+
+/// Stream from the other side: lines first, then frames.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    file: File,
+    waiting: Vec<u8>,
+}
+
+impl Incoming {
+    pub(crate) fn new(from: OwnedFd) -> Self {
+        Self {
+            file: from.into(),
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Waits until more has arrived.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` at the end, `TimedOut` once `until` has come.
+    fn more(&mut self, until: Instant) -> io::Result<()> {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+            match poll(
+                &mut [PollFd::new(self.file.as_fd(), PollFlags::POLLIN)],
+                timeout,
+            ) {
+                // The limit of `poll` may be shorter than what is left.
+                Ok(0) if Instant::now() < until => continue,
+                Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+                Ok(_) => {}
+                Err(Errno::EINTR) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            let mut part = [0; 16 << 10];
+            match self.file.read(&mut part) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(length) => {
+                    self.waiting.extend(&part[..length]);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Returns the next line without its end, or as much of it as a line may have.
+    pub(super) fn line(&mut self, until: Instant) -> io::Result<Vec<u8>> {
+        loop {
+            let end = self.waiting.iter().position(|byte| *byte == b'\n');
+            match end {
+                Some(end) => {
+                    let mut line: Vec<u8> = self.waiting.drain(..=end).collect();
+                    line.pop();
+                    return Ok(line);
+                }
+                None if self.waiting.len() >= LONGEST_LINE => {
+                    return Ok(std::mem::take(&mut self.waiting));
+                }
+                None => self.more(until)?,
+            }
+        }
+    }
+
+    /// Returns the next frame; `TimedOut` if nothing arrives for `silence`.
+    pub(super) fn frame(&mut self, silence: Duration) -> io::Result<Frame> {
+        loop {
+            if let Some(frame) = Frame::take(&mut self.waiting)? {
+                return Ok(frame);
+            }
+            self.more(Instant::now() + silence)?;
+        }
+    }
+}
+
+/// Stream to the other side, with heartbeats while there is nothing to send. It is closed when the
+/// last of its clones is dropped.
+#[derive(Debug, Clone)]
+pub(super) struct Outgoing(SyncSender<Frame>);
+
+impl Outgoing {
+    /// Starts the thread that writes, with heartbeats four times in `silence`.
+    pub(super) fn new(to: impl Write + Send + 'static, silence: Duration) -> io::Result<Self> {
+        let (sender, frames) = mpsc::sync_channel(WAITING_FRAMES);
+        thread::Builder::new()
+            .name("session out".into())
+            .spawn(move || write_all(to, &frames, silence / 4))?;
+        Ok(Self(sender))
+    }
+
+    /// Sends a frame.
+    ///
+    /// # Errors
+    /// `BrokenPipe` if the stream has ended.
+    pub(super) fn send(&self, frame: Frame) -> io::Result<()> {
+        self.0
+            .send(frame)
+            .map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+
+    /// Sends bytes of a stream of a process, in as many frames as it takes.
+    pub(super) fn send_all(&self, kind: Kind, process: u32, bytes: &[u8]) -> io::Result<()> {
+        bytes
+            .chunks(MOST_BYTES)
+            .try_for_each(|part| self.send(Frame::new(kind, process, part)))
+    }
+}
+
+fn write_all(mut to: impl Write, frames: &Receiver<Frame>, pause: Duration) {
+    loop {
+        let frame = match frames.recv_timeout(pause) {
+            Ok(frame) => frame,
+            Err(RecvTimeoutError::Timeout) => Frame::new(Kind::Heartbeat, 0, []),
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        if frame.write(&mut to).is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_taken_whole_and_in_order() {
+        let sent = [
+            Frame::new(Kind::Start, 7, *b"{}"),
+            Frame::new(Kind::Output, u32::MAX, vec![b'x'; MOST_BYTES]),
+            Frame::new(Kind::Heartbeat, 0, []),
+        ];
+        let mut bytes = Vec::new();
+        for frame in &sent {
+            frame.write(&mut bytes).unwrap();
+        }
+        let mut waiting = Vec::new();
+        let mut taken = Vec::new();
+        for byte in bytes {
+            waiting.push(byte);
+            taken.extend(Frame::take(&mut waiting).unwrap());
+        }
+        assert_eq!(taken, sent);
+        assert!(waiting.is_empty());
+    }
+
+    #[test]
+    fn what_is_no_frame_is_refused() {
+        for head in [[8, 0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1, 0, 1, 0]] {
+            assert!(Frame::take(&mut head.to_vec()).is_err(), "{head:?}");
+        }
+    }
+
+    #[test]
+    fn lines_come_before_frames_and_none_is_endless() {
+        let (from, to) = nix::unistd::pipe().unwrap();
+        let mut to = File::from(to);
+        let writing = thread::spawn(move || {
+            to.write_all(b"first\n").unwrap();
+            to.write_all(&[b'x'; 3 * LONGEST_LINE]).unwrap();
+            to.write_all(b"\n").unwrap();
+            Frame::new(Kind::Kill, 3, []).write(&mut to).unwrap();
+        });
+        let mut incoming = Incoming::new(from);
+        let until = Instant::now() + Duration::from_secs(60);
+        assert_eq!(incoming.line(until).unwrap(), b"first");
+        let mut length = 0;
+        while length < 3 * LONGEST_LINE {
+            length += incoming.line(until).unwrap().len();
+        }
+        assert_eq!(length, 3 * LONGEST_LINE);
+        // The end of the last part of the endless line may be a line of its own.
+        if incoming.waiting.first() == Some(&b'\n') {
+            incoming.waiting.remove(0);
+        }
+        let frame = incoming.frame(Duration::from_secs(60)).unwrap();
+        assert_eq!(frame, Frame::new(Kind::Kill, 3, []));
+        writing.join().unwrap();
+        let error = incoming.frame(Duration::from_secs(60)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+}

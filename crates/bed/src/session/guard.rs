@@ -1,0 +1,97 @@
+//! Guard of a server: kills a server that is stopped or hangs, which cannot end itself.
+
+use std::{
+    io::{self, Read, Write},
+    os::fd::AsFd,
+    process::{Child, ChildStdin, ExitCode, Stdio},
+    time::{Duration, Instant},
+};
+
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::signal::{Signal, kill},
+    unistd::getppid,
+};
+use regatta_process::{Executable, Preparation};
+
+use crate::launch;
+
+/// First argument of the guard's process.
+pub const COMMAND: &str = "host-guard";
+
+/// Time beyond the longest silence after which a server is taken for stopped.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// Guard, for the server. It ends with the server.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    _process: Child,
+    input: ChildStdin,
+    /// Time between two signs of life.
+    interval: Duration,
+    beaten: Instant,
+}
+
+impl Guard {
+    pub(super) fn start(executable: &Executable, silence: Duration) -> io::Result<Self> {
+        let streams = [Stdio::piped(), Stdio::null(), Stdio::inherit()];
+        let mut process = launch::spawn(executable, COMMAND, streams, Preparation::default())
+            .map_err(io::Error::other)?;
+        let mut input = process.stdin.take().expect("a child with a pipe has one");
+        let limit = silence.saturating_add(GRACE).as_millis();
+        writeln!(input, "{limit}")?;
+        Ok(Self {
+            _process: process,
+            input,
+            interval: silence / 4,
+            beaten: Instant::now(),
+        })
+    }
+
+    /// Tells the guard that the server lives.
+    pub(super) fn beat(&mut self) {
+        if self.beaten.elapsed() >= self.interval {
+            self.beaten = Instant::now();
+            // Without a guard the server still ends by itself unless it is stopped.
+            let _ = self.input.write_all(b".");
+        }
+    }
+}
+
+/// Waits for signs of life of the parent and kills it when there are none. The body of `regatta
+/// host-guard`.
+#[must_use]
+pub fn main() -> ExitCode {
+    regatta_process::set_name(c"regatta");
+    let server = getppid();
+    let mut input = io::stdin().lock();
+    let mut limit = String::new();
+    let read = io::BufRead::read_line(&mut input, &mut limit);
+    let (Ok(_), Ok(limit)) = (read, limit.trim().parse()) else {
+        return ExitCode::FAILURE;
+    };
+    let limit = Duration::from_millis(limit);
+    let timeout = PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX);
+    let mut part = [0; 64];
+    loop {
+        match poll(
+            &mut [PollFd::new(io::stdin().as_fd(), PollFlags::POLLIN)],
+            timeout,
+        ) {
+            Ok(0) => {
+                if getppid() == server {
+                    // What the server started ends with it.
+                    let _ = kill(server, Signal::SIGKILL);
+                }
+                return ExitCode::FAILURE;
+            }
+            Ok(_) => match input.read(&mut part) {
+                Ok(0) | Err(_) => return ExitCode::SUCCESS,
+                Ok(_) => {}
+            },
+            Err(Errno::EINTR) => {}
+            Err(_) => return ExitCode::FAILURE,
+        }
+    }
+}

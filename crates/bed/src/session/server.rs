@@ -1,0 +1,248 @@
+//! Server of a session: starts processes and carries their standard streams.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, Read, Write},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    process::{Child, ChildStdin, ExitCode, Stdio},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::{sched::CloneFlags, unistd::Pid};
+use regatta_process::{
+    Executable, Preparation, become_subreaper, ended_within, kill_descendants, wait_without_reaping,
+};
+
+use super::{
+    GREETING, SESSION_PROTOCOL_VERSION,
+    frame::{Frame, Incoming, Kind, NamespaceOf, Outgoing, Start},
+    guard::Guard,
+};
+use crate::launch;
+
+/// First argument of the process on the host.
+pub const COMMAND: &str = "host-server";
+
+/// Time that processes have to end by themselves once the session has ended.
+const EXIT_LIMIT: Duration = Duration::from_secs(1);
+
+/// Serves a session over standard input and output until it ends. The body of `regatta host-server
+/// [SILENCE]`, with the longest silence of the other side in milliseconds.
+#[must_use]
+pub fn main(silence_ms: Option<&str>) -> ExitCode {
+    let silence = silence_ms.and_then(|text| text.parse().ok());
+    let silence = silence.map_or(super::SILENCE, Duration::from_millis);
+    regatta_process::set_name(c"regatta");
+    let _ = become_subreaper();
+    // The streams of this process carry the session: whatever it starts has others.
+    let served = own_streams().and_then(|[input, output]| {
+        let mut output = File::from(output);
+        // The newline ends what a login script may have left unfinished.
+        let version = env!("CARGO_PKG_VERSION");
+        writeln!(
+            output,
+            "\n{GREETING} {SESSION_PROTOCOL_VERSION} {version} {}",
+            std::process::id()
+        )?;
+        let executable = launch::open(&std::env::current_exe()?).map_err(io::Error::other)?;
+        let guard = Guard::start(&executable, silence)?;
+        let serving = Serving {
+            executable,
+            silence,
+            guard: Some(guard),
+        };
+        serve(input, output, serving)
+    });
+    kill_descendants();
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn own_streams() -> io::Result<[OwnedFd; 2]> {
+    Ok([
+        io::stdin().as_fd().try_clone_to_owned()?,
+        io::stdout().as_fd().try_clone_to_owned()?,
+    ])
+}
+
+/// Settings of a server.
+pub(crate) struct Serving {
+    /// Program of the processes.
+    pub(crate) executable: Executable,
+    /// Longest silence of the other side.
+    pub(crate) silence: Duration,
+    /// Guard that is told that the server lives.
+    pub(crate) guard: Option<Guard>,
+}
+
+/// Processes by number, those that have not been reaped.
+type Children = Arc<Mutex<BTreeMap<u32, Child>>>;
+
+/// Serves a session until its end, then ends the processes that it started. The kernel ties them to the
+/// calling thread.
+///
+/// # Errors
+/// Errors of threads and of the stream; the end of the stream is none.
+pub(crate) fn serve(
+    input: OwnedFd,
+    output: impl Write + Send + 'static,
+    mut serving: Serving,
+) -> io::Result<()> {
+    let mut incoming = Incoming::new(input);
+    let outgoing = Outgoing::new(output, serving.silence)?;
+    let children = Children::default();
+    let mut inputs: BTreeMap<u32, ChildStdin> = BTreeMap::new();
+    let ended = loop {
+        let frame = match incoming.frame(serving.silence) {
+            Ok(frame) => frame,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                break Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    format!("the controller was silent for {:?}", serving.silence),
+                ));
+            }
+            Err(error) => break Err(error),
+        };
+        if let Some(guard) = &mut serving.guard {
+            guard.beat();
+        }
+        let number = frame.process;
+        match frame.kind {
+            Kind::Start => match start(&serving.executable, &frame, &children, &outgoing) {
+                Ok(input) => {
+                    inputs.insert(number, input);
+                }
+                Err(error) => {
+                    for kind in [Kind::Output, Kind::Errors] {
+                        outgoing.send(Frame::new(kind, number, []))?;
+                    }
+                    outgoing.send(Frame::new(Kind::Ended, number, error.to_string()))?;
+                }
+            },
+            Kind::Input => {
+                // One that has closed its input is ending, and that is said in its own frame.
+                if let Some(input) = inputs.get_mut(&number) {
+                    let _ = input.write_all(&frame.content);
+                }
+            }
+            Kind::EndOfInput => {
+                inputs.remove(&number);
+            }
+            Kind::Kill => {
+                inputs.remove(&number);
+                if let Some(child) = locked(&children).get_mut(&number) {
+                    let _ = child.kill();
+                }
+            }
+            Kind::Heartbeat | Kind::Output | Kind::Errors | Kind::Ended => {}
+        }
+    };
+    drop(inputs);
+    let until = Instant::now() + EXIT_LIMIT;
+    let left = std::mem::take(&mut *locked(&children));
+    for mut child in left.into_values() {
+        let _ = ended_within(&mut child, until.saturating_duration_since(Instant::now()));
+        let _ = child.kill();
+    }
+    ended
+}
+
+/// Starts a process and the threads that carry its output and its end; returns its standard input.
+fn start(
+    executable: &Executable,
+    frame: &Frame,
+    children: &Children,
+    outgoing: &Outgoing,
+) -> io::Result<ChildStdin> {
+    let number = frame.process;
+    let order: Start = serde_json::from_slice(&frame.content)?;
+    let namespace = order
+        .namespace
+        .map(|place| open_namespace(place, children))
+        .transpose()?;
+    let namespaces = namespace
+        .iter()
+        .map(|file| (file.as_raw_fd(), CloneFlags::CLONE_NEWNET))
+        .collect();
+    let errors = if order.has_errors {
+        Stdio::piped()
+    } else {
+        Stdio::inherit()
+    };
+    let preparation = Preparation {
+        namespaces,
+        ..Preparation::default()
+    };
+    let streams = [Stdio::piped(), Stdio::piped(), errors];
+    let mut child = launch::spawn(executable, &order.command, streams, preparation)
+        .map_err(|error| io::Error::other(crate::error::in_one_line(&error)))?;
+    let pid = Pid::from_raw(child.id().cast_signed());
+    let no_pipe = "a child with pipes has pipes";
+    let input = child.stdin.take().expect(no_pipe);
+    let output: OwnedFd = child.stdout.take().expect(no_pipe).into();
+    let errors = child.stderr.take().map(OwnedFd::from);
+    locked(children).insert(number, child);
+    carry(output, Kind::Output, number, outgoing)?;
+    if let Some(errors) = errors {
+        carry(errors, Kind::Errors, number, outgoing)?;
+    }
+    let (children, outgoing) = (Arc::clone(children), outgoing.clone());
+    thread::Builder::new()
+        .name("end of child".into())
+        .spawn(move || {
+            let _ = wait_without_reaping(pid);
+            // Absent once the session is over.
+            let child = locked(&children).remove(&number);
+            if let Some(mut child) = child {
+                let status = child
+                    .wait()
+                    .map_or_else(|error| error.to_string(), |status| status.to_string());
+                let _ = outgoing.send(Frame::new(Kind::Ended, number, status));
+            }
+        })?;
+    Ok(input)
+}
+
+/// Starts a thread that sends what a process writes, and its end.
+fn carry(from: OwnedFd, kind: Kind, number: u32, outgoing: &Outgoing) -> io::Result<()> {
+    let outgoing = outgoing.clone();
+    let work = move || {
+        let mut from = File::from(from);
+        let mut part = vec![0; super::frame::MOST_BYTES];
+        loop {
+            let length = match from.read(&mut part) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Ok(length) => length,
+                Err(_) => 0,
+            };
+            let sent = outgoing.send(Frame::new(kind, number, &part[..length]));
+            if length == 0 || sent.is_err() {
+                return;
+            }
+        }
+    };
+    thread::Builder::new()
+        .name("output of child".into())
+        .spawn(work)?;
+    Ok(())
+}
+
+fn open_namespace(place: NamespaceOf, children: &Children) -> io::Result<File> {
+    let children = locked(children);
+    let daemon = children.get(&place.process);
+    let id = daemon.map(Child::id).ok_or(io::ErrorKind::NotFound)?;
+    File::open(format!("/proc/{id}/fd/{}", place.file))
+}
+
+fn locked(children: &Children) -> MutexGuard<'_, BTreeMap<u32, Child>> {
+    children.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,219 @@
+//! Tests of sessions and of the bed `hosts` over them: `sh` is in the place of `ssh`.
+
+mod common;
+
+use std::{
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use common::{Agent, executable, explain};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use regatta_bed::{
+    Bed, BedError, Host, TestBed as _,
+    hosts::{Connect, HostEnd},
+    session::{Session, SessionError},
+};
+use regatta_model::{Condition, Link, PathSetup};
+use regatta_process::{descendants, testing::is_running};
+
+/// Longest time for anything that is waited for.
+const WITHIN: Duration = Duration::from_secs(60);
+
+/// Silence after which sessions of these tests end.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// Starts a session whose host is a shell that runs `before` and becomes the server.
+fn session(before: &str) -> Result<Session, SessionError> {
+    let mut command = Command::new("sh");
+    let program = executable().display();
+    command.args([
+        "-c",
+        &format!(
+            "{before}\nexec {program} host-server {}",
+            SILENCE.as_millis()
+        ),
+    ]);
+    Session::start(command, WITHIN, SILENCE, &mut |_, _| Ok(()))
+}
+
+#[derive(Debug)]
+struct Shell(&'static str);
+
+impl Connect for Shell {
+    fn connect(&self) -> Result<Session, BedError> {
+        session(self.0).map_err(|error| BedError::Session {
+            host: "the shell".into(),
+            source: Box::new(error),
+            hint: String::new(),
+        })
+    }
+}
+
+fn bed() -> Bed {
+    let end = |name: &str, address: &str| HostEnd {
+        name: name.into(),
+        address: address.parse().expect("an address"),
+        connect: Box::new(Shell("")),
+    };
+    let ends = [end("one", "127.0.0.1"), end("two", "127.0.0.2")];
+    Bed::of_hosts(ends, PathSetup::default(), "test").unwrap_or_else(|e| panic!("{}", explain(&e)))
+}
+
+/// Returns the servers of the sessions of this test: children of this process that have children.
+fn servers() -> Vec<i32> {
+    let own = Pid::this().as_raw();
+    let children = regatta_process::children(own).into_iter();
+    children
+        .filter(|child| !descendants(*child).is_empty())
+        .collect()
+}
+
+fn as_it_is() -> Condition {
+    Condition {
+        name: "as it is".into(),
+        forward: Link::default(),
+        reverse: Link::default(),
+        mtu_bytes: 1500,
+        schedule: Vec::new(),
+    }
+}
+
+/// Waits until a condition holds.
+fn soon(what: &str, holds: impl Fn() -> bool) {
+    let until = Instant::now() + WITHIN;
+    while !holds() {
+        assert!(Instant::now() < until, "still not: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn agents_on_two_hosts_reach_one_another() {
+    let mut bed = bed();
+    assert!(bed.is_real() && !bed.shares_clock());
+    bed.set_condition(&as_it_is(), 1).expect("no change");
+    let mut b = Agent::start(&mut bed, Host::Server);
+    let port = b.listen("echo").port();
+    let mut a = Agent::start(&mut bed, Host::Client);
+    a.say(&format!("ping 127.0.0.1:{port} 5 100 1000"));
+    assert_eq!(a.hear().split_whitespace().count(), 5);
+}
+
+#[test]
+fn a_path_that_is_used_as_it_is_is_described() {
+    let mut bed = bed();
+    let first = bed.check_path(&as_it_is()).expect("a check");
+    assert!(first.within);
+    let names: Vec<&str> = first.quantities.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "round_trip_delay_ns",
+            "forward_loss_ratio",
+            "reverse_loss_ratio"
+        ]
+    );
+    assert_eq!(first.quantities[0].asked, first.quantities[0].achieved);
+    let second = bed.check_path(&as_it_is()).expect("a check");
+    assert_eq!(second.quantities[0].asked, first.quantities[0].achieved);
+}
+
+#[test]
+fn a_path_that_is_used_as_it_is_cannot_be_given_a_delay() {
+    let mut bed = bed();
+    let error = bed
+        .set_condition(&common::condition(30, 0, 0.0), 1)
+        .expect_err("a delay");
+    assert!(explain(&error).contains("used as it is"), "{error}");
+    assert!(error.hint().contains("shaping"), "{}", error.hint());
+}
+
+#[test]
+fn output_of_login_scripts_is_passed_over() {
+    let noise = "yes noise | head -c 65536; printf 'regatta-sessio'; printf '\\033[31mprompt '";
+    let session = session(noise).unwrap_or_else(|error| panic!("{}", explain(&error)));
+    assert_eq!(session.ended(), None);
+}
+
+#[test]
+fn endless_output_of_login_scripts_is_refused() {
+    let error = session("yes noise").expect_err("no greeting");
+    assert!(matches!(error, SessionError::Noise), "{error}");
+}
+
+#[test]
+fn a_host_that_ends_gives_its_last_words_as_the_reason() {
+    let error = session("echo 'Permission denied (publickey).' >&2; exit 255").expect_err("an end");
+    assert_eq!(error.to_string(), "Permission denied (publickey).");
+}
+
+#[test]
+fn another_version_of_the_protocol_is_refused() {
+    let error = session("echo regatta-session 99 9.9.9 1; sleep 60").expect_err("a version");
+    assert!(matches!(&error, SessionError::Version { theirs } if theirs == "9.9.9"));
+}
+
+#[test]
+fn the_end_of_a_session_ends_all_that_it_started() {
+    let mut bed = bed();
+    let _agent = Agent::start(&mut bed, Host::Server);
+    let mut all = servers();
+    assert_eq!(all.len(), 2);
+    all.extend(servers().into_iter().flat_map(descendants));
+    // Two servers, their guards and path daemons, an agent.
+    assert_eq!(all.len(), 7, "{all:?}");
+    drop(bed);
+    drop(_agent);
+    soon("all have ended", || !all.iter().any(|pid| is_running(*pid)));
+}
+
+/// Does something to the server of host b, and expects that all that it started ends, that the bed finds out,
+/// and that it can be used again.
+fn is_lost_and_found(to: Signal) {
+    let mut bed = bed();
+    let _agent = Agent::start(&mut bed, Host::Server);
+    let lost = *servers().last().expect("two servers");
+    let below = descendants(lost);
+    assert_eq!(below.len(), 3, "a guard, a path daemon, an agent");
+    kill(Pid::from_raw(lost), to).expect("a process");
+    soon("all that it started has ended", || {
+        !below.iter().any(|pid| is_running(*pid))
+    });
+    soon("it has ended", || !is_running(lost));
+    let error = bed.counters().expect_err("a host is lost");
+    assert!(matches!(&error, BedError::Host { host, .. } if host == "host `two`"));
+    assert!(bed.restore(&|| false).expect("it can be reached"));
+    assert!(!bed.restore(&|| false).expect("nothing is lost"));
+    bed.set_condition(&as_it_is(), 1).expect("a daemon");
+    let mut again = Agent::start(&mut bed, Host::Server);
+    assert_ne!(again.listen("echo").port(), 0);
+}
+
+#[test]
+fn a_server_that_is_killed_is_lost_and_found() {
+    is_lost_and_found(Signal::SIGKILL);
+}
+
+#[test]
+fn a_server_that_is_stopped_is_lost_and_found() {
+    is_lost_and_found(Signal::SIGSTOP);
+}
+
+#[test]
+fn a_controller_that_is_silent_is_noticed() {
+    // The controller's side of the session is stopped by a shell between the two.
+    let mut command = Command::new("sh");
+    let program = executable().display();
+    command.args(["-c", &format!("{program} host-server 500; echo over >&2")]);
+    let long = Duration::from_secs(3600);
+    let session = Session::start(command, WITHIN, long, &mut |_, _| Ok(()));
+    let session = session.unwrap_or_else(|error| panic!("{}", explain(&error)));
+    // No heartbeat comes for a quarter of an hour.
+    soon("the server has ended", || session.ended().is_some());
+    let reason = session.ended().expect("a reason");
+    assert!(reason.contains("was silent for 500ms"), "{reason}");
+}

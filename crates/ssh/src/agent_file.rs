@@ -1,0 +1,161 @@
+//! Regatta's own file in the form in which it is sent to hosts: without debugging information, compressed,
+//! known by its digest.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, SystemTime},
+};
+
+use flate2::{Compression, write::GzEncoder};
+use sha2::{Digest, Sha256};
+
+/// Time after which a file that was not used is removed from the cache.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Errors of preparing the file.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {step} `{}`", path.display())]
+pub struct AgentFileError {
+    step: &'static str,
+    path: PathBuf,
+    #[source]
+    source: io::Error,
+}
+
+fn failed(step: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AgentFileError {
+    let path = path.to_owned();
+    move |source| AgentFileError { step, path, source }
+}
+
+/// File to send.
+#[derive(Debug, Clone)]
+pub struct AgentFile {
+    /// SHA-256 of the file as it is executed, hexadecimal.
+    pub digest: String,
+    /// The file, compressed by gzip.
+    pub compressed: PathBuf,
+    /// Size of the compressed file.
+    pub compressed_bytes: u64,
+}
+
+impl AgentFile {
+    /// Prepares the file of a program, or finds it prepared in the directory `cache`. Debugging information is
+    /// removed if there is a `strip`.
+    ///
+    /// # Errors
+    /// [`AgentFileError`] if a file cannot be read or written.
+    pub fn prepare(executable: &Path, cache: &Path) -> Result<Self, AgentFileError> {
+        let facts = fs::metadata(executable).map_err(failed("read", executable))?;
+        fs::create_dir_all(cache).map_err(failed("create the directory", cache))?;
+        let key = format!(
+            "{:x}-{:x}-{:x}-{:x}",
+            facts.dev(),
+            facts.ino(),
+            facts.size(),
+            facts.mtime_nsec() ^ facts.mtime()
+        );
+        let compressed = cache.join(format!("{key}.gz"));
+        let digest_file = cache.join(format!("{key}.sha256"));
+        if let (Ok(digest), Ok(found)) =
+            (fs::read_to_string(&digest_file), fs::metadata(&compressed))
+            && digest.len() == 64
+        {
+            let used = File::options().write(true).open(&compressed);
+            let _ = used.and_then(|file| file.set_modified(SystemTime::now()));
+            return Ok(Self {
+                digest,
+                compressed,
+                compressed_bytes: found.len(),
+            });
+        }
+        let temporary = cache.join(format!("{key}.{}", std::process::id()));
+        let made = Self::make(executable, &temporary);
+        let _ = fs::remove_file(&temporary);
+        let (digest, bytes) = made?;
+        put(&compressed, &bytes)?;
+        // Last: with it the entry is whole.
+        put(&digest_file, digest.as_bytes())?;
+        prune(cache);
+        Ok(Self {
+            digest,
+            compressed,
+            compressed_bytes: bytes.len() as u64,
+        })
+    }
+
+    /// Returns the digest and the compressed content; `stripped` is a name that may be used.
+    fn make(executable: &Path, stripped: &Path) -> Result<(String, Vec<u8>), AgentFileError> {
+        let strip = Command::new("strip")
+            .arg("-o")
+            .args([stripped, executable])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        let from = match strip {
+            Ok(status) if status.success() => stripped,
+            _ => executable,
+        };
+        let content = fs::read(from).map_err(failed("read", from))?;
+        let digest = Sha256::digest(&content);
+        let digest = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::new(4));
+        let compressed = encoder.write_all(&content).and_then(|()| encoder.finish());
+        Ok((digest, compressed.map_err(failed("compress", from))?))
+    }
+}
+
+/// Writes a file so that it is there whole or not at all.
+fn put(path: &Path, content: &[u8]) -> Result<(), AgentFileError> {
+    let temporary = path.with_extension(format!("{}.part", std::process::id()));
+    fs::write(&temporary, content)
+        .and_then(|()| fs::rename(&temporary, path))
+        .map_err(failed("write", path))
+}
+
+/// Removes what was not used for a long time.
+fn prune(cache: &Path) {
+    for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
+        let modified = entry.metadata().and_then(|facts| facts.modified());
+        let age = modified.ok().and_then(|at| at.elapsed().ok());
+        if age.is_some_and(|age| age > KEPT) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use flate2::read::GzDecoder;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_prepared_once_and_again_when_it_has_changed() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("program");
+        let cache = directory.path().join("cache");
+        fs::write(&program, "#!/bin/sh\n").unwrap();
+        let first = AgentFile::prepare(&program, &cache).unwrap();
+        let mut content = String::new();
+        GzDecoder::new(File::open(&first.compressed).unwrap())
+            .read_to_string(&mut content)
+            .unwrap();
+        assert_eq!(content, "#!/bin/sh\n");
+        assert_eq!(
+            first.digest,
+            "a8076d3d28d21e02012b20eaf7dbf75409a6277134439025f282e368e3305abf"
+        );
+        let again = AgentFile::prepare(&program, &cache).unwrap();
+        assert_eq!(again.compressed, first.compressed);
+        fs::write(&program, "#!/bin/sh\nexit 1\n").unwrap();
+        let other = AgentFile::prepare(&program, &cache).unwrap();
+        assert_ne!(other.digest, first.digest);
+    }
+}

@@ -1,0 +1,249 @@
+//! Call of `ssh` that becomes Regatta's server on the host.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::{self, Seek, SeekFrom, Write},
+    net::IpAddr,
+    path::PathBuf,
+    process::{ChildStdin, Command},
+    time::Duration,
+};
+
+use regatta_model::shell::printable;
+
+use crate::AgentFile;
+
+/// First word of the script's lines.
+const WORD: &str = "regatta-host";
+
+/// Days after which a file that was not used is removed from the host's cache.
+const KEPT_DAYS: u32 = 30;
+
+/// Host as `ssh` reaches it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Destination {
+    /// Destination in the words of the user's own `ssh`; `None` is this machine.
+    pub ssh: Option<String>,
+    /// Private key of Regatta's own.
+    pub key: Option<PathBuf>,
+    /// Words before the program, such as `sudo -n`.
+    pub become_words: Vec<String>,
+    /// Regatta on the host; absent, it is sent there.
+    pub agent: Option<PathBuf>,
+    /// Further options of `ssh`, before the destination.
+    pub options: Vec<OsString>,
+}
+
+impl Destination {
+    /// Returns the command whose standard input and output carry a session. `silence` is the longest silence
+    /// of the controller, `executable` this program.
+    #[must_use]
+    pub fn command(
+        &self,
+        file: &AgentFile,
+        executable: &std::path::Path,
+        silence: Duration,
+    ) -> Command {
+        let silence = silence.as_millis().to_string();
+        let Some(destination) = &self.ssh else {
+            let words = self.become_words.iter().map(OsString::from);
+            let program = self.agent.as_deref().unwrap_or(executable);
+            let mut words = words.chain([program.into(), "host-server".into(), silence.into()]);
+            let mut command = Command::new(words.next().unwrap_or_default());
+            command.args(words);
+            return command;
+        };
+        let mut command = Command::new("ssh");
+        command.args(["-T", "-x", "-a"]);
+        for option in [
+            // Nobody is there to answer.
+            "BatchMode=yes",
+            "ConnectTimeout=10",
+            "ServerAliveInterval=5",
+            "ServerAliveCountMax=3",
+            // A connection of the user's own that is there is used; none is left behind.
+            "ControlMaster=no",
+            "ClearAllForwardings=yes",
+            "LogLevel=ERROR",
+        ] {
+            command.args(["-o", option]);
+        }
+        if let Some(key) = &self.key {
+            command.arg("-i").arg(key);
+        }
+        command.args(&self.options).arg("--").arg(destination);
+        command.arg(format!(
+            "exec /bin/sh -c '{}'",
+            self.script(&file.digest, &silence)
+        ));
+        command
+    }
+
+    /// Returns the script that takes the file if need be and becomes the server: one line without single quotes,
+    /// which every login shell passes on as it is.
+    fn script(&self, digest: &str, silence: &str) -> String {
+        let become_words: String = self
+            .become_words
+            .iter()
+            .map(|word| format!("{word} "))
+            .collect();
+        let hello = format!(
+            r#"printf "\n{WORD} is %s %s %s\n" "$(uname -s)" "$(uname -m)" "$SSH_CONNECTION""#
+        );
+        if let Some(agent) = &self.agent {
+            let agent = agent.display();
+            return format!(r#"{hello}; exec {become_words}"{agent}" host-server {silence}"#);
+        }
+        let steps = [
+            format!(
+                r#"d=${{XDG_CACHE_HOME:-$HOME/.cache}}/regatta/agents; f=$d/{digest}; p=$f.part; {hello}"#
+            ),
+            r#"if [ ! -x "$f" ]"#.to_owned(),
+            r#"then umask 077; mkdir -p "$d" || exit 1; h=0; [ ! -f "$p" ] || h=$(wc -c <"$p")"#
+                .to_owned(),
+            format!(r#"echo {WORD} needs $h; read -r n || exit 1; head -c "$n" >>"$p" || exit 1"#),
+            r#"gzip -dc <"$p" >"$f.$$" || { rm -f "$p" "$f.$$"; exit 1; }"#.to_owned(),
+            r#"s=$(sha256sum <"$f.$$" | cut -d " " -f 1)"#.to_owned(),
+            format!(
+                r#"[ "$s" = {digest} ] || {{ rm -f "$p" "$f.$$"; echo "the file arrived damaged" >&2; exit 1; }}"#
+            ),
+            r#"chmod 700 "$f.$$" && mv -f "$f.$$" "$f" || exit 1; rm -f "$p""#.to_owned(),
+            format!(r#"find "$d" -type f -mtime +{KEPT_DAYS} -exec rm -f {{}} + 2>/dev/null; fi"#),
+            format!(r#"touch -c "$f"; exec {become_words}"$f" host-server {silence}"#),
+        ];
+        steps.join("; ")
+    }
+}
+
+/// Errors of the dialogue with the script.
+#[derive(Debug, thiserror::Error)]
+pub enum ArrivalError {
+    /// The host has another operating system or processor.
+    #[error("the host is `{theirs}`, and this program is for `{}`", ours())]
+    Architecture {
+        /// System and processor, as `uname` names them.
+        theirs: String,
+    },
+    /// The file could not be sent.
+    #[error("cannot send this program to the host")]
+    Send(#[source] io::Error),
+}
+
+impl ArrivalError {
+    /// Returns a command or setting that helps; empty if none is known.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Architecture { theirs } => match theirs.strip_prefix("Linux ") {
+                Some(processor) => format!(
+                    "build Regatta there, or with `cargo build --release --target {processor}-unknown-linux-gnu`, and \
+                     name the file there with `agent = \"PATH\"` in the hosts file"
+                ),
+                None => "use a host with Linux".to_owned(),
+            },
+            Self::Send(_) => String::new(),
+        }
+    }
+}
+
+fn ours() -> String {
+    format!("Linux {}", std::env::consts::ARCH)
+}
+
+/// What is known of a host from the dialogue with its script.
+#[derive(Debug)]
+pub struct Arrival<'a> {
+    file: &'a AgentFile,
+    /// Whether the file is sent, not found or named by the user.
+    pub sent: bool,
+    /// Addresses of this machine and of the host in the connection, as the host sees them.
+    pub addresses: Option<[IpAddr; 2]>,
+    /// Whether a host may have another processor, as the user has named a file there.
+    pub has_own_file: bool,
+}
+
+impl<'a> Arrival<'a> {
+    /// Begins a dialogue.
+    #[must_use]
+    pub const fn new(file: &'a AgentFile, has_own_file: bool) -> Self {
+        Self {
+            file,
+            sent: false,
+            addresses: None,
+            has_own_file,
+        }
+    }
+
+    /// Takes a line of the host, and sends what it needs. Lines that are not the script's are passed over.
+    ///
+    /// # Errors
+    /// [`ArrivalError`].
+    pub fn line(&mut self, line: &str, input: &mut ChildStdin) -> Result<(), ArrivalError> {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        match words[..] {
+            [WORD, "is", system, processor, ref connection @ ..] => {
+                let theirs = format!("{system} {processor}");
+                let fits = system == "Linux" && (self.has_own_file || theirs == ours());
+                if !fits {
+                    let theirs = printable(&theirs);
+                    return Err(ArrivalError::Architecture { theirs });
+                }
+                // `SSH_CONNECTION`: address and port of the client, then of the server.
+                if let [client, _, server, _] = connection {
+                    let address = |text: &str| text.split('%').next()?.parse().ok();
+                    self.addresses = address(client)
+                        .zip(address(server))
+                        .map(<[IpAddr; 2]>::from);
+                }
+                Ok(())
+            }
+            [WORD, "needs", from] => {
+                self.sent = true;
+                let from = from.parse().unwrap_or(0);
+                self.send(from, input).map_err(ArrivalError::Send)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends the compressed file from a position on.
+    fn send(&self, from: u64, input: &mut ChildStdin) -> io::Result<()> {
+        // Too long a beginning is no beginning of this file; the digest finds one that is wrong.
+        let from = from.min(self.file.compressed_bytes);
+        let mut file = File::open(&self.file.compressed)?;
+        file.seek(SeekFrom::Start(from))?;
+        writeln!(input, "{}", self.file.compressed_bytes - from)?;
+        io::copy(&mut file, input)?;
+        input.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn destination() -> Destination {
+        Destination {
+            ssh: Some("alice@lab".into()),
+            key: None,
+            become_words: vec!["sudo".into(), "-n".into()],
+            agent: None,
+            options: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_script_is_one_line_that_every_login_shell_passes_on() {
+        for agent in [None, Some("/opt/regatta".into())] {
+            let destination = Destination {
+                agent,
+                ..destination()
+            };
+            let script = destination.script("d1935", "5000");
+            assert!(!script.contains(['\'', '\n']), "{script}");
+            let checked = Command::new("sh").args(["-n", "-c", &script]).status();
+            assert!(checked.unwrap().success(), "{script}");
+        }
+    }
+}

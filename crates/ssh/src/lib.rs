@@ -1,0 +1,10 @@
+//! Hosts that are reached by the system's OpenSSH: how `ssh` is called, and how Regatta's own file gets there.
+//!
+//! One connection carries everything: the script that `ssh` runs there takes the file over its standard
+//! input if the host does not have it yet, and then becomes Regatta's server.
+
+mod agent_file;
+mod connection;
+
+pub use agent_file::{AgentFile, AgentFileError};
+pub use connection::{Arrival, ArrivalError, Destination};
