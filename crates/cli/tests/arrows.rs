@@ -107,6 +107,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "model",
             "report",
             "results",
+            "ssh",
             "telemetry",
             "transport",
             "transport-wdt",
