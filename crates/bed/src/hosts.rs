@@ -70,7 +70,7 @@ impl HostEnd {
 
 /// Starts processes on a host over a session.
 #[derive(Debug, Clone)]
-pub(crate) struct SessionLauncher {
+pub struct SessionLauncher {
     /// Name of the host in errors.
     host: String,
     session: Session,
@@ -78,7 +78,9 @@ pub(crate) struct SessionLauncher {
 }
 
 impl SessionLauncher {
-    pub(crate) const fn new(host: String, session: Session) -> Self {
+    /// Returns a launcher on the host of a session; `host` is its name in errors.
+    #[must_use]
+    pub const fn new(host: String, session: Session) -> Self {
         Self {
             host,
             session,

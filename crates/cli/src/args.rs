@@ -1,5 +1,6 @@
 //! Command line of `regatta`.
 
+mod hosts;
 mod path;
 mod path_command;
 pub mod wdt;
@@ -15,6 +16,7 @@ use regatta_model::{
 };
 
 pub use self::{
+    hosts::{AddArgs, HostsArgs, HostsCommand},
     path::{Assignment, PathArgs, table},
     path_command::PathCommandArgs,
 };
@@ -56,6 +58,8 @@ pub enum Command {
     Path(Box<PathCommandArgs>),
     /// Move files over Warp Data Transfer, by the wire protocol of the reference program
     Wdt(Box<wdt::WdtArgs>),
+    /// Add, check and remove the machines of `--hosts`, which are reached by SSH
+    Hosts(Box<HostsArgs>),
     /// Go on with a run that was stopped or killed
     Resume(ResumeArgs),
     /// Make the reports of a run again from its results file; the exit code is the run's

@@ -9,6 +9,8 @@ mod directory;
 mod doctor;
 mod exact;
 mod exit;
+mod hosts;
+mod hosts_file;
 mod interrupt;
 mod list;
 mod listen;
@@ -35,6 +37,9 @@ use regatta_bed::{guest, program, session};
 
 fn main() -> ExitCode {
     interrupt::tell_file_limits();
+    if regatta_ssh::is_askpass() {
+        return regatta_ssh::askpass_main();
+    }
     // The hidden processes enter namespaces, which a process can do only before it has a
     // second thread, so they are told apart before anything else happens.
     match std::env::args_os().nth(1) {
@@ -84,6 +89,7 @@ fn main() -> ExitCode {
         },
         // The exit codes are the protocol's.
         Command::Wdt(args) => return ExitCode::from(wdt::wdt(&args, colour)),
+        Command::Hosts(args) => hosts::hosts(&args),
         Command::Resume(args) => run::resume(&args, colour),
         Command::Report(args) => report::report(&args, colour),
         Command::List(args) => list::list(&args),

@@ -1,21 +1,28 @@
 //! Hosts of a study that are reached by SSH.
 
 use std::{
-    collections::BTreeMap,
+    fs::File,
+    io::Read,
     net::IpAddr,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use regatta_bed::{
-    BedError,
-    hosts::{Connect, HostEnd},
+    BedError, Errors, Launcher as _,
+    hosts::{Connect, HostEnd, SessionLauncher},
     session::{SILENCE, Session, SessionError},
 };
+use regatta_model::{shell::printable, study::RemoteHost, units::format_duration};
 use regatta_ssh::{AgentFile, Arrival, ArrivalError, Destination};
 
-use crate::{exit::Failure, run::no_bed};
+use crate::{
+    exit::{Code, Failure},
+    hosts_file::{HostsFile, cache_directory},
+    output,
+    run::{no_bed, own_executable},
+};
 
 /// Longest time between two lines of a host before the session begins: a connection may have to be
 /// made through other hosts, and a file sent.
@@ -30,39 +37,17 @@ pub fn ends(
     hosts_file: Option<&Path>,
     executable: &Path,
 ) -> Result<[HostEnd; 2], Failure> {
-    let entries = read(hosts_file)?;
-    let file = AgentFile::prepare(executable, &cache()?).map_err(Failure::failed)?;
-    let file = Arc::new(file);
+    let hosts = HostsFile::read_or_new(hosts_file)?;
+    let file = Arc::new(agent_file(executable)?);
     let reach = |name: &str| {
-        let entry = match entries.get(name) {
-            Some(entry) => entry.clone(),
-            None if name == "local" => Entry::default(),
-            None => {
-                return Err(Failure::input(
-                    format!("the hosts file has no host `{name}`"),
-                    format!("add it with `regatta hosts add {name} USER@ADDRESS`"),
-                ));
-            }
-        };
-        let connector = Connector {
-            name: name.to_owned(),
-            destination: Destination {
-                ssh: entry.ssh,
-                key: entry.key,
-                become_words: entry.become_words,
-                agent: entry.agent,
-                options: entry.ssh_options.into_iter().map(Into::into).collect(),
-            },
-            file: Arc::clone(&file),
-            executable: executable.to_owned(),
-            first: Mutex::default(),
-        };
+        let host = hosts.host(name)?;
+        let connector = Connector::new(name, &host, &file, executable);
         let (session, addresses) = connector.open().map_err(no_bed)?;
         *connector
             .first
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = Some(session);
-        Ok((connector, entry.address, addresses))
+        Ok((connector, host.address, addresses))
     };
     let [a, b] = names;
     let (a, b) = (reach(a)?, reach(b)?);
@@ -93,37 +78,50 @@ pub fn ends(
     Ok([end(a, addresses[0]), end(b, addresses[1])])
 }
 
-/// Table of the hosts file.
-#[derive(Debug, Clone, Default, serde::Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Entry {
-    ssh: Option<String>,
-    ssh_options: Vec<String>,
-    address: Option<IpAddr>,
-    key: Option<PathBuf>,
-    #[serde(rename = "become")]
-    become_words: Vec<String>,
-    agent: Option<PathBuf>,
+/// Prepares this program for sending.
+fn agent_file(executable: &Path) -> Result<AgentFile, Failure> {
+    AgentFile::prepare(executable, &cache_directory()?.join("agents")).map_err(Failure::failed)
 }
 
-fn read(hosts_file: Option<&Path>) -> Result<BTreeMap<String, Entry>, Failure> {
-    let path = hosts_file.map_or_else(|| PathBuf::from("hosts.toml"), Path::to_owned);
-    let text = std::fs::read_to_string(&path).map_err(Failure::bad)?;
-    toml::from_str(&text).map_err(Failure::bad)
-}
-
-/// Returns the directory for files that are sent to hosts.
-fn cache() -> Result<PathBuf, Failure> {
-    let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let usual = std::env::home_dir().map(|home| home.join(".cache"));
-    let base = named.filter(|path| path.is_absolute()).or(usual);
-    let base = base.ok_or_else(|| {
-        Failure::input(
-            "there is no home directory",
-            "set `HOME` or `XDG_CACHE_HOME`",
-        )
-    })?;
-    Ok(base.join("regatta").join("agents"))
+/// Runs `regatta hosts check`.
+///
+/// # Errors
+/// If the host cannot be reached.
+pub fn check(name: &str, hosts_file: Option<&Path>) -> Result<Code, Failure> {
+    let host = HostsFile::read_or_new(hosts_file)?.host(name)?;
+    let executable = own_executable()?;
+    let file = Arc::new(agent_file(&executable)?);
+    let connector = Connector::new(name, &host, &file, &executable);
+    let begun = Instant::now();
+    let (session, addresses) = connector.open().map_err(no_bed)?;
+    let mut text = format!(
+        "Host `{name}` is reached in {}.\n",
+        format_duration(Duration::from_millis(begun.elapsed().as_millis() as u64))
+    );
+    if let Some([here, there]) = addresses {
+        text.push_str(&format!("SSH goes from {here} to {there}.\n"));
+    }
+    match (host.address, addresses) {
+        (Some(address), _) | (None, Some([_, address])) => {
+            text.push_str(&format!("Transfers go to {address}.\n"));
+        }
+        (None, None) => text.push_str("The address of transfers is taken from the other host.\n"),
+    }
+    output::out(&text).map_err(Failure::failed)?;
+    let doctor =
+        SessionLauncher::new(format!("host `{name}`"), session).launch("doctor", Errors::Inherit);
+    let mut doctor = doctor.map_err(no_bed)?;
+    let mut found = String::new();
+    File::from(doctor.output)
+        .read_to_string(&mut found)
+        .map_err(Failure::failed)?;
+    doctor.process.ended(Duration::from_secs(10));
+    output::out(&format!(
+        "What Regatta can do there:\n{}",
+        printable(&found)
+    ))
+    .map_err(Failure::failed)?;
+    Ok(Code::Measured)
 }
 
 /// Way to a host, with the session that was opened first.
@@ -137,6 +135,23 @@ struct Connector {
 }
 
 impl Connector {
+    fn new(name: &str, host: &RemoteHost, file: &Arc<AgentFile>, executable: &Path) -> Self {
+        let host = host.clone();
+        Self {
+            name: name.to_owned(),
+            destination: Destination {
+                ssh: host.ssh,
+                key: host.key,
+                become_words: host.become_words,
+                agent: host.agent,
+                options: host.ssh_options.into_iter().map(Into::into).collect(),
+            },
+            file: Arc::clone(file),
+            executable: executable.to_owned(),
+            first: Mutex::default(),
+        }
+    }
+
     /// Opens a session. Returns the addresses of this machine and of the host in the connection, too, if `ssh`
     /// made it.
     fn open(&self) -> Result<(Session, Option<[IpAddr; 2]>), BedError> {

@@ -225,7 +225,8 @@ impl RunSession<'_> {
     }
 }
 
-fn own_executable() -> Result<PathBuf, Failure> {
+/// Returns the file of this program.
+pub fn own_executable() -> Result<PathBuf, Failure> {
     std::env::current_exe()
         .map_err(|error| Failure::failed(error).context("cannot find this program's own file"))
 }

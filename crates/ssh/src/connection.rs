@@ -54,21 +54,9 @@ impl Destination {
             command.args(words);
             return command;
         };
-        let mut command = Command::new("ssh");
-        command.args(["-T", "-x", "-a"]);
-        for option in [
-            // Nobody is there to answer.
-            "BatchMode=yes",
-            "ConnectTimeout=10",
-            "ServerAliveInterval=5",
-            "ServerAliveCountMax=3",
-            // A connection of the user's own that is there is used; none is left behind.
-            "ControlMaster=no",
-            "ClearAllForwardings=yes",
-            "LogLevel=ERROR",
-        ] {
-            command.args(["-o", option]);
-        }
+        let mut command = ssh();
+        // Nobody is there to answer.
+        command.arg("-oBatchMode=yes");
         if let Some(key) = &self.key {
             command.arg("-i").arg(key);
         }
@@ -114,6 +102,22 @@ impl Destination {
         ];
         steps.join("; ")
     }
+}
+
+/// Returns a call of `ssh` with the options of every connection.
+pub(crate) fn ssh() -> Command {
+    let mut command = Command::new("ssh");
+    command.args(["-T", "-x", "-a"]);
+    command.args([
+        "-oConnectTimeout=10",
+        "-oServerAliveInterval=5",
+        "-oServerAliveCountMax=3",
+        // A connection of the user's own that is there is used; none is left behind.
+        "-oControlMaster=no",
+        "-oClearAllForwardings=yes",
+        "-oLogLevel=ERROR",
+    ]);
+    command
 }
 
 /// Errors of the dialogue with the script.

@@ -4,7 +4,12 @@
 //! input if the host does not have it yet, and then becomes Regatta's server.
 
 mod agent_file;
+mod askpass;
 mod connection;
+mod keys;
 
 pub use agent_file::{AgentFile, AgentFileError};
+pub use askpass::{askpass_main, is_askpass};
 pub use connection::{Arrival, ArrivalError, Destination};
+pub use keys::{Access, HostKey, KeyError, OwnKey, Prompter, SetUp};
+pub use zeroize::Zeroizing;

@@ -224,7 +224,7 @@ impl Study {
     }
 }
 
-fn no_files(name: &str) -> Result<String, UnitError> {
+pub(super) fn no_files(name: &str) -> Result<String, UnitError> {
     Err(UnitError {
         message: format!("this study cannot name a file, such as `{name}`"),
         hint: "write the study into a file of its own, and the other one beside it".to_owned(),

@@ -14,7 +14,7 @@ use super::{
 const LONGEST_DELAY: Duration = Duration::from_millis(750);
 
 /// Rate of the packets of a check: low enough not to fill the queue of an ordinary access line.
-const RATE: BitRate = BitRate(2_000_000);
+const RATE: BitRate = BitRate(5_000_000);
 
 /// Largest change of the mean round-trip delay between two checks, as a share and at least this long.
 const DELAY_CHANGE: f64 = 0.2;

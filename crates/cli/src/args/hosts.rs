@@ -1,0 +1,87 @@
+//! Arguments of `regatta hosts`.
+
+use std::{net::IpAddr, os::fd::RawFd, path::PathBuf};
+
+use clap::{Args, Subcommand};
+use regatta_model::study::is_host_name;
+
+/// `regatta hosts`.
+#[derive(Debug, Args)]
+pub struct HostsArgs {
+    /// File of the hosts [default: ~/.config/regatta/hosts.toml]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub hosts_file: Option<PathBuf>,
+    /// Subcommand to run.
+    #[command(subcommand)]
+    pub command: HostsCommand,
+}
+
+/// Subcommand of `regatta hosts`.
+#[derive(Debug, Subcommand)]
+pub enum HostsCommand {
+    /// Add a host to the hosts file; if no key opens it yet, set one up with a password
+    Add(AddArgs),
+    /// Show the hosts of the hosts file
+    List,
+    /// Show what Regatta can do on a host: the way there, its kernel, its stacks
+    Check {
+        /// Name of the host
+        #[arg(value_parser = name)]
+        name: String,
+    },
+    /// Print a script that lets Regatta in with its own key, to be run on the host by hand
+    Script {
+        /// Name of the host
+        #[arg(value_parser = name)]
+        name: String,
+    },
+    /// Remove a host from the hosts file, and Regatta's own key from the host
+    Remove {
+        /// Name of the host
+        #[arg(value_parser = name)]
+        name: String,
+        /// Leave the key on the host, such as on one that cannot be reached any more
+        #[arg(long)]
+        local_only: bool,
+    },
+}
+
+/// `regatta hosts add`.
+#[derive(Debug, Args)]
+pub struct AddArgs {
+    /// Name of the host, for `--hosts`
+    #[arg(value_parser = name)]
+    pub name: String,
+    /// Destination as `ssh` takes it: `user@address`, an alias of `~/.ssh/config`, `ssh://user@address:port`
+    #[arg(value_parser = destination)]
+    pub destination: String,
+    /// Address of the interface that carries the transfers [default: the one that `ssh` reaches]
+    #[arg(long, value_name = "ADDRESS")]
+    pub address: Option<IpAddr>,
+    /// Read the password from this file descriptor instead of the terminal
+    #[arg(long, value_name = "N", value_parser = super::whole(0, 1_000_000))]
+    pub password_fd: Option<RawFd>,
+    /// Accept the key of a host that is not known yet
+    #[arg(long, conflicts_with = "fingerprint")]
+    pub accept_new: bool,
+    /// Fingerprint that the key of the host must have, if it is not known yet
+    #[arg(long, value_name = "SHA256:…")]
+    pub fingerprint: Option<String>,
+    /// Option of `ssh` for this host, such as `-oPort=2222`; may be given more than once
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    pub ssh_option: Vec<String>,
+}
+
+fn name(text: &str) -> Result<String, String> {
+    if is_host_name(text) {
+        return Ok(text.to_owned());
+    }
+    Err("a name has letters, digits, `-`, `_` and `.`, 64 at most".to_owned())
+}
+
+fn destination(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.starts_with('-') || text.contains(char::is_control) {
+        return Err("it is no destination of `ssh`, such as `user@address`".to_owned());
+    }
+    Ok(text.to_owned())
+}

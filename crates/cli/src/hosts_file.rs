@@ -1,0 +1,137 @@
+//! The hosts file and its place.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+};
+
+use regatta_model::study::{LOCAL, RemoteHost, nearest};
+
+use crate::{
+    exit::Failure,
+    hosts::write_private,
+    text_file::{self, TextFileError},
+};
+
+/// Hosts file as it was read.
+#[derive(Debug)]
+pub struct HostsFile {
+    /// Place of the file, which need not exist.
+    pub path: PathBuf,
+    text: String,
+    /// Hosts by name.
+    pub hosts: BTreeMap<String, RemoteHost>,
+}
+
+impl HostsFile {
+    /// Reads the hosts file, or the one that the user names. One that does not exist has no hosts.
+    ///
+    /// # Errors
+    /// A file that cannot be read; the first mistake in it.
+    pub fn read_or_new(named: Option<&Path>) -> Result<Self, Failure> {
+        let path = match named {
+            Some(path) => path.to_owned(),
+            None => config_directory()?.join("hosts.toml"),
+        };
+        let text = match text_file::read(&path) {
+            Ok(text) => text,
+            Err(TextFileError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+                String::new()
+            }
+            Err(error) => {
+                let shown = path.display();
+                return Err(
+                    Failure::bad(error).context(format!("cannot read the hosts file `{shown}`"))
+                );
+            }
+        };
+        let hosts = RemoteHost::parse_all(&text, &path.to_string_lossy()).map_err(Failure::bad)?;
+        Ok(Self { path, text, hosts })
+    }
+
+    /// Returns the host of this name. This machine need not be in the file.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn host(&self, name: &str) -> Result<RemoteHost, Failure> {
+        match self.hosts.get(name) {
+            Some(host) => Ok(host.clone()),
+            None if name == LOCAL => Ok(RemoteHost::default()),
+            None => {
+                let names: Vec<&str> = self.hosts.keys().map(String::as_str).collect();
+                let near = nearest(name, &names)
+                    .map(|near| format!("did you mean `{near}`? "))
+                    .unwrap_or_default();
+                Err(Failure::input(
+                    format!("`{}` has no host `{name}`", self.path.display()),
+                    format!("{near}`regatta hosts add {name} user@address` adds it"),
+                ))
+            }
+        }
+    }
+
+    /// Writes the table of a host; one that is there and the same but for its key and address is replaced.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn put(&mut self, name: &str, host: &RemoteHost) -> Result<(), Failure> {
+        if self.hosts.get(name) == Some(host) {
+            return Ok(());
+        }
+        let mut text = RemoteHost::without(&self.text, name);
+        if !text.is_empty() {
+            text = format!("{}\n\n", text.trim_end());
+        }
+        text.push_str(&host.table(name));
+        self.write(text)
+    }
+
+    /// Removes the tables of a host.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn remove(&mut self, name: &str) -> Result<(), Failure> {
+        self.write(RemoteHost::without(&self.text, name))
+    }
+
+    fn write(&mut self, text: String) -> Result<(), Failure> {
+        // Never a file that the next command could not read.
+        let hosts = RemoteHost::parse_all(&text, &self.path.to_string_lossy());
+        self.hosts = hosts.map_err(|error| {
+            Failure::bad(error).hint(format!("change `{}` by hand", self.path.display()))
+        })?;
+        write_private(&self.path, &text)?;
+        self.text = text;
+        Ok(())
+    }
+}
+
+/// Returns the directory of the user's settings of Regatta.
+///
+/// # Errors
+/// If there is no home directory.
+pub fn config_directory() -> Result<PathBuf, Failure> {
+    base("XDG_CONFIG_HOME", ".config")
+}
+
+/// Returns the directory of files that can be made again.
+///
+/// # Errors
+/// If there is no home directory.
+pub fn cache_directory() -> Result<PathBuf, Failure> {
+    base("XDG_CACHE_HOME", ".cache")
+}
+
+fn base(variable: &str, usual: &str) -> Result<PathBuf, Failure> {
+    let named = std::env::var_os(variable).map(PathBuf::from);
+    let named = named.filter(|path| path.is_absolute());
+    let usual = || std::env::home_dir().map(|home| home.join(usual));
+    let base = named.or_else(usual).ok_or_else(|| {
+        Failure::input(
+            "there is no home directory",
+            format!("set `HOME` or `{variable}`"),
+        )
+    })?;
+    Ok(base.join("regatta"))
+}

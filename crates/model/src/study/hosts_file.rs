@@ -1,0 +1,426 @@
+//! Reader of the hosts file: machines that a study can run on, a table for each.
+
+use std::{collections::BTreeMap, net::IpAddr, ops::RangeInclusive, path::PathBuf};
+
+use toml::de::DeTable;
+
+use super::{
+    error::StudyError,
+    file::{is_host_name, no_files},
+    section::{File, Section},
+};
+use crate::{
+    units::UnitError,
+    words::{Words as _, words},
+};
+
+/// Name of this machine.
+pub const LOCAL: &str = "local";
+
+/// Ports of transfers where the hosts file names none.
+const PORTS: RangeInclusive<u16> = 5200..=5299;
+
+/// Way in which a host is attached to a shaped path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttachKind {
+    /// By an interface of its own, on top of the host's.
+    Macvlan,
+    /// By the host's interface, of which only packets to the other host are shaped.
+    Interface,
+}
+
+words!(AttachKind: "macvlan" => Macvlan, "interface" => Interface);
+
+/// Shaping of the path on a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shaping {
+    /// Way in which the host is attached to the path.
+    pub attach: AttachKind,
+    /// Interface of the host.
+    pub parent: String,
+    /// Address and length of its prefix, for [`AttachKind::Macvlan`].
+    pub address: Option<(IpAddr, u8)>,
+}
+
+/// Host of the hosts file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemoteHost {
+    /// Destination in the words of the user's `ssh`; `None` for this machine.
+    pub ssh: Option<String>,
+    /// Further options of `ssh`.
+    pub ssh_options: Vec<String>,
+    /// Address on the path.
+    pub address: Option<IpAddr>,
+    /// Words before Regatta there, such as `sudo -n`.
+    pub become_words: Vec<String>,
+    /// Regatta there; absent, it is sent.
+    pub agent: Option<PathBuf>,
+    /// Ports of transfers.
+    pub ports: RangeInclusive<u16>,
+    /// Private key of Regatta's own.
+    pub key: Option<PathBuf>,
+    /// Shaping of the path, where it is allowed.
+    pub shaping: Option<Shaping>,
+}
+
+impl Default for RemoteHost {
+    fn default() -> Self {
+        Self {
+            ssh: None,
+            ssh_options: Vec::new(),
+            address: None,
+            become_words: Vec::new(),
+            agent: None,
+            ports: PORTS,
+            key: None,
+            shaping: None,
+        }
+    }
+}
+
+impl RemoteHost {
+    /// Parses the hosts file; `file` is its name for messages.
+    ///
+    /// # Errors
+    /// The first mistake, with file, line, caret and hint.
+    pub fn parse_all(text: &str, file: &str) -> Result<BTreeMap<String, Self>, StudyError> {
+        let source = File {
+            name: file,
+            text,
+            beside: &no_files,
+        };
+        let document = DeTable::parse(text).map_err(|error| {
+            let message = error.message().trim_end_matches('.');
+            source.error(
+                error.span().unwrap_or(0..0),
+                format!("this is not TOML: {message}"),
+                "the hosts file has a table for each host: `[lab1]` with `ssh = \"user@address\"` below",
+            )
+        })?;
+        let mut hosts = BTreeMap::new();
+        for (name, value) in document.into_inner() {
+            let (span, name) = (name.span(), name.into_inner().into_owned());
+            if !is_host_name(&name) {
+                return Err(source.error(
+                    span,
+                    format!("`{name}` cannot be the name of a host"),
+                    "write letters, digits, `-`, `_` and `.`, 64 at most",
+                ));
+            }
+            let toml::de::DeValue::Table(table) = value.into_inner() else {
+                return Err(source.error(
+                    span,
+                    format!("`{name}` is not the table of a host"),
+                    "write `[lab1]` with `ssh = \"user@address\"` below",
+                ));
+            };
+            let section = Section::new(source, &format!("[{name}]"), span, table);
+            hosts.insert(name.clone(), Self::read(&name, section)?);
+        }
+        Ok(hosts)
+    }
+
+    fn read(name: &str, mut section: Section<'_>) -> Result<Self, StudyError> {
+        let ssh = section.text("ssh")?;
+        let ssh = match (name == LOCAL, ssh) {
+            (true, None) => None,
+            (true, Some((_, span))) => {
+                return Err(section.error(
+                    span,
+                    "`local` is this machine, which is not reached by SSH",
+                    "leave `ssh` out, or give the host another name",
+                ));
+            }
+            (false, ssh) => {
+                let (ssh, span) = section.required("ssh", "\"user@address\"", ssh)?;
+                if ssh.is_empty() || ssh.starts_with('-') || ssh.contains(char::is_control) {
+                    return Err(section.error(
+                        span,
+                        "this is no destination of `ssh`",
+                        "write it as for `ssh`: `ssh = \"user@address\"`, or an alias of `~/.ssh/config`",
+                    ));
+                }
+                Some(ssh)
+            }
+        };
+        let address = section.quantity("address", "\"10.0.0.7\"", address)?;
+        let become_words = section.text("become")?;
+        let become_words = become_words
+            .map(|(text, span)| words_of(&section, &text, span))
+            .transpose()?
+            .unwrap_or_default();
+        let agent = section.text("agent")?;
+        if let Some((agent, span)) = &agent
+            && (!agent.starts_with('/') || !is_plain(agent))
+        {
+            return Err(section.error(
+                span.clone(),
+                "`agent` is the absolute path of Regatta on the host, of ordinary characters",
+                "write `agent = \"/usr/local/bin/regatta\"`",
+            ));
+        }
+        let ports = section.quantity("ports", "\"5200-5299\"", ports)?;
+        let key = section.text("key")?;
+        let ssh_options = section.texts("ssh_options")?;
+        let shaping = section
+            .section("shaping", &format!("[{name}.shaping]"))?
+            .map(read_shaping)
+            .transpose()?;
+        section.end()?;
+        Ok(Self {
+            ssh,
+            ssh_options,
+            address: address.map(|(address, _)| address),
+            become_words,
+            agent: agent.map(|(agent, _)| agent.into()),
+            ports: ports.map_or(PORTS, |(ports, _)| ports),
+            key: key.map(|(key, _)| key.into()),
+            shaping,
+        })
+    }
+
+    /// Returns the table of this host as it is written to the hosts file.
+    #[must_use]
+    pub fn table(&self, name: &str) -> String {
+        let quoted = |text: &str| toml::Value::from(text).to_string();
+        let path = |path: &PathBuf| quoted(&path.to_string_lossy());
+        let mut table = format!("[{name}]\n");
+        let options = toml::Value::from(self.ssh_options.clone()).to_string();
+        let (first, last) = (self.ports.start(), self.ports.end());
+        for (key, value) in [
+            ("ssh", self.ssh.as_deref().map(quoted)),
+            (
+                "ssh_options",
+                (!self.ssh_options.is_empty()).then_some(options),
+            ),
+            ("address", self.address.map(|it| quoted(&it.to_string()))),
+            (
+                "become",
+                (!self.become_words.is_empty()).then(|| quoted(&self.become_words.join(" "))),
+            ),
+            ("agent", self.agent.as_ref().map(path)),
+            (
+                "ports",
+                (self.ports != PORTS).then(|| quoted(&format!("{first}-{last}"))),
+            ),
+            ("key", self.key.as_ref().map(path)),
+        ] {
+            table.extend(value.map(|value| format!("{key} = {value}\n")));
+        }
+        if let Some(Shaping {
+            attach,
+            parent,
+            address,
+        }) = &self.shaping
+        {
+            table.push_str(&format!(
+                "\n[{name}.shaping]\nattach = \"{}\"\nparent = {}\n",
+                attach.word(),
+                quoted(parent)
+            ));
+            table
+                .extend(address.map(|(address, bits)| format!("address = \"{address}/{bits}\"\n")));
+        }
+        table
+    }
+
+    /// Returns the text of a hosts file without the tables of one host.
+    #[must_use]
+    pub fn without(text: &str, name: &str) -> String {
+        let mut is_kept = true;
+        let mut rest = String::new();
+        for line in text.split_inclusive('\n') {
+            let trimmed = line.trim();
+            if let Some(header) = trimmed.strip_prefix('[') {
+                let header = header.split(']').next().unwrap_or_default();
+                let table = header.split('.').next().unwrap_or_default();
+                is_kept = table.trim().trim_matches(['"', '\'']) != name;
+            }
+            if is_kept {
+                rest.push_str(line);
+            }
+        }
+        rest
+    }
+}
+
+fn wrong(message: &str, hint: &str) -> UnitError {
+    UnitError {
+        message: message.to_owned(),
+        hint: hint.to_owned(),
+    }
+}
+
+fn address(text: &str) -> Result<IpAddr, UnitError> {
+    let hint = "write the address of the interface that carries the transfers, such as `10.0.0.7`";
+    text.parse()
+        .map_err(|_| wrong("this is no IP address", hint))
+}
+
+fn ports(text: &str) -> Result<RangeInclusive<u16>, UnitError> {
+    let bounds = text.split_once('-');
+    let bounds = bounds.and_then(|(first, last)| {
+        let number = |text: &str| text.trim().parse::<u16>().ok();
+        Some((number(first)?, number(last)?))
+    });
+    match bounds {
+        Some((first, last)) if first > 0 && first <= last => Ok(first..=last),
+        _ => Err(wrong(
+            "this is no range of ports",
+            "write the first and the last one: `5200-5299`",
+        )),
+    }
+}
+
+fn network(text: &str) -> Result<(IpAddr, u8), UnitError> {
+    let parts = text.split_once('/');
+    let parts = parts.and_then(|(address, bits)| {
+        let address: IpAddr = address.parse().ok()?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.parse().ok().filter(|bits| (1..=most).contains(bits))?;
+        Some((address, bits))
+    });
+    parts.ok_or_else(|| {
+        wrong(
+            "this is no address with the length of its prefix",
+            "write a spare address of that network, or one of 198.18.0.0/15: `198.18.0.1/24`",
+        )
+    })
+}
+
+/// Whether a word can stand in a command of the remote shell as it is.
+fn is_plain(word: &str) -> bool {
+    word.chars()
+        .all(|c| c.is_ascii_alphanumeric() || "-_./=:@%+,".contains(c))
+}
+
+fn words_of(
+    section: &Section<'_>,
+    text: &str,
+    span: std::ops::Range<usize>,
+) -> Result<Vec<String>, StudyError> {
+    let words: Vec<String> = text.split_ascii_whitespace().map(str::to_owned).collect();
+    if words.iter().all(|word| is_plain(word)) {
+        return Ok(words);
+    }
+    Err(section.error(
+        span,
+        "`become` is a command of plain words",
+        "write `become = \"sudo -n\"`; what needs more goes into a script on the host",
+    ))
+}
+
+fn read_shaping(mut section: Section<'_>) -> Result<Shaping, StudyError> {
+    let attach = section.choice("attach")?.unwrap_or(AttachKind::Macvlan);
+    let parent = section.text("parent")?;
+    let (parent, span) = section.required("parent", "\"eth0\"", parent)?;
+    // As the kernel has it.
+    if parent.is_empty() || parent.len() > 15 || parent.contains(['/', ' ']) {
+        return Err(section.error(
+            span,
+            "this is no name of an interface",
+            "write one that `ip link` shows, such as `eth0`",
+        ));
+    }
+    let address = section.quantity("address", "\"198.18.0.1/24\"", network)?;
+    let address = match attach {
+        AttachKind::Macvlan => Some(section.required("address", "\"198.18.0.1/24\"", address)?.0),
+        AttachKind::Interface => None,
+    };
+    section.end()?;
+    Ok(Shaping {
+        attach,
+        parent,
+        address,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = r#"# Machines of the lab.
+[lab1]
+ssh = "alice@10.0.0.7" # the old one
+address = "10.0.1.7"
+become = "sudo -n"
+ports = "6000-6009"
+
+[lab1.shaping]
+parent = "eth1"
+address = "198.18.0.1/24"
+
+[lab2]
+ssh = "lab2"
+
+[local]
+address = "10.0.1.1"
+"#;
+
+    #[test]
+    fn hosts_are_read_with_their_defaults() {
+        let hosts = RemoteHost::parse_all(FILE, "hosts.toml").unwrap();
+        let lab1 = &hosts["lab1"];
+        assert_eq!(lab1.ssh.as_deref(), Some("alice@10.0.0.7"));
+        assert_eq!(lab1.become_words, ["sudo", "-n"]);
+        assert_eq!(lab1.ports, 6000..=6009);
+        let shaping = lab1.shaping.as_ref().unwrap();
+        assert_eq!(shaping.attach, AttachKind::Macvlan);
+        assert_eq!(shaping.address, Some(("198.18.0.1".parse().unwrap(), 24)));
+        assert_eq!(hosts["lab2"].ports, PORTS);
+        assert_eq!(hosts["local"].ssh, None);
+    }
+
+    #[test]
+    fn a_host_is_written_and_removed_and_the_rest_stays() {
+        let host = RemoteHost {
+            ssh: Some("bob@\"x\"".into()),
+            key: Some("/home/bob/key".into()),
+            ssh_options: vec!["-oPort=2222".into()],
+            ..RemoteHost::parse_all(FILE, "hosts.toml").unwrap()["lab1"].clone()
+        };
+        let text = format!("{FILE}\n{}", host.table("new"));
+        let hosts = RemoteHost::parse_all(&text, "hosts.toml").unwrap();
+        assert_eq!(hosts["new"], host);
+        let without = RemoteHost::without(FILE, "lab1");
+        assert!(
+            without.starts_with("# Machines of the lab.\n[lab2]"),
+            "{without}"
+        );
+        assert_eq!(RemoteHost::without(FILE, "lab"), FILE);
+    }
+
+    fn mistake(text: &str) -> String {
+        let error = RemoteHost::parse_all(text, "hosts.toml").unwrap_err();
+        format!("{}: {}: {}", error.line(), error.message, error.hint)
+    }
+
+    #[test]
+    fn mistakes_have_a_place_and_a_hint() {
+        for (text, line, expected) in [
+            ("[lab1]\nadress = 1", 1, "has no `ssh`"),
+            ("[lab1]\nssh = \"x\"\nadress = \"y\"", 3, "adress"),
+            ("[lab1]\nssh = 7", 2, "is a text"),
+            ("[lab1]\nssh = \"-oProxyCommand=x\"", 2, "no destination"),
+            ("[local]\nssh = \"x\"", 2, "this machine"),
+            ("[a]\nssh = \"x\"\naddress = \"10.0.0\"", 3, "no IP address"),
+            ("[a]\nssh = \"x\"\nports = \"9-1\"", 3, "range of ports"),
+            ("[a]\nssh = \"x\"\nbecome = \"sudo 'x'\"", 3, "plain words"),
+            ("[a]\nssh = \"x\"\nagent = \"regatta\"", 3, "absolute path"),
+            ("a = 1", 1, "not the table of a host"),
+            ("[\"a b\"]\nssh = \"x\"", 1, "cannot be the name"),
+            (
+                "[a]\nssh = \"x\"\n[a.shaping]\nattach = \"macvlan\"",
+                3,
+                "has no `parent`",
+            ),
+            ("[a", 1, "not TOML"),
+        ] {
+            let found = mistake(text);
+            assert!(
+                found.starts_with(&format!("{line}: ")) && found.contains(expected),
+                "{text}: {found}"
+            );
+        }
+    }
+}

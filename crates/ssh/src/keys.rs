@@ -1,0 +1,434 @@
+//! Key set-up on a host: with a password that is given once.
+
+use std::{
+    fs, io,
+    os::unix::fs::DirBuilderExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use zeroize::Zeroizing;
+
+use crate::{askpass, connection::ssh};
+
+/// Comment of the key, by which a user knows its line.
+const COMMENT: &str = "regatta";
+
+/// Name of the private key in Regatta's directory.
+const KEY: &str = "id_ed25519";
+
+/// Restrictions of the key on a host: no terminal, no forwarding of anything.
+const RESTRICTIONS: &str = "restrict";
+
+/// First version of OpenSSH that asks a program for passwords although there is a terminal.
+const LEAST_VERSION: (u32, u32) = (8, 4);
+
+/// Script on the host that appends the line of its standard input, if it is not there.
+const INSTALL: &str = "umask 077; cd && mkdir -p .ssh && read -r k && f=.ssh/authorized_keys && touch $f && \
+    { grep -qxF \"$k\" $f || { [ -z \"$(tail -c 1 $f)\" ] || echo >>$f; printf \"%s\\n\" \"$k\" >>$f; }; } && \
+    { [ ! -x /sbin/restorecon ] || /sbin/restorecon -R .ssh; } && \
+    find . .ssh $f -prune \\( -perm -020 -o -perm -002 \\) -exec echo regatta-writable {} \\;";
+
+/// Script on the host that removes the line of its standard input.
+const REMOVE: &str = "umask 077; cd && read -r k && f=.ssh/authorized_keys && { [ ! -f $f ] || \
+    { grep -vxF \"$k\" $f >$f.regatta; cat $f.regatta >$f && rm -f $f.regatta; }; }";
+
+/// Errors of key set-up.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// A program cannot be run, or a file cannot be made.
+    #[error("cannot {step}")]
+    Io {
+        /// Step that failed.
+        step: &'static str,
+        /// Error of the system.
+        #[source]
+        source: io::Error,
+    },
+    /// The version of OpenSSH here is too old.
+    #[error("this is {found}, which cannot take a password from a program; OpenSSH 8.4 can")]
+    OldSsh {
+        /// Version, as `ssh -V` has it.
+        found: String,
+    },
+    /// The host's key is not the one that is known.
+    #[error("{words}")]
+    ChangedHostKey {
+        /// Message of `ssh`.
+        words: String,
+    },
+    /// The host's key was not confirmed.
+    #[error("the key of the host was not confirmed")]
+    UnknownHostKey,
+    /// Another key than the one that was given.
+    #[error("the host has the key `{found}`")]
+    OtherFingerprint {
+        /// Fingerprint of the host.
+        found: String,
+    },
+    /// The password is wrong, or the host takes none.
+    #[error("the host refused the password")]
+    Refused {
+        /// Message of `ssh`.
+        words: String,
+    },
+    /// The host took the line and refuses the key.
+    #[error("the host has the key and refuses it")]
+    NotTaken {
+        /// Files that others may write, which `sshd` does not accept.
+        writable: Vec<String>,
+    },
+    /// `ssh` failed.
+    #[error("{words}")]
+    Ssh {
+        /// Message of `ssh`.
+        words: String,
+    },
+}
+
+impl KeyError {
+    /// Returns a command or setting that helps; empty if none is known.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::OldSsh { .. } => {
+                "run what `regatta hosts script` prints on the host, then add it again".to_owned()
+            }
+            Self::ChangedHostKey { .. } => {
+                "make sure that it is the host, remove its old key with `ssh-keygen -R HOST`, and add it again"
+                    .to_owned()
+            }
+            Self::UnknownHostKey => {
+                "confirm it with `--fingerprint SHA256:…`, or take it as it is with `--accept-new`".to_owned()
+            }
+            Self::OtherFingerprint { found } => {
+                format!("make sure that it is the host; then give `--fingerprint {found}`")
+            }
+            Self::Refused { .. } => {
+                "give the password again, or run what `regatta hosts script` prints on the host".to_owned()
+            }
+            Self::NotTaken { writable } if writable.is_empty() => {
+                "look into the log of `sshd` there; `PubkeyAuthentication` may be off".to_owned()
+            }
+            Self::NotTaken { writable } => format!(
+                "`sshd` refuses keys where others may write (`StrictModes`): run `chmod go-w {}` in the home \
+                 directory there",
+                writable.join(" ")
+            ),
+            Self::Io { .. } | Self::Ssh { .. } => String::new(),
+        }
+    }
+}
+
+fn failed(step: &'static str) -> impl FnOnce(io::Error) -> KeyError {
+    move |source| KeyError::Io { step, source }
+}
+
+/// Answers of the user during key set-up.
+pub trait Prompter {
+    /// Returns the password of an account, or the answer to another question of the host; `None` if there is
+    /// none to be had.
+    fn secret(&mut self, prompt: &str) -> Option<Zeroizing<String>>;
+    /// Whether the user confirms the host's key, which `prompt` shows.
+    fn confirms(&mut self, prompt: &str) -> bool;
+}
+
+/// Acceptance of a host whose key is not known yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostKey {
+    /// The user confirms it.
+    Ask,
+    /// It is accepted as it is.
+    AcceptNew,
+    /// It must have this fingerprint.
+    Fingerprint(String),
+}
+
+/// Key pair of Regatta's own, in a directory of its own.
+#[derive(Debug, Clone)]
+pub struct OwnKey {
+    /// File of the private key.
+    pub path: PathBuf,
+    /// Line for `authorized_keys`.
+    pub line: String,
+}
+
+impl OwnKey {
+    /// Finds the key in `directory`, or makes it.
+    ///
+    /// # Errors
+    /// If `ssh-keygen` fails.
+    pub fn find_or_make(directory: &Path) -> Result<Self, KeyError> {
+        let path = directory.join(KEY);
+        if !path.exists() {
+            let mut builder = fs::DirBuilder::new();
+            let made = builder.recursive(true).mode(0o700).create(directory);
+            made.map_err(failed("create the directory of the key"))?;
+            let mut command = Command::new("ssh-keygen");
+            command.args(["-q", "-t", "ed25519", "-N", "", "-C", COMMENT, "-f"]);
+            let made = command.arg(&path).output();
+            let made = made.map_err(failed("run `ssh-keygen`"))?;
+            if !made.status.success() {
+                let words = String::from_utf8_lossy(&made.stderr);
+                let words = regatta_model::shell::printable(words.trim());
+                return Err(KeyError::Ssh { words });
+            }
+        }
+        let public = fs::read_to_string(path.with_extension("pub"));
+        let public = public.map_err(failed("read the public key"))?;
+        Ok(Self {
+            line: format!("{RESTRICTIONS} {}", public.trim()),
+            path,
+        })
+    }
+
+    /// Returns a script that installs the key, to be run on the host by hand.
+    #[must_use]
+    pub fn script(&self) -> String {
+        format!(
+            "#!/bin/sh\n# Lets Regatta in with a key of its own.\n{{ {INSTALL}; }} <<'KEY'\n{}\nKEY\n",
+            self.line
+        )
+    }
+}
+
+/// Way in which a host lets Regatta in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Access {
+    /// By keys of the user, which `ssh` knows.
+    User,
+    /// By the key of Regatta's own.
+    Own,
+}
+
+/// Key set-up on one host.
+pub struct SetUp<'a> {
+    /// Destination in the words of `ssh`.
+    pub destination: &'a str,
+    /// Further options of `ssh`.
+    pub options: &'a [String],
+    /// Acceptance of a host whose key is not known yet.
+    pub host_key: HostKey,
+    /// Answers of the user.
+    pub prompter: &'a mut dyn Prompter,
+}
+
+impl SetUp<'_> {
+    /// Finds a way into the host: one that `ssh` has, or the key of Regatta's own in `directory`, which is
+    /// installed with a password if need be.
+    ///
+    /// # Errors
+    /// [`KeyError`].
+    pub fn run(&mut self, directory: &Path) -> Result<Access, KeyError> {
+        // What `ssh` can already do; the question for the host's key comes first.
+        let first = self.call(
+            &["-oPreferredAuthentications=publickey,gssapi-with-mic,hostbased"],
+            "true",
+            "",
+            false,
+        )?;
+        if first.is_ok() {
+            return Ok(Access::User);
+        }
+        let key = OwnKey::find_or_make(directory)?;
+        if self.enters(&key)? {
+            return Ok(Access::Own);
+        }
+        let version = version()?;
+        if version.1.is_some_and(|found| found < LEAST_VERSION) {
+            return Err(KeyError::OldSsh { found: version.0 });
+        }
+        let options = [
+            "-oPubkeyAuthentication=no",
+            "-oPreferredAuthentications=keyboard-interactive,password",
+            "-oNumberOfPasswordPrompts=1",
+        ];
+        let line = format!("{}\n", key.line);
+        let output = match self.call(&options, INSTALL, &line, true)? {
+            Ok(output) => output,
+            Err(words) if words.contains("Permission denied") => {
+                return Err(KeyError::Refused { words });
+            }
+            Err(words) => return Err(KeyError::Ssh { words }),
+        };
+        if self.enters(&key)? {
+            return Ok(Access::Own);
+        }
+        let writable = output
+            .lines()
+            .filter_map(|line| line.strip_prefix("regatta-writable "));
+        Err(KeyError::NotTaken {
+            writable: writable.map(regatta_model::shell::printable).collect(),
+        })
+    }
+
+    /// Removes the line of Regatta's own key from the host, which it opens.
+    ///
+    /// # Errors
+    /// [`KeyError`] if the host cannot be reached.
+    pub fn remove(&mut self, key: &OwnKey) -> Result<(), KeyError> {
+        let identity = format!("-i{}", key.path.display());
+        let line = format!("{}\n", key.line);
+        match self.call(&[&identity], REMOVE, &line, false)? {
+            Ok(_) => Ok(()),
+            Err(words) => Err(KeyError::Ssh { words }),
+        }
+    }
+
+    /// Whether the host lets Regatta in with this key alone.
+    fn enters(&mut self, key: &OwnKey) -> Result<bool, KeyError> {
+        let identity = format!("-i{}", key.path.display());
+        let options = [
+            &identity,
+            "-oIdentitiesOnly=yes",
+            "-oPreferredAuthentications=publickey",
+        ];
+        match self.call(&options, "true", "", false)? {
+            Ok(_) => Ok(true),
+            Err(words) if words.contains("Permission denied") => Ok(false),
+            Err(words) => Err(KeyError::Ssh { words }),
+        }
+    }
+
+    /// Runs a command on the host; returns its output, or the words of `ssh` if it failed. Secrets are asked
+    /// for only if `has_secret`.
+    fn call(
+        &mut self,
+        options: &[&str],
+        script: &str,
+        input: &str,
+        has_secret: bool,
+    ) -> Result<Result<String, String>, KeyError> {
+        let mut command = ssh();
+        // A connection of the user's own would hide whether a key works.
+        command.args(["-oStrictHostKeyChecking=ask", "-oControlPath=none"]);
+        command.args(options).args(self.options);
+        command.arg("--").arg(self.destination);
+        // One line without single quotes, which every login shell passes on as it is.
+        command.arg(format!("exec /bin/sh -c '{script}'"));
+        let (host_key, prompter) = (&self.host_key, &mut *self.prompter);
+        let mut rejected = None;
+        let mut answers = |prompt: &str| {
+            if prompt.contains("(yes/no") {
+                return answer_to_host_key(host_key, prompter, prompt, &mut rejected);
+            }
+            // A passphrase is of a key of the user's.
+            let is_allowed = has_secret || prompt.to_lowercase().contains("passphrase");
+            is_allowed.then(|| prompter.secret(prompt)).flatten()
+        };
+        let called = askpass::call(command, input.as_bytes(), &mut answers);
+        let called = called.map_err(failed("run `ssh`"))?;
+        if called.status.success() {
+            return Ok(Ok(called.output));
+        }
+        let words = called.errors;
+        if words.contains("IDENTIFICATION HAS CHANGED") {
+            return Err(KeyError::ChangedHostKey { words });
+        }
+        match rejected {
+            Some(Rejected::Unconfirmed) => Err(KeyError::UnknownHostKey),
+            Some(Rejected::Other(found)) => Err(KeyError::OtherFingerprint { found }),
+            None => Ok(Err(words)),
+        }
+    }
+}
+
+enum Rejected {
+    Unconfirmed,
+    Other(String),
+}
+
+fn answer_to_host_key(
+    host_key: &HostKey,
+    prompter: &mut dyn Prompter,
+    prompt: &str,
+    rejected: &mut Option<Rejected>,
+) -> Option<Zeroizing<String>> {
+    let found = prompt
+        .split_ascii_whitespace()
+        .find(|word| word.starts_with("SHA256:"));
+    let found = found.unwrap_or_default().trim_end_matches('.');
+    let is_accepted = match host_key {
+        HostKey::Ask => prompter.confirms(prompt),
+        HostKey::AcceptNew => true,
+        HostKey::Fingerprint(fingerprint) => fingerprint == found,
+    };
+    if is_accepted {
+        return Some(Zeroizing::new("yes".to_owned()));
+    }
+    *rejected = Some(match host_key {
+        HostKey::Fingerprint(_) => Rejected::Other(found.to_owned()),
+        _ => Rejected::Unconfirmed,
+    });
+    None
+}
+
+/// Returns the version of `ssh` as it names itself, and its number.
+fn version() -> Result<(String, Option<(u32, u32)>), KeyError> {
+    let output = Command::new("ssh").arg("-V").output();
+    let output = output.map_err(failed("run `ssh`"))?;
+    let words = String::from_utf8_lossy(&output.stderr);
+    let name = words
+        .split([',', ' '])
+        .next()
+        .unwrap_or_default()
+        .to_owned();
+    Ok((name.clone(), number(&name)))
+}
+
+fn number(name: &str) -> Option<(u32, u32)> {
+    let (major, rest) = name.strip_prefix("OpenSSH_")?.split_once('.')?;
+    let minor: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_ssh_are_read() {
+        assert_eq!(number("OpenSSH_9.2p1"), Some((9, 2)));
+        assert_eq!(number("OpenSSH_8.10p1"), Some((8, 10)));
+        assert_eq!(number("Sun_SSH_1.1"), None);
+    }
+
+    /// Runs a script of this module in a home directory of its own.
+    fn run(script: &str, line: &str, home: &Path) {
+        let mut command = Command::new("sh");
+        command
+            .arg("-c")
+            .arg(format!("{{ {script}; }} <<'KEY'\n{line}\nKEY"));
+        let ran = command.env("HOME", home).output().unwrap();
+        assert!(
+            ran.status.success(),
+            "{}",
+            String::from_utf8_lossy(&ran.stderr)
+        );
+    }
+
+    #[test]
+    fn a_line_is_appended_once_and_removed_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join(".ssh/authorized_keys");
+        let read = || fs::read_to_string(&file).unwrap();
+        run(INSTALL, "restrict key one", home.path());
+        run(INSTALL, "restrict key one", home.path());
+        assert_eq!(read(), "restrict key one\n");
+        // A last line without an end.
+        fs::write(&file, "first key\nsecond key").unwrap();
+        run(INSTALL, "restrict key one", home.path());
+        assert_eq!(read(), "first key\nsecond key\nrestrict key one\n");
+        run(REMOVE, "restrict key one", home.path());
+        assert_eq!(read(), "first key\nsecond key\n");
+        run(REMOVE, "restrict key one", home.path());
+        assert_eq!(read(), "first key\nsecond key\n");
+    }
+
+    #[test]
+    fn scripts_have_no_quote_of_the_login_shell() {
+        for script in [INSTALL, REMOVE] {
+            assert!(!script.contains(['\'', '\n']), "{script}");
+        }
+    }
+}
