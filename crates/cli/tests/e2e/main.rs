@@ -9,6 +9,7 @@ mod faults;
 mod guests;
 mod happy;
 mod help;
+mod hosts;
 mod hung;
 mod input;
 mod kills;

@@ -1,0 +1,449 @@
+//! Tests of hosts that are reached by SSH: two machines in namespaces with a real `sshd`, and a third for the
+//! controller. They need root, and say so where they do not have it.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write as _},
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use regatta_process::testing::running_with;
+
+use crate::help::Bench;
+
+/// Longest time for anything that is waited for.
+const WITHIN: Duration = Duration::from_secs(60);
+
+/// Time after which nothing of Regatta may be left on a host that has lost its controller.
+const GONE_WITHIN: Duration = Duration::from_secs(15);
+
+/// Hosts `a` and `b`, and the place of the controller.
+struct Lab {
+    bench: Bench,
+    /// Password of the hosts' user, another one in each test.
+    password: String,
+    machines: Child,
+    /// Process in whose network the controller is.
+    controller: i32,
+}
+
+impl Lab {
+    /// Starts the hosts; `None` without the rights for it.
+    fn start() -> Option<Self> {
+        if !nix::unistd::geteuid().is_root() {
+            eprintln!("not tested: hosts in namespaces of their own need root");
+            return None;
+        }
+        let bench = Bench::new();
+        let password = format!("correct-horse-{}", std::process::id());
+        // The hosts' users have to reach their homes in it.
+        let open = fs::Permissions::from_mode(0o711);
+        fs::set_permissions(bench.path("."), open).expect("a directory");
+        fs::create_dir(bench.path("home")).expect("a directory");
+        let mut machines = bench
+            .command("unshare")
+            .args(["--net", "--mount", "--pid", "--fork", "--kill-child"])
+            .args(["--mount-proc", "--propagation", "private", "bash"])
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/hosts.sh"))
+            .arg(bench.path(""))
+            .arg(&password)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("unshare");
+        let mut line = String::new();
+        let out = machines.stdout.take().expect("a pipe");
+        BufReader::new(out).read_line(&mut line).expect("a line");
+        assert_eq!(line, "ready\n");
+        let controller = regatta_process::children(machines.id().cast_signed())[0];
+        Some(Self {
+            bench,
+            password,
+            machines,
+            controller,
+        })
+    }
+
+    /// Returns a `regatta` command of the controller, with a home of its own.
+    fn regatta(&self, args: &[&str]) -> Command {
+        let mut command = self.bench.command("nsenter");
+        command
+            .args(["--target", &self.controller.to_string(), "--net", "--"])
+            .arg(env!("CARGO_BIN_EXE_regatta"))
+            .args(args)
+            .env("HOME", self.bench.path("home"))
+            .env_remove("XDG_CONFIG_HOME")
+            .env_remove("XDG_CACHE_HOME")
+            .env_remove("SSH_AUTH_SOCK");
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.regatta(args).output().expect("nsenter")
+    }
+
+    /// Returns the command that adds a host, with a password on its standard input.
+    fn add(&self, name: &str, password: &str, more: &[&str]) -> Output {
+        let (host, data) = match name {
+            "b" => ("racer@10.98.2.2", "10.98.3.2"),
+            _ => ("racer@10.98.1.2", "10.98.3.1"),
+        };
+        let known = format!(
+            "--ssh-option=-oUserKnownHostsFile={}",
+            self.bench.path("known").display()
+        );
+        let mut add = self
+            .regatta(&["hosts", "add", name, host, "--address", data])
+            .args(["--password-fd", "0", &known])
+            .args(more)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("nsenter");
+        let mut input = add.stdin.take().expect("a pipe");
+        writeln!(input, "{password}").expect("a pipe");
+        drop(input);
+        add.wait_with_output().expect("an end")
+    }
+
+    fn add_both(&self) {
+        for name in ["a", "b"] {
+            succeeds(&self.add(name, &self.password, &["--accept-new"]));
+        }
+    }
+
+    /// Returns the command of a short run on both hosts.
+    fn race(&self, out: &str, more: &[&str]) -> Command {
+        let mut command = self.regatta(&["run", "--hosts", "a,b", "--out", out]);
+        command
+            .args(["--transport", "tcp:cc=reno", "--size", "1MB"])
+            .args(["--no-progress"])
+            .args(more);
+        command
+    }
+
+    fn home(&self, host: &str) -> PathBuf {
+        self.bench.path(host).join("home/racer")
+    }
+
+    fn keys(&self, host: &str) -> String {
+        fs::read_to_string(self.home(host).join(".ssh/authorized_keys")).unwrap_or_default()
+    }
+
+    /// Returns the processes of Regatta on both hosts.
+    fn on_hosts(&self) -> Vec<i32> {
+        let marks = ["a", "b"].map(|host| self.home(host).join(".cache/regatta"));
+        let mut found = running_with(&marks[0].to_string_lossy());
+        found.extend(running_with(&marks[1].to_string_lossy()));
+        found
+    }
+
+    /// Runs a command in the controller's network.
+    fn in_network(&self, command: &str) {
+        let status = Command::new("nsenter")
+            .args(["--target", &self.controller.to_string(), "--net", "--"])
+            .args(["sh", "-c", command])
+            .status();
+        assert!(status.expect("nsenter").success(), "{command}");
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        // The end of its input ends it, and with it both hosts.
+        drop(self.machines.stdin.take());
+        let _ = self.machines.wait();
+    }
+}
+
+fn text(output: &Output) -> String {
+    let all = [&output.stdout[..], &output.stderr[..]].concat();
+    String::from_utf8_lossy(&all).into_owned()
+}
+
+#[track_caller]
+fn succeeds(output: &Output) {
+    assert!(output.status.success(), "{}", text(output));
+}
+
+#[track_caller]
+fn fails(output: &Output, with: &str) {
+    assert_eq!(output.status.code(), Some(1), "{}", text(output));
+    assert!(text(output).contains(with), "{}", text(output));
+}
+
+#[track_caller]
+fn soon(within: Duration, what: &str, holds: impl Fn() -> bool) {
+    let until = Instant::now() + within;
+    while !holds() {
+        assert!(Instant::now() < until, "still not: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn two_hosts_are_added_by_password_and_run_a_study() {
+    let Some(lab) = Lab::start() else { return };
+    // One takes passwords, the other keyboard-interactive alone.
+    lab.add_both();
+    for host in ["a", "b"] {
+        let keys = lab.keys(host);
+        assert!(keys.starts_with("restrict ssh-ed25519 "), "{keys}");
+        assert_eq!(keys.lines().count(), 1);
+    }
+    succeeds(&lab.race("out", &["--rounds", "1"]).output().expect("a run"));
+    let report = fs::read_to_string(lab.bench.path("out/report.html")).expect("a report");
+    assert!(report.contains("path as it is"));
+    soon(GONE_WITHIN, "nothing is left on the hosts", || {
+        lab.on_hosts().is_empty()
+    });
+}
+
+#[test]
+fn a_host_is_added_again_and_removed() {
+    let Some(lab) = Lab::start() else { return };
+    succeeds(&lab.add("a", &lab.password, &["--accept-new"]));
+    fs::write(
+        lab.home("a").join(".ssh/authorized_keys"),
+        format!("# mine\n{}", lab.keys("a")),
+    )
+    .expect("a file");
+    succeeds(&lab.add("a", "not needed", &[]));
+    assert_eq!(lab.keys("a").lines().count(), 2);
+    succeeds(&lab.run(&["hosts", "remove", "a"]));
+    assert_eq!(lab.keys("a"), "# mine\n");
+    let file = lab.bench.path("home/.config/regatta/hosts.toml");
+    assert_eq!(fs::read_to_string(file).expect("a file"), "");
+}
+
+#[test]
+fn a_wrong_password_leaves_nothing() {
+    let Some(lab) = Lab::start() else { return };
+    for host in ["a", "b"] {
+        let added = lab.add(host, "wrong", &["--accept-new"]);
+        fails(&added, "the host refused the password");
+        assert_eq!(lab.keys(host), "");
+    }
+    assert!(!lab.bench.path("home/.config/regatta/hosts.toml").exists());
+}
+
+#[test]
+fn an_unknown_host_is_confirmed_by_its_fingerprint() {
+    let Some(lab) = Lab::start() else { return };
+    fails(&lab.add("a", &lab.password, &[]), "was not confirmed");
+    let wrong = lab.add("a", &lab.password, &["--fingerprint", "SHA256:wrong"]);
+    fails(&wrong, "hint: make sure that it is the host");
+    let said = text(&wrong);
+    let right = said.split("--fingerprint ").nth(1).expect("a hint");
+    let right = right.split('`').next().expect("a fingerprint");
+    succeeds(&lab.add("a", &lab.password, &["--fingerprint", right]));
+}
+
+#[test]
+fn a_changed_host_key_stops_with_the_words_of_ssh() {
+    let Some(lab) = Lab::start() else { return };
+    succeeds(&lab.add("a", &lab.password, &["--accept-new"]));
+    let other = fs::read_to_string(lab.bench.path("b/etc/hostkey.pub")).expect("a key");
+    lab.bench.write("known", &format!("10.98.1.2 {other}"));
+    let added = lab.add("a", &lab.password, &["--accept-new"]);
+    fails(&added, "REMOTE HOST IDENTIFICATION HAS CHANGED");
+    let checked = lab.run(&["hosts", "check", "a"]);
+    fails(&checked, "Host key for 10.98.1.2 has changed");
+}
+
+#[test]
+fn the_script_lets_regatta_in_without_a_password() {
+    let Some(lab) = Lab::start() else { return };
+    let script = lab.run(&["hosts", "script", "a"]);
+    succeeds(&script);
+    let script = lab.bench.write("script", &text(&script));
+    let ran = Command::new("setpriv")
+        .args(["--reuid", "4242", "--regid", "4242", "--clear-groups", "sh"])
+        .stdin(fs::File::open(script).expect("a script"))
+        .env("HOME", lab.home("a"))
+        .output()
+        .expect("setpriv");
+    succeeds(&ran);
+    succeeds(&lab.add("a", "not needed", &["--accept-new"]));
+}
+
+#[test]
+fn a_home_that_others_may_write_is_named() {
+    let Some(lab) = Lab::start() else { return };
+    let open = fs::Permissions::from_mode(0o777);
+    fs::set_permissions(lab.home("a"), open).expect("a directory");
+    let added = lab.add("a", &lab.password, &["--accept-new"]);
+    fails(&added, "the host has the key and refuses it");
+    assert!(text(&added).contains("`chmod go-w .`"), "{}", text(&added));
+}
+
+#[test]
+fn output_of_login_scripts_and_a_full_disk() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    let noise = "head -c 65536 /dev/zero | tr '\\0' x; echo; echo noise >&2\n";
+    fs::write(lab.home("a").join(".bashrc"), noise).expect("a file");
+    succeeds(&lab.run(&["hosts", "check", "a"]));
+    // A cache that takes no file of this size.
+    let limited = format!("{noise}ulimit -f 100\n");
+    fs::write(lab.home("a").join(".bashrc"), limited).expect("a file");
+    fs::remove_dir_all(lab.home("a").join(".cache")).expect("a directory");
+    let full = lab.run(&["hosts", "check", "a"]);
+    assert_eq!(full.status.code(), Some(1), "{}", text(&full));
+    assert!(
+        text(&full).contains("cannot reach host `a`"),
+        "{}",
+        text(&full)
+    );
+}
+
+#[test]
+fn another_version_on_the_host_is_refused() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    let old = lab.home("a").join("old");
+    fs::write(&old, "#!/bin/sh\necho regatta-session 0 0.0.9 1\n").expect("a file");
+    fs::set_permissions(&old, fs::Permissions::from_mode(0o755)).expect("a file");
+    let file = lab.bench.path("home/.config/regatta/hosts.toml");
+    let hosts = fs::read_to_string(&file).expect("a file");
+    let agent = format!("[a]\nagent = \"{}\"", old.display());
+    fs::write(&file, hosts.replace("[a]", &agent)).expect("a file");
+    let checked = lab.run(&["hosts", "check", "a"]);
+    fails(&checked, "Regatta 0.0.9 on the host");
+    assert!(text(&checked).contains("leave `agent` of `a` out"));
+}
+
+#[test]
+fn a_jump_host_leads_to_the_other_one() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    // Regatta's own key forwards nothing; a jump host is opened by a key of the user's.
+    let keys = lab.keys("a").replace("restrict ", "");
+    fs::write(lab.home("a").join(".ssh/authorized_keys"), keys).expect("a file");
+    let home = lab.bench.path("home");
+    let (key, known) = (
+        home.join(".config/regatta/ssh/id_ed25519"),
+        lab.bench.path("known"),
+    );
+    let hosts = format!(
+        "[behind]\nssh = \"racer@10.98.3.2\"\nkey = \"{key}\"\nssh_options = [\"-oStrictHostKeyChecking=accept-new\", \
+         \"-oUserKnownHostsFile={known}\", \"-oProxyCommand=ssh -i {key} -oUserKnownHostsFile={known} -W %h:%p \
+         racer@10.98.1.2\"]\n",
+        key = key.display(),
+        known = known.display()
+    );
+    let file = lab.bench.write("jump.toml", &hosts);
+    let checked = lab.run(&[
+        "hosts",
+        "check",
+        "behind",
+        "--hosts-file",
+        &file.to_string_lossy(),
+    ]);
+    succeeds(&checked);
+    assert!(text(&checked).contains("SSH goes from 10.98.3.1 to 10.98.3.2"));
+}
+
+#[test]
+fn the_password_is_in_no_command_line_environment_or_file() {
+    let Some(lab) = Lab::start() else { return };
+    let searched = std::sync::atomic::AtomicU64::new(0);
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    use std::sync::atomic::Ordering::SeqCst;
+    std::thread::scope(|scope| {
+        let searching = scope.spawn(|| {
+            // The script that made the hosts was given it.
+            let own = lab.machines.id().cast_signed();
+            let makers = [own, lab.controller];
+            while !is_over.load(SeqCst) {
+                for process in fs::read_dir("/proc").expect("/proc").flatten() {
+                    let number = process.file_name().to_string_lossy().parse().unwrap_or(0);
+                    if number == 0 || makers.contains(&number) {
+                        continue;
+                    }
+                    for part in ["cmdline", "environ"] {
+                        let bytes = fs::read(process.path().join(part)).unwrap_or_default();
+                        let found = String::from_utf8_lossy(&bytes).contains(&lab.password);
+                        assert!(!found, "{part} of {number}");
+                    }
+                }
+                searched.fetch_add(1, SeqCst);
+            }
+        });
+        lab.add_both();
+        is_over.store(true, SeqCst);
+        searching.join().expect("no password");
+    });
+    assert!(searched.load(SeqCst) > 2);
+    assert!(!holds(lab.bench.path(".").as_path(), &lab.password));
+}
+
+/// Whether a file below a directory contains a text.
+fn holds(directory: &Path, text: &str) -> bool {
+    let entries = fs::read_dir(directory).expect("a directory").flatten();
+    entries.into_iter().any(|entry| {
+        let path = entry.path();
+        match path.is_dir() && !path.is_symlink() {
+            true => holds(&path, text),
+            false => {
+                let bytes = fs::read(&path).unwrap_or_default();
+                bytes
+                    .windows(text.len())
+                    .any(|part| part == text.as_bytes())
+            }
+        }
+    })
+}
+
+#[test]
+fn nothing_is_left_on_the_hosts_when_the_controller_is_killed() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    let mut run = lab
+        .race("out", &["--rounds", "1000"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("a run");
+    soon(WITHIN, "a trial", || {
+        lab.on_hosts().len() >= 8 && lab.bench.path("out/results.sqlite").exists()
+    });
+    run.kill().expect("a signal");
+    run.wait().expect("an end");
+    soon(GONE_WITHIN, "nothing is left on the hosts", || {
+        lab.on_hosts().is_empty()
+    });
+}
+
+#[test]
+fn a_wire_that_is_cut_costs_a_trial_and_the_run_goes_on() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    let mut run = lab
+        .race("out", &["--rounds", "40", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a run");
+    let mut out = BufReader::new(run.stdout.take().expect("a pipe"));
+    let mut trials = 0;
+    let mut invalid = 0;
+    let mut line = String::new();
+    while out.read_line(&mut line).expect("a line") > 0 {
+        if line.contains("\"trial_ended\"") {
+            trials += 1;
+            invalid += u32::from(line.contains("\"invalid\""));
+            if trials == 3 {
+                lab.in_network("ip link set manage2 down; (sleep 7; ip link set manage2 up) &");
+            }
+        }
+        line.clear();
+    }
+    let run = run.wait_with_output().expect("an end");
+    succeeds(&run);
+    assert!(trials > 40 && invalid >= 1, "{trials} {invalid}");
+}
