@@ -76,7 +76,8 @@ pub struct Outcome {
 impl Outcome {
     /// Returns a figure of one side.
     fn metric(side: &SideReport, name: &str) -> Result<f64, BenchError> {
-        side.metrics
+        side.measurements
+            .metrics
             .get(name)
             .copied()
             .ok_or_else(|| BenchError::Process {

@@ -5,15 +5,12 @@
 //! No control port listens anywhere: end of input ends the agent and all that it started.
 
 use std::{
-    collections::BTreeMap,
     net::{IpAddr, SocketAddr},
     path::PathBuf,
     time::Duration,
 };
 
-use regatta_model::{
-    Direction, Histogram, HostFacts, Series, Transport, Warning, Workload, units::nanos,
-};
+use regatta_model::{Direction, HostFacts, Measurements, Transport, Workload, units::nanos};
 use serde::{Deserialize, Serialize};
 
 /// Version of the messages in this crate. A change that an older peer would misread raises it.
@@ -186,16 +183,9 @@ pub struct SideReport {
     pub started_monotonic_ns: i64,
     /// Monotonic clock at the end of the transfer: arrival of the acknowledgement, or deadline.
     pub ended_monotonic_ns: i64,
-    /// Values by name in `regatta_model::METRICS`, those that this end can know.
-    pub metrics: BTreeMap<String, f64>,
-    /// Samples, times on this end's monotonic clock.
-    pub series: Vec<Series>,
-    /// Distributions.
-    pub histograms: Vec<Histogram>,
-    /// Facts read back from the running stack, by name.
-    pub facts: BTreeMap<String, String>,
-    /// Warnings.
-    pub warnings: Vec<Warning>,
+    /// Measurements of this end, with times of samples on its monotonic clock.
+    #[serde(flatten)]
+    pub measurements: Measurements,
 }
 
 /// Reason for which an end has no report.
@@ -348,4 +338,19 @@ pub enum FromAgent {
         /// Position in the plan.
         trial: u32,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The measurements of a report are keys of the report itself, as peers of this version send and
+    /// read them.
+    #[test]
+    fn measurements_are_keys_of_the_report() {
+        let text = r#"{"started_monotonic_ns":1,"ended_monotonic_ns":3,"metrics":{"bytes_sent":10.0},"series":[],"histograms":[],"facts":{},"warnings":[]}"#;
+        let report: SideReport = serde_json::from_str(text).expect("a report");
+        assert_eq!(report.measurements.metrics["bytes_sent"], 10.0);
+        assert_eq!(serde_json::to_string(&report).expect("JSON"), text);
+    }
 }

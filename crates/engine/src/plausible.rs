@@ -7,12 +7,12 @@ use std::{
 
 use regatta_bed::PathCounters;
 use regatta_model::{
-    BitRate, BulkOptions, Bytes, PathCheck, Ratio, Transport, Warning, WorkloadKind, metric::id,
-    stack::NOT_APPLICABLE, units::format_duration,
+    BitRate, BulkOptions, Bytes, Measurements, PathCheck, Ratio, Transport, Warning, WorkloadKind,
+    metric::id, stack::NOT_APPLICABLE, units::format_duration,
 };
 
 use crate::{
-    merge::{Merged, workload_bytes},
+    merge::workload_bytes,
     plan::{Plan, PlannedTrial},
 };
 
@@ -44,7 +44,7 @@ pub(crate) fn check(
     plan: &Plan,
     trial: &PlannedTrial,
     path: Option<&PathCounters>,
-    merged: &mut Merged,
+    merged: &mut Measurements,
 ) {
     let study = plan.study();
     let condition = plan.condition(trial.cell);

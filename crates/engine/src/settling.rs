@@ -1,9 +1,7 @@
 //! Time that each transport takes to settle after each step of the path's schedule.
 
-use regatta_model::{Condition, Series, metric::id};
+use regatta_model::{Condition, Measurements, Series, metric::id};
 use regatta_stats::{Settling, settling_time};
-
-use crate::merge::Merged;
 
 /// Series that settles: the rate at the receiver's interface. The goodput of a transport that
 /// delivers in order stops after every lost packet, however full the link is.
@@ -11,7 +9,7 @@ const ARRIVALS: &str = "received_bps";
 
 /// Adds the settling times of a trial under a condition with a schedule. `transfer_ns` is the end
 /// of the transfer, at which the time after the last step ends.
-pub(crate) fn add(condition: &Condition, transfer_ns: f64, merged: &mut Merged) {
+pub(crate) fn add(condition: &Condition, transfer_ns: f64, merged: &mut Measurements) {
     if condition.schedule.is_empty() {
         return;
     }
@@ -86,10 +84,10 @@ mod tests {
         }
     }
 
-    fn merged(values: Vec<f64>) -> Merged {
-        Merged {
+    fn merged(values: Vec<f64>) -> Measurements {
+        Measurements {
             series: vec![series(ARRIVALS, values)],
-            ..Merged::default()
+            ..Measurements::default()
         }
     }
 

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use regatta_model::{Condition, Direction, Warning, metric::id, units::format_duration};
+use regatta_model::{
+    Condition, Direction, Measurements, Warning, metric::id, units::format_duration,
+};
 
-use crate::{merge::Merged, plausible::warning};
+use crate::plausible::warning;
 
 /// Retransmitted share of the packets that path and queue hold, above which slow start is to blame.
 /// In congestion avoidance a window grows by a few packets in a round trip, and as few are lost at
@@ -23,7 +25,7 @@ const RECOVERY_ROUND_TRIPS: u32 = 4;
 pub(crate) fn overflow(
     condition: &Condition,
     direction: Direction,
-    merged: &Merged,
+    merged: &Measurements,
 ) -> Option<Warning> {
     let (link, opposite) = match direction {
         Direction::Forward | Direction::Both => (&condition.forward, &condition.reverse),
@@ -72,7 +74,7 @@ mod tests {
     /// the full queue takes 60 ms.
     fn found(values: &[f64], queue_drops: f64) -> Option<Warning> {
         let condition = crate::testing::study(1, 1, 1).conditions[0].clone();
-        let mut merged = Merged::default();
+        let mut merged = Measurements::default();
         merged
             .metrics
             .insert("path_queue_drops".to_owned(), queue_drops);

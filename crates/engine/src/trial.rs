@@ -89,7 +89,7 @@ impl TrialRunner<'_> {
         path_begun: Instant,
     ) -> Result<TrialRecord, EngineError> {
         let path = self.bed.counters()?;
-        let merged = merge(
+        let measurements = merge(
             self.plan,
             trial,
             sender,
@@ -106,11 +106,7 @@ impl TrialRunner<'_> {
             ),
         };
         Ok(TrialRecord {
-            metrics: merged.metrics,
-            series: merged.series,
-            histograms: merged.histograms,
-            facts: merged.facts,
-            warnings: merged.warnings,
+            measurements,
             ..self.plan.record(trial, started_unix_ns, outcome)
         })
     }

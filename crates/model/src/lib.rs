@@ -21,7 +21,8 @@ pub use condition::{
 pub use metric::{Better, METRICS, MetricDefinition, Unit};
 pub use outcome::Outcome;
 pub use record::{
-    AskedAchieved, Histogram, HostFacts, PathCheck, RunHeader, Series, TrialRecord, Warning,
+    AskedAchieved, Histogram, HostFacts, Measurements, PathCheck, RunHeader, Series, TrialRecord,
+    Warning,
 };
 pub use stack::{STACK_FACTS, StackFact, StackFacts};
 pub use study::{

@@ -131,7 +131,7 @@ impl RunData {
             .trials
             .iter()
             .filter(|trial| trial.outcome == Outcome::Measured)
-            .flat_map(|trial| trial.metrics.keys().map(String::as_str))
+            .flat_map(|trial| trial.measurements.metrics.keys().map(String::as_str))
             .collect();
         regatta_model::METRICS
             .iter()
@@ -152,5 +152,9 @@ pub fn path_doubted(trial: &TrialRecord) -> bool {
 }
 
 fn is_warned(trial: &TrialRecord, code: &str) -> bool {
-    trial.warnings.iter().any(|warning| warning.code == code)
+    trial
+        .measurements
+        .warnings
+        .iter()
+        .any(|warning| warning.code == code)
 }

@@ -96,6 +96,7 @@ fn outcome(trial: &TrialRecord) -> String {
     match trial.outcome {
         Outcome::Measured => {
             let rate = trial
+                .measurements
                 .metrics
                 .get("goodput_bps")
                 .map(|rate| BitRate(*rate as u64));
@@ -103,12 +104,13 @@ fn outcome(trial: &TrialRecord) -> String {
                 Some(BitRate(rate)) => format!("{:.1} Mbit/s", rate as f64 / 1e6),
                 None => "measured".to_owned(),
             };
-            if let Some(loss) = trial.metrics.get("message_loss_ratio")
+            if let Some(loss) = trial.measurements.metrics.get("message_loss_ratio")
                 && *loss > 0.0
             {
                 text.push_str(&format!(", {:.2} % of the messages lost", loss * 100.0));
             }
             if trial
+                .measurements
                 .warnings
                 .iter()
                 .any(|warning| warning.code == "deadline_reached")

@@ -216,7 +216,7 @@ impl Tally {
             .report("time_to_completion", "sender", findings);
         findings.count(id::CONNECTIONS_COMPLETED, self.completed());
         findings.count(id::CONNECTIONS_FAILED, self.failed);
-        findings.0.facts.extend(self.facts.clone());
+        findings.0.measurements.facts.extend(self.facts.clone());
         for (name, count) in &self.made {
             findings.fact(&format!("handshakes.{name}"), count.to_string());
         }
@@ -359,9 +359,9 @@ pub(super) async fn run<E: StreamEndpoint>(
     }
     // What a connection told stands over what its end knew before.
     for (name, value) in endpoint.facts() {
-        findings.0.facts.entry(name).or_insert(value);
+        findings.0.measurements.facts.entry(name).or_insert(value);
     }
-    findings.0.warnings.extend(endpoint.warnings());
+    findings.0.measurements.warnings.extend(endpoint.warnings());
     Ok(findings.0)
 }
 
@@ -417,14 +417,26 @@ mod tests {
         let mut findings = Findings::default();
         tally.report(&work, &mut findings);
         let report = findings.0;
-        assert_eq!(report.facts["handshakes.early_data_taken"], "2");
-        assert_eq!(report.facts["handshakes.full"], "1");
-        assert_eq!(report.metrics["connections_completed"], 3.0);
-        assert_eq!(report.metrics["connections_failed"], 1.0);
-        assert_eq!(report.metrics["time_to_first_byte_ns"], 20e6);
-        assert_eq!(report.metrics["time_to_completion_ns"], 21e6);
-        let codes: Vec<_> = report.warnings.iter().map(|w| w.code.as_str()).collect();
+        assert_eq!(
+            report.measurements.facts["handshakes.early_data_taken"],
+            "2"
+        );
+        assert_eq!(report.measurements.facts["handshakes.full"], "1");
+        assert_eq!(report.measurements.metrics["connections_completed"], 3.0);
+        assert_eq!(report.measurements.metrics["connections_failed"], 1.0);
+        assert_eq!(report.measurements.metrics["time_to_first_byte_ns"], 20e6);
+        assert_eq!(report.measurements.metrics["time_to_completion_ns"], 21e6);
+        let codes: Vec<_> = report
+            .measurements
+            .warnings
+            .iter()
+            .map(|w| w.code.as_str())
+            .collect();
         assert_eq!(codes, ["handshake_differs", "connections_failed"]);
-        assert!(report.warnings[0].message.starts_with("1 of 3"));
+        assert!(
+            report.measurements.warnings[0]
+                .message
+                .starts_with("1 of 3")
+        );
     }
 }

@@ -306,8 +306,11 @@ mod tests {
             .delays()
             .report("message_delay", "sender", &mut findings);
         // 30, 20, 10 and 10 ms.
-        assert_eq!(findings.0.metrics["message_delay_ns"], 17.5e6);
-        assert_eq!(findings.0.metrics["message_delay_max_ns"], 30e6);
+        assert_eq!(findings.0.measurements.metrics["message_delay_ns"], 17.5e6);
+        assert_eq!(
+            findings.0.measurements.metrics["message_delay_max_ns"],
+            30e6
+        );
         assert_eq!(ledger.answers_per_second(), Some(100.0));
         assert_eq!(ledger.rate_ratio(), Some(1.0));
     }

@@ -159,9 +159,10 @@ async fn send_side<W: MessageWork, E: MessageEndpoint>(
     if let Some(probed) = &sent.probed {
         findings.load_probe(trial, probed, (loaded, &end));
     }
-    findings.0.facts.extend(sent.facts);
+    findings.0.measurements.facts.extend(sent.facts);
     findings
         .0
+        .measurements
         .warnings
         .extend(endpoint.warnings(work.longest_message()));
     Ok(findings.0)

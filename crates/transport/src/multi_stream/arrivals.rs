@@ -153,7 +153,10 @@ mod tests {
         let mut findings = crate::trial::findings::Findings::default();
         delays.report("message_delay", "receiver", &mut findings);
         // 7 ms, and 29 ms as the second is due 10 ms after the first.
-        assert_eq!(findings.0.metrics["message_delay_ns"], 18e6);
-        assert_eq!(findings.0.metrics["message_delay_max_ns"], 29e6);
+        assert_eq!(findings.0.measurements.metrics["message_delay_ns"], 18e6);
+        assert_eq!(
+            findings.0.measurements.metrics["message_delay_max_ns"],
+            29e6
+        );
     }
 }

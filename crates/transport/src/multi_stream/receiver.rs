@@ -231,7 +231,11 @@ pub(super) async fn run<E: StreamEndpoint>(
     match taken {
         Ok(mut taken) => {
             arrived = Some(taken.arrived);
-            findings.0.facts.extend(std::mem::take(&mut taken.facts));
+            findings
+                .0
+                .measurements
+                .facts
+                .extend(std::mem::take(&mut taken.facts));
             match receive_all(trial, work, endpoint, &watch, &mut taken.streams).await {
                 Ok(received) => flows = received,
                 Err(failed) => error = Some(failed),

@@ -260,7 +260,7 @@ pub(super) async fn run<E: StreamEndpoint>(
         },
     );
     findings.endpoint(endpoint);
-    findings.0.facts.extend(facts);
+    findings.0.measurements.facts.extend(facts);
     Ok(findings.0)
 }
 

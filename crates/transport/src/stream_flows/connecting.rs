@@ -127,7 +127,11 @@ pub(super) async fn run<E: StreamEndpoint>(
         findings.load_probe(trial, probed, (loaded, &end));
     }
     findings.endpoint(endpoint);
-    findings.0.facts.extend(shared.statistics.facts());
+    findings
+        .0
+        .measurements
+        .facts
+        .extend(shared.statistics.facts());
     findings.stack(shared.statistics.as_ref());
     if let Some((connection, stream)) = load {
         drop(stream);

@@ -125,7 +125,11 @@ pub(super) async fn run<E: StreamEndpoint>(
     };
     let whole = matches!(watch.end(), Some(ReceiverEnd::Complete { .. }));
     findings.span(started, ended);
-    findings.0.facts.extend(shared.statistics.facts());
+    findings
+        .0
+        .measurements
+        .facts
+        .extend(shared.statistics.facts());
     findings.stack(shared.statistics.as_ref());
     shared.report(&mut findings, ours, theirs);
     if trial.order.role == Role::Sender {

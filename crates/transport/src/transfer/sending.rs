@@ -109,10 +109,10 @@ pub(crate) async fn run<E: TransferEndpoint>(
         findings.fact("file", file);
     }
     findings.endpoint(flows);
-    findings.0.facts.extend(connections.facts());
+    findings.0.measurements.facts.extend(connections.facts());
     findings.stack(connections.as_ref());
-    findings.0.facts.extend(endpoint.facts());
-    findings.0.warnings.extend(endpoint.warnings());
+    findings.0.measurements.facts.extend(endpoint.facts());
+    findings.0.measurements.warnings.extend(endpoint.warnings());
     let until = MonotonicTime::now() + CLOSING;
     drop(control);
     connection.close(until).await;

@@ -74,7 +74,11 @@ impl Distribution {
         if regatta_model::metric::find(&max).is_some() {
             findings.metric(&max, (self.len() > 0).then_some(self.max_ns));
         }
-        findings.0.histograms.extend(self.histogram(&whole, side));
+        findings
+            .0
+            .measurements
+            .histograms
+            .extend(self.histogram(&whole, side));
     }
 }
 
@@ -98,8 +102,14 @@ mod tests {
         assert_eq!(delays.quantile(1.0), Some(100e6));
         let mut findings = Findings::default();
         delays.report("message_delay", "receiver", &mut findings);
-        assert_eq!(findings.0.metrics["message_delay_max_ns"], 100e6);
-        assert_eq!(findings.0.histograms[0].name, "message_delay_ns");
+        assert_eq!(
+            findings.0.measurements.metrics["message_delay_max_ns"],
+            100e6
+        );
+        assert_eq!(
+            findings.0.measurements.histograms[0].name,
+            "message_delay_ns"
+        );
     }
 
     #[test]
@@ -111,7 +121,7 @@ mod tests {
             }
             let mut findings = Findings::default();
             distribution.report("message_delay", "receiver", &mut findings);
-            let metrics = findings.0.metrics;
+            let metrics = findings.0.measurements.metrics;
             assert_eq!(
                 metrics.contains_key("message_delay_p99_ns"),
                 said,
@@ -125,6 +135,9 @@ mod tests {
     fn nothing_is_said_of_no_delays() {
         let mut findings = Findings::default();
         Distribution::new().report("message_delay", "receiver", &mut findings);
-        assert!(findings.0.metrics.is_empty() && findings.0.histograms.is_empty());
+        assert!(
+            findings.0.measurements.metrics.is_empty()
+                && findings.0.measurements.histograms.is_empty()
+        );
     }
 }

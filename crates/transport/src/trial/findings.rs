@@ -54,7 +54,7 @@ impl Findings {
     pub(crate) fn metric(&mut self, name: &str, value: impl Into<Option<f64>>) {
         debug_assert!(regatta_model::metric::find(name).is_some(), "{name}");
         if let Some(value) = value.into().filter(|value| value.is_finite()) {
-            self.0.metrics.insert(name.to_owned(), value);
+            self.0.measurements.metrics.insert(name.to_owned(), value);
         }
     }
 
@@ -63,11 +63,14 @@ impl Findings {
     }
 
     pub(crate) fn fact(&mut self, name: &str, value: impl Into<String>) {
-        self.0.facts.insert(name.to_owned(), value.into());
+        self.0
+            .measurements
+            .facts
+            .insert(name.to_owned(), value.into());
     }
 
     pub(crate) fn warn(&mut self, code: &str, message: impl Into<String>, hint: impl Into<String>) {
-        self.0.warnings.push(Warning {
+        self.0.measurements.warnings.push(Warning {
             code: code.to_owned(),
             message: message.into(),
             hint: hint.into(),
@@ -76,8 +79,8 @@ impl Findings {
 
     /// Adds the facts and warnings of an end of streams.
     pub(crate) fn endpoint(&mut self, endpoint: &impl StreamEndpoint) {
-        self.0.facts.extend(endpoint.facts());
-        self.0.warnings.extend(endpoint.warnings());
+        self.0.measurements.facts.extend(endpoint.facts());
+        self.0.measurements.warnings.extend(endpoint.warnings());
     }
 
     /// Adds that every message which was sent was delivered.
@@ -195,6 +198,7 @@ impl Findings {
         self.metric(id::ROUND_TRIP_DELAY_IDLE_NS, delays.median());
         self.metric(id::ROUND_TRIP_DELAY_IDLE_P99_NS, delays.p99());
         self.0
+            .measurements
             .histograms
             .extend(delays.histogram(id::ROUND_TRIP_DELAY_IDLE_NS));
         let asked = trial.probe.idle_messages;
@@ -238,9 +242,12 @@ impl Findings {
         self.metric(&name("_max"), delays.max());
         self.count(id::PROBE_MESSAGES_SENT, delays.sent());
         self.count(id::PROBE_MESSAGES_LOST, delays.unanswered());
-        self.0.histograms.extend(delays.histogram(&name("")));
+        self.0
+            .measurements
+            .histograms
+            .extend(delays.histogram(&name("")));
         if delays.answers() > 0 {
-            self.0.series.push(delays.series(&name("")));
+            self.0.measurements.series.push(delays.series(&name("")));
         }
         // The deadline ends the probe's flow too.
         let by_deadline = matches!(end, SenderEnd::Deadline { .. });

@@ -186,7 +186,7 @@ fn caption(what: &What, steps: Option<&String>, own_axes: bool) -> String {
 fn quartiles(trials: &[&TrialRecord], what: &What, interval: f64) -> Vec<[f64; 4]> {
     let longest = trials
         .iter()
-        .flat_map(|trial| &trial.series)
+        .flat_map(|trial| &trial.measurements.series)
         .filter(|series| series.name == what.series)
         .filter_map(|series| series.t_ns.last())
         .fold(0.0_f64, |longest, t| longest.max(*t as f64 / 1e9));
@@ -219,7 +219,7 @@ fn quartiles(trials: &[&TrialRecord], what: &What, interval: f64) -> Vec<[f64; 4
 fn bins(trial: &TrialRecord, what: &What, step: f64) -> BTreeMap<i64, f64> {
     let mut total: BTreeMap<i64, f64> = BTreeMap::new();
     let mut ends = 0;
-    for series in &trial.series {
+    for series in &trial.measurements.series {
         if series.name != what.series || !what.sides.contains(&series.side.as_str()) {
             continue;
         }
