@@ -3,7 +3,11 @@
 use std::collections::BTreeMap;
 
 use regatta_control::{Role, SideReport};
-use regatta_model::{Series, Warning, metric::id, stack};
+use regatta_model::{
+    Series, Warning,
+    metric::{id, series_id},
+    stack,
+};
 use regatta_telemetry::{InterfaceInfo, WindowDeltas, series::mean_packet_bytes};
 
 use crate::observer::Observed;
@@ -19,15 +23,15 @@ pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
                 .or_insert(value);
         }
     };
-    let side = role.name();
+    let (side, names) = (role.name(), role.metrics());
     put(
-        &format!("peak_memory_{side}_bytes"),
+        names.peak_memory,
         observed.peak_memory_bytes.map(|bytes| bytes as f64),
     );
     if let Some(deltas) = &observed.deltas {
-        put(&format!("cpu_{side}_ratio"), deltas.cpu_ratio);
-        put(&format!("cpu_{side}_user_ratio"), deltas.cpu_user_ratio);
-        put(&format!("cpu_{side}_system_ratio"), deltas.cpu_system_ratio);
+        put(names.cpu, deltas.cpu_ratio);
+        put(names.cpu_user, deltas.cpu_user_ratio);
+        put(names.cpu_system, deltas.cpu_system_ratio);
         put(id::CPU_HOST_RATIO, deltas.cpu_host_ratio);
         put(id::CPU_HOST_SOFTIRQ_RATIO, deltas.cpu_host_softirq_ratio);
         if role == Role::Receiver {
@@ -128,14 +132,17 @@ fn level_metrics(series: &[Series]) -> BTreeMap<&'static str, f64> {
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     };
     let largest = |values: &[f64]| values.iter().copied().reduce(f64::max);
-    let window = values("congestion_window_bytes");
+    let window = values(series_id::CONGESTION_WINDOW_BYTES);
     [
         (id::CONGESTION_WINDOW_MEAN_BYTES, mean(window)),
         (id::CONGESTION_WINDOW_MAX_BYTES, largest(window)),
-        ("smoothed_rtt_ns", mean(values("smoothed_rtt_ns"))),
+        (
+            id::SMOOTHED_RTT_NS,
+            mean(values(series_id::SMOOTHED_RTT_NS)),
+        ),
         (
             id::BYTES_IN_FLIGHT_MAX_BYTES,
-            largest(values("bytes_in_flight_bytes")),
+            largest(values(series_id::BYTES_IN_FLIGHT_BYTES)),
         ),
     ]
     .into_iter()

@@ -10,7 +10,9 @@ use std::{
     time::Duration,
 };
 
-use regatta_model::{Direction, HostFacts, Measurements, Transport, Workload, units::nanos};
+use regatta_model::{
+    Direction, HostFacts, Measurements, Transport, Workload, metric::EndMetrics, units::nanos,
+};
 use serde::{Deserialize, Serialize};
 
 /// Version of the messages in this crate. A change that an older peer would misread raises it.
@@ -78,6 +80,15 @@ impl Role {
         match self {
             Self::Sender => "sender",
             Self::Receiver => "receiver",
+        }
+    }
+
+    /// Returns the names of the metrics of this end's process.
+    #[must_use]
+    pub const fn metrics(self) -> EndMetrics {
+        match self {
+            Self::Sender => EndMetrics::SENDER,
+            Self::Receiver => EndMetrics::RECEIVER,
         }
     }
 }

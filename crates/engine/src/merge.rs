@@ -7,7 +7,7 @@ use regatta_control::{Host, Role, SideReport};
 use regatta_model::{
     Condition, Direction, Link, Measurements, QueueDiscipline, Warning, WorkloadKind,
     metric::id,
-    metric::{self, Combination},
+    metric::{self, Combination, LinkMetrics},
 };
 
 use crate::plan::{Plan, PlannedTrial};
@@ -163,13 +163,9 @@ fn charge_listening(
     if own_ns <= 0.0 || transfer_ns <= 0.0 {
         return;
     }
-    let end = listening.name();
-    for name in [
-        format!("cpu_{end}_ratio"),
-        format!("cpu_{end}_user_ratio"),
-        format!("cpu_{end}_system_ratio"),
-    ] {
-        if let Some(ratio) = metrics.get_mut(&name) {
+    let names = listening.metrics();
+    for name in [names.cpu, names.cpu_user, names.cpu_system] {
+        if let Some(ratio) = metrics.get_mut(name) {
             *ratio *= own_ns / transfer_ns;
         }
     }
@@ -213,27 +209,35 @@ fn add_path(
         Direction::Forward | Direction::Both => (&path.forward, &path.reverse),
         Direction::Reverse => (&path.reverse, &path.forward),
     };
-    for (prefix, counters, way) in [
-        ("path", forward, direction == Direction::Reverse),
-        ("path_reverse", reverse, direction != Direction::Reverse),
+    for (names, counters, way) in [
+        (
+            LinkMetrics::FORWARD,
+            forward,
+            direction == Direction::Reverse,
+        ),
+        (
+            LinkMetrics::REVERSE,
+            reverse,
+            direction != Direction::Reverse,
+        ),
     ] {
-        add_asked(metrics, condition, prefix, counters, way);
+        add_asked(metrics, condition, names, counters, way);
     }
     let mut put = |name: &str, value: f64| {
         metrics.insert(name.to_owned(), value);
     };
-    for (prefix, counters) in [("path", forward), ("path_reverse", reverse)] {
+    for (names, counters) in [
+        (LinkMetrics::FORWARD, forward),
+        (LinkMetrics::REVERSE, reverse),
+    ] {
         if !counters.unsupported.offered {
-            put(&format!("{prefix}_packets"), counters.offered as f64);
+            put(names.packets, counters.offered as f64);
         }
         if counters.unsupported.queue_drops {
-            put(&format!("{prefix}_drops"), counters.loss_drops as f64);
+            put(names.drops, counters.loss_drops as f64);
         } else {
-            put(&format!("{prefix}_loss_drops"), counters.loss_drops as f64);
-            put(
-                &format!("{prefix}_queue_drops"),
-                counters.queue_drops as f64,
-            );
+            put(names.loss_drops, counters.loss_drops as f64);
+            put(names.queue_drops, counters.queue_drops as f64);
         }
     }
     put(
@@ -261,7 +265,7 @@ fn add_path(
 fn add_asked(
     metrics: &mut BTreeMap<String, f64>,
     condition: &Condition,
-    prefix: &str,
+    names: LinkMetrics,
     counters: &LinkCounters,
     back: bool,
 ) {
@@ -275,25 +279,27 @@ fn add_asked(
     } = counters.unsupported;
     let asked: [(&str, Option<u64>, Asks); 6] = [
         (
-            "burst_drops",
+            names.burst_drops,
             told(burst_drops, counters.burst_drops),
             |link| link.loss_bursts.is_some(),
         ),
-        ("list_drops", Some(counters.list_drops), |link| {
+        (names.list_drops, Some(counters.list_drops), |link| {
             !link.loss_list.is_empty()
         }),
-        ("codel_drops", Some(counters.codel_drops), |link| {
+        (names.codel_drops, Some(counters.codel_drops), |link| {
             link.discipline != QueueDiscipline::DropTail
         }),
-        ("corrupted", told(corrupted, counters.corrupted), |link| {
-            link.corrupt_ratio.0 > 0.0
-        }),
         (
-            "duplicated",
+            names.corrupted,
+            told(corrupted, counters.corrupted),
+            |link| link.corrupt_ratio.0 > 0.0,
+        ),
+        (
+            names.duplicated,
             told(duplicated, counters.duplicated),
             |link| link.duplicate_ratio.0 > 0.0,
         ),
-        ("reordered", Some(counters.reordered), |link| {
+        (names.reordered, Some(counters.reordered), |link| {
             link.reorder_ratio.0 > 0.0
         }),
     ];
@@ -306,7 +312,7 @@ fn add_asked(
             })
         });
         if let (true, Some(count)) = (asks, count) {
-            metrics.insert(format!("{prefix}_{name}"), count as f64);
+            metrics.insert(name.to_owned(), count as f64);
         }
     }
 }

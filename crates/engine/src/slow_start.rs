@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use regatta_model::{
-    Condition, Direction, Measurements, Warning, metric::id, units::format_duration,
+    Condition, Direction, Measurements, Warning,
+    metric::{id, series_id},
+    units::format_duration,
 };
 
 use crate::plausible::warning;
@@ -34,10 +36,9 @@ pub(crate) fn overflow(
     let held_bytes = condition.bdp(link)?.0 + condition.queue_limit(link).0;
     let held_packets = held_bytes as f64 / f64::from(condition.mtu_bytes);
     let queue_drops = *merged.metrics.get(id::PATH_QUEUE_DROPS)?;
-    let retransmitted = merged
-        .series
-        .iter()
-        .find(|series| series.name == id::RETRANSMITTED_PACKETS && series.side == "sender")?;
+    let retransmitted = merged.series.iter().find(|series| {
+        series.name == series_id::RETRANSMITTED_PACKETS && series.side == "sender"
+    })?;
     let samples = || retransmitted.t_ns.iter().zip(&retransmitted.values);
     let (first_ns, _) = samples().find(|(_, count)| **count > 0.0)?;
     let round_trip = condition

@@ -11,6 +11,7 @@ pub mod shell;
 pub mod stack;
 pub mod study;
 pub mod units;
+pub mod warning_code;
 pub mod words;
 pub mod workload;
 

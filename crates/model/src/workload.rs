@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::words::words;
-
-use crate::units::{Bytes, format_duration, nanos, optional_nanos};
+use crate::{
+    metric::id,
+    units::{Bytes, format_duration, nanos, optional_nanos},
+    words::words,
+};
 
 /// Content of a message after its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -425,19 +427,19 @@ impl WorkloadKind {
     #[must_use]
     pub const fn primary_metric(&self) -> &'static str {
         match self {
-            Self::Bulk { .. } | Self::StopAndWait { .. } => "goodput_bps",
+            Self::Bulk { .. } | Self::StopAndWait { .. } => id::GOODPUT_BPS,
             // So many under way at any time: what is left to the transport is how many a second.
             Self::RequestResponse {
                 arrivals: Arrivals::Closed { .. },
                 ..
-            } => "requests_per_second",
+            } => id::REQUESTS_PER_SECOND,
             // The rate is given: what is left to the transport is how late answers come.
             Self::RequestResponse {
                 arrivals: Arrivals::Open { .. },
                 ..
             }
-            | Self::MultiStream { .. } => "message_delay_p95_ns",
-            Self::ShortConnections { .. } => "time_to_completion_p50_ns",
+            | Self::MultiStream { .. } => id::MESSAGE_DELAY_P95_NS,
+            Self::ShortConnections { .. } => id::TIME_TO_COMPLETION_P50_NS,
         }
     }
 

@@ -5,7 +5,12 @@ use std::{
 };
 
 use regatta_control::{Note, SideReport};
-use regatta_model::{Handshake, Words, metric::id, units::format_duration};
+use regatta_model::{
+    Handshake, Words,
+    metric::{DelayMetrics, id},
+    units::format_duration,
+    warning_code,
+};
 
 use super::{Exchanges, Expected, NOT_MEASURED, head};
 use crate::{
@@ -209,11 +214,11 @@ impl Tally {
     }
 
     fn report(&self, work: &Exchanges, findings: &mut Findings) {
-        self.set_up.report("set_up_time", "sender", findings);
+        self.set_up.report(DelayMetrics::SET_UP, "sender", findings);
         self.first_byte
-            .report("time_to_first_byte", "sender", findings);
+            .report(DelayMetrics::FIRST_BYTE, "sender", findings);
         self.completion
-            .report("time_to_completion", "sender", findings);
+            .report(DelayMetrics::COMPLETION, "sender", findings);
         findings.count(id::CONNECTIONS_COMPLETED, self.completed());
         findings.count(id::CONNECTIONS_FAILED, self.failed);
         findings.0.measurements.facts.extend(self.facts.clone());
@@ -240,7 +245,7 @@ impl Tally {
         }
         if let Some(error) = &self.last_error {
             findings.warn(
-                id::CONNECTIONS_FAILED,
+                warning_code::CONNECTIONS_FAILED,
                 format!(
                     "{} of {} connections failed, the last one with: {}",
                     self.failed,
@@ -346,7 +351,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     tally.report(work, &mut findings);
     if deadline_reached {
         findings.warn(
-            "deadline_reached",
+            warning_code::DEADLINE_REACHED,
             format!(
                 "the connections were stopped at the deadline of {}; measured are the {} of {} \
                  that were done by then",

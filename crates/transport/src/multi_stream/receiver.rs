@@ -4,7 +4,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use bytes::Bytes;
 use regatta_control::SideReport;
-use regatta_model::Spread;
+use regatta_model::{Spread, metric::DelayMetrics};
 
 use super::{INDEX_BYTES, Messages, READY, arrivals::Arrivals};
 use crate::{
@@ -273,7 +273,7 @@ pub(super) async fn run<E: StreamEndpoint>(
         for flow in &flows {
             flow.arrivals.delays(start, &mut delays);
         }
-        delays.report("message_delay", "receiver", &mut findings);
+        delays.report(DelayMetrics::MESSAGE, "receiver", &mut findings);
     }
     findings.refused(refused);
     trial.context.live.set_phase(Phase::Done);

@@ -8,7 +8,12 @@ use std::{
 
 use bytes::Bytes;
 use regatta_control::SideReport;
-use regatta_model::{Spread, metric::id, units::format_duration};
+use regatta_model::{
+    Spread,
+    metric::{DelayMetrics, id},
+    units::format_duration,
+    warning_code,
+};
 
 use super::{Messages, READY};
 use crate::{
@@ -221,7 +226,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     let ended = end.at();
     findings.span(started, ended);
     findings.metric(id::TRANSFER_TIME_NS, (ended - started) as f64);
-    set_up.report("set_up_time", "sender", &mut findings);
+    set_up.report(DelayMetrics::SET_UP, "sender", &mut findings);
     if work.streams == 1 || work.spread == Spread::Streams {
         findings.counters(trial, &counters, ended.since(started));
     }
@@ -233,7 +238,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     let by_deadline = matches!(end, SenderEnd::Deadline { .. });
     if by_deadline {
         findings.warn(
-            "deadline_reached",
+            warning_code::DEADLINE_REACHED,
             format!(
                 "the messages were stopped at the deadline of {}; measured are the {} of {} that \
                  had arrived by then, and not those that were late",

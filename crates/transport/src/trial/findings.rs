@@ -3,7 +3,12 @@
 use std::time::Duration;
 
 use regatta_control::{PathHints, SideReport};
-use regatta_model::{ProbePlacement, Warning, WorkloadKind, metric::id, units::format_duration};
+use regatta_model::{
+    ProbePlacement, Warning, WorkloadKind,
+    metric::{DelayMetrics, id, series_id},
+    units::format_duration,
+    warning_code,
+};
 
 use super::{
     Trial,
@@ -124,7 +129,7 @@ impl Findings {
                 _ => format!("all {size} bytes, which the sender did not know yet"),
             };
             self.warn(
-                "deadline_reached",
+                warning_code::DEADLINE_REACHED,
                 format!(
                     "the transfer was stopped at its deadline of {}; measured is what was \
                      delivered by then: {what}",
@@ -174,7 +179,7 @@ impl Findings {
             )
         {
             self.warn(
-                "window_limited",
+                warning_code::WINDOW_LIMITED,
                 format!(
                     "the receiver's window, not the path, limited the sender for {} of {}",
                     format_duration(limited.time),
@@ -229,25 +234,32 @@ impl Findings {
     ) {
         let delays = probed.delays.scheduled_within(loaded, end.at());
         let placement = trial.probe.placement;
-        let name = |part: &str| match placement {
-            ProbePlacement::Connection => format!("round_trip_delay{part}_ns"),
-            ProbePlacement::Stream => format!("stream_round_trip_delay{part}_ns"),
+        let (names, series) = match placement {
+            ProbePlacement::Connection => {
+                (DelayMetrics::ROUND_TRIP, series_id::ROUND_TRIP_DELAY_NS)
+            }
+            ProbePlacement::Stream => (
+                DelayMetrics::STREAM_ROUND_TRIP,
+                series_id::STREAM_ROUND_TRIP_DELAY_NS,
+            ),
         };
         self.fact("probe.placement", placement.name());
         self.fact("probe.interval", format_duration(trial.probe.interval));
-        self.metric(&name(""), delays.mean());
-        self.metric(&name("_p50"), delays.quantile(0.50));
-        self.metric(&name("_p95"), delays.quantile(0.95));
-        self.metric(&name("_p99"), delays.p99());
-        self.metric(&name("_max"), delays.max());
+        self.metric(names.mean, delays.mean());
+        self.metric(names.p50, delays.quantile(0.50));
+        self.metric(names.p95, delays.quantile(0.95));
+        self.metric(names.p99, delays.p99());
+        if let Some(max) = names.max {
+            self.metric(max, delays.max());
+        }
         self.count(id::PROBE_MESSAGES_SENT, delays.sent());
         self.count(id::PROBE_MESSAGES_LOST, delays.unanswered());
         self.0
             .measurements
             .histograms
-            .extend(delays.histogram(&name("")));
+            .extend(delays.histogram(names.mean));
         if delays.answers() > 0 {
-            self.0.measurements.series.push(delays.series(&name("")));
+            self.0.measurements.series.push(delays.series(series));
         }
         // The deadline ends the probe's flow too.
         let by_deadline = matches!(end, SenderEnd::Deadline { .. });
@@ -276,7 +288,7 @@ impl Findings {
         );
         if corrupted > 0 {
             self.warn(
-                id::MESSAGES_CORRUPTED,
+                warning_code::MESSAGES_CORRUPTED,
                 format!("{corrupted} messages arrived damaged"),
                 "",
             );

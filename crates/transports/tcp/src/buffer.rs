@@ -4,7 +4,7 @@
 use std::io;
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{BitRate, Bytes, Warning, units::format_duration};
+use regatta_model::{BitRate, Bytes, Warning, units::format_duration, warning_code};
 use regatta_transport::socket_option::set_integer;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -47,7 +47,7 @@ impl Buffer {
             return (Some(buffer), None);
         }
         let warning = Warning {
-            code: "window_limited".to_owned(),
+            code: warning_code::WINDOW_LIMITED.to_owned(),
             message: format!(
                 "the {}'s buffer can grow to {} at most, and {} at {} holds {}",
                 order.role.name(),

@@ -7,7 +7,7 @@ use std::{
 };
 
 use regatta_control::{Note, SideReport};
-use regatta_model::{Warning, metric::id, units::format_duration};
+use regatta_model::{Warning, metric::id, units::format_duration, warning_code};
 use regatta_transport::{MonotonicTime, Phase, TransportError, WindowEdge};
 
 use super::{ABANDON, Failure, ProgramSession, out_of_turn, wrong};
@@ -230,7 +230,7 @@ impl ProgramSession {
                 self.add(&mut report, done);
             }
             None => report.measurements.warnings.push(Warning {
-                code: "deadline_reached".to_owned(),
+                code: warning_code::DEADLINE_REACHED.to_owned(),
                 message: format!(
                     "the transfer was stopped at its deadline of {}; measured is what was \
                      delivered by then: {} of {} bytes",
@@ -245,7 +245,7 @@ impl ProgramSession {
             let fact = ("finish".to_owned(), ABANDON.to_owned());
             report.measurements.facts.extend([fact]);
             report.measurements.warnings.push(Warning {
-                code: "abandoned".to_owned(),
+                code: warning_code::ABANDONED.to_owned(),
                 message: "the sender closed as soon as its last message was handed over, as some \
                           published experiments did: what was under way then is lost, and the \
                           transfer time ends there"

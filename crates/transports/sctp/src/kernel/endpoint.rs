@@ -12,7 +12,7 @@ use std::{
 };
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{BitRate, Bytes, Warning, units::format_duration};
+use regatta_model::{BitRate, Bytes, Warning, units::format_duration, warning_code};
 use regatta_transport::{
     Abort, MessageEndpoint, MonotonicTime, Purpose, Stop, StreamEndpoint, TransportError,
     addresses::further_addresses, opening::Token, stream::Accepted,
@@ -166,7 +166,7 @@ impl End {
                 continue;
             }
             self.warnings.push(Warning {
-                code: "window_limited".to_owned(),
+                code: warning_code::WINDOW_LIMITED.to_owned(),
                 message: format!(
                     "the kernel grants the {side} a window of {}, and {} at {} holds {}",
                     Bytes(granted as u64),
