@@ -43,7 +43,7 @@ pub mod wait;
 pub use clock::MonotonicTime;
 pub use context::{
     LiveCounters, Mailbox, Observer, Phase, ProtocolSample, StatisticsSource, TrialContext,
-    WindowEdge, WindowLimited,
+    WindowEdge, WindowLimited, WindowStatistics,
 };
 pub use descriptor::{
     Carries, DriverDescriptor, FILE_OPTIONS, OptionDefinition, OptionError, OptionKind,

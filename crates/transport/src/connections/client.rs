@@ -321,7 +321,7 @@ pub(super) async fn run<E: StreamEndpoint>(
         watch.acknowledged(MonotonicTime::now(), sent);
     }
     live.set_phase(Phase::Done);
-    let (end, _) = watch.finish();
+    let end = watch.finish();
     let Some(end) = end else {
         return Err(trial.explain(TransportError::Cancelled));
     };

@@ -216,7 +216,7 @@ pub(super) async fn run<E: StreamEndpoint>(
         Err(error) => Err(error),
     };
     live.set_phase(Phase::Done);
-    let (end, counters) = watch.finish();
+    let end = watch.finish();
     let (facts, result) = match result {
         Ok(facts) => (facts, Ok(())),
         Err(error) => (BTreeMap::new(), Err(error)),
@@ -228,7 +228,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     findings.metric(id::TRANSFER_TIME_NS, (ended - started) as f64);
     set_up.report(DelayMetrics::SET_UP, "sender", &mut findings);
     if work.streams == 1 || work.spread == Spread::Streams {
-        findings.counters(trial, &counters, ended.since(started));
+        findings.counters(trial, ended.since(started));
     }
     // The counters lag behind by the messages under way when the deadline came.
     let bytes = live.bytes_sent.load(Ordering::Relaxed);

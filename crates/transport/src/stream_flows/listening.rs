@@ -144,9 +144,7 @@ pub(super) async fn run<E: StreamEndpoint>(
 
 /// Retransmissions of an end that sends though it listens; the sampler has the rest.
 fn own_samples(findings: &mut Findings, shared: &Shared<'_>) {
-    let Some(last) = shared.statistics.sample() else {
-        return;
-    };
+    let last = shared.trial.context.observer.window_statistics().at_end;
     let again = last.retransmitted_packets.map(|count| count as f64);
     findings.metric(id::RETRANSMITTED_PACKETS, again);
     if let (Some(again), Some(sent)) = (again, last.packets_sent.filter(|sent| *sent > 0)) {

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     clock::MonotonicTime,
-    context::{Phase, ProtocolSample, StatisticsSource},
+    context::{Phase, StatisticsSource, WindowStatistics},
     driver::TransportError,
     probe::Probed,
     stream::StreamEndpoint,
@@ -154,7 +154,11 @@ impl Findings {
 
     /// Adds the sender's counters from its stack, at the end of the transfer. Its levels (window, RTT)
     /// are the observer's to report.
-    pub(crate) fn counters(&mut self, trial: &Trial, last: &ProtocolSample, transfer: Duration) {
+    pub(crate) fn counters(&mut self, trial: &Trial, transfer: Duration) {
+        let WindowStatistics {
+            at_end: last,
+            max_bytes_in_flight,
+        } = trial.context.observer.window_statistics();
         self.metric(
             id::MIN_RTT_NS,
             last.min_rtt.map(|rtt| rtt.as_nanos() as f64),
@@ -173,10 +177,7 @@ impl Findings {
         if let Some(limited) = last.window_limited
             && trial.order.path.link_rate_bps.is_some()
             && limited.time > transfer / 5
-            && !fills(
-                &trial.order.path,
-                trial.context.observer.max_bytes_in_flight(),
-            )
+            && !fills(&trial.order.path, max_bytes_in_flight)
         {
             self.warn(
                 warning_code::WINDOW_LIMITED,
