@@ -119,6 +119,15 @@ pub struct PathHints {
     pub keeps_order: bool,
 }
 
+impl PathHints {
+    /// Returns the bandwidth-delay product, in bytes; `None` where the path has no rate.
+    #[must_use]
+    pub fn bandwidth_delay_product(&self) -> Option<u64> {
+        let bit_nanoseconds = u128::from(self.link_rate_bps?) * self.round_trip_delay.as_nanos();
+        Some(u64::try_from(bit_nanoseconds / 8_000_000_000).unwrap_or(u64::MAX))
+    }
+}
+
 /// A certificate made for the run; the connecting end accepts this one and no other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TlsMaterial {

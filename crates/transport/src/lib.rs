@@ -39,6 +39,7 @@ pub mod testing;
 pub mod transfer;
 mod trial;
 pub mod wait;
+mod window;
 
 pub use clock::MonotonicTime;
 pub use context::{
@@ -58,3 +59,4 @@ pub use session::{
 pub use stop::{Abort, Stop};
 pub use stream::{ByteStream, HandshakeMade, Received, StreamConnection, StreamEndpoint};
 pub use transfer::TransferEndpoint;
+pub use window::{WindowRange, WindowSizes};

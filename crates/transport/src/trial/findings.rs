@@ -340,10 +340,9 @@ const fn less(kind: &WorkloadKind) -> &'static str {
 /// Whether `in_flight_max` bytes are at least the path's bandwidth-delay product; `false` where the
 /// stack or the path do not tell.
 fn fills(path: &PathHints, in_flight_max: Option<u64>) -> bool {
-    let (Some(bytes), Some(rate)) = (in_flight_max, path.link_rate_bps) else {
-        return false;
-    };
-    bytes as f64 * 8.0 >= rate as f64 * path.round_trip_delay.as_secs_f64()
+    in_flight_max
+        .zip(path.bandwidth_delay_product())
+        .is_some_and(|(bytes, product)| bytes >= product)
 }
 
 #[cfg(test)]

@@ -109,11 +109,11 @@ impl Common {
                 ("packet_payload_bytes", payload),
                 (
                     "quic.stream_window_bytes",
-                    sizes.stream_window_bytes.to_string(),
+                    sizes.windows.stream_bytes.to_string(),
                 ),
                 (
                     "quic.connection_window_bytes",
-                    sizes.connection_window_bytes.to_string(),
+                    sizes.windows.connection_bytes.to_string(),
                 ),
             ]
             .map(|(name, value)| (name.to_owned(), value)),
@@ -157,7 +157,7 @@ pub fn stack_facts(
         flow_control: match options.mode {
             Mode::Stream => format!(
                 "stream {} B, connection {} B",
-                sizes.stream_window_bytes, sizes.connection_window_bytes
+                sizes.windows.stream_bytes, sizes.windows.connection_bytes
             )
             .into(),
             Mode::Datagram => "none for DATAGRAM frames".into(),

@@ -106,9 +106,9 @@ impl Options {
         let window = |bytes: u64| VarInt::from_u64(bytes.min(MOST_VARINT)).unwrap_or(VarInt::MAX);
         let mut transport = TransportConfig::default();
         transport
-            .stream_receive_window(window(sizes.stream_window_bytes))
-            .receive_window(window(sizes.connection_window_bytes))
-            .send_window(sizes.send_window_bytes)
+            .stream_receive_window(window(sizes.windows.stream_bytes))
+            .receive_window(window(sizes.windows.connection_bytes))
+            .send_window(sizes.windows.send_buffer_bytes)
             .enable_segmentation_offload(self.common.gso)
             .congestion_controller_factory(self.congestion_control.watched(watch))
             .max_idle_timeout(IDLE_TIMEOUT.try_into().ok())
@@ -118,7 +118,7 @@ impl Options {
         match self.common.mode {
             Mode::Stream => transport.datagram_receive_buffer_size(None),
             Mode::Datagram => transport
-                .datagram_receive_buffer_size(Some(sizes.socket_buffer_bytes))
+                .datagram_receive_buffer_size(Some(sizes.windows.socket_buffer_bytes))
                 .datagram_send_buffer_size(needs.datagram_queue_bytes),
         };
         if self.common.mtu_discovery {
@@ -156,10 +156,7 @@ impl Needs {
     /// # Errors
     /// [`Unsupported`] if the path's packets are too small for QUIC.
     pub fn of(order: &TrialOrder, options: &Options) -> Result<Self, Unsupported> {
-        let mut sizes = Sizes::of(&order.path, order.local)?;
-        if let Some(window) = options.common.stream_window_bytes {
-            sizes = Sizes::with_stream_window(sizes.payload_bytes, window);
-        }
+        let sizes = Sizes::of(&order.path, order.local, &options.common)?;
         let streams = match order.workload.kind {
             WorkloadKind::MultiStream { streams, .. } => streams.saturating_add(STREAMS),
             _ => STREAMS,

@@ -235,18 +235,15 @@ impl S2nEndpoint {
     /// opened.
     pub fn new(order: &TrialOrder) -> Result<Self, TransportError> {
         let options = Options::read(&order.transport.options);
-        let mut sizes = Sizes::of(&order.path, order.local)?;
-        if let Some(window) = options.common.stream_window_bytes {
-            sizes = Sizes::with_stream_window(sizes.payload_bytes, window);
-        }
+        let sizes = Sizes::of(&order.path, order.local, &options.common)?;
         let asked = options
             .common
             .receive_buffer_bytes
-            .unwrap_or(sizes.socket_buffer_bytes);
+            .unwrap_or(sizes.windows.socket_buffer_bytes);
         let send = options
             .common
             .send_buffer_bytes
-            .unwrap_or(sizes.socket_buffer_bytes);
+            .unwrap_or(sizes.windows.socket_buffer_bytes);
         let (socket, buffers) = socket::bind(order.local, asked, send)?;
         let address = socket
             .local_addr()

@@ -134,13 +134,13 @@ impl Options {
 /// # Errors
 /// [`TransportError::Stack`] for a value that it refuses.
 pub(super) fn limits(order: &TrialOrder, sizes: &Sizes) -> Result<Limits, TransportError> {
-    let stream_window = sizes.stream_window_bytes.min(MOST_WINDOW_BYTES);
-    let connection_window = sizes.connection_window_bytes.min(MOST_WINDOW_BYTES);
+    let stream_window = sizes.windows.stream_bytes.min(MOST_WINDOW_BYTES);
+    let connection_window = sizes.windows.connection_bytes.min(MOST_WINDOW_BYTES);
     let open_streams = match order.workload.kind {
         WorkloadKind::MultiStream { streams, .. } => OPEN_STREAMS + u64::from(streams),
         _ => OPEN_STREAMS,
     };
-    let send_buffer = u32::try_from(sizes.send_window_bytes).unwrap_or(u32::MAX);
+    let send_buffer = u32::try_from(sizes.windows.send_buffer_bytes).unwrap_or(u32::MAX);
     let made = || {
         Limits::new()
             .with_data_window(connection_window)?
@@ -176,8 +176,11 @@ mod tests {
     #[test]
     fn windows_beyond_what_the_stack_can_hold_are_cut_to_that() {
         let order = order_for(Role::Sender, "quic-s2n", 1, 1);
+        let mut common = Common::read(&BTreeMap::new());
         for window in [1, 1 << 32, u64::MAX / 4] {
-            assert!(limits(&order, &Sizes::with_stream_window(1472, window)).is_ok());
+            common.stream_window_bytes = Some(window);
+            let sizes = Sizes::of(&order.path, order.local, &common).expect("large enough");
+            assert!(limits(&order, &sizes).is_ok());
         }
     }
 }

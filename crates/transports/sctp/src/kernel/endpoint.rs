@@ -161,7 +161,7 @@ impl End {
                 Role::Receiver => which == "receive",
             };
             // Half of it is the window, and about half of what is sent is the kernel's own.
-            let granted = size / 2;
+            let granted = (size / 2) as u64;
             if !concerns || granted >= self.sizes.needed_bytes {
                 continue;
             }
@@ -169,10 +169,10 @@ impl End {
                 code: warning_code::WINDOW_LIMITED.to_owned(),
                 message: format!(
                     "the kernel grants the {side} a window of {}, and {} at {} holds {}",
-                    Bytes(granted as u64),
+                    Bytes(granted),
                     format_duration(order.path.round_trip_delay),
                     BitRate(order.path.link_rate_bps.unwrap_or_default()),
-                    Bytes(self.sizes.bdp_bytes)
+                    Bytes(self.sizes.needed_bytes)
                 ),
                 hint: if self.options.window_bytes.is_some() {
                     "leave the option `window` out, or set a larger one".to_owned()
