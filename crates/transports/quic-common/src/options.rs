@@ -122,13 +122,15 @@ impl Common {
     }
 }
 
-/// Returns the facts that all stacks report, for the comparison of stacks; `offloads` is `off`, or
+/// Returns the facts that all stacks report, for the comparison of stacks; `crypto` is the library of
+/// the encryption, `offloads` is `off`, or
 /// the number of packets that pass the kernel as one.
 pub fn stack_facts(
     options: &Common,
     sizes: &Sizes,
     local: IpAddr,
     control: &str,
+    crypto: &'static str,
     offloads: &str,
 ) -> StackFacts {
     let headers = if local.is_ipv4() { 20 + 8 } else { 40 + 8 };
@@ -148,6 +150,7 @@ pub fn stack_facts(
             format!("{full} B, fixed").into()
         },
         cipher: stack::cipher(regatta_transport_tls::CIPHER_SUITE).into(),
+        crypto: crypto.into(),
         threads: stack::USER_SPACE_THREAD.into(),
         offloads: match offloads {
             "off" => "none".into(),

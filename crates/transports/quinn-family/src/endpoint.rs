@@ -115,9 +115,9 @@ impl QuicEndpoint {
         let files = Files::new(order, options.common.key_log, options.event_log);
         let (mut client, mut server) = (None, None);
         if order.connects() {
-            client = Some(client_config(order, &files)?);
+            client = Some(client_config(order, &files, options.crypto)?);
         } else {
-            server = Some(server_config(order, &files)?);
+            server = Some(server_config(order, &files, options.crypto)?);
         }
 
         let receive_buffer_bytes = options
@@ -496,6 +496,7 @@ fn facts(
         &needs.sizes,
         order.local,
         options.congestion_control.name(),
+        options.crypto.name(),
         match order.role {
             Role::Sender => &gso,
             Role::Receiver => &gro,

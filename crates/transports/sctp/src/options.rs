@@ -172,6 +172,7 @@ impl Sizes {
             pacing: "none".into(),
             packet_size: format!("{} B, fixed", packet as usize + self.ip_headers_bytes).into(),
             cipher: "none".into(),
+            crypto: "none".into(),
             threads: stack::USER_SPACE_THREAD.into(),
             offloads: match offloads {
                 "off" => "none".into(),

@@ -32,7 +32,7 @@ use super::{
     connection::{End, S2nConnection},
     datagram::Datagrams,
     events::{Admission, Board, Named, Writer},
-    options::{self, CongestionControl, Options},
+    options::{self, CRYPTO, CongestionControl, Options},
 };
 use crate::{
     executor::Tokio,
@@ -175,7 +175,7 @@ impl Stack {
             board: Arc::clone(board),
         };
         if order.connects() {
-            let mut tls = tls::client(&order.tls, Some(tls::ALPN), Resumption::Off)?;
+            let mut tls = tls::client(&order.tls, Some(tls::ALPN), Resumption::Off, CRYPTO)?;
             if let Some(log) = files.key_log()? {
                 tls.key_log = log;
             }
@@ -196,7 +196,7 @@ impl Stack {
                 .map_err(cannot)?;
             return Ok(Self::Connects(client));
         }
-        let mut tls = tls::server(&order.tls, Some(tls::ALPN), Resumption::Off)?;
+        let mut tls = tls::server(&order.tls, Some(tls::ALPN), Resumption::Off, CRYPTO)?;
         if let Some(log) = files.key_log()? {
             tls.key_log = log;
         }

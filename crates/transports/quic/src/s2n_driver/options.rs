@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 use regatta_control::TrialOrder;
 use regatta_model::{OptionValue, StackFacts, WorkloadKind};
 use regatta_transport::{OptionDefinition, TransportError};
+use regatta_transport_tls::Crypto;
 use s2n_quic::provider::limits::Limits;
 
 use crate::{
@@ -117,7 +118,14 @@ impl Options {
     /// implements HyStart++, but it is switched off.
     pub(super) fn stack_facts(&self, sizes: &Sizes, local: IpAddr, offloads: &str) -> StackFacts {
         let control = self.congestion_control;
-        let common = stack_facts(&self.common, sizes, local, control.name(), offloads);
+        let common = stack_facts(
+            &self.common,
+            sizes,
+            local,
+            control.name(),
+            CRYPTO.name(),
+            offloads,
+        );
         StackFacts {
             slow_start_exit: match control {
                 CongestionControl::Cubic => "HyStart".into(),
@@ -128,6 +136,9 @@ impl Options {
         }
     }
 }
+
+/// Library of the encryption. s2n-quic protects packets with it, whatever rustls is given.
+pub(super) const CRYPTO: Crypto = Crypto::AwsLc;
 
 /// Returns the limits of every connection of the trial, the same at both ends.
 ///

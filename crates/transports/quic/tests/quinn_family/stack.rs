@@ -18,6 +18,8 @@ use crate::{option, pair, relay::relay, text};
 
 for_both! {
     what_runs_is_read_back,
+    aws_lc_carries_a_transfer,
+    ring_carries_a_transfer,
     the_packet_size_is_searched_for_when_asked,
     a_stream_window_below_the_path_is_seen,
     the_probe_outlives_the_deadline_until_its_answers_are_there,
@@ -43,6 +45,26 @@ fn what_runs_is_read_back(driver: &dyn Driver) {
         let receiver = pair.receiver.expect("a report").measurements.facts;
         assert_eq!(receiver["receive_buffer_drops.receiver"], "0");
     }
+}
+
+/// Transfers with packets encrypted by one library at both ends, which the facts then name.
+fn transfer_with(driver: &dyn Driver, crypto: &str) {
+    let pair = pair(driver, 1_000_000, |order| {
+        option(order, "crypto", text(crypto));
+    });
+    let sender = pair.sender.expect("a report").measurements;
+    assert_eq!(sender.facts["crypto.sender"], crypto);
+    assert_eq!(sender.facts["cipher.sender"], "AES-128-GCM");
+    let receiver = pair.receiver.expect("a report").measurements;
+    assert_eq!(receiver.metrics["bytes_delivered"], 1e6);
+}
+
+fn aws_lc_carries_a_transfer(driver: &dyn Driver) {
+    transfer_with(driver, "aws-lc");
+}
+
+fn ring_carries_a_transfer(driver: &dyn Driver) {
+    transfer_with(driver, "ring");
 }
 
 fn the_packet_size_is_searched_for_when_asked(driver: &dyn Driver) {

@@ -245,6 +245,7 @@ impl Options {
             slow_start_exit: "loss".into(),
             pacing: "none".into(),
             cipher: "none".into(),
+            crypto: "none".into(),
             threads: stack::KERNEL_THREAD.into(),
             offloads: stack::OF_INTERFACE.into(),
             acknowledgements: match sack.map(|sack| (sack.every, sack.delay_ms)) {
