@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use regatta_bed::{LinkCounters, PathCounters, UnsupportedCounters};
 use regatta_control::{Host, Role, SideReport};
 use regatta_model::{
-    Condition, Direction, Link, Measurements, QueueDiscipline, Warning, WorkloadKind,
+    Condition, Direction, Link, Measurements, QueueDiscipline, Warning,
     metric::id,
     metric::{self, Combination, LinkMetrics},
 };
@@ -362,31 +362,9 @@ fn derive(metrics: &mut BTreeMap<String, f64>, (time, counted_ns): (f64, f64), h
     }
 }
 
-/// Returns the number of bytes that a workload transfers.
-pub(crate) fn workload_bytes(kind: &WorkloadKind) -> u64 {
-    match kind {
-        WorkloadKind::Bulk { size, .. } | WorkloadKind::StopAndWait { size, .. } => size.0,
-        WorkloadKind::RequestResponse {
-            requests,
-            request,
-            response,
-            ..
-        } => requests.saturating_mul(request.0.saturating_add(response.0)),
-        WorkloadKind::ShortConnections {
-            connections,
-            request,
-            response,
-            ..
-        } => u64::from(*connections).saturating_mul(request.0.saturating_add(response.0)),
-        WorkloadKind::MultiStream {
-            messages, message, ..
-        } => messages.saturating_mul(message.0),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use regatta_model::Series;
+    use regatta_model::{Series, WorkloadKind};
 
     use super::*;
 

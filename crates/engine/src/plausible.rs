@@ -11,10 +11,7 @@ use regatta_model::{
     metric::id, stack::NOT_APPLICABLE, units::format_duration, warning_code,
 };
 
-use crate::{
-    merge::workload_bytes,
-    plan::{Plan, PlannedTrial},
-};
+use crate::plan::{Plan, PlannedTrial};
 
 /// Fewest bandwidth-delay products in a transfer that is not mostly slow start.
 const LEAST_BDPS: u64 = 10;
@@ -49,7 +46,7 @@ pub(crate) fn check(
     let study = plan.study();
     let condition = plan.condition(trial.cell);
     let kind = &plan.workload(trial.cell).kind;
-    let size = workload_bytes(kind);
+    let size = kind.bytes();
     let get = |name: &str| merged.metrics.get(name).copied();
     let mut found = Vec::new();
 

@@ -137,7 +137,7 @@ impl Findings {
                 ),
                 format!(
                     "give a longer `deadline` or {}",
-                    less(&trial.order.workload.kind)
+                    trial.order.workload.kind.shorter()
                 ),
             );
         }
@@ -324,16 +324,6 @@ impl Findings {
                 "",
             );
         }
-    }
-}
-
-/// Names a change of the workload that makes it take less time.
-const fn less(kind: &WorkloadKind) -> &'static str {
-    match kind {
-        WorkloadKind::Bulk { .. } | WorkloadKind::StopAndWait { .. } => "a smaller `size`",
-        WorkloadKind::RequestResponse { .. } => "fewer `requests`",
-        WorkloadKind::ShortConnections { .. } => "fewer `connections`",
-        WorkloadKind::MultiStream { .. } => "fewer `messages`",
     }
 }
 
