@@ -99,6 +99,7 @@ class Protocol(QuicConnectionProtocol):
             "pacing": "by the stack",
             "packet_size": f"{configuration.max_datagram_size + header} B, fixed",
             "cipher": CIPHERS.get(suite, suite.name),
+            "crypto": "OpenSSL",
             "threads": "1, protocol in it",
             "offloads": "none",
             "acknowledgements": f"each packet within {self._quic._ack_delay * 1000:g} ms",

@@ -267,6 +267,7 @@ func (o *order) facts(connection *quic.Conn, role string) map[string]string {
 		"%d B, searched up to %d B", uint32(config.InitialPacketSize)+o.header(), maxPacketSize+o.header(),
 	)
 	known["cipher."+role] = ciphers[state.TLS.CipherSuite]
+	known["crypto."+role] = "Go"
 	known["offloads."+role] = "none"
 	if state.GSO {
 		known["offloads."+role] = "of the socket: on"

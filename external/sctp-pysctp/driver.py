@@ -59,6 +59,7 @@ def facts(sock, role):
         "pacing": "none",
         "packet_size": not_told,
         "cipher": "none",
+        "crypto": "none",
         "threads": "1, protocol in the kernel",
         "offloads": "of the interface",
         "acknowledgements": f"every second packet, or after {delay} ms",

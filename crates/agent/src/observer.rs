@@ -2,6 +2,7 @@
 //! samples in between.
 
 use std::{
+    io,
     net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::Ordering},
     time::Duration,
@@ -13,7 +14,9 @@ use regatta_telemetry::{
     FlowSample, FlowSource, Instruments, InterfaceInfo, Reading, Sampler, Subject, WindowDeltas,
     interface_of, process,
 };
-use regatta_transport::{LiveCounters, Observer, Purpose, StatisticsSource, WindowEdge};
+use regatta_transport::{
+    LiveCounters, Observer, ProtocolSample, Purpose, StatisticsSource, WindowEdge, WindowStatistics,
+};
 
 /// Telemetry of one end of one trial.
 #[derive(Debug, Default)]
@@ -34,33 +37,36 @@ struct Flow {
     role: Role,
     live: Arc<LiveCounters>,
     transfer: Arc<Mutex<Option<Weak<dyn StatisticsSource>>>>,
-    /// Most bytes in flight of any sample so far.
-    max_in_flight: Arc<Mutex<Option<u64>>>,
 }
 
 impl FlowSource for Flow {
     fn sample(&mut self) -> FlowSample {
-        self.now()
+        self.figures(self.statistics())
     }
 }
 
 impl Flow {
-    /// The figures now.
-    fn now(&self) -> FlowSample {
+    /// Reads the statistics of the transfer's connection, at the end that sends.
+    fn statistics(&self) -> Option<ProtocolSample> {
+        if self.role == Role::Receiver {
+            return None;
+        }
+        // The reference is taken out of the lock: a stack may take its time to answer.
+        let source = lock(&self.transfer).as_ref().and_then(Weak::upgrade);
+        source.and_then(|source| source.sample())
+    }
+
+    /// Makes a sample for the series of the statistics that were read.
+    fn figures(&self, statistics: Option<ProtocolSample>) -> FlowSample {
         if self.role == Role::Receiver {
             return FlowSample {
                 bytes_delivered: Some(self.live.bytes_delivered.load(Ordering::Relaxed)),
                 ..FlowSample::default()
             };
         }
-        // The reference is taken out of the lock: a stack may take its time to answer.
-        let source = lock(&self.transfer).as_ref().and_then(Weak::upgrade);
-        let Some(sample) = source.and_then(|source| source.sample()) else {
+        let Some(sample) = statistics else {
             return FlowSample::default();
         };
-        let mut max = lock(&self.max_in_flight);
-        *max = (*max).max(sample.bytes_in_flight);
-        drop(max);
         FlowSample {
             bytes_delivered: None,
             retransmitted_packets: sample.retransmitted_packets,
@@ -95,12 +101,18 @@ struct Window {
     sampler: Option<Sampler>,
     start: Option<Reading>,
     end: Option<Reading>,
+    /// Statistics of the transfer's connection when the window ended.
+    at_end: ProtocolSample,
     peak_memory_bytes: Option<u64>,
 }
 
 impl TrialObserver {
     /// Opens the instruments and starts the sampler's thread, which sleeps until the window
     /// begins. `local` is the address whose interface is counted; `begun` is called then.
+    ///
+    /// # Errors
+    /// The system's, if the thread cannot be started: without samples a trial would have no
+    /// series, and levels that are those of its last moment.
     pub(crate) fn new(
         role: Role,
         local: IpAddr,
@@ -109,7 +121,7 @@ impl TrialObserver {
         live: Arc<LiveCounters>,
         send_note: impl Fn(Note) + Send + Sync + 'static,
         begun: Option<Box<dyn Fn() + Send + Sync>>,
-    ) -> Self {
+    ) -> io::Result<Self> {
         let interface = interface_of(local).and_then(|name| InterfaceInfo::of(&name).ok());
         let name = interface.as_ref().map(|info| info.name.as_str());
         let link_header_bytes = interface.as_ref().map_or(0, |info| info.link_header_bytes);
@@ -117,7 +129,6 @@ impl TrialObserver {
             role,
             live,
             transfer: Arc::default(),
-            max_in_flight: Arc::default(),
         };
         let subject = Subject::new();
         let sampler = Sampler::spawn(
@@ -127,17 +138,15 @@ impl TrialObserver {
             role.name(),
             link_header_bytes,
             deadline,
-        );
-        if let Err(error) = &sampler {
-            log::warn!("no series will be taken: cannot start a thread: {error}");
-        }
+        )?;
         process::reset_peak_memory();
-        Self {
+        Ok(Self {
             window: Mutex::new(Window {
                 instruments: Instruments::open_for(name, subject.clone()),
-                sampler: sampler.ok(),
+                sampler: Some(sampler),
                 start: None,
                 end: None,
+                at_end: ProtocolSample::default(),
                 peak_memory_bytes: None,
             }),
             flow,
@@ -145,7 +154,7 @@ impl TrialObserver {
             interface,
             send_note: Box::new(send_note),
             begun,
-        }
+        })
     }
 
     /// Returns all observations, after the session has ended.
@@ -183,9 +192,11 @@ impl Observer for TrialObserver {
                 let reading = window.instruments.read_end();
                 window.end = Some(reading);
                 window.peak_memory_bytes = window.instruments.peak_memory_bytes();
+                // Here, since the connection may be closed before the sampler's thread looks.
+                let statistics = self.flow.statistics();
+                window.at_end = statistics.unwrap_or_default();
                 if let Some(sampler) = &window.sampler {
-                    // Here, since the connection may be closed before the sampler's thread looks.
-                    sampler.end(reading, self.flow.now());
+                    sampler.end(reading, self.flow.figures(statistics));
                 }
             }
         }
@@ -201,8 +212,13 @@ impl Observer for TrialObserver {
         self.subject.set(process);
     }
 
-    fn max_bytes_in_flight(&self) -> Option<u64> {
-        *lock(&self.flow.max_in_flight)
+    fn window_statistics(&self) -> WindowStatistics {
+        let window = lock(&self.window);
+        let sampler = window.sampler.as_ref();
+        WindowStatistics {
+            at_end: window.at_end,
+            max_bytes_in_flight: sampler.and_then(Sampler::max_bytes_in_flight),
+        }
     }
 
     fn send_note(&self, note: Note) {

@@ -3,7 +3,11 @@
 use std::collections::BTreeMap;
 
 use regatta_control::{Role, SideReport};
-use regatta_model::{Series, Warning, metric::id, stack};
+use regatta_model::{
+    Series, Warning,
+    metric::{id, series_id},
+    stack,
+};
 use regatta_telemetry::{InterfaceInfo, WindowDeltas, series::mean_packet_bytes};
 
 use crate::observer::Observed;
@@ -12,18 +16,22 @@ use crate::observer::Observed;
 pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
     let mut put = |name: &str, value: Option<f64>| {
         if let Some(value) = value.filter(|value| value.is_finite()) {
-            report.metrics.entry(name.to_owned()).or_insert(value);
+            report
+                .measurements
+                .metrics
+                .entry(name.to_owned())
+                .or_insert(value);
         }
     };
-    let side = role.name();
+    let (side, names) = (role.name(), role.metrics());
     put(
-        &format!("peak_memory_{side}_bytes"),
+        names.peak_memory,
         observed.peak_memory_bytes.map(|bytes| bytes as f64),
     );
     if let Some(deltas) = &observed.deltas {
-        put(&format!("cpu_{side}_ratio"), deltas.cpu_ratio);
-        put(&format!("cpu_{side}_user_ratio"), deltas.cpu_user_ratio);
-        put(&format!("cpu_{side}_system_ratio"), deltas.cpu_system_ratio);
+        put(names.cpu, deltas.cpu_ratio);
+        put(names.cpu_user, deltas.cpu_user_ratio);
+        put(names.cpu_system, deltas.cpu_system_ratio);
         put(id::CPU_HOST_RATIO, deltas.cpu_host_ratio);
         put(id::CPU_HOST_SOFTIRQ_RATIO, deltas.cpu_host_softirq_ratio);
         if role == Role::Receiver {
@@ -41,14 +49,18 @@ pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
             put(name, Some(value));
         }
     }
-    report.series.extend(observed.series);
+    report.measurements.series.extend(observed.series);
     let (fact, warning) = describe(&observed.deltas, observed.interface.as_ref(), role);
     report
+        .measurements
         .facts
         .entry(format!("interface.{side}"))
         .or_insert(fact);
-    report.warnings.extend(warning);
-    if let Some(offloads) = report.facts.get_mut(&format!("offloads.{side}"))
+    report.measurements.warnings.extend(warning);
+    if let Some(offloads) = report
+        .measurements
+        .facts
+        .get_mut(&format!("offloads.{side}"))
         && offloads == stack::OF_INTERFACE
     {
         *offloads = offloads_of(observed.interface.as_ref());
@@ -120,14 +132,17 @@ fn level_metrics(series: &[Series]) -> BTreeMap<&'static str, f64> {
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     };
     let largest = |values: &[f64]| values.iter().copied().reduce(f64::max);
-    let window = values("congestion_window_bytes");
+    let window = values(series_id::CONGESTION_WINDOW_BYTES);
     [
         (id::CONGESTION_WINDOW_MEAN_BYTES, mean(window)),
         (id::CONGESTION_WINDOW_MAX_BYTES, largest(window)),
-        ("smoothed_rtt_ns", mean(values("smoothed_rtt_ns"))),
+        (
+            id::SMOOTHED_RTT_NS,
+            mean(values(series_id::SMOOTHED_RTT_NS)),
+        ),
         (
             id::BYTES_IN_FLIGHT_MAX_BYTES,
-            largest(values("bytes_in_flight_bytes")),
+            largest(values(series_id::BYTES_IN_FLIGHT_BYTES)),
         ),
     ]
     .into_iter()
@@ -222,30 +237,49 @@ mod tests {
     fn each_side_reports_what_only_it_can_know_under_names_of_the_model() {
         let mut sender = SideReport::default();
         sender
+            .measurements
             .metrics
             .insert("congestion_window_max_bytes".to_owned(), 99.0);
         merge(&mut sender, Role::Sender, observed(1500));
-        assert_eq!(sender.metrics["cpu_sender_ratio"], 0.5);
-        assert_eq!(sender.metrics["packets_sent"], 100.0);
-        assert_eq!(sender.metrics["packets_per_second"], 50.0);
-        assert_eq!(sender.metrics["mean_packet_bytes"], 1500.0);
-        assert_eq!(sender.metrics["interface_drops"], 7.0);
-        assert_eq!(sender.metrics["congestion_window_mean_bytes"], 20.0);
+        assert_eq!(sender.measurements.metrics["cpu_sender_ratio"], 0.5);
+        assert_eq!(sender.measurements.metrics["packets_sent"], 100.0);
+        assert_eq!(sender.measurements.metrics["packets_per_second"], 50.0);
+        assert_eq!(sender.measurements.metrics["mean_packet_bytes"], 1500.0);
+        assert_eq!(sender.measurements.metrics["interface_drops"], 7.0);
+        assert_eq!(
+            sender.measurements.metrics["congestion_window_mean_bytes"],
+            20.0
+        );
         // What the session said itself stands.
-        assert_eq!(sender.metrics["congestion_window_max_bytes"], 99.0);
-        assert_eq!(sender.facts["interface.sender"], "tun0");
-        assert!(sender.warnings.is_empty(), "{:?}", sender.warnings);
+        assert_eq!(
+            sender.measurements.metrics["congestion_window_max_bytes"],
+            99.0
+        );
+        assert_eq!(sender.measurements.facts["interface.sender"], "tun0");
+        assert!(
+            sender.measurements.warnings.is_empty(),
+            "{:?}",
+            sender.measurements.warnings
+        );
         let mut receiver = SideReport::default();
         merge(&mut receiver, Role::Receiver, observed(1500));
-        assert_eq!(receiver.metrics["receive_buffer_errors"], 5.0);
-        assert_eq!(receiver.metrics["acknowledgement_packets"], 100.0);
-        assert_eq!(receiver.metrics["packets_received"], 40.0);
-        assert!(!receiver.metrics.contains_key("packets_sent"));
+        assert_eq!(receiver.measurements.metrics["receive_buffer_errors"], 5.0);
+        assert_eq!(
+            receiver.measurements.metrics["acknowledgement_packets"],
+            100.0
+        );
+        assert_eq!(receiver.measurements.metrics["packets_received"], 40.0);
+        assert!(!receiver.measurements.metrics.contains_key("packets_sent"));
         assert!(
-            !receiver.metrics.contains_key("cpu_host_ratio"),
+            !receiver.measurements.metrics.contains_key("cpu_host_ratio"),
             "not told: absent"
         );
-        for name in sender.metrics.keys().chain(receiver.metrics.keys()) {
+        for name in sender
+            .measurements
+            .metrics
+            .keys()
+            .chain(receiver.measurements.metrics.keys())
+        {
             assert!(regatta_model::metric::find(name).is_some(), "{name}");
         }
     }
@@ -254,10 +288,10 @@ mod tests {
     fn packets_that_are_not_the_wires_are_flagged() {
         let mut report = SideReport::default();
         merge(&mut report, Role::Sender, observed(1400));
-        assert_eq!(report.warnings[0].code, "super_packets");
+        assert_eq!(report.measurements.warnings[0].code, "super_packets");
         let mut report = SideReport::default();
         merge(&mut report, Role::Sender, Observed::default());
-        assert_eq!(report.warnings[0].code, "interface_unknown");
-        assert!(report.metrics.is_empty());
+        assert_eq!(report.measurements.warnings[0].code, "interface_unknown");
+        assert!(report.measurements.metrics.is_empty());
     }
 }

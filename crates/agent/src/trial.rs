@@ -184,7 +184,7 @@ fn run(
         let tell = tell.clone();
         Box::new(move || tell(TrialEvent::Began)) as Box<dyn Fn() + Send + Sync>
     });
-    let observer = Arc::new(TrialObserver::new(
+    let observer = TrialObserver::new(
         order.role,
         order.local,
         order.sample_interval,
@@ -192,7 +192,8 @@ fn run(
         Arc::clone(&live),
         move |note| pass_on(TrialEvent::Note(note)),
         announce,
-    ));
+    );
+    let observer = Arc::new(observer.map_err(TransportError::thread)?);
     let context = TrialContext {
         live,
         observer: Arc::clone(&observer) as Arc<_>,

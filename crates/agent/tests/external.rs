@@ -75,14 +75,20 @@ fn the_example_races_and_its_own_cpu_time_and_memory_are_charged() {
     let [Ok(sender), Ok(receiver)] = [&ends["sender"], &ends["receiver"]] else {
         panic!("{ends:?}");
     };
-    assert_eq!(receiver.metrics["bytes_delivered"], SIZE as f64);
-    assert!(sender.metrics["goodput_bps"] > 0.0);
-    assert_eq!(sender.facts["congestion_control.sender"], "cubic");
+    assert_eq!(
+        receiver.measurements.metrics["bytes_delivered"],
+        SIZE as f64
+    );
+    assert!(sender.measurements.metrics["goodput_bps"] > 0.0);
+    assert_eq!(
+        sender.measurements.facts["congestion_control.sender"],
+        "cubic"
+    );
     // A CRC-32 of all that arrives is work that the agent does not do: to charge the agent instead
     // of the program would leave next to nothing.
     let seconds = |side: &regatta_control::SideReport, name: &str| {
         let window = (side.ended_monotonic_ns - side.started_monotonic_ns) as f64 / 1e9;
-        side.metrics[name] * window
+        side.measurements.metrics[name] * window
     };
     let used = seconds(receiver, "cpu_receiver_ratio");
     assert!(used > 0.02, "{used} s: {receiver:?}");
@@ -92,9 +98,13 @@ fn the_example_races_and_its_own_cpu_time_and_memory_are_charged() {
         (receiver, "peak_memory_receiver_bytes"),
     ] {
         // An interpreter has more than 4 MB, and this agent in its test build less than 200 MB.
-        assert!((4e6..2e8).contains(&report.metrics[name]), "{report:?}");
+        assert!(
+            (4e6..2e8).contains(&report.measurements.metrics[name]),
+            "{report:?}"
+        );
         assert!(
             report
+                .measurements
                 .series
                 .iter()
                 .any(|series| series.name == "memory_bytes")

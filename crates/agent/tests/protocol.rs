@@ -132,6 +132,7 @@ fn what_cannot_run_is_answered_and_the_next_trial_runs() {
 
     assert!(
         finish_work(&mut agent, 6, 1)
+            .measurements
             .metrics
             .contains_key("cpu_receiver_ratio")
     );
@@ -176,7 +177,7 @@ fn one_trial_at_a_time_and_an_abort_is_answered() {
     });
     let peer = "127.0.0.1:9".parse().expect("an address");
     agent.say(&ToAgent::Start { trial: 3, peer });
-    assert!(!finish_work(&mut agent, 4, 1).facts.is_empty());
+    assert!(!finish_work(&mut agent, 4, 1).measurements.facts.is_empty());
     agent.input = None;
     assert_eq!(agent.wait().0.code(), Some(0));
 }
@@ -279,7 +280,7 @@ fn cpu_of_all_threads_is_charged_over_the_window_only() {
     let work_ms = i64::try_from(WORK.as_millis()).expect("small");
     let report = finish_work(&mut agent, 1, work_ms);
     let window_ns = report.ended_monotonic_ns - report.started_monotonic_ns;
-    let ratio = report.metrics["cpu_receiver_ratio"];
+    let ratio = report.measurements.metrics["cpu_receiver_ratio"];
     let charged = Duration::from_secs_f64(ratio * window_ns as f64 / 1e9);
     // Two threads; the sampler and the edges cost a little. 200 ms more were used outside.
     assert!(
@@ -290,8 +291,8 @@ fn cpu_of_all_threads_is_charged_over_the_window_only() {
         charged <= 2 * WORK + Duration::from_millis(60),
         "{charged:?}"
     );
-    let parts =
-        report.metrics["cpu_receiver_user_ratio"] + report.metrics["cpu_receiver_system_ratio"];
+    let parts = report.measurements.metrics["cpu_receiver_user_ratio"]
+        + report.measurements.metrics["cpu_receiver_system_ratio"];
     assert!((parts - ratio).abs() < 1e-6, "{parts} is not {ratio}");
 
     // What the kernel charged to the whole process: the window's, 200 ms around it, and the
@@ -308,14 +309,15 @@ fn cpu_of_all_threads_is_charged_over_the_window_only() {
     );
 
     let cpu = report
+        .measurements
         .series
         .iter()
         .find(|series| series.name == "cpu_ratio")
         .expect("a series");
     assert!(cpu.t_ns.iter().all(|&t| t > report.started_monotonic_ns));
     assert!(cpu.t_ns.last().expect("a sample") - report.ended_monotonic_ns < 50_000_000);
-    assert!(report.metrics["peak_memory_receiver_bytes"] > 1e6);
-    assert_eq!(report.facts["interface.receiver"], "lo");
+    assert!(report.measurements.metrics["peak_memory_receiver_bytes"] > 1e6);
+    assert_eq!(report.measurements.facts["interface.receiver"], "lo");
 }
 
 /// Returns the CPU time that a process has used by now, all threads.

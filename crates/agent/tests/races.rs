@@ -109,7 +109,11 @@ fn run(name: &'static str, test: impl FnOnce(&'static str, Carries)) {
 }
 
 fn series<'a>(report: &'a SideReport, name: &str) -> Option<&'a Series> {
-    report.series.iter().find(|series| series.name == name)
+    report
+        .measurements
+        .series
+        .iter()
+        .find(|series| series.name == name)
 }
 
 /// Checks what holds for the reports of every driver.
@@ -120,14 +124,14 @@ fn check(driver: &str, carries: Carries, size: u64, sender: &SideReport, receive
             report.ended_monotonic_ns > report.started_monotonic_ns,
             "{about}"
         );
-        for (name, value) in &report.metrics {
+        for (name, value) in &report.measurements.metrics {
             assert!(
                 regatta_model::metric::find(name).is_some(),
                 "`{name}` in {about}"
             );
             assert!(value.is_finite() && *value >= 0.0, "`{name}` in {about}");
         }
-        for series in &report.series {
+        for series in &report.measurements.series {
             assert!(
                 regatta_model::metric::find_series(&series.name).is_some(),
                 "`{}` in {about}",
@@ -139,30 +143,37 @@ fn check(driver: &str, carries: Carries, size: u64, sender: &SideReport, receive
         }
         for what in ["", "_user", "_system"] {
             let name = format!("cpu_{side}{what}_ratio");
-            assert!(report.metrics.contains_key(&name), "`{name}` in {about}");
+            assert!(
+                report.measurements.metrics.contains_key(&name),
+                "`{name}` in {about}"
+            );
         }
         // What a program has used that is still running is known by timer ticks, which find others at
         // work in a short window on a busy machine.
         let window_ns = report.ended_monotonic_ns - report.started_monotonic_ns;
         let by_ticks = PROGRAMS.contains(&driver);
         assert!(
-            report.metrics[&format!("cpu_{side}_ratio")] > 0.0
+            report.measurements.metrics[&format!("cpu_{side}_ratio")] > 0.0
                 || size < 1_000_000
                 || by_ticks && window_ns < 250_000_000,
             "{about}"
         );
         assert!(
-            report.metrics[&format!("peak_memory_{side}_bytes")] > 1e5,
+            report.measurements.metrics[&format!("peak_memory_{side}_bytes")] > 1e5,
             "{about}"
         );
         // The kernel counts the host's time in steps that a short window is too short for.
         let all_ns = (report.ended_monotonic_ns - report.started_monotonic_ns)
             * i64::from(regatta_telemetry::host_cpu::cores());
         assert!(
-            report.metrics.contains_key("cpu_host_ratio") || all_ns < 110_000_000,
+            report.measurements.metrics.contains_key("cpu_host_ratio") || all_ns < 110_000_000,
             "{about}"
         );
-        assert_eq!(report.facts[&format!("interface.{side}")], "lo", "{about}");
+        assert_eq!(
+            report.measurements.facts[&format!("interface.{side}")],
+            "lo",
+            "{about}"
+        );
         assert!(series(report, "cpu_ratio").is_some(), "{about}");
         assert!(series(report, "memory_bytes").is_some(), "{about}");
     }
@@ -174,21 +185,24 @@ fn check(driver: &str, carries: Carries, size: u64, sender: &SideReport, receive
             ("congestion_window_mean_bytes", "congestion_window_bytes"),
         ] {
             let stored = series(sender, name).map(|series| mean(&series.values));
-            let told = sender.metrics.get(metric).copied();
+            let told = sender.measurements.metrics.get(metric).copied();
             assert_eq!(told, stored, "{driver}: `{metric}` of {sender:?}");
             assert!(told.is_some() || driver != "tcp", "{driver}: {sender:?}");
         }
     }
     assert!(
-        sender.metrics["packets_sent"] >= 1.0,
+        sender.measurements.metrics["packets_sent"] >= 1.0,
         "{driver}: {sender:?}"
     );
     assert!(
-        sender.metrics["mean_packet_bytes"] >= 20.0,
+        sender.measurements.metrics["mean_packet_bytes"] >= 20.0,
         "{driver}: {sender:?}"
     );
-    assert!(sender.metrics["goodput_bps"] > 0.0, "{driver}: {sender:?}");
-    let delivered = receiver.metrics["bytes_delivered"];
+    assert!(
+        sender.measurements.metrics["goodput_bps"] > 0.0,
+        "{driver}: {sender:?}"
+    );
+    let delivered = receiver.measurements.metrics["bytes_delivered"];
     // Datagrams may be lost, by a full buffer; a stream delivers everything.
     match carries {
         Carries::Streams | Carries::Files => {

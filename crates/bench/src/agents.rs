@@ -16,7 +16,9 @@ use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use regatta_control::{
     FromAgent, PROTOCOL_VERSION, PathHints, Role, SideReport, TlsMaterial, ToAgent, TrialOrder,
 };
-use regatta_model::{Bytes, OptionValue, Pattern, Probe, Transport, Workload, WorkloadKind};
+use regatta_model::{
+    Bytes, OptionValue, Pattern, Probe, Transport, Workload, WorkloadKind, metric::id,
+};
 
 use crate::{
     error::BenchError,
@@ -76,7 +78,8 @@ pub struct Outcome {
 impl Outcome {
     /// Returns a figure of one side.
     fn metric(side: &SideReport, name: &str) -> Result<f64, BenchError> {
-        side.metrics
+        side.measurements
+            .metrics
             .get(name)
             .copied()
             .ok_or_else(|| BenchError::Process {
@@ -90,12 +93,12 @@ impl Outcome {
     /// # Errors
     /// [`BenchError::Process`] if the reports lack a figure.
     pub fn figures(&self) -> Result<Figures, BenchError> {
-        let delivered = Self::metric(&self.receiver, "bytes_delivered")?;
-        let sent = Self::metric(&self.sender, "messages_sent").ok();
-        let got = Self::metric(&self.receiver, "messages_delivered").ok();
+        let delivered = Self::metric(&self.receiver, id::BYTES_DELIVERED)?;
+        let sent = Self::metric(&self.sender, id::MESSAGES_SENT).ok();
+        let got = Self::metric(&self.receiver, id::MESSAGES_DELIVERED).ok();
         Ok(Figures {
             delivered_bytes: delivered,
-            seconds: Self::metric(&self.sender, "transfer_time_ns")? / 1e9,
+            seconds: Self::metric(&self.sender, id::TRANSFER_TIME_NS)? / 1e9,
             cpu_seconds: self.usage.seconds(),
             lost_ratio: sent
                 .zip(got)

@@ -5,14 +5,13 @@
 //! No control port listens anywhere: end of input ends the agent and all that it started.
 
 use std::{
-    collections::BTreeMap,
     net::{IpAddr, SocketAddr},
     path::PathBuf,
     time::Duration,
 };
 
 use regatta_model::{
-    Direction, Histogram, HostFacts, Series, Transport, Warning, Workload, units::nanos,
+    Direction, HostFacts, Measurements, Transport, Workload, metric::EndMetrics, units::nanos,
 };
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +82,15 @@ impl Role {
             Self::Receiver => "receiver",
         }
     }
+
+    /// Returns the names of the metrics of this end's process.
+    #[must_use]
+    pub const fn metrics(self) -> EndMetrics {
+        match self {
+            Self::Sender => EndMetrics::SENDER,
+            Self::Receiver => EndMetrics::RECEIVER,
+        }
+    }
 }
 
 /// Properties of the path that a driver may know: enough to size windows and to know when to stop
@@ -109,6 +117,15 @@ pub struct PathHints {
     /// follow an end marker, and a receiver need not wait after it.
     #[serde(default)]
     pub keeps_order: bool,
+}
+
+impl PathHints {
+    /// Returns the bandwidth-delay product, in bytes; `None` where the path has no rate.
+    #[must_use]
+    pub fn bandwidth_delay_product(&self) -> Option<u64> {
+        let bit_nanoseconds = u128::from(self.link_rate_bps?) * self.round_trip_delay.as_nanos();
+        Some(u64::try_from(bit_nanoseconds / 8_000_000_000).unwrap_or(u64::MAX))
+    }
 }
 
 /// A certificate made for the run; the connecting end accepts this one and no other.
@@ -186,16 +203,9 @@ pub struct SideReport {
     pub started_monotonic_ns: i64,
     /// Monotonic clock at the end of the transfer: arrival of the acknowledgement, or deadline.
     pub ended_monotonic_ns: i64,
-    /// Values by name in `regatta_model::METRICS`, those that this end can know.
-    pub metrics: BTreeMap<String, f64>,
-    /// Samples, times on this end's monotonic clock.
-    pub series: Vec<Series>,
-    /// Distributions.
-    pub histograms: Vec<Histogram>,
-    /// Facts read back from the running stack, by name.
-    pub facts: BTreeMap<String, String>,
-    /// Warnings.
-    pub warnings: Vec<Warning>,
+    /// Measurements of this end, with times of samples on its monotonic clock.
+    #[serde(flatten)]
+    pub measurements: Measurements,
 }
 
 /// Reason for which an end has no report.
@@ -348,4 +358,19 @@ pub enum FromAgent {
         /// Position in the plan.
         trial: u32,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The measurements of a report are keys of the report itself, as peers of this version send and
+    /// read them.
+    #[test]
+    fn measurements_are_keys_of_the_report() {
+        let text = r#"{"started_monotonic_ns":1,"ended_monotonic_ns":3,"metrics":{"bytes_sent":10.0},"series":[],"histograms":[],"facts":{},"warnings":[]}"#;
+        let report: SideReport = serde_json::from_str(text).expect("a report");
+        assert_eq!(report.measurements.metrics["bytes_sent"], 10.0);
+        assert_eq!(serde_json::to_string(&report).expect("JSON"), text);
+    }
 }

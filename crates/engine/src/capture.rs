@@ -94,32 +94,46 @@ impl TrialRunner<'_> {
         if let Some(error) = refused {
             let cause = std::error::Error::source(&error);
             let cause = cause.map_or_else(|| error.to_string(), ToString::to_string);
-            record.warnings.push(incomplete(
+            record.measurements.warnings.push(incomplete(
                 format!("there is no capture: {cause}"),
                 error.hint().to_owned(),
             ));
             return Ok(());
         }
         let summary = self.bed.end_capture()?.unwrap_or_default();
-        record.warnings.extend(missing(&summary));
-        record.facts.insert(FILE_FACT.to_owned(), shown);
+        record.measurements.warnings.extend(missing(&summary));
+        record
+            .measurements
+            .facts
+            .insert(FILE_FACT.to_owned(), shown);
         let kind = &self.plan.workload(trial.cell).kind;
         if !matches!(kind, WorkloadKind::Bulk { .. }) {
             return Ok(());
         }
         let (Some(begin), Some(end)) = (
-            record.facts.get(BEGIN_FACT).and_then(|fact| bytes(fact)),
-            record.facts.get(END_FACT).and_then(|fact| bytes(fact)),
+            record
+                .measurements
+                .facts
+                .get(BEGIN_FACT)
+                .and_then(|fact| bytes(fact)),
+            record
+                .measurements
+                .facts
+                .get(END_FACT)
+                .and_then(|fact| bytes(fact)),
         ) else {
             return Ok(());
         };
         match transfer_time(&file, &begin, &end) {
             Ok(Some(time_ns)) => {
-                record.metrics.insert(TIME.to_owned(), time_ns as f64);
+                record
+                    .measurements
+                    .metrics
+                    .insert(TIME.to_owned(), time_ns as f64);
             }
             // The acknowledgement never came, or the capture does not hold it.
             Ok(None) => {}
-            Err(error) => record.warnings.push(incomplete(
+            Err(error) => record.measurements.warnings.push(incomplete(
                 error.to_string(),
                 "open it with Wireshark to see how far it goes".to_owned(),
             )),

@@ -5,22 +5,12 @@ use std::{collections::BTreeMap, time::Duration};
 use regatta_bed::{LinkCounters, PathCounters, UnsupportedCounters};
 use regatta_control::{Host, Role, SideReport};
 use regatta_model::{
-    Condition, Direction, Histogram, Link, QueueDiscipline, Series, Warning, WorkloadKind,
+    Condition, Direction, Link, Measurements, QueueDiscipline, Warning,
     metric::id,
-    metric::{self, Combination},
+    metric::{self, Combination, LinkMetrics},
 };
 
 use crate::plan::{Plan, PlannedTrial};
-
-/// Metrics, series and facts of a trial, from both ends and the path together.
-#[derive(Debug, Default)]
-pub(crate) struct Merged {
-    pub metrics: BTreeMap<String, f64>,
-    pub series: Vec<Series>,
-    pub histograms: Vec<Histogram>,
-    pub facts: BTreeMap<String, String>,
-    pub warnings: Vec<Warning>,
-}
 
 /// Merges the reports of both ends with the path's counters since its condition was set, and the
 /// time since then.
@@ -33,10 +23,10 @@ pub(crate) fn merge(
     receiver: SideReport,
     path: Option<(&PathCounters, Duration)>,
     same_host: bool,
-) -> Merged {
+) -> Measurements {
     let direction = plan.workload(trial.cell).kind.direction();
     let both = direction == Direction::Both;
-    let mut merged = Merged::default();
+    let mut merged = Measurements::default();
     let elapsed_ns = (sender.ended_monotonic_ns - sender.started_monotonic_ns).max(0) as f64;
     // Samples count from the first connect call, where both ends read the clock that it was read from.
     let listening = Host::Server.role(plan.workload(trial.cell));
@@ -96,18 +86,18 @@ pub(crate) fn merge(
 
     merged.facts = facts(&sides);
     for ((role, side), origin) in sides.into_iter().zip(origins) {
-        for mut series in side.series {
+        for mut series in side.measurements.series {
             series.side = role.name().to_owned();
             for t in &mut series.t_ns {
                 *t -= origin;
             }
             merged.series.push(series);
         }
-        for mut histogram in side.histograms {
+        for mut histogram in side.measurements.histograms {
             histogram.side = role.name().to_owned();
             merged.histograms.push(histogram);
         }
-        merged.warnings.extend(side.warnings);
+        merged.warnings.extend(side.measurements.warnings);
     }
     // Steps count from the first connect call, as the samples do; a warm-up changes nothing.
     crate::settling::add(
@@ -124,7 +114,7 @@ pub(crate) fn merge(
 /// Merges the metrics of both ends, each by its rule; values that are not finite are left out. `both` says
 /// whether data goes in both directions.
 fn merged_metrics(sides: &[(Role, SideReport); 2], both: bool) -> BTreeMap<String, f64> {
-    let [sender, receiver] = sides.each_ref().map(|(_, side)| &side.metrics);
+    let [sender, receiver] = sides.each_ref().map(|(_, side)| &side.measurements.metrics);
     let finite = |metrics: &BTreeMap<String, f64>, name| {
         let value = metrics.get(name).copied();
         value.filter(|value| value.is_finite())
@@ -145,8 +135,8 @@ fn facts(sides: &[(Role, SideReport); 2]) -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();
     for (this, other) in [(0, 1), (1, 0)] {
         let (role, side) = &sides[this];
-        for (name, value) in &side.facts {
-            match sides[other].1.facts.get(name) {
+        for (name, value) in &side.measurements.facts {
+            match sides[other].1.measurements.facts.get(name) {
                 Some(others) if others != value => {
                     facts.insert(format!("{name}.{}", role.name()), value.clone());
                 }
@@ -173,13 +163,9 @@ fn charge_listening(
     if own_ns <= 0.0 || transfer_ns <= 0.0 {
         return;
     }
-    let end = listening.name();
-    for name in [
-        format!("cpu_{end}_ratio"),
-        format!("cpu_{end}_user_ratio"),
-        format!("cpu_{end}_system_ratio"),
-    ] {
-        if let Some(ratio) = metrics.get_mut(&name) {
+    let names = listening.metrics();
+    for name in [names.cpu, names.cpu_user, names.cpu_system] {
+        if let Some(ratio) = metrics.get_mut(name) {
             *ratio *= own_ns / transfer_ns;
         }
     }
@@ -198,7 +184,7 @@ fn by_direction(metrics: &mut BTreeMap<String, f64>, sides: &[(Role, SideReport)
         .into_iter()
         .zip(sides)
     {
-        if let Some(delivered) = counted(&side.metrics) {
+        if let Some(delivered) = counted(&side.measurements.metrics) {
             metrics.insert(name.to_owned(), goodput * delivered / all);
         }
     }
@@ -223,27 +209,35 @@ fn add_path(
         Direction::Forward | Direction::Both => (&path.forward, &path.reverse),
         Direction::Reverse => (&path.reverse, &path.forward),
     };
-    for (prefix, counters, way) in [
-        ("path", forward, direction == Direction::Reverse),
-        ("path_reverse", reverse, direction != Direction::Reverse),
+    for (names, counters, way) in [
+        (
+            LinkMetrics::FORWARD,
+            forward,
+            direction == Direction::Reverse,
+        ),
+        (
+            LinkMetrics::REVERSE,
+            reverse,
+            direction != Direction::Reverse,
+        ),
     ] {
-        add_asked(metrics, condition, prefix, counters, way);
+        add_asked(metrics, condition, names, counters, way);
     }
     let mut put = |name: &str, value: f64| {
         metrics.insert(name.to_owned(), value);
     };
-    for (prefix, counters) in [("path", forward), ("path_reverse", reverse)] {
+    for (names, counters) in [
+        (LinkMetrics::FORWARD, forward),
+        (LinkMetrics::REVERSE, reverse),
+    ] {
         if !counters.unsupported.offered {
-            put(&format!("{prefix}_packets"), counters.offered as f64);
+            put(names.packets, counters.offered as f64);
         }
         if counters.unsupported.queue_drops {
-            put(&format!("{prefix}_drops"), counters.loss_drops as f64);
+            put(names.drops, counters.loss_drops as f64);
         } else {
-            put(&format!("{prefix}_loss_drops"), counters.loss_drops as f64);
-            put(
-                &format!("{prefix}_queue_drops"),
-                counters.queue_drops as f64,
-            );
+            put(names.loss_drops, counters.loss_drops as f64);
+            put(names.queue_drops, counters.queue_drops as f64);
         }
     }
     put(
@@ -271,7 +265,7 @@ fn add_path(
 fn add_asked(
     metrics: &mut BTreeMap<String, f64>,
     condition: &Condition,
-    prefix: &str,
+    names: LinkMetrics,
     counters: &LinkCounters,
     back: bool,
 ) {
@@ -285,25 +279,27 @@ fn add_asked(
     } = counters.unsupported;
     let asked: [(&str, Option<u64>, Asks); 6] = [
         (
-            "burst_drops",
+            names.burst_drops,
             told(burst_drops, counters.burst_drops),
             |link| link.loss_bursts.is_some(),
         ),
-        ("list_drops", Some(counters.list_drops), |link| {
+        (names.list_drops, Some(counters.list_drops), |link| {
             !link.loss_list.is_empty()
         }),
-        ("codel_drops", Some(counters.codel_drops), |link| {
+        (names.codel_drops, Some(counters.codel_drops), |link| {
             link.discipline != QueueDiscipline::DropTail
         }),
-        ("corrupted", told(corrupted, counters.corrupted), |link| {
-            link.corrupt_ratio.0 > 0.0
-        }),
         (
-            "duplicated",
+            names.corrupted,
+            told(corrupted, counters.corrupted),
+            |link| link.corrupt_ratio.0 > 0.0,
+        ),
+        (
+            names.duplicated,
             told(duplicated, counters.duplicated),
             |link| link.duplicate_ratio.0 > 0.0,
         ),
-        ("reordered", Some(counters.reordered), |link| {
+        (names.reordered, Some(counters.reordered), |link| {
             link.reorder_ratio.0 > 0.0
         }),
     ];
@@ -316,7 +312,7 @@ fn add_asked(
             })
         });
         if let (true, Some(count)) = (asks, count) {
-            metrics.insert(format!("{prefix}_{name}"), count as f64);
+            metrics.insert(name.to_owned(), count as f64);
         }
     }
 }
@@ -366,30 +362,10 @@ fn derive(metrics: &mut BTreeMap<String, f64>, (time, counted_ns): (f64, f64), h
     }
 }
 
-/// Returns the number of bytes that a workload transfers.
-pub(crate) fn workload_bytes(kind: &WorkloadKind) -> u64 {
-    match kind {
-        WorkloadKind::Bulk { size, .. } | WorkloadKind::StopAndWait { size, .. } => size.0,
-        WorkloadKind::RequestResponse {
-            requests,
-            request,
-            response,
-            ..
-        } => requests.saturating_mul(request.0.saturating_add(response.0)),
-        WorkloadKind::ShortConnections {
-            connections,
-            request,
-            response,
-            ..
-        } => u64::from(*connections).saturating_mul(request.0.saturating_add(response.0)),
-        WorkloadKind::MultiStream {
-            messages, message, ..
-        } => messages.saturating_mul(message.0),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use regatta_model::{Series, WorkloadKind};
+
     use super::*;
 
     #[test]
@@ -427,10 +403,12 @@ mod tests {
         SideReport {
             started_monotonic_ns: 1_000_000_000,
             ended_monotonic_ns: 1_000_000_000 + (window * 1e9) as i64,
-            metrics: (metrics.iter())
-                .map(|(name, value)| ((*name).to_owned(), *value))
-                .collect(),
-            ..SideReport::default()
+            measurements: Measurements {
+                metrics: (metrics.iter())
+                    .map(|(name, value)| ((*name).to_owned(), *value))
+                    .collect(),
+                ..Measurements::default()
+            },
         }
     }
 
@@ -448,7 +426,7 @@ mod tests {
         sender: SideReport,
         receiver: SideReport,
         path: Option<&PathCounters>,
-    ) -> Merged {
+    ) -> Measurements {
         let mut study = crate::testing::study(1, 1, 1);
         if let WorkloadKind::Bulk { options: asked, .. } = &mut study.workloads[0].kind {
             *asked = options;
@@ -504,7 +482,7 @@ mod tests {
                 let mut report = end(1.0, &[]);
                 // The listening end's window begins when the flow comes to it.
                 report.started_monotonic_ns += if side == first { 0 } else { 20_000_000 };
-                report.series.push(Series {
+                report.measurements.series.push(Series {
                     name: "cpu_ratio".to_owned(),
                     side: side.to_owned(),
                     t_ns: vec![1_050_000_000],

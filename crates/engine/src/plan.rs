@@ -10,7 +10,7 @@ use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
 };
-use regatta_model::{Condition, Outcome, Study, Transport, TrialRecord, Workload};
+use regatta_model::{Condition, Measurements, Outcome, Study, Transport, TrialRecord, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
@@ -297,7 +297,7 @@ impl Plan {
     fn ranked_by(&self, record: &TrialRecord) -> Option<f64> {
         let trial = self.trial(record.index)?;
         let metric = self.workload(trial.cell).kind.primary_metric();
-        let value = *record.metrics.get(metric)?;
+        let value = *record.measurements.metrics.get(metric)?;
         (record.outcome == Outcome::Measured && value > 0.0).then_some(value)
     }
 
@@ -344,11 +344,7 @@ impl Plan {
             outcome,
             reasons,
             hint,
-            metrics: BTreeMap::new(),
-            series: Vec::new(),
-            histograms: Vec::new(),
-            facts: BTreeMap::new(),
-            warnings: Vec::new(),
+            measurements: Measurements::default(),
         }
     }
 

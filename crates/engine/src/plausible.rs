@@ -7,14 +7,11 @@ use std::{
 
 use regatta_bed::PathCounters;
 use regatta_model::{
-    BitRate, BulkOptions, Bytes, PathCheck, Ratio, Transport, Warning, WorkloadKind, metric::id,
-    stack::NOT_APPLICABLE, units::format_duration,
+    BitRate, BulkOptions, Bytes, Measurements, PathCheck, Ratio, Transport, Warning, WorkloadKind,
+    metric::id, stack::NOT_APPLICABLE, units::format_duration, warning_code,
 };
 
-use crate::{
-    merge::{Merged, workload_bytes},
-    plan::{Plan, PlannedTrial},
-};
+use crate::plan::{Plan, PlannedTrial};
 
 /// Fewest bandwidth-delay products in a transfer that is not mostly slow start.
 const LEAST_BDPS: u64 = 10;
@@ -44,19 +41,19 @@ pub(crate) fn check(
     plan: &Plan,
     trial: &PlannedTrial,
     path: Option<&PathCounters>,
-    merged: &mut Merged,
+    merged: &mut Measurements,
 ) {
     let study = plan.study();
     let condition = plan.condition(trial.cell);
     let kind = &plan.workload(trial.cell).kind;
-    let size = workload_bytes(kind);
+    let size = kind.bytes();
     let get = |name: &str| merged.metrics.get(name).copied();
     let mut found = Vec::new();
 
     let flagged = merged
         .warnings
         .iter()
-        .any(|warning| warning.code == "deadline_reached");
+        .any(|warning| warning.code == warning_code::DEADLINE_REACHED);
     let set_up_ns = get(id::SET_UP_TIME_NS).unwrap_or(0.0);
     let deadline_ns = study.deadline.as_nanos() as f64;
     if !flagged && get(id::TRANSFER_TIME_NS).is_some_and(|t| t - set_up_ns >= deadline_ns) {
@@ -88,7 +85,7 @@ pub(crate) fn check(
         && dropped > 0.0
     {
         found.push(warning(
-            id::RECEIVE_BUFFER_ERRORS,
+            warning_code::RECEIVE_BUFFER_ERRORS,
             "datagrams that the path had delivered were dropped at the receiver because its socket's buffer was full; they count as lost messages".to_owned(),
             "run `sysctl -w net.core.rmem_max=67108864`, or pace the sender with the option `rate`",
         ));
@@ -129,7 +126,7 @@ fn of_path(path: &PathCounters) -> Vec<Warning> {
     let late = late_ratio(path);
     if late > MOST_LATE {
         found.push(warning(
-            "path_out_of_tolerance",
+            warning_code::PATH_OUT_OF_TOLERANCE,
             format!(
                 "{:.1} % of the packets left the emulated path more than 2 ms late",
                 late * 100.0
@@ -141,7 +138,7 @@ fn of_path(path: &PathCounters) -> Vec<Warning> {
     let offered = path.forward.offered + path.reverse.offered;
     if refused as f64 > MOST_REFUSED * (offered + refused) as f64 {
         found.push(warning(
-            "path_overrun",
+            warning_code::PATH_OVERRUN,
             format!(
                 "{:.2} % of the packets were lost because the emulator did not keep up with the sender, which is no part of the condition",
                 refused as f64 / (offered + refused) as f64 * 100.0
@@ -207,7 +204,7 @@ pub(crate) fn path_warning(check: &PathCheck) -> Option<Warning> {
         .collect();
     (!check.within).then(|| {
         warning(
-            "path_out_of_tolerance",
+            warning_code::PATH_OUT_OF_TOLERANCE,
             format!(
                 "the path of `{}`{step} was outside its tolerance when it was checked: {}",
                 check.condition,
@@ -242,7 +239,7 @@ fn deadline_reached(kind: &WorkloadKind, deadline: Duration) -> Warning {
             "give it a longer `--deadline` or a smaller `--size`",
         ),
     };
-    warning("deadline_reached", message, hint)
+    warning(warning_code::DEADLINE_REACHED, message, hint)
 }
 
 /// Formats a quantity for messages, in the unit that its name ends with.

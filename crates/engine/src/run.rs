@@ -313,11 +313,15 @@ impl TrialRunner<'_> {
             }
             Outcome::Measured | Outcome::Invalid => {
                 if let Some(warning) = self.doubted.get(&trial.cell.condition)
-                    && !record.warnings.iter().any(|w| w.code == warning.code)
+                    && !record
+                        .measurements
+                        .warnings
+                        .iter()
+                        .any(|w| w.code == warning.code)
                 {
-                    record.warnings.push(warning.clone());
+                    record.measurements.warnings.push(warning.clone());
                 }
-                if let Some(control) = record.facts.get("congestion_control.sender") {
+                if let Some(control) = record.measurements.facts.get("congestion_control.sender") {
                     known
                         .controls
                         .entry(record.transport.clone())

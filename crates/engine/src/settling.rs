@@ -1,17 +1,18 @@
 //! Time that each transport takes to settle after each step of the path's schedule.
 
-use regatta_model::{Condition, Series, metric::id};
+use regatta_model::{
+    Condition, Measurements, Series,
+    metric::{id, series_id},
+};
 use regatta_stats::{Settling, settling_time};
-
-use crate::merge::Merged;
 
 /// Series that settles: the rate at the receiver's interface. The goodput of a transport that
 /// delivers in order stops after every lost packet, however full the link is.
-const ARRIVALS: &str = "received_bps";
+const ARRIVALS: &str = series_id::RECEIVED_BPS;
 
 /// Adds the settling times of a trial under a condition with a schedule. `transfer_ns` is the end
 /// of the transfer, at which the time after the last step ends.
-pub(crate) fn add(condition: &Condition, transfer_ns: f64, merged: &mut Merged) {
+pub(crate) fn add(condition: &Condition, transfer_ns: f64, merged: &mut Measurements) {
     if condition.schedule.is_empty() {
         return;
     }
@@ -34,7 +35,7 @@ pub(crate) fn add(condition: &Condition, transfer_ns: f64, merged: &mut Merged) 
         .map(|step| step.at.as_nanos() as f64)
         .collect();
     let mut settled = Series {
-        name: id::SETTLING_TIME_NS.to_owned(),
+        name: series_id::SETTLING_TIME_NS.to_owned(),
         side: "path".to_owned(),
         t_ns: Vec::new(),
         values: Vec::new(),
@@ -86,10 +87,10 @@ mod tests {
         }
     }
 
-    fn merged(values: Vec<f64>) -> Merged {
-        Merged {
+    fn merged(values: Vec<f64>) -> Measurements {
+        Measurements {
             series: vec![series(ARRIVALS, values)],
-            ..Merged::default()
+            ..Measurements::default()
         }
     }
 

@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
-use regatta_model::{Condition, Direction, Warning, metric::id, units::format_duration};
+use regatta_model::{
+    Condition, Direction, Measurements, Warning,
+    metric::{id, series_id},
+    units::format_duration,
+};
 
-use crate::{merge::Merged, plausible::warning};
+use crate::plausible::warning;
 
 /// Retransmitted share of the packets that path and queue hold, above which slow start is to blame.
 /// In congestion avoidance a window grows by a few packets in a round trip, and as few are lost at
@@ -23,7 +27,7 @@ const RECOVERY_ROUND_TRIPS: u32 = 4;
 pub(crate) fn overflow(
     condition: &Condition,
     direction: Direction,
-    merged: &Merged,
+    merged: &Measurements,
 ) -> Option<Warning> {
     let (link, opposite) = match direction {
         Direction::Forward | Direction::Both => (&condition.forward, &condition.reverse),
@@ -32,10 +36,9 @@ pub(crate) fn overflow(
     let held_bytes = condition.bdp(link)?.0 + condition.queue_limit(link).0;
     let held_packets = held_bytes as f64 / f64::from(condition.mtu_bytes);
     let queue_drops = *merged.metrics.get(id::PATH_QUEUE_DROPS)?;
-    let retransmitted = merged
-        .series
-        .iter()
-        .find(|series| series.name == id::RETRANSMITTED_PACKETS && series.side == "sender")?;
+    let retransmitted = merged.series.iter().find(|series| {
+        series.name == series_id::RETRANSMITTED_PACKETS && series.side == "sender"
+    })?;
     let samples = || retransmitted.t_ns.iter().zip(&retransmitted.values);
     let (first_ns, _) = samples().find(|(_, count)| **count > 0.0)?;
     let round_trip = condition
@@ -72,7 +75,7 @@ mod tests {
     /// the full queue takes 60 ms.
     fn found(values: &[f64], queue_drops: f64) -> Option<Warning> {
         let condition = crate::testing::study(1, 1, 1).conditions[0].clone();
-        let mut merged = Merged::default();
+        let mut merged = Measurements::default();
         merged
             .metrics
             .insert("path_queue_drops".to_owned(), queue_drops);

@@ -153,7 +153,7 @@ fn report(role: Role) -> SideReport {
         ..SideReport::default()
     };
     let mut put = |name: &str, value: f64| {
-        report.metrics.insert(name.into(), value);
+        report.measurements.metrics.insert(name.into(), value);
     };
     match role {
         Role::Sender => {

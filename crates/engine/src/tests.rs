@@ -136,7 +136,7 @@ fn figures_of_both_ends_come_together() {
     let plan = Plan::new(&study(1, 1, 1)).unwrap();
     let (_, heard) = run(&mut FakeBed::well(), &plan);
     let trial = heard.trials()[0].clone();
-    let metric = |name: &str| trial.metrics[name];
+    let metric = |name: &str| trial.measurements.metrics[name];
     // 10 MB in 1 s, for 40 % of one core.
     assert_eq!(metric("goodput_bps"), 80e6);
     assert_eq!(metric("goodput_per_core_percent_bps"), 2e6);
@@ -248,7 +248,10 @@ fn a_check_that_the_machine_spoiled_is_repeated_at_most_twice() {
     let (_, heard) = run(&mut bed, &plan);
     assert_eq!(checks(&heard), 3);
     assert_eq!(heard.warning_codes(), ["path_not_checked"]);
-    assert_eq!(heard.trials()[0].warnings[0].code, "path_not_checked");
+    assert_eq!(
+        heard.trials()[0].measurements.warnings[0].code,
+        "path_not_checked"
+    );
 }
 
 #[test]
@@ -485,7 +488,10 @@ fn a_path_outside_its_tolerance_marks_its_trials() {
     assert_eq!(heard.warning_codes(), ["path_out_of_tolerance"]);
     let checks = (heard.events.iter()).filter(|event| matches!(event, Event::PathChecked { .. }));
     assert_eq!(checks.count(), 1, "what was found stands");
-    assert_eq!(heard.trials()[0].warnings[0].code, "path_out_of_tolerance");
+    assert_eq!(
+        heard.trials()[0].measurements.warnings[0].code,
+        "path_out_of_tolerance"
+    );
 }
 
 #[test]
@@ -498,7 +504,10 @@ fn a_trial_whose_path_was_far_off_is_invalid() {
     assert_eq!(heard.outcomes(), [Outcome::Invalid; 3]);
     let trial = heard.trials()[0].clone();
     assert!(trial.reasons[0].contains("50.0 %"), "{:?}", trial.reasons);
-    assert!(!trial.metrics.is_empty(), "what was seen is kept");
+    assert!(
+        !trial.measurements.metrics.is_empty(),
+        "what was seen is kept"
+    );
 }
 
 #[test]

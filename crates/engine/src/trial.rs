@@ -121,7 +121,7 @@ impl TrialRunner<'_> {
         path_begun: Instant,
     ) -> Result<TrialRecord, EngineError> {
         let path = self.bed.counters()?;
-        let merged = merge(
+        let measurements = merge(
             self.plan,
             trial,
             sender,
@@ -138,11 +138,7 @@ impl TrialRunner<'_> {
             ),
         };
         Ok(TrialRecord {
-            metrics: merged.metrics,
-            series: merged.series,
-            histograms: merged.histograms,
-            facts: merged.facts,
-            warnings: merged.warnings,
+            measurements,
             ..self.plan.record(trial, started_unix_ns, outcome)
         })
     }

@@ -11,6 +11,7 @@ pub mod shell;
 pub mod stack;
 pub mod study;
 pub mod units;
+pub mod warning_code;
 pub mod words;
 pub mod workload;
 
@@ -21,7 +22,8 @@ pub use condition::{
 pub use metric::{Better, METRICS, MetricDefinition, Unit};
 pub use outcome::Outcome;
 pub use record::{
-    AskedAchieved, Histogram, HostFacts, PathCheck, RunHeader, Series, TrialRecord, Warning,
+    AskedAchieved, Histogram, HostFacts, Measurements, PathCheck, RunHeader, Series, TrialRecord,
+    Warning,
 };
 pub use stack::{STACK_FACTS, StackFact, StackFacts};
 pub use study::{

@@ -112,6 +112,22 @@ pub struct Warning {
     pub hint: String,
 }
 
+/// Measurements of a trial: those of one end in its report, or those of both ends and the path.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measurements {
+    /// Values by name in [`crate::metric::METRICS`]. Values that were not measured are absent.
+    pub metrics: BTreeMap<String, f64>,
+    /// Samples over time.
+    pub series: Vec<Series>,
+    /// Distributions.
+    pub histograms: Vec<Histogram>,
+    /// Facts read back from the running stacks: `congestion_control.sender`, `tls.cipher_suite`,
+    /// `probe.placement`, `gso.sender`, `acknowledgement`, ….
+    pub facts: BTreeMap<String, String>,
+    /// Warnings about this trial.
+    pub warnings: Vec<Warning>,
+}
+
 /// Complete record of one trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord {
@@ -140,17 +156,9 @@ pub struct TrialRecord {
     pub reasons: Vec<String>,
     /// Hint on what to type next; empty if nothing can be done or nothing is wrong.
     pub hint: String,
-    /// Values by name in [`crate::metric::METRICS`]. Values that were not measured are absent.
-    pub metrics: BTreeMap<String, f64>,
-    /// Samples over time.
-    pub series: Vec<Series>,
-    /// Distributions.
-    pub histograms: Vec<Histogram>,
-    /// Facts read back from the ends: `congestion_control.sender`, `tls.cipher_suite`,
-    /// `probe.placement`, `gso.sender`, `acknowledgement`, ….
-    pub facts: BTreeMap<String, String>,
-    /// Warnings about this trial.
-    pub warnings: Vec<Warning>,
+    /// Measurements of both ends and of the path.
+    #[serde(flatten)]
+    pub measurements: Measurements,
 }
 
 fn first_attempt() -> u32 {

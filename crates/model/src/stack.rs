@@ -54,6 +54,8 @@ stack_facts! {
         "Largest IP packet of the transfer, and whether it may grow.";
     "cipher.sender" "cipher":
         "Encryption of the payload.";
+    "crypto.sender" "cryptography":
+        "Library that encrypts the payload.";
     "threads.sender" "threads of the sender":
         "Threads of the sender's process that carry the transfer, and whether the protocol runs in them or in the kernel.";
     "threads.receiver" "threads of the receiver":
@@ -96,6 +98,8 @@ pub struct StackFacts {
     pub packet_size: Cow<'static, str>,
     /// Cipher: `AES-128-GCM`, `none`.
     pub cipher: Cow<'static, str>,
+    /// Library of the cipher: `aws-lc`, `ring`, `BoringSSL`, `none`.
+    pub crypto: Cow<'static, str>,
     /// Threads: `1, protocol in the kernel`.
     pub threads: Cow<'static, str>,
     /// Offloads: `GSO, 44 packets at most`, `none`.
@@ -117,6 +121,7 @@ impl StackFacts {
             ("pacing", self.pacing),
             ("packet_size", self.packet_size),
             ("cipher", self.cipher),
+            ("crypto", self.crypto),
             ("threads", self.threads),
             ("offloads", self.offloads),
             ("acknowledgements", self.acknowledgements),
@@ -169,6 +174,7 @@ mod tests {
             pacing: "none".into(),
             packet_size: "1500 B, fixed".into(),
             cipher: "none".into(),
+            crypto: "none".into(),
             threads: "1".into(),
             offloads: "none".into(),
             acknowledgements: "each packet".into(),

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::words::words;
-
-use crate::units::{Bytes, format_duration, nanos, optional_nanos};
+use crate::{
+    metric::id,
+    units::{Bytes, format_duration, nanos, optional_nanos},
+    words::words,
+};
 
 /// Content of a message after its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -305,6 +307,58 @@ impl WorkloadKind {
         }
     }
 
+    /// Returns the number of bytes that the workload transfers, in both directions together.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        match self {
+            Self::Bulk { size, .. } | Self::StopAndWait { size, .. } => size.0,
+            Self::RequestResponse {
+                requests,
+                request,
+                response,
+                ..
+            } => requests.saturating_mul(request.0.saturating_add(response.0)),
+            Self::ShortConnections {
+                connections,
+                request,
+                response,
+                ..
+            } => (*connections as u64).saturating_mul(request.0.saturating_add(response.0)),
+            Self::MultiStream {
+                messages, message, ..
+            } => messages.saturating_mul(message.0),
+        }
+    }
+
+    /// Returns the largest message, and whether a transport of datagrams sends it as one: a message
+    /// has to be one, but the requests and responses of small exchanges may be cut.
+    #[must_use]
+    pub fn largest_message(&self) -> (Bytes, bool) {
+        match self {
+            Self::Bulk { size, message, .. } | Self::StopAndWait { size, message, .. } => {
+                (*message.min(size), true)
+            }
+            Self::MultiStream { message, .. } => (*message, true),
+            Self::RequestResponse {
+                request, response, ..
+            }
+            | Self::ShortConnections {
+                request, response, ..
+            } => (*request.max(response), false),
+        }
+    }
+
+    /// Names a change of the keys that makes the workload take less time.
+    #[must_use]
+    pub const fn shorter(&self) -> &'static str {
+        match self {
+            Self::Bulk { .. } | Self::StopAndWait { .. } => "a smaller `size`",
+            Self::RequestResponse { .. } => "fewer `requests`",
+            Self::ShortConnections { .. } => "fewer `connections`",
+            Self::MultiStream { .. } => "fewer `messages`",
+        }
+    }
+
     /// Returns a part of the work that takes at least as long as the deadline, which would always
     /// cut it short: its key in a study file, and its duration.
     #[must_use]
@@ -425,19 +479,19 @@ impl WorkloadKind {
     #[must_use]
     pub const fn primary_metric(&self) -> &'static str {
         match self {
-            Self::Bulk { .. } | Self::StopAndWait { .. } => "goodput_bps",
+            Self::Bulk { .. } | Self::StopAndWait { .. } => id::GOODPUT_BPS,
             // So many under way at any time: what is left to the transport is how many a second.
             Self::RequestResponse {
                 arrivals: Arrivals::Closed { .. },
                 ..
-            } => "requests_per_second",
+            } => id::REQUESTS_PER_SECOND,
             // The rate is given: what is left to the transport is how late answers come.
             Self::RequestResponse {
                 arrivals: Arrivals::Open { .. },
                 ..
             }
-            | Self::MultiStream { .. } => "message_delay_p95_ns",
-            Self::ShortConnections { .. } => "time_to_completion_p50_ns",
+            | Self::MultiStream { .. } => id::MESSAGE_DELAY_P95_NS,
+            Self::ShortConnections { .. } => id::TIME_TO_COMPLETION_P50_NS,
         }
     }
 

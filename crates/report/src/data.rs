@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use regatta_model::{Outcome, PathCheck, RunHeader, TrialRecord, Warning};
+use regatta_model::{Outcome, PathCheck, RunHeader, TrialRecord, Warning, warning_code};
 use regatta_results::{Reader, RunState, fold_ended};
 
 use crate::ReportError;
@@ -131,7 +131,7 @@ impl RunData {
             .trials
             .iter()
             .filter(|trial| trial.outcome == Outcome::Measured)
-            .flat_map(|trial| trial.metrics.keys().map(String::as_str))
+            .flat_map(|trial| trial.measurements.metrics.keys().map(String::as_str))
             .collect();
         regatta_model::METRICS
             .iter()
@@ -143,14 +143,19 @@ impl RunData {
 /// Whether a trial was stopped by its deadline and is measured on what was delivered by then.
 #[must_use]
 pub fn reached_deadline(trial: &TrialRecord) -> bool {
-    is_warned(trial, "deadline_reached")
+    is_warned(trial, warning_code::DEADLINE_REACHED)
 }
 
 /// Whether a trial's path was not as configured.
 pub fn path_doubted(trial: &TrialRecord) -> bool {
-    is_warned(trial, "path_overrun") || is_warned(trial, "path_out_of_tolerance")
+    is_warned(trial, warning_code::PATH_OVERRUN)
+        || is_warned(trial, warning_code::PATH_OUT_OF_TOLERANCE)
 }
 
 fn is_warned(trial: &TrialRecord, code: &str) -> bool {
-    trial.warnings.iter().any(|warning| warning.code == code)
+    trial
+        .measurements
+        .warnings
+        .iter()
+        .any(|warning| warning.code == code)
 }

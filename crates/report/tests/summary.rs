@@ -58,7 +58,10 @@ fn only_measured_trials_enter_a_mean() {
     let before = summarise(&data);
     for trial in &mut data.trials {
         if trial.outcome == Outcome::Failed {
-            trial.metrics.insert("goodput_bps".into(), 1e12);
+            trial
+                .measurements
+                .metrics
+                .insert("goodput_bps".into(), 1e12);
         }
     }
     let after = summarise(&data);
@@ -195,6 +198,7 @@ fn gates_say_what_was_missed() {
     let mut data = common::one_round();
     data.path_checks[1].within = false;
     data.trials[0]
+        .measurements
         .metrics
         .insert("messages_corrupted".into(), 1.0);
     assert_eq!(failed(&data), ["path_within_tolerance", "data_intact"]);
@@ -302,16 +306,23 @@ fn a_page_asks_for_nothing_outside_itself() {
 fn values_that_are_no_numbers_do_no_harm() {
     let mut data = common::full();
     for trial in data.trials.iter_mut().step_by(3) {
-        trial.metrics.insert("goodput_bps".into(), f64::NAN);
         trial
+            .measurements
+            .metrics
+            .insert("goodput_bps".into(), f64::NAN);
+        trial
+            .measurements
             .metrics
             .insert("round_trip_delay_ns".into(), f64::INFINITY);
-        trial.metrics.insert("cpu_host_ratio".into(), 0.0);
-        for series in &mut trial.series {
+        trial
+            .measurements
+            .metrics
+            .insert("cpu_host_ratio".into(), 0.0);
+        for series in &mut trial.measurements.series {
             series.values.iter_mut().for_each(|v| *v = f64::NAN);
             series.t_ns.pop();
         }
-        for histogram in &mut trial.histograms {
+        for histogram in &mut trial.measurements.histograms {
             histogram.hdr_v2_base64.truncate(11);
         }
     }
@@ -349,7 +360,7 @@ fn a_doubtful_path_is_said_beside_the_verdict() {
         .iter_mut()
         .find(|trial| trial.transport == "udp" && trial.condition == "baseline")
         .expect("the trial is there");
-    trial.warnings.push(regatta_model::Warning {
+    trial.measurements.warnings.push(regatta_model::Warning {
         code: "path_overrun".into(),
         message: "some packets were lost".into(),
         hint: String::new(),
@@ -370,7 +381,7 @@ fn who_delivered_nothing_is_not_the_fastest() {
     data.trials
         .retain(|trial| trial.transport == "tcp" && trial.condition == "loss-5");
     for trial in &mut data.trials {
-        trial.metrics.insert("goodput_bps".into(), 0.0);
+        trial.measurements.metrics.insert("goodput_bps".into(), 0.0);
     }
     let verdict = summarise(&data).verdict;
     let text = &verdict
@@ -404,7 +415,10 @@ fn who_closed_too_early_is_not_said_to_never_retransmit() {
             trial.index = index;
             trial.workload = "abandoned".into();
             if trial.transport == "tcp" && trial.outcome == Outcome::Measured {
-                trial.metrics.insert("message_loss_ratio".into(), 0.4);
+                trial
+                    .measurements
+                    .metrics
+                    .insert("message_loss_ratio".into(), 0.4);
             }
             trial
         })

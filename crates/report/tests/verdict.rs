@@ -21,10 +21,15 @@ fn made(labels: [&str; 3], goodput: impl Fn(&str, usize) -> Option<f64>) -> RunD
     }
     let mut data = common::run(study, |_| None);
     for trial in &mut data.trials {
-        trial.metrics.clear();
-        trial.warnings.clear();
+        trial.measurements.metrics.clear();
+        trial.measurements.warnings.clear();
         match goodput(&trial.transport, trial.round as usize) {
-            Some(value) => _ = trial.metrics.insert("goodput_bps".into(), value * 1e6),
+            Some(value) => {
+                _ = trial
+                    .measurements
+                    .metrics
+                    .insert("goodput_bps".into(), value * 1e6)
+            }
             None => trial.outcome = Outcome::Invalid,
         }
     }
@@ -233,7 +238,10 @@ fn rounds_that_contradict_one_another_make_no_winner() {
             trial.round = round;
             trial.transport = label.to_owned();
             trial.outcome = Outcome::Measured;
-            trial.metrics.insert("goodput_bps".into(), goodput);
+            trial
+                .measurements
+                .metrics
+                .insert("goodput_bps".into(), goodput);
             data.trials.push(trial);
         }
     }
@@ -253,8 +261,12 @@ fn connections_that_failed_keep_the_others_from_the_first_place() {
             .unwrap_or_else(|_| data.header.study.workloads[0].kind.clone());
     for trial in &mut data.trials {
         let failed = if trial.transport == "b" { 30.0 } else { 0.0 };
-        trial.metrics.insert("connections_failed".into(), failed);
         trial
+            .measurements
+            .metrics
+            .insert("connections_failed".into(), failed);
+        trial
+            .measurements
             .metrics
             .insert("connections_completed".into(), 100.0 - failed);
     }
@@ -274,8 +286,11 @@ fn rare_failures_are_said_and_ranked() {
     let mut data =
         two(|label, round| Some(if label == "a" { 20.0 } else { 30.0 } + round as f64 * 0.1));
     for trial in &mut data.trials {
-        trial.metrics.insert("messages_sent".into(), 1000.0);
-        trial.metrics.insert(
+        trial
+            .measurements
+            .metrics
+            .insert("messages_sent".into(), 1000.0);
+        trial.measurements.metrics.insert(
             "requests_unanswered".into(),
             f64::from(u8::from(trial.transport == "b")),
         );
@@ -304,6 +319,7 @@ fn a_datagram_mode_is_not_said_to_be_reliable_where_nothing_was_lost() {
     // What the trials say counts more than a name.
     for trial in &mut data.trials {
         trial
+            .measurements
             .facts
             .insert("retransmission".into(), "by the transport".into());
     }
@@ -329,7 +345,10 @@ fn rounds_that_are_alike_widen_the_intervals_and_are_warned_of() {
             trial.transport = label.to_owned();
             trial.outcome = Outcome::Measured;
             let goodput = drift(label, round as usize).expect("every round has one");
-            trial.metrics.insert("goodput_bps".into(), goodput * 1e6);
+            trial
+                .measurements
+                .metrics
+                .insert("goodput_bps".into(), goodput * 1e6);
             data.trials.push(trial);
         }
     }
@@ -400,7 +419,7 @@ fn a_verdict_names_in_what_the_stacks_differ_that_it_rests_on() {
             two(|label, round| Some(if label == "a" { 20.0 } else { 30.0 } + round as f64 * 0.1));
         for trial in &mut data.trials {
             let of_b = usize::from(trial.transport == "b");
-            trial.facts = [
+            trial.measurements.facts = [
                 ("initial_window.sender", "10 packets"),
                 ("pacing.sender", pacing[of_b]),
                 (

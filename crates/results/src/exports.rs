@@ -31,7 +31,11 @@ pub const SERIES_FILE_NAME: &str = "series.csv";
 /// Errors of reading and writing.
 pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsError> {
     let trials = reader.source().trials(false)?;
-    let occurs = |name: &str| trials.iter().any(|trial| trial.metrics.contains_key(name));
+    let occurs = |name: &str| {
+        trials
+            .iter()
+            .any(|trial| trial.measurements.metrics.contains_key(name))
+    };
     let mut metrics: Vec<&str> = metric::METRICS
         .iter()
         .map(|metric| metric.name)
@@ -40,13 +44,13 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
     // A file of another version may hold metrics that this one does not know.
     let unknown: BTreeSet<&str> = trials
         .iter()
-        .flat_map(|trial| trial.metrics.keys().map(String::as_str))
+        .flat_map(|trial| trial.measurements.metrics.keys().map(String::as_str))
         .filter(|name| metric::find(name).is_none())
         .collect();
     metrics.extend(unknown);
     let facts: BTreeSet<&str> = trials
         .iter()
-        .flat_map(|trial| trial.facts.keys().map(String::as_str))
+        .flat_map(|trial| trial.measurements.facts.keys().map(String::as_str))
         .collect();
 
     let mut csv = csv::Writer::from_writer(out);
@@ -75,13 +79,21 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
     for trial in &trials {
         let measured = metrics.iter().map(|&name| {
             trial
+                .measurements
                 .metrics
                 .get(name)
                 .map_or_else(String::new, f64::to_string)
         });
-        let read_back = facts
-            .iter()
-            .map(|&name| cell(trial.facts.get(name).cloned().unwrap_or_default()));
+        let read_back = facts.iter().map(|&name| {
+            cell(
+                trial
+                    .measurements
+                    .facts
+                    .get(name)
+                    .cloned()
+                    .unwrap_or_default(),
+            )
+        });
         csv.write_record(identity(trial).into_iter().chain(measured).chain(read_back))?;
     }
     csv.flush().map_err(csv::Error::from)?;
@@ -90,6 +102,7 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
 
 fn identity(trial: &TrialRecord) -> [String; 12] {
     let warnings: Vec<&str> = trial
+        .measurements
         .warnings
         .iter()
         .map(|warning| warning.code.as_str())

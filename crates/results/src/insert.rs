@@ -99,8 +99,8 @@ pub fn insert_trial(transaction: &Transaction<'_>, trial: &TrialRecord) -> rusql
             params![trial.index, signed(position), reason],
         )?;
     }
-    let mut warnings = trial.warnings.clone();
-    for (name, &value) in &trial.metrics {
+    let mut warnings = trial.measurements.warnings.clone();
+    for (name, &value) in &trial.measurements.metrics {
         let refusal = if metric::find(name).is_none() {
             Some(format!("`{name}` is not a metric and was not kept"))
         } else if !value.is_finite() {
@@ -114,7 +114,7 @@ pub fn insert_trial(transaction: &Transaction<'_>, trial: &TrialRecord) -> rusql
         }
         insert_metric(transaction, trial.index, name, value)?;
     }
-    for (position, series) in trial.series.iter().enumerate() {
+    for (position, series) in trial.measurements.series.iter().enumerate() {
         let (samples, t_ns, values) = blobs(series);
         transaction.execute(
             "INSERT INTO series VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -129,7 +129,7 @@ pub fn insert_trial(transaction: &Transaction<'_>, trial: &TrialRecord) -> rusql
             ],
         )?;
     }
-    for (position, histogram) in trial.histograms.iter().enumerate() {
+    for (position, histogram) in trial.measurements.histograms.iter().enumerate() {
         transaction.execute(
             "INSERT INTO histogram VALUES (?1, ?2, ?3, ?4, ?5)",
             params![
@@ -141,7 +141,7 @@ pub fn insert_trial(transaction: &Transaction<'_>, trial: &TrialRecord) -> rusql
             ],
         )?;
     }
-    for (name, value) in &trial.facts {
+    for (name, value) in &trial.measurements.facts {
         transaction.execute(
             "INSERT INTO fact VALUES (?1, ?2, ?3)",
             params![trial.index, name, value],

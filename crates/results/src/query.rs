@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, path::Path};
 
 use regatta_model::{
-    AskedAchieved, Histogram, HostFacts, Outcome, PathCheck, RunHeader, Series, TrialRecord,
-    Warning,
+    AskedAchieved, Histogram, HostFacts, Measurements, Outcome, PathCheck, RunHeader, Series,
+    TrialRecord, Warning,
 };
 use rusqlite::{Connection, Row};
 
@@ -194,11 +194,7 @@ impl Source<'_> {
                         outcome: Outcome::Failed,
                         reasons: Vec::new(),
                         hint: row.get(8)?,
-                        metrics: BTreeMap::new(),
-                        series: Vec::new(),
-                        histograms: Vec::new(),
-                        facts: BTreeMap::new(),
-                        warnings: Vec::new(),
+                        measurements: Measurements::default(),
                     },
                     row.get::<_, String>(6)?,
                     row.get::<_, String>(7)?,
@@ -234,9 +230,9 @@ impl Source<'_> {
             |row| Ok((row.get(1)?, row.get(2)?)),
             |trial, (name, value): (String, f64)| {
                 if value.is_finite() {
-                    trial.metrics.insert(name, value);
+                    trial.measurements.metrics.insert(name, value);
                 } else {
-                    trial.warnings.push(value_not_kept(format!(
+                    trial.measurements.warnings.push(value_not_kept(format!(
                         "`{name}` is {value} in the results file and was left out"
                     )));
                 }
@@ -247,21 +243,21 @@ impl Source<'_> {
             "SELECT trial, name, value FROM fact",
             |row| Ok((row.get(1)?, row.get(2)?)),
             |trial, (name, value)| {
-                trial.facts.insert(name, value);
+                trial.measurements.facts.insert(name, value);
             },
         )?;
         self.attach(
             &mut trials,
             "SELECT trial, code, message, hint FROM warning WHERE trial IS NOT NULL ORDER BY id",
             |row| read_warning(row, 1),
-            |trial, warning| trial.warnings.push(warning),
+            |trial, warning| trial.measurements.warnings.push(warning),
         )?;
         if whole {
             self.attach(
                 &mut trials,
                 "SELECT trial, side, name, t_ns, value FROM series ORDER BY trial, position",
                 |row| read_series(row, 1),
-                |trial, series| trial.series.push(series),
+                |trial, series| trial.measurements.series.push(series),
             )?;
             self.attach(
                 &mut trials,
@@ -273,7 +269,7 @@ impl Source<'_> {
                         hdr_v2_base64: row.get(3)?,
                     })
                 },
-                |trial, histogram| trial.histograms.push(histogram),
+                |trial, histogram| trial.measurements.histograms.push(histogram),
             )?;
         }
         Ok(trials)

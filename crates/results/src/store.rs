@@ -130,6 +130,7 @@ impl Store {
     /// [`ResultsError::DiskFull`], or an error of SQLite.
     pub fn add_trial(&mut self, trial: &TrialRecord) -> Result<(), ResultsError> {
         if let Some(series) = trial
+            .measurements
             .series
             .iter()
             .find(|series| series.t_ns.len() != series.values.len())

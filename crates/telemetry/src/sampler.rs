@@ -68,6 +68,8 @@ struct Orders {
     begun: u64,
     start: Option<Reading>,
     end: Option<(Reading, FlowSample)>,
+    /// Most bytes in flight of any sample of the window that began last.
+    max_bytes_in_flight: Option<u64>,
     quit: bool,
 }
 
@@ -81,6 +83,40 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, Orders> {
         // Nothing that can panic runs under this lock.
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a window, and forgets the one before.
+    fn begin(&self, start: Reading) {
+        let mut orders = self.lock();
+        orders.begun += 1;
+        orders.start = Some(start);
+        orders.max_bytes_in_flight = None;
+        drop(orders);
+        self.changed.notify_all();
+    }
+
+    /// Takes note of a sample of the window that was the `begun`-th to begin. One of an earlier
+    /// window, which the thread was taking when that ended, is ignored.
+    fn observe(&self, begun: u64, sample: &FlowSample) {
+        let mut orders = self.lock();
+        if orders.begun == begun {
+            orders.max_bytes_in_flight = orders.max_bytes_in_flight.max(sample.bytes_in_flight);
+        }
+    }
+}
+
+/// Source whose samples are noted for the largest of them.
+struct Observed<'a> {
+    flow: &'a mut dyn FlowSource,
+    shared: &'a Shared,
+    begun: u64,
+}
+
+impl FlowSource for Observed<'_> {
+    fn sample(&mut self) -> FlowSample {
+        let sample = self.flow.sample();
+        self.shared.observe(self.begun, &sample);
+        sample
     }
 }
 
@@ -180,18 +216,24 @@ impl Sampler {
     /// Begins the window with this reading. A second call begins it anew; what was sampled before
     /// is forgotten.
     pub fn begin(&self, start: Reading) {
-        let mut orders = self.shared.lock();
-        orders.begun += 1;
-        orders.start = Some(start);
-        drop(orders);
-        self.shared.changed.notify_all();
+        self.shared.begin(start);
     }
 
     /// The window ends with this reading and these figures of the transport's, which may have none any
     /// more by the time that the sampler looks. No sample is taken after it. Returns at once.
     pub fn end(&self, end: Reading, flow: FlowSample) {
-        self.shared.lock().end = Some((end, flow));
+        let mut orders = self.shared.lock();
+        orders.max_bytes_in_flight = orders.max_bytes_in_flight.max(flow.bytes_in_flight);
+        orders.end = Some((end, flow));
+        drop(orders);
         self.shared.changed.notify_all();
+    }
+
+    /// Returns the most bytes in flight of any sample of the window so far; `None` where the
+    /// transport does not report them.
+    #[must_use]
+    pub fn max_bytes_in_flight(&self) -> Option<u64> {
+        self.shared.lock().max_bytes_in_flight
     }
 
     /// Returns the series of the window, once it has ended; none if it never began or did not end.
@@ -246,30 +288,32 @@ fn run(
         let start = orders.start.take();
         let end = orders.end;
         drop(orders);
+        let mut flow = Observed {
+            flow: &mut *flow,
+            shared,
+            begun,
+        };
         if let Some(start) = start.filter(|_| known != Some(begun)) {
             let flow_start = flow.sample();
             let builder = SeriesBuilder::new(start, flow_start, link_header_bytes, expected);
             window = Some((begun, builder));
         }
-        let Some((begun, builder)) = &mut window else {
+        let Some((_, builder)) = &mut window else {
             return Vec::new();
         };
-        if let Some((end, flow)) = end {
+        if let Some((end, last)) = end {
             // The rest of an interval is a sample of its own unless it is so short that counters
             // in ticks would only show their grain.
             let rest = end.monotonic_ns - builder.last_ns();
             let least = i64::try_from(interval.as_nanos() / 4).unwrap_or(i64::MAX);
             if builder.is_empty() || rest >= least {
-                builder.push(end, flow);
+                builder.push(end, last);
             }
             return window.map_or_else(Vec::new, |(_, builder)| builder.finish(side));
         }
-        let clock = RealClock {
-            shared,
-            begun: *begun,
-        };
+        let clock = RealClock { shared, begun };
         let schedule = Schedule::new(builder.last_ns(), interval);
-        take_samples(&clock, gauges, flow, schedule, builder);
+        take_samples(&clock, gauges, &mut flow, schedule, builder);
     }
 }
 
@@ -355,6 +399,25 @@ mod tests {
         assert_eq!(schedule.next_after(1_000_004), 1_000_005);
         assert_eq!(schedule.next_after(1_000_005), 2_000_005);
         assert_eq!(Schedule::new(0, Duration::MAX).next_after(0), i64::MAX);
+    }
+
+    #[test]
+    fn the_most_bytes_in_flight_are_those_of_the_last_window() {
+        let shared = Shared::default();
+        let sample = |bytes| FlowSample {
+            bytes_in_flight: bytes,
+            ..FlowSample::default()
+        };
+        shared.begin(Reading::default());
+        shared.observe(1, &sample(Some(900)));
+        shared.begin(Reading::default());
+        assert_eq!(shared.lock().max_bytes_in_flight, None);
+        // A sample that the thread took before the window began again.
+        shared.observe(1, &sample(Some(900)));
+        for bytes in [Some(10), Some(30), None, Some(20)] {
+            shared.observe(2, &sample(bytes));
+        }
+        assert_eq!(shared.lock().max_bytes_in_flight, Some(30));
     }
 
     /// The real thread, driven by edges: no figure here depends on how fast this host is.

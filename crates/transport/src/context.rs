@@ -76,10 +76,10 @@ pub trait Observer: Send + Sync {
         let _ = process;
     }
 
-    /// Returns the most bytes in flight that a sample of the transfer's connection showed so far;
-    /// absent where the stack does not report them or nothing was sampled.
-    fn max_bytes_in_flight(&self) -> Option<u64> {
-        None
+    /// Returns the statistics of the transfer's connection over the window, at the end that sends;
+    /// for use after [`WindowEdge::End`].
+    fn window_statistics(&self) -> WindowStatistics {
+        WindowStatistics::default()
     }
 
     /// Passes a note to the other end of the trial, over control. Never blocks for long.
@@ -185,6 +185,15 @@ impl ProtocolSample {
             }),
         }
     }
+}
+
+/// Statistics of the transfer's connection over the window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WindowStatistics {
+    /// State when the window ended; empty if the connection could not be read then.
+    pub at_end: ProtocolSample,
+    /// Most bytes in flight that a sample showed; absent where the stack does not report them.
+    pub max_bytes_in_flight: Option<u64>,
 }
 
 /// Time for which the peer's receive window kept a sender waiting.

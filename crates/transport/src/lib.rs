@@ -39,11 +39,12 @@ pub mod testing;
 pub mod transfer;
 mod trial;
 pub mod wait;
+mod window;
 
 pub use clock::MonotonicTime;
 pub use context::{
     LiveCounters, Mailbox, Observer, Phase, ProtocolSample, StatisticsSource, TrialContext,
-    WindowEdge, WindowLimited,
+    WindowEdge, WindowLimited, WindowStatistics,
 };
 pub use descriptor::{
     Carries, DriverDescriptor, FILE_OPTIONS, OptionDefinition, OptionError, OptionKind,
@@ -58,3 +59,4 @@ pub use session::{
 pub use stop::{Abort, Stop};
 pub use stream::{ByteStream, HandshakeMade, Received, StreamConnection, StreamEndpoint};
 pub use transfer::TransferEndpoint;
+pub use window::{WindowRange, WindowSizes};

@@ -49,7 +49,7 @@ fn stated(
     of_end: BTreeMap<String, String>,
 ) -> SideReport {
     for (name, value) in of_end {
-        report.facts.entry(name).or_insert(value);
+        report.measurements.facts.entry(name).or_insert(value);
     }
     complete_stack_facts(&mut report, order, NOT_STATED);
     report
@@ -90,7 +90,11 @@ pub fn complete_stack_facts(report: &mut SideReport, order: &TrialOrder, why: &s
             ),
         };
         if is_of_end {
-            report.facts.entry(fact.name.to_owned()).or_insert(value);
+            report
+                .measurements
+                .facts
+                .entry(fact.name.to_owned())
+                .or_insert(value);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use regatta_model::metric::id;
+use regatta_model::metric::{id, series_id};
 
 use crate::context::{ProtocolSample, StatisticsSource};
 
@@ -101,7 +101,7 @@ impl StatisticsSource for AllConnections {
                 each(&sources, |sample| sample.packets_sent),
             ),
             (
-                "congestion_window_bytes",
+                series_id::CONGESTION_WINDOW_BYTES,
                 each(&sources, |sample| sample.congestion_window_bytes),
             ),
             (

@@ -25,7 +25,8 @@ use regatta_model::{Bytes, OptionValue, Pattern, Probe, Transport, Workload, Wor
 
 use crate::{
     context::{
-        LiveCounters, Mailbox, Observer, ProtocolSample, StatisticsSource, TrialContext, WindowEdge,
+        LiveCounters, Mailbox, Observer, ProtocolSample, StatisticsSource, TrialContext,
+        WindowEdge, WindowStatistics,
     },
     driver::{Driver, TransportError},
     opening::Purpose,
@@ -90,10 +91,13 @@ impl Observer for Recorder {
         }
     }
 
-    fn max_bytes_in_flight(&self) -> Option<u64> {
+    fn window_statistics(&self) -> WindowStatistics {
         let samples = lock(&self.samples);
         let in_flight = samples.iter().filter_map(|sample| sample.bytes_in_flight);
-        in_flight.max()
+        WindowStatistics {
+            at_end: samples.last().copied().unwrap_or_default(),
+            max_bytes_in_flight: in_flight.max(),
+        }
     }
 
     fn send_note(&self, note: Note) {

@@ -168,6 +168,7 @@ impl StreamEndpoint for Endpoint {
             pacing: not_told(),
             packet_size: not_told(),
             cipher: "none".into(),
+            crypto: "none".into(),
             threads: stack::KERNEL_THREAD.into(),
             offloads: stack::OF_INTERFACE.into(),
             acknowledgements: not_told(),

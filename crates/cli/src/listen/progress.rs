@@ -10,7 +10,10 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use regatta_engine::{Event, Listener, ListenerError};
-use regatta_model::{BitRate, Outcome, TrialRecord, shell::printable, units::format_duration};
+use regatta_model::{
+    BitRate, Outcome, TrialRecord, metric::id, shell::printable, units::format_duration,
+    warning_code,
+};
 
 use crate::{charset, output};
 
@@ -96,22 +99,24 @@ fn outcome(trial: &TrialRecord) -> String {
     match trial.outcome {
         Outcome::Measured => {
             let rate = trial
+                .measurements
                 .metrics
-                .get("goodput_bps")
+                .get(id::GOODPUT_BPS)
                 .map(|rate| BitRate(*rate as u64));
             let mut text = match rate {
                 Some(BitRate(rate)) => format!("{:.1} Mbit/s", rate as f64 / 1e6),
                 None => "measured".to_owned(),
             };
-            if let Some(loss) = trial.metrics.get("message_loss_ratio")
+            if let Some(loss) = trial.measurements.metrics.get(id::MESSAGE_LOSS_RATIO)
                 && *loss > 0.0
             {
                 text.push_str(&format!(", {:.2} % of the messages lost", loss * 100.0));
             }
             if trial
+                .measurements
                 .warnings
                 .iter()
-                .any(|warning| warning.code == "deadline_reached")
+                .any(|warning| warning.code == warning_code::DEADLINE_REACHED)
             {
                 text.push_str(", deadline reached");
             }

@@ -36,7 +36,7 @@ pub fn assert_counted(
     let captured = (packets.iter())
         .filter(|(forward, text)| *forward && text.starts_with(comment))
         .count() as f64;
-    let counted = trial.metrics[metric];
+    let counted = trial.measurements.metrics[metric];
     assert!(
         (counted..=counted + 8.0).contains(&captured),
         "{metric}: {counted}, {captured}"
@@ -83,7 +83,7 @@ fn each_trial_has_its_capture_whose_transfer_time_is_the_sockets_own() {
     assert_eq!(trials.len(), 4);
     for trial in &trials {
         assert_ran(trial);
-        let fact = &trial.facts["capture_file"];
+        let fact = &trial.measurements.facts["capture_file"];
         let expected = format!(
             "files/trial-{:04}/{}.a-path-lossy.bulk.round-{}.pcapng",
             trial.index + 1,
@@ -96,6 +96,7 @@ fn each_trial_has_its_capture_whose_transfer_time_is_the_sockets_own() {
         assert_counted(trial, "path_loss_drops", &packets, "lost at random");
         assert!(
             trial
+                .measurements
                 .warnings
                 .iter()
                 .all(|warning| warning.code != "capture_incomplete")
@@ -104,8 +105,8 @@ fn each_trial_has_its_capture_whose_transfer_time_is_the_sockets_own() {
     // The clock of the connecting host's process starts before CONN reaches the path and stops
     // after RCVD has left it: a little later each time, never earlier.
     for trial in &trials {
-        let own = trial.metrics["transfer_time_ns"];
-        let captured = trial.metrics["captured_transfer_time_ns"];
+        let own = trial.measurements.metrics["transfer_time_ns"];
+        let captured = trial.measurements.metrics["captured_transfer_time_ns"];
         assert!(own > captured, "{}: {own}, {captured}", trial.transport);
     }
 }
@@ -128,9 +129,15 @@ fn a_capture_is_asked_for_by_option_and_netem_is_refused() {
     with(&["--capture=full", "--out", "full"]).assert_code(0);
     let out = bench.path("full");
     let trial = &trials(&out)[0];
-    let whole = std::fs::metadata(out.join(&trial.facts["capture_file"])).expect("a file");
+    let whole =
+        std::fs::metadata(out.join(&trial.measurements.facts["capture_file"])).expect("a file");
     assert!(whole.len() > 100_000, "{whole:?}");
-    assert!(!trial.metrics.contains_key("captured_transfer_time_ns"));
+    assert!(
+        !trial
+            .measurements
+            .metrics
+            .contains_key("captured_transfer_time_ns")
+    );
 
     let plan = with(&["--capture", "--dry-run"]);
     assert!(
@@ -172,7 +179,7 @@ fn what_cannot_be_written_is_told_and_the_trial_is_measured() {
     let incomplete = |out: &str| {
         let trials = trials(&bench.path(out));
         assert_ran(&trials[0]);
-        let warning = (trials[0].warnings.iter())
+        let warning = (trials[0].measurements.warnings.iter())
             .find(|warning| warning.code == "capture_incomplete")
             .expect("a warning");
         (trials[0].clone(), warning.message.clone())
@@ -195,7 +202,9 @@ fn what_cannot_be_written_is_told_and_the_trial_is_measured() {
     let (trial, message) = incomplete("small");
     assert!(message.contains("the capture ends early") && message.contains("File too large"));
     // What was written before is whole.
-    let file = bench.path("small").join(&trial.facts["capture_file"]);
+    let file = bench
+        .path("small")
+        .join(&trial.measurements.facts["capture_file"]);
     assert!(packets(&file).len() > 100);
 }
 

@@ -33,6 +33,7 @@ fn assert_fits(schema: &str, value: &Value) {
 fn assert_measured(trial: &TrialRecord) {
     let metric = |name: &str| {
         *trial
+            .measurements
             .metrics
             .get(name)
             .unwrap_or_else(|| panic!("no `{name}` of `{}`", trial.transport))
@@ -46,13 +47,13 @@ fn assert_measured(trial: &TrialRecord) {
     assert!(metric("path_packets") > 600.0);
     // The path counts from before the idle probe, the sender from the connect call.
     assert!(metric("path_packets") > metric("packets_sent"));
-    for name in trial.metrics.keys() {
+    for name in trial.measurements.metrics.keys() {
         assert!(
             regatta_model::metric::find(name).is_some(),
             "`{name}` has no definition"
         );
     }
-    for series in &trial.series {
+    for series in &trial.measurements.series {
         assert!(
             regatta_model::metric::find_series(&series.name).is_some(),
             "`{}` has no definition",
@@ -148,8 +149,8 @@ fn a_study_file_becomes_results_and_reports() {
         assert_measured(trial);
     }
     let tcp = trials.iter().find(|t| t.transport == "tcp").expect("tcp");
-    assert_eq!(tcp.metrics["bytes_delivered"], 1e6);
-    assert_eq!(tcp.facts["congestion_control.sender"], "cubic");
+    assert_eq!(tcp.measurements.metrics["bytes_delivered"], 1e6);
+    assert_eq!(tcp.measurements.facts["congestion_control.sender"], "cubic");
 
     assert_stored(&out);
     let summary: Value = serde_json::from_str(

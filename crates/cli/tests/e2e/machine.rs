@@ -40,7 +40,10 @@ fn a_transport_that_cannot_do_the_work_is_unsupported_and_the_others_run() {
                 "{:?}",
                 trial.reasons
             );
-            assert!(trial.metrics.is_empty(), "unsupported is not zero");
+            assert!(
+                trial.measurements.metrics.is_empty(),
+                "unsupported is not zero"
+            );
         } else {
             assert_ran(trial);
         }

@@ -40,14 +40,23 @@ fn a_transfer_goes_on_when_one_of_two_subflows_is_taken_down() {
             continue;
         }
         assert_ran(&trial);
-        assert_eq!(trial.metrics["bytes_delivered"], 5e6, "{}", trial.transport);
-        let subflows = |when: &str| trial.facts[&format!("mptcp.subflows_{when}.sender")].as_str();
+        assert_eq!(
+            trial.measurements.metrics["bytes_delivered"], 5e6,
+            "{}",
+            trial.transport
+        );
+        let subflows = |when: &str| {
+            trial.measurements.facts[&format!("mptcp.subflows_{when}.sender")].as_str()
+        };
         let at_end = if trial.transport == "one-down" {
             "1"
         } else {
             "2"
         };
         assert_eq!((subflows("most"), subflows("at_end")), ("2", at_end));
-        assert_eq!(trial.facts["mptcp.fell_back_to_tcp.sender"], "false");
+        assert_eq!(
+            trial.measurements.facts["mptcp.fell_back_to_tcp.sender"],
+            "false"
+        );
     }
 }

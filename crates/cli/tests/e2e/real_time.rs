@@ -31,7 +31,7 @@ fn small_buffer(condition: &str) {
     assert_ran(trial);
     // A burst of half a millisecond is more than a buffer for two messages takes.
     assert!(told_apart(trial) > 0.0);
-    let buffer: u64 = trial.facts["receive_buffer_bytes.receiver"]
+    let buffer: u64 = trial.measurements.facts["receive_buffer_bytes.receiver"]
         .parse()
         .expect("a number");
     assert!(buffer < 10_000, "{buffer}");

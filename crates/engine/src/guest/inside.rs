@@ -131,7 +131,11 @@ impl Listener for Teller {
 /// Removes the figures of CPU time, which do not exist with a virtual clock.
 fn without_cpu(trial: &mut TrialRecord) {
     trial
+        .measurements
         .metrics
         .retain(|name, _| !name.starts_with(CPU) && name != PER_CORE);
-    trial.series.retain(|series| !series.name.starts_with(CPU));
+    trial
+        .measurements
+        .series
+        .retain(|series| !series.name.starts_with(CPU));
 }

@@ -25,6 +25,7 @@ macro_rules! metrics {
 }
 use metrics;
 
+mod families;
 mod hosts;
 mod network;
 mod series;
@@ -37,7 +38,8 @@ pub mod id {
 
 use serde::{Deserialize, Serialize};
 
-pub use series::{SERIES, SeriesDefinition, find_series};
+pub use families::{DelayMetrics, EndMetrics, LinkMetrics};
+pub use series::{SERIES, SeriesDefinition, find_series, series_id};
 
 /// Unit of a stored value. Names carry it (`_ns`, `_bytes`, `_bps`, `_ratio`); tables show it
 /// scaled (ms, MB, Mbit/s, %).

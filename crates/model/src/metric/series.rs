@@ -17,8 +17,15 @@ pub struct SeriesDefinition {
     pub definition: &'static str,
 }
 
+/// Defines series, one entry each: the constant with its name, the name, its unit; title;
+/// definition.
 macro_rules! series {
-    ($($name:literal [$unit:ident] $title:literal: $definition:literal;)*) => {
+    ($($id:ident = $name:literal [$unit:ident] $title:literal: $definition:literal;)*) => {
+        /// Names of the series as constants.
+        pub mod series_id {
+            $(#[doc = $definition] pub const $id: &str = $name;)*
+        }
+
         /// All series. A sample at time `t` describes the interval that ends at `t`, or, for a level
         /// (window, RTT, memory), the value at `t`.
         pub const SERIES: &[SeriesDefinition] = &[$(SeriesDefinition {
@@ -31,41 +38,41 @@ macro_rules! series {
 }
 
 series! {
-    "goodput_bps" [BitsPerSecond] "goodput":
+    GOODPUT_BPS = "goodput_bps" [BitsPerSecond] "goodput":
         "Application bits delivered to the receiver in the interval over its length. Transports that deliver in order hold back what arrives after a lost packet, and deliver all of it at once when that has been sent again: samples are then zero, and after that above the path's rate. What arrives is received_bps.";
-    "received_bps" [BitsPerSecond] "bits received":
+    RECEIVED_BPS = "received_bps" [BitsPerSecond] "bits received":
         "Bits of IP packets, headers included, that the end's interface got in the interval over its length: retransmissions, acknowledgments and probes too. Where offloads are on, headers are counted once for each packet that the interface hands over.";
-    "round_trip_delay_ns" [Nanoseconds] "round-trip delay":
+    ROUND_TRIP_DELAY_NS = "round_trip_delay_ns" [Nanoseconds] "round-trip delay":
         "Delay of one probe message under load, at its scheduled departure, which lies in the transfer (see the metric of this name).";
-    "stream_round_trip_delay_ns" [Nanoseconds] "round-trip delay on a stream":
+    STREAM_ROUND_TRIP_DELAY_NS = "stream_round_trip_delay_ns" [Nanoseconds] "round-trip delay on a stream":
         "The same on a stream of the transfer's own connection.";
-    "cpu_ratio" [CoreRatio] "CPU of the process":
+    CPU_RATIO = "cpu_ratio" [CoreRatio] "CPU of the process":
         "CPU time of the end's process in the interval over its length; 100 % is one core.";
-    "cpu_host_ratio" [Ratio] "CPU of the host":
+    CPU_HOST_RATIO = "cpu_host_ratio" [Ratio] "CPU of the host":
         "Time of all cores of the host that was not idle in the interval over its length; 100 % is the whole host.";
-    "cpu_host_softirq_ratio" [Ratio] "CPU of the host in softirq":
+    CPU_HOST_SOFTIRQ_RATIO = "cpu_host_softirq_ratio" [Ratio] "CPU of the host in softirq":
         "Softirq time of all cores of the host in the interval over its length, by the kernel's ticks, which miss much of what is short.";
-    "memory_bytes" [Bytes] "resident memory":
+    MEMORY_BYTES = "memory_bytes" [Bytes] "resident memory":
         "Resident set of the end's process.";
-    "packets_sent_per_second" [PerSecond] "packets sent per second":
+    PACKETS_SENT_PER_SECOND = "packets_sent_per_second" [PerSecond] "packets sent per second":
         "IP packets that left the end's interface in the interval over its length.";
-    "packets_received_per_second" [PerSecond] "packets received per second":
+    PACKETS_RECEIVED_PER_SECOND = "packets_received_per_second" [PerSecond] "packets received per second":
         "IP packets that the end's interface got in the interval over its length.";
-    "mean_packet_bytes" [Bytes] "mean packet size":
+    MEAN_PACKET_BYTES = "mean_packet_bytes" [Bytes] "mean packet size":
         "Mean size of the IP packets that left the end's interface in the interval.";
-    "interface_drops" [Count] "interface drops":
+    INTERFACE_DROPS = "interface_drops" [Count] "interface drops":
         "Receive and transmit drops in the interval.";
-    "interface_errors" [Count] "interface errors":
+    INTERFACE_ERRORS = "interface_errors" [Count] "interface errors":
         "Receive and transmit errors in the interval.";
-    "retransmitted_packets" [Count] "retransmissions":
+    RETRANSMITTED_PACKETS = "retransmitted_packets" [Count] "retransmissions":
         "Retransmissions in the interval.";
-    "congestion_window_bytes" [Bytes] "congestion window":
+    CONGESTION_WINDOW_BYTES = "congestion_window_bytes" [Bytes] "congestion window":
         "The sender's congestion window.";
-    "smoothed_rtt_ns" [Nanoseconds] "smoothed RTT":
+    SMOOTHED_RTT_NS = "smoothed_rtt_ns" [Nanoseconds] "smoothed RTT":
         "The sender's smoothed_rtt.";
-    "bytes_in_flight_bytes" [Bytes] "bytes in flight":
+    BYTES_IN_FLIGHT_BYTES = "bytes_in_flight_bytes" [Bytes] "bytes in flight":
         "Bytes sent and not yet acknowledged or declared lost.";
-    "settling_time_ns" [Nanoseconds] "settling time after a step":
+    SETTLING_TIME_NS = "settling_time_ns" [Nanoseconds] "settling time after a step":
         "Settling time of the bits received after each step of the path's schedule, at the time of the step; steps after which they did not settle are not in it. See the metric of this name.";
 }
 

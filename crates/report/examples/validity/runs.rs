@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use regatta_model::{Outcome, RunHeader, Study, TrialRecord};
+use regatta_model::{Measurements, Outcome, RunHeader, Study, TrialRecord};
 use regatta_report::{
     RunData, Summary,
     analysis::{Claim, Conclusion},
@@ -102,15 +102,14 @@ impl Setup {
                             outcome: Outcome::Measured,
                             reasons: Vec::new(),
                             hint: String::new(),
-                            metrics: BTreeMap::new(),
-                            series: Vec::new(),
-                            histograms: Vec::new(),
-                            facts: BTreeMap::new(),
-                            warnings: Vec::new(),
+                            measurements: Measurements::default(),
                         });
                         match log {
                             Some(log) => {
-                                trial.metrics.insert((*metric).to_owned(), UNIT * log.exp());
+                                trial
+                                    .measurements
+                                    .metrics
+                                    .insert((*metric).to_owned(), UNIT * log.exp());
                             }
                             // Missing is the trial, by what its ranking is by.
                             None if number == 0 => trial.outcome = Outcome::Invalid,

@@ -35,7 +35,7 @@ pub fn all(data: &RunData) -> Vec<Cell> {
 fn retransmits(data: &RunData, transport: &Transport) -> bool {
     let said = (data.trials.iter())
         .filter(|trial| trial.transport == transport.label)
-        .find_map(|trial| trial.facts.get("retransmission"));
+        .find_map(|trial| trial.measurements.facts.get("retransmission"));
     match said {
         Some(said) => said != "none",
         None => {
@@ -115,7 +115,7 @@ fn descriptions(measured: &[&TrialRecord]) -> BTreeMap<String, MetricSummary> {
         .filter_map(|metric| {
             let values: Vec<f64> = measured
                 .iter()
-                .filter_map(|trial| trial.metrics.get(metric.name).copied())
+                .filter_map(|trial| trial.measurements.metrics.get(metric.name).copied())
                 .filter(|value| value.is_finite())
                 .collect();
             let description = regatta_stats::describe(&values)?;

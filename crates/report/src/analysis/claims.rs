@@ -199,7 +199,7 @@ pub fn logarithms<'a>(
     metric: &str,
 ) -> BTreeMap<u32, f64> {
     trials
-        .filter_map(|trial| Some((trial.round, trial.metrics.get(metric)?.ln())))
+        .filter_map(|trial| Some((trial.round, trial.measurements.metrics.get(metric)?.ln())))
         .filter(|(_, value)| value.is_finite())
         .collect()
 }

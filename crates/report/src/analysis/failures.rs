@@ -21,16 +21,25 @@ pub fn of(trials: &[&TrialRecord], workload: &Workload) -> Vec<Failure> {
         .count() as f64;
     let primary = metric::find(workload.kind.primary_metric());
     let nothing = |trial: &&&TrialRecord| {
-        let value = primary.and_then(|primary| trial.metrics.get(primary.name));
+        let value = primary.and_then(|primary| trial.measurements.metrics.get(primary.name));
         value.is_none_or(|value| value.is_nan() || *value <= 0.0)
     };
     let nothing = measured.iter().filter(nothing).count() as f64;
     let sum = |name: &str| -> f64 {
-        let values = measured.iter().filter_map(|t| t.metrics.get(name));
+        let values = measured
+            .iter()
+            .filter_map(|t| t.measurements.metrics.get(name));
         values.filter(|v| v.is_finite()).sum()
     };
     let lost = |trial: &&TrialRecord| -> f64 {
-        let of = |name: &str| trial.metrics.get(name).copied().filter(|v| v.is_finite());
+        let of = |name: &str| {
+            trial
+                .measurements
+                .metrics
+                .get(name)
+                .copied()
+                .filter(|v| v.is_finite())
+        };
         let sent = of(id::MESSAGES_SENT).unwrap_or(0.0);
         // Where it is not known what was lost for good, what came too late for a delay counts.
         let late = (primary.is_some_and(|p| p.better == Better::Lower))

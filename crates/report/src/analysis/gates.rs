@@ -145,7 +145,7 @@ fn intact(data: &RunData) -> Gate {
     let corrupted: f64 = data
         .trials
         .iter()
-        .filter_map(|trial| trial.metrics.get(id::MESSAGES_CORRUPTED))
+        .filter_map(|trial| trial.measurements.metrics.get(id::MESSAGES_CORRUPTED))
         // A sum of nothing would be a negative zero.
         .fold(0.0, |sum, corrupted| sum + corrupted);
     gate(

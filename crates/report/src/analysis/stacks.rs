@@ -40,7 +40,7 @@ pub fn all(data: &RunData) -> Vec<StackRow> {
 fn value(data: &RunData, transport: &str, condition: &str, fact: &str) -> Option<String> {
     let values: BTreeSet<&str> = (data.trials.iter())
         .filter(|trial| trial.transport == transport && trial.condition == condition)
-        .filter_map(|trial| trial.facts.get(fact).map(String::as_str))
+        .filter_map(|trial| trial.measurements.facts.get(fact).map(String::as_str))
         .collect();
     let values: Vec<&str> = values.into_iter().collect();
     (!values.is_empty()).then(|| values.join("; "))

@@ -47,10 +47,10 @@ pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<Co
     let of_run = counted.len();
     for trial in &data.trials {
         let cell = format!("`{}` under `{}`", trial.transport, trial.condition);
-        for (position, warning) in trial.warnings.iter().enumerate() {
+        for (position, warning) in trial.measurements.warnings.iter().enumerate() {
             // One trial may carry a code twice, once for each end: it counts once.
             let alike = |code: &str, hint: &str| code == warning.code && hint == warning.hint;
-            let again = trial.warnings[..position]
+            let again = trial.measurements.warnings[..position]
                 .iter()
                 .any(|w| alike(&w.code, &w.hint));
             if again {

@@ -11,9 +11,9 @@ use std::{
 };
 
 use regatta_model::{
-    AskedAchieved, BedKind, BitRate, Bytes, Condition, HostFacts, Link, OptionValue, Outcome,
-    PathCheck, PathSetup, Pattern, Probe, Published, Ratio, RunHeader, Source, Study, Transport,
-    TrialRecord, Warning, Workload, WorkloadKind,
+    AskedAchieved, BedKind, BitRate, Bytes, Condition, HostFacts, Link, Measurements, OptionValue,
+    Outcome, PathCheck, PathSetup, Pattern, Probe, Published, Ratio, RunHeader, Source, Study,
+    Transport, TrialRecord, Warning, Workload, WorkloadKind,
 };
 use regatta_report::RunData;
 use regatta_results::RunState;
@@ -217,11 +217,7 @@ pub fn run(
                         outcome: Outcome::Measured,
                         reasons: Vec::new(),
                         hint: String::new(),
-                        metrics: BTreeMap::new(),
-                        series: Vec::new(),
-                        histograms: Vec::new(),
-                        facts: BTreeMap::new(),
-                        warnings: Vec::new(),
+                        measurements: Measurements::default(),
                     };
                     if let Some((outcome, reason, hint)) = outcome(&record) {
                         record.outcome = outcome;
@@ -237,11 +233,16 @@ pub fn run(
                         };
                         if record.transport != "udp" {
                             record
+                                .measurements
                                 .facts
                                 .insert("congestion_control.sender".into(), cc.into());
                         }
-                        record.facts.extend(trial::stack_facts(&record.transport));
-                        clock += 1_000_000_000 + record.metrics["transfer_time_ns"] as i64;
+                        record
+                            .measurements
+                            .facts
+                            .extend(trial::stack_facts(&record.transport));
+                        clock +=
+                            1_000_000_000 + record.measurements.metrics["transfer_time_ns"] as i64;
                     }
                     trials.push(record);
                 }

@@ -156,9 +156,9 @@ pub fn measured(record: &mut TrialRecord, deadline: Duration) {
         stopped: needed > deadline.as_secs_f64(),
         shape,
     };
-    record.metrics = metrics(record, &values, &mut draws);
-    record.series = all_series(record, &values, &mut draws);
-    record.histograms = vec![
+    record.measurements.metrics = metrics(record, &values, &mut draws);
+    record.measurements.series = all_series(record, &values, &mut draws);
+    record.measurements.histograms = vec![
         histogram("round_trip_delay_idle_ns", &mut draws, 30.1, 30.3, 10),
         histogram(
             "round_trip_delay_ns",
@@ -169,7 +169,7 @@ pub fn measured(record: &mut TrialRecord, deadline: Duration) {
         ),
     ];
     if values.stopped {
-        record.warnings.push(Warning {
+        record.measurements.warnings.push(Warning {
             code: "deadline_reached".into(),
             message: format!(
                 "the deadline of 4 s was reached after {:.2} MB of 10 MB",

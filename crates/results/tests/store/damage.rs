@@ -161,9 +161,14 @@ fn a_value_that_is_not_finite_is_no_measurement() {
     );
     let trials = Reader::open(dir.path()).unwrap().trials().unwrap();
     assert_eq!(trials[0], trial(0));
-    assert!(!trials[2].metrics.contains_key("goodput_bps"));
-    assert_eq!(trials[2].metrics["messages_sent"], 1000.0);
-    let told: Vec<&str> = trials[2].warnings.iter().map(|w| w.code.as_str()).collect();
+    assert!(!trials[2].measurements.metrics.contains_key("goodput_bps"));
+    assert_eq!(trials[2].measurements.metrics["messages_sent"], 1000.0);
+    let told: Vec<&str> = trials[2]
+        .measurements
+        .warnings
+        .iter()
+        .map(|w| w.code.as_str())
+        .collect();
     assert!(told.contains(&"value_not_kept"), "{told:?}");
 }
 

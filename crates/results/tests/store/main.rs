@@ -13,7 +13,7 @@ use std::{
 };
 
 use common::{failed, header, path_check, trial, warning};
-use regatta_model::{PathCheck, TrialRecord};
+use regatta_model::{Measurements, PathCheck, TrialRecord};
 use regatta_results::{FILE_NAME, Reader, ResultsError, RunState, Store, exports, fold_ended};
 use tempfile::tempdir;
 
@@ -129,7 +129,7 @@ fn a_trial_is_stored_once_and_whole() {
     );
 
     let mut uneven = trial(8);
-    uneven.series[0].values.pop();
+    uneven.measurements.series[0].values.pop();
     let error = store.add_trial(&uneven).unwrap_err();
     assert!(
         matches!(error, ResultsError::UnusableTrial { index: 8, .. }),
@@ -137,18 +137,28 @@ fn a_trial_is_stored_once_and_whole() {
     );
 
     let mut odd = trial(9);
-    odd.metrics.insert("cpu_sender_ratio".into(), f64::NAN);
-    odd.metrics.insert("speed".into(), 1.0);
-    odd.series[0].values[1] = f64::INFINITY;
+    odd.measurements
+        .metrics
+        .insert("cpu_sender_ratio".into(), f64::NAN);
+    odd.measurements.metrics.insert("speed".into(), 1.0);
+    odd.measurements.series[0].values[1] = f64::INFINITY;
     store.add_trial(&odd).unwrap();
     drop(store);
 
     let trials = Reader::open(dir.path()).unwrap().trials().unwrap();
     assert_eq!(trials[0], trial(7));
     assert_eq!((trials.len(), trials[1].index), (2, 9));
-    assert_eq!(trials[1].metrics, trial(9).metrics);
-    assert_eq!(trials[1].series[0].t_ns, [100_000_000, -1]);
-    let codes: Vec<&str> = trials[1].warnings.iter().map(|w| w.code.as_str()).collect();
+    assert_eq!(
+        trials[1].measurements.metrics,
+        trial(9).measurements.metrics
+    );
+    assert_eq!(trials[1].measurements.series[0].t_ns, [100_000_000, -1]);
+    let codes: Vec<&str> = trials[1]
+        .measurements
+        .warnings
+        .iter()
+        .map(|w| w.code.as_str())
+        .collect();
     assert_eq!(
         codes,
         ["deadline_reached", "value_not_kept", "value_not_kept"]
@@ -216,8 +226,8 @@ fn play_a_part() {
         "fill the disk" => {
             let mut store = Store::create(&dir, &header()).unwrap();
             let mut large = trial(0);
-            large.series[0].t_ns = (0..5000).collect();
-            large.series[0].values = vec![1.5; 5000];
+            large.measurements.series[0].t_ns = (0..5000).collect();
+            large.measurements.series[0].values = vec![1.5; 5000];
             let mut kept = 0;
             let error = loop {
                 large.index = kept;
@@ -542,13 +552,16 @@ fn no_exported_text_is_a_formula() {
     let record = TrialRecord {
         reasons: vec!["=HYPERLINK(\"http://example.org\")".into()],
         hint: "@SUM(A1)".into(),
-        facts: [
-            ("driver.a", "-1+2"),
-            ("driver.b", "-12.5"),
-            ("driver.c", "a=b"),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into(),
+        measurements: Measurements {
+            facts: [
+                ("driver.a", "-1+2"),
+                ("driver.b", "-12.5"),
+                ("driver.c", "a=b"),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+            ..Measurements::default()
+        },
         ..failed(0)
     };
     store.add_trial(&record).unwrap();

@@ -5,7 +5,12 @@ use std::{
 };
 
 use regatta_control::{Note, SideReport};
-use regatta_model::{Handshake, Words, metric::id, units::format_duration};
+use regatta_model::{
+    Handshake, Words,
+    metric::{DelayMetrics, id},
+    units::format_duration,
+    warning_code,
+};
 
 use super::{Exchanges, Expected, NOT_MEASURED, head};
 use crate::{
@@ -209,14 +214,14 @@ impl Tally {
     }
 
     fn report(&self, work: &Exchanges, findings: &mut Findings) {
-        self.set_up.report("set_up_time", "sender", findings);
+        self.set_up.report(DelayMetrics::SET_UP, "sender", findings);
         self.first_byte
-            .report("time_to_first_byte", "sender", findings);
+            .report(DelayMetrics::FIRST_BYTE, "sender", findings);
         self.completion
-            .report("time_to_completion", "sender", findings);
+            .report(DelayMetrics::COMPLETION, "sender", findings);
         findings.count(id::CONNECTIONS_COMPLETED, self.completed());
         findings.count(id::CONNECTIONS_FAILED, self.failed);
-        findings.0.facts.extend(self.facts.clone());
+        findings.0.measurements.facts.extend(self.facts.clone());
         for (name, count) in &self.made {
             findings.fact(&format!("handshakes.{name}"), count.to_string());
         }
@@ -240,7 +245,7 @@ impl Tally {
         }
         if let Some(error) = &self.last_error {
             findings.warn(
-                id::CONNECTIONS_FAILED,
+                warning_code::CONNECTIONS_FAILED,
                 format!(
                     "{} of {} connections failed, the last one with: {}",
                     self.failed,
@@ -316,7 +321,7 @@ pub(super) async fn run<E: StreamEndpoint>(
         watch.acknowledged(MonotonicTime::now(), sent);
     }
     live.set_phase(Phase::Done);
-    let (end, _) = watch.finish();
+    let end = watch.finish();
     let Some(end) = end else {
         return Err(trial.explain(TransportError::Cancelled));
     };
@@ -346,7 +351,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     tally.report(work, &mut findings);
     if deadline_reached {
         findings.warn(
-            "deadline_reached",
+            warning_code::DEADLINE_REACHED,
             format!(
                 "the connections were stopped at the deadline of {}; measured are the {} of {} \
                  that were done by then",
@@ -359,9 +364,9 @@ pub(super) async fn run<E: StreamEndpoint>(
     }
     // What a connection told stands over what its end knew before.
     for (name, value) in endpoint.facts() {
-        findings.0.facts.entry(name).or_insert(value);
+        findings.0.measurements.facts.entry(name).or_insert(value);
     }
-    findings.0.warnings.extend(endpoint.warnings());
+    findings.0.measurements.warnings.extend(endpoint.warnings());
     Ok(findings.0)
 }
 
@@ -417,14 +422,26 @@ mod tests {
         let mut findings = Findings::default();
         tally.report(&work, &mut findings);
         let report = findings.0;
-        assert_eq!(report.facts["handshakes.early_data_taken"], "2");
-        assert_eq!(report.facts["handshakes.full"], "1");
-        assert_eq!(report.metrics["connections_completed"], 3.0);
-        assert_eq!(report.metrics["connections_failed"], 1.0);
-        assert_eq!(report.metrics["time_to_first_byte_ns"], 20e6);
-        assert_eq!(report.metrics["time_to_completion_ns"], 21e6);
-        let codes: Vec<_> = report.warnings.iter().map(|w| w.code.as_str()).collect();
+        assert_eq!(
+            report.measurements.facts["handshakes.early_data_taken"],
+            "2"
+        );
+        assert_eq!(report.measurements.facts["handshakes.full"], "1");
+        assert_eq!(report.measurements.metrics["connections_completed"], 3.0);
+        assert_eq!(report.measurements.metrics["connections_failed"], 1.0);
+        assert_eq!(report.measurements.metrics["time_to_first_byte_ns"], 20e6);
+        assert_eq!(report.measurements.metrics["time_to_completion_ns"], 21e6);
+        let codes: Vec<_> = report
+            .measurements
+            .warnings
+            .iter()
+            .map(|w| w.code.as_str())
+            .collect();
         assert_eq!(codes, ["handshake_differs", "connections_failed"]);
-        assert!(report.warnings[0].message.starts_with("1 of 3"));
+        assert!(
+            report.measurements.warnings[0]
+                .message
+                .starts_with("1 of 3")
+        );
     }
 }

@@ -241,7 +241,11 @@ pub(super) async fn run<E: StreamEndpoint>(
             })));
         }
     };
-    findings.0.facts.extend(state.facts.unwrap_or_default());
+    findings
+        .0
+        .measurements
+        .facts
+        .extend(state.facts.unwrap_or_default());
     findings.span(state.started.unwrap_or(ended), ended);
     findings.refused(state.refused);
     if state.damaged > 0 {

@@ -257,6 +257,8 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
+    use regatta_model::metric::DelayMetrics;
+
     use super::*;
 
     const MS: i64 = 1_000_000;
@@ -304,10 +306,13 @@ mod tests {
         let mut findings = crate::trial::findings::Findings::default();
         ledger
             .delays()
-            .report("message_delay", "sender", &mut findings);
+            .report(DelayMetrics::MESSAGE, "sender", &mut findings);
         // 30, 20, 10 and 10 ms.
-        assert_eq!(findings.0.metrics["message_delay_ns"], 17.5e6);
-        assert_eq!(findings.0.metrics["message_delay_max_ns"], 30e6);
+        assert_eq!(findings.0.measurements.metrics["message_delay_ns"], 17.5e6);
+        assert_eq!(
+            findings.0.measurements.metrics["message_delay_max_ns"],
+            30e6
+        );
         assert_eq!(ledger.answers_per_second(), Some(100.0));
         assert_eq!(ledger.rate_ratio(), Some(1.0));
     }

@@ -15,7 +15,11 @@ mod tests;
 use std::time::Duration;
 
 use regatta_control::TrialOrder;
-use regatta_model::{Arrivals, Bytes, Pattern, WorkloadKind, metric::id, units::format_duration};
+use regatta_model::{
+    Arrivals, Bytes, Pattern, WorkloadKind,
+    metric::{DelayMetrics, id},
+    units::format_duration,
+};
 
 use crate::{
     content::{
@@ -209,7 +213,9 @@ impl Work for Exchange {
         let Some(ledger) = &asked.ledger else {
             return;
         };
-        ledger.delays().report("message_delay", "sender", findings);
+        ledger
+            .delays()
+            .report(DelayMetrics::MESSAGE, "sender", findings);
         match self.kind {
             Kind::StopAndWait => {
                 if asked.patience.is_some() {

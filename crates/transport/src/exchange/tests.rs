@@ -341,14 +341,18 @@ fn lost_late_and_doubled_messages_are_told_apart() {
         (&receiver, "messages_reordered", 0.0),
         (&receiver, "messages_corrupted", 0.0),
     ] {
-        assert_eq!(report.metrics[name], expected, "{name}");
+        assert_eq!(report.measurements.metrics[name], expected, "{name}");
     }
     // Three time-outs are in the time of the transfer, and in no delay.
     let timeout = TIMEOUT.as_nanos() as f64;
-    assert!(sender.metrics["transfer_time_ns"] >= 3.0 * timeout);
-    assert!(sender.metrics["message_delay_max_ns"] < timeout);
-    assert_eq!(sender.facts["answers.timeout"], "400 ms");
-    assert!(sender.warnings.is_empty(), "{:?}", sender.warnings);
+    assert!(sender.measurements.metrics["transfer_time_ns"] >= 3.0 * timeout);
+    assert!(sender.measurements.metrics["message_delay_max_ns"] < timeout);
+    assert_eq!(sender.measurements.facts["answers.timeout"], "400 ms");
+    assert!(
+        sender.measurements.warnings.is_empty(),
+        "{:?}",
+        sender.measurements.warnings
+    );
 }
 
 #[test]
@@ -373,11 +377,11 @@ fn messages_of_one_byte_are_told_apart_as_well() {
     let pair = run(&wire, &kind);
     let sender = pair.sender.expect("the sender's report");
     let receiver = pair.receiver.expect("the receiver's report");
-    assert_eq!(sender.metrics["messages_unacknowledged"], 2.0);
-    assert_eq!(sender.metrics["late_answers"], 1.0);
-    assert_eq!(sender.metrics["messages_lost"], 0.0);
-    assert_eq!(receiver.metrics["messages_delivered"], 400.0);
-    assert_eq!(receiver.metrics["messages_duplicated"], 0.0);
+    assert_eq!(sender.measurements.metrics["messages_unacknowledged"], 2.0);
+    assert_eq!(sender.measurements.metrics["late_answers"], 1.0);
+    assert_eq!(sender.measurements.metrics["messages_lost"], 0.0);
+    assert_eq!(receiver.measurements.metrics["messages_delivered"], 400.0);
+    assert_eq!(receiver.measurements.metrics["messages_duplicated"], 0.0);
 }
 
 #[test]
@@ -402,16 +406,17 @@ fn requests_without_answer_are_counted_and_let_the_others_go_on() {
     let pair = run(&wire, &kind);
     let sender = pair.sender.expect("the sender's report");
     let receiver = pair.receiver.expect("the receiver's report");
-    assert_eq!(sender.metrics["messages_sent"], 20.0);
-    assert_eq!(sender.metrics["messages_lost"], 1.0);
-    assert_eq!(sender.metrics["requests_unanswered"], 2.0);
-    assert_eq!(receiver.metrics["messages_delivered"], 19.0);
+    assert_eq!(sender.measurements.metrics["messages_sent"], 20.0);
+    assert_eq!(sender.measurements.metrics["messages_lost"], 1.0);
+    assert_eq!(sender.measurements.metrics["requests_unanswered"], 2.0);
+    assert_eq!(receiver.measurements.metrics["messages_delivered"], 19.0);
     // At least a second, as the path is short.
-    assert_eq!(sender.facts["answers.timeout"], "1 s");
-    assert!(sender.metrics["transfer_time_ns"] >= 1e9);
-    assert!(sender.metrics["requests_per_second"] > 0.0);
+    assert_eq!(sender.measurements.facts["answers.timeout"], "1 s");
+    assert!(sender.measurements.metrics["transfer_time_ns"] >= 1e9);
+    assert!(sender.measurements.metrics["requests_per_second"] > 0.0);
     assert!(
         sender
+            .measurements
             .warnings
             .iter()
             .any(|warning| warning.code == "answers_corrupted"),
@@ -436,10 +441,10 @@ fn the_last_answer_is_waited_for_when_the_other_end_has_left() {
     };
     let pair = run(&wire, &kind);
     let sender = pair.sender.expect("the sender's report");
-    assert_eq!(sender.metrics["messages_unacknowledged"], 1.0);
-    assert_eq!(sender.metrics["messages_lost"], 0.0);
-    assert!(sender.metrics["transfer_time_ns"] >= TIMEOUT.as_nanos() as f64);
-    assert_eq!(sender.facts["acknowledgement"], "in_band");
+    assert_eq!(sender.measurements.metrics["messages_unacknowledged"], 1.0);
+    assert_eq!(sender.measurements.metrics["messages_lost"], 0.0);
+    assert!(sender.measurements.metrics["transfer_time_ns"] >= TIMEOUT.as_nanos() as f64);
+    assert_eq!(sender.measurements.facts["acknowledgement"], "in_band");
 }
 
 #[test]
@@ -460,13 +465,13 @@ fn what_waits_in_the_transport_at_the_deadline_is_not_lost() {
     let sender = pair.sender.expect("the sender's report");
     let receiver = pair.receiver.expect("the receiver's report");
     assert_eq!(
-        receiver.metrics["messages_delivered"],
+        receiver.measurements.metrics["messages_delivered"],
         (DELIVERED - 1) as f64
     );
     // Those that leave late arrive, and those that never do are nobody's loss.
-    assert_eq!(sender.metrics["messages_lost"], 1.0);
+    assert_eq!(sender.measurements.metrics["messages_lost"], 1.0);
     assert_eq!(
-        sender.facts["messages_given_up.sender"],
+        sender.measurements.facts["messages_given_up.sender"],
         (QUEUED - LEAVE).to_string()
     );
 }
@@ -522,7 +527,7 @@ fn what_the_end_marker_overtakes_is_not_lost_where_all_arrives() {
         let pair = run_pair(&wire, 1000, 100, |_| {}).expect("both ends can be prepared");
         let sender = pair.sender.expect("the sender's report");
         assert_eq!(
-            sender.metrics["messages_lost"], lost,
+            sender.measurements.metrics["messages_lost"], lost,
             "reliable: {reliable}"
         );
     }

@@ -534,7 +534,7 @@ fn report<W: MessageWork, F: MessageFlow>(
     }
     let mut findings = Findings::default();
     findings.span(transfer.arrived, ended);
-    findings.0.facts.extend(transfer.flow.facts());
+    findings.0.measurements.facts.extend(transfer.flow.facts());
     if let Some(statistics) = transfer.flow.statistics() {
         findings.stack(statistics.as_ref());
     }
@@ -550,7 +550,7 @@ fn report<W: MessageWork, F: MessageFlow>(
         let median = taken.one_way.value_at_quantile(0.5) as f64;
         findings.metric(id::ONE_WAY_DELAY_NS, median);
         let histogram = probe::encode(id::ONE_WAY_DELAY_NS, "receiver", &taken.one_way);
-        findings.0.histograms.extend(histogram);
+        findings.0.measurements.histograms.extend(histogram);
     }
     trial.context.live.set_phase(Phase::Done);
     Ok(findings.0)

@@ -104,7 +104,7 @@ async fn send_side<W: MessageWork, E: MessageEndpoint>(
     let result = send_transfer((trial, work), endpoint, peer, started, flows, &mut sent).await;
     live.set_phase(Phase::Done);
     let loaded = watch.loaded_since();
-    let (end, counters) = watch.finish();
+    let end = watch.finish();
     let (end, delivered) = trial.outcome(end, result, sent.set_up.is_some())?;
     let handed_over = match end {
         SenderEnd::Deadline { sent, .. } => sent,
@@ -142,7 +142,7 @@ async fn send_side<W: MessageWork, E: MessageEndpoint>(
         findings.goodput(delivered, end.at().since(started));
     }
     work.report(&sent.work, &mut findings);
-    findings.counters(trial, &counters, end.at().since(started));
+    findings.counters(trial, end.at().since(started));
     findings.count(id::BYTES_SENT, bytes);
     findings.count(id::MESSAGES_SENT, messages);
     if let Some(arrived) = arrived {
@@ -159,9 +159,10 @@ async fn send_side<W: MessageWork, E: MessageEndpoint>(
     if let Some(probed) = &sent.probed {
         findings.load_probe(trial, probed, (loaded, &end));
     }
-    findings.0.facts.extend(sent.facts);
+    findings.0.measurements.facts.extend(sent.facts);
     findings
         .0
+        .measurements
         .warnings
         .extend(endpoint.warnings(work.longest_message()));
     Ok(findings.0)

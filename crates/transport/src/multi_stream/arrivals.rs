@@ -92,6 +92,8 @@ const _: () = assert!(NUMBER_BYTES == size_of::<u64>());
 
 #[cfg(test)]
 mod tests {
+    use regatta_model::metric::DelayMetrics;
+
     use super::{super::example, *};
 
     fn bytes_of(messages: &Messages, index: usize) -> Vec<u8> {
@@ -151,9 +153,12 @@ mod tests {
         let mut delays = Distribution::new();
         arrivals.delays(ms(1), &mut delays);
         let mut findings = crate::trial::findings::Findings::default();
-        delays.report("message_delay", "receiver", &mut findings);
+        delays.report(DelayMetrics::MESSAGE, "receiver", &mut findings);
         // 7 ms, and 29 ms as the second is due 10 ms after the first.
-        assert_eq!(findings.0.metrics["message_delay_ns"], 18e6);
-        assert_eq!(findings.0.metrics["message_delay_max_ns"], 29e6);
+        assert_eq!(findings.0.measurements.metrics["message_delay_ns"], 18e6);
+        assert_eq!(
+            findings.0.measurements.metrics["message_delay_max_ns"],
+            29e6
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use bytes::Bytes;
 use regatta_control::SideReport;
-use regatta_model::Spread;
+use regatta_model::{Spread, metric::DelayMetrics};
 
 use super::{INDEX_BYTES, Messages, READY, arrivals::Arrivals};
 use crate::{
@@ -231,7 +231,11 @@ pub(super) async fn run<E: StreamEndpoint>(
     match taken {
         Ok(mut taken) => {
             arrived = Some(taken.arrived);
-            findings.0.facts.extend(std::mem::take(&mut taken.facts));
+            findings
+                .0
+                .measurements
+                .facts
+                .extend(std::mem::take(&mut taken.facts));
             match receive_all(trial, work, endpoint, &watch, &mut taken.streams).await {
                 Ok(received) => flows = received,
                 Err(failed) => error = Some(failed),
@@ -269,7 +273,7 @@ pub(super) async fn run<E: StreamEndpoint>(
         for flow in &flows {
             flow.arrivals.delays(start, &mut delays);
         }
-        delays.report("message_delay", "receiver", &mut findings);
+        delays.report(DelayMetrics::MESSAGE, "receiver", &mut findings);
     }
     findings.refused(refused);
     trial.context.live.set_phase(Phase::Done);

@@ -8,7 +8,12 @@ use std::{
 
 use bytes::Bytes;
 use regatta_control::SideReport;
-use regatta_model::{Spread, metric::id, units::format_duration};
+use regatta_model::{
+    Spread,
+    metric::{DelayMetrics, id},
+    units::format_duration,
+    warning_code,
+};
 
 use super::{Messages, READY};
 use crate::{
@@ -211,7 +216,7 @@ pub(super) async fn run<E: StreamEndpoint>(
         Err(error) => Err(error),
     };
     live.set_phase(Phase::Done);
-    let (end, counters) = watch.finish();
+    let end = watch.finish();
     let (facts, result) = match result {
         Ok(facts) => (facts, Ok(())),
         Err(error) => (BTreeMap::new(), Err(error)),
@@ -221,9 +226,9 @@ pub(super) async fn run<E: StreamEndpoint>(
     let ended = end.at();
     findings.span(started, ended);
     findings.metric(id::TRANSFER_TIME_NS, (ended - started) as f64);
-    set_up.report("set_up_time", "sender", &mut findings);
+    set_up.report(DelayMetrics::SET_UP, "sender", &mut findings);
     if work.streams == 1 || work.spread == Spread::Streams {
-        findings.counters(trial, &counters, ended.since(started));
+        findings.counters(trial, ended.since(started));
     }
     // The counters lag behind by the messages under way when the deadline came.
     let bytes = live.bytes_sent.load(Ordering::Relaxed);
@@ -233,7 +238,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     let by_deadline = matches!(end, SenderEnd::Deadline { .. });
     if by_deadline {
         findings.warn(
-            "deadline_reached",
+            warning_code::DEADLINE_REACHED,
             format!(
                 "the messages were stopped at the deadline of {}; measured are the {} of {} that \
                  had arrived by then, and not those that were late",
@@ -260,7 +265,7 @@ pub(super) async fn run<E: StreamEndpoint>(
         },
     );
     findings.endpoint(endpoint);
-    findings.0.facts.extend(facts);
+    findings.0.measurements.facts.extend(facts);
     Ok(findings.0)
 }
 

@@ -82,7 +82,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     let probed = client.carry_all(load.as_mut()).await;
     live.set_phase(Phase::Done);
     let loaded = watch.loaded_since();
-    let (end, counters) = watch.finish();
+    let end = watch.finish();
     let (error, set_up, acknowledged) = {
         let mut tally = shared.tally();
         let acknowledged = tally.acknowledged.delivered();
@@ -117,7 +117,7 @@ pub(super) async fn run<E: StreamEndpoint>(
         findings.goodput(delivered, end.at().since(started));
     }
     if trial.order.role == Role::Sender {
-        findings.counters(trial, &counters, end.at().since(started));
+        findings.counters(trial, end.at().since(started));
         if matches!(end, SenderEnd::Acknowledged { .. }) && !shared.abandons() {
             findings.nothing_lost();
         }
@@ -127,7 +127,11 @@ pub(super) async fn run<E: StreamEndpoint>(
         findings.load_probe(trial, probed, (loaded, &end));
     }
     findings.endpoint(endpoint);
-    findings.0.facts.extend(shared.statistics.facts());
+    findings
+        .0
+        .measurements
+        .facts
+        .extend(shared.statistics.facts());
     findings.stack(shared.statistics.as_ref());
     if let Some((connection, stream)) = load {
         drop(stream);

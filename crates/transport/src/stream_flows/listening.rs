@@ -125,7 +125,11 @@ pub(super) async fn run<E: StreamEndpoint>(
     };
     let whole = matches!(watch.end(), Some(ReceiverEnd::Complete { .. }));
     findings.span(started, ended);
-    findings.0.facts.extend(shared.statistics.facts());
+    findings
+        .0
+        .measurements
+        .facts
+        .extend(shared.statistics.facts());
     findings.stack(shared.statistics.as_ref());
     shared.report(&mut findings, ours, theirs);
     if trial.order.role == Role::Sender {
@@ -140,9 +144,7 @@ pub(super) async fn run<E: StreamEndpoint>(
 
 /// Retransmissions of an end that sends though it listens; the sampler has the rest.
 fn own_samples(findings: &mut Findings, shared: &Shared<'_>) {
-    let Some(last) = shared.statistics.sample() else {
-        return;
-    };
+    let last = shared.trial.context.observer.window_statistics().at_end;
     let again = last.retransmitted_packets.map(|count| count as f64);
     findings.metric(id::RETRANSMITTED_PACKETS, again);
     if let (Some(again), Some(sent)) = (again, last.packets_sent.filter(|sent| *sent > 0)) {

@@ -22,7 +22,9 @@ use std::{
 };
 
 use regatta_control::{Role, SideReport, TrialOrder};
-use regatta_model::{BulkOptions, Bytes, Direction, Finish, Pattern, WorkloadKind, metric::id};
+use regatta_model::{
+    BulkOptions, Bytes, Direction, Finish, Pattern, WorkloadKind, metric::id, warning_code,
+};
 
 use crate::{
     clock::MonotonicTime,
@@ -365,7 +367,7 @@ impl<'a> Shared<'a> {
             findings.fact("finish", "abandon");
             if self.trial.order.role == Role::Sender {
                 findings.warn(
-                    "abandoned",
+                    warning_code::ABANDONED,
                     "the sender closed as soon as its last message was handed over, as some \
                      published experiments did: what was under way then is lost, and the transfer \
                      time ends there",

@@ -72,7 +72,7 @@ fn check_edges(pair: &Pair, what: &str) {
 /// then that is said.
 fn check_handshakes(asked: Handshake, connections: u32, sender: &SideReport, what: &str) {
     let made = |name: &str| -> u32 {
-        let fact = sender.facts.get(&format!("handshakes.{name}"));
+        let fact = sender.measurements.facts.get(&format!("handshakes.{name}"));
         fact.map_or(0, |count| count.parse().expect("a count"))
     };
     let as_asked = match asked {
@@ -86,9 +86,9 @@ fn check_handshakes(asked: Handshake, connections: u32, sender: &SideReport, wha
         0
     };
     let all = as_asked + others + made("unknown");
-    assert_eq!(all, connections, "{what}: {:?}", sender.facts);
+    assert_eq!(all, connections, "{what}: {:?}", sender.measurements.facts);
     assert!(as_asked + made("unknown") >= 1, "{what}");
-    let codes = sender.warnings.iter().map(|w| w.code.as_str());
+    let codes = sender.measurements.warnings.iter().map(|w| w.code.as_str());
     // Of loopback's one address, and of no handshake.
     let codes: Vec<_> = codes.filter(|code| *code != "mptcp_one_path").collect();
     let expected: &[&str] = if others > 0 {
@@ -96,7 +96,11 @@ fn check_handshakes(asked: Handshake, connections: u32, sender: &SideReport, wha
     } else {
         &[]
     };
-    assert_eq!(codes, expected, "{what}: {:?}", sender.warnings);
+    assert_eq!(
+        codes, expected,
+        "{what}: {:?}",
+        sender.measurements.warnings
+    );
 }
 
 /// Connections one after another each have their answer, with every handshake that the driver
@@ -138,13 +142,17 @@ pub fn short_connections_have_their_answers(
     ] {
         assert!(
             sender
+                .measurements
                 .histograms
                 .iter()
                 .any(|found| found.name == histogram),
             "{what}: no {histogram}"
         );
     }
-    assert!(!sender.metrics.contains_key("goodput_bps"), "{what}");
+    assert!(
+        !sender.measurements.metrics.contains_key("goodput_bps"),
+        "{what}"
+    );
     check_edges(&pair, &what);
 }
 
@@ -168,11 +176,12 @@ pub fn the_deadline_ends_short_connections(driver: &dyn Driver) {
         metric(&sender, "connections_failed"),
         0.0,
         "{what}: {:?}",
-        sender.warnings
+        sender.measurements.warnings
     );
     assert_eq!(metric(&sender, "transfer_time_ns"), 400e6, "{what}");
     assert!(
         sender
+            .measurements
             .warnings
             .iter()
             .any(|warning| warning.code == "deadline_reached"),
@@ -242,12 +251,16 @@ pub fn messages_over_many_streams_arrive(
     );
     let max = metric(&receiver, "message_delay_max_ns");
     assert!(max >= metric(&receiver, "message_delay_p95_ns"), "{what}");
-    let histogram = &receiver.histograms[0];
+    let histogram = &receiver.measurements.histograms[0];
     assert_eq!(histogram.name, "message_delay_ns", "{what}");
     // The last message does not leave before it is due.
     let least = (messages - 1.0) / per_second * 1e9;
     assert!(metric(&sender, "transfer_time_ns") >= least, "{what}");
-    assert_eq!(sender.facts["streams"], streams.to_string(), "{what}");
+    assert_eq!(
+        sender.measurements.facts["streams"],
+        streams.to_string(),
+        "{what}"
+    );
     check_edges(&pair, &what);
 }
 
@@ -280,6 +293,7 @@ pub fn the_deadline_ends_messages_over_many_streams(driver: &dyn Driver) {
     assert!(metric(&sender, "transfer_time_ns") > 400e6, "{what}");
     assert!(
         sender
+            .measurements
             .warnings
             .iter()
             .any(|warning| warning.code == "deadline_reached"),

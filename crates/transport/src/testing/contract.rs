@@ -66,9 +66,10 @@ pub(super) fn pair(
 
 pub(super) fn metric(report: &SideReport, name: &str) -> f64 {
     *report
+        .measurements
         .metrics
         .get(name)
-        .unwrap_or_else(|| panic!("no metric `{name}` in {:?}", report.metrics))
+        .unwrap_or_else(|| panic!("no metric `{name}` in {:?}", report.measurements.metrics))
 }
 
 /// Unknown options are refused with the nearest name, and every default is accepted.
@@ -111,7 +112,10 @@ pub fn every_size_is_delivered(driver: &dyn Driver, size: u64, message: u64) {
     assert_eq!(metric(&receiver, "messages_delivered"), count, "{what}");
     assert_eq!(metric(&receiver, "messages_corrupted"), 0.0, "{what}");
     check_times(&sender, size, &what);
-    assert_eq!(sender.facts["acknowledgement"], "in_band", "{what}");
+    assert_eq!(
+        sender.measurements.facts["acknowledgement"], "in_band",
+        "{what}"
+    );
     for seen in [&pair.sender_seen, &pair.receiver_seen] {
         let edges = seen.edges();
         assert_eq!(edges.last(), Some(&WindowEdge::End), "{what}");
@@ -192,22 +196,33 @@ pub fn probes_are_answered(driver: &dyn Driver) {
     let what = name(driver);
     let idle = metric(&sender, "round_trip_delay_idle_ns");
     assert!((1e3..1e9).contains(&idle), "{what}: {idle}");
-    let of_five = sender.metrics.get("round_trip_delay_idle_p99_ns");
+    let of_five = sender
+        .measurements
+        .metrics
+        .get("round_trip_delay_idle_p99_ns");
     assert_eq!(of_five, None, "{what}");
     assert!(metric(&sender, "probe_messages_sent") >= 1.0, "{what}");
     let mean = metric(&sender, "round_trip_delay_ns");
     assert!(metric(&sender, "round_trip_delay_max_ns") >= mean, "{what}");
-    assert_eq!(sender.facts["probe.placement"], "own connection", "{what}");
+    assert_eq!(
+        sender.measurements.facts["probe.placement"], "own connection",
+        "{what}"
+    );
     for histogram in ["round_trip_delay_idle_ns", "round_trip_delay_ns"] {
         assert!(
             sender
+                .measurements
                 .histograms
                 .iter()
                 .any(|found| found.name == histogram),
             "{what}: no {histogram}"
         );
     }
-    let series = sender.series.first().expect("a series of delays");
+    let series = sender
+        .measurements
+        .series
+        .first()
+        .expect("a series of delays");
     assert_eq!(series.t_ns.len(), series.values.len());
     let transfer = sender.started_monotonic_ns..sender.ended_monotonic_ns;
     let outside = series.t_ns.iter().find(|t| !transfer.contains(t));
@@ -232,11 +247,14 @@ pub fn a_probe_may_share_the_connection(driver: &dyn Driver) {
         probe.placement = ProbePlacement::Stream;
     });
     let what = name(driver);
-    assert_eq!(sender.facts["probe.placement"], "own stream", "{what}");
+    assert_eq!(
+        sender.measurements.facts["probe.placement"], "own stream",
+        "{what}"
+    );
     let mean = metric(&sender, "stream_round_trip_delay_ns");
     let most = metric(&sender, "stream_round_trip_delay_max_ns");
     assert!(most >= mean, "{what}: {most} {mean}");
-    let other = sender.metrics.get("round_trip_delay_ns");
+    let other = sender.measurements.metrics.get("round_trip_delay_ns");
     assert_eq!(other, None, "{what}");
 }
 
@@ -248,7 +266,8 @@ pub fn the_stack_is_described(driver: &dyn Driver) {
         });
         let what = name(driver);
         for fact in STACK_FACTS {
-            let value = (sender.facts.get(fact.name)).or(receiver.facts.get(fact.name));
+            let value = (sender.measurements.facts.get(fact.name))
+                .or(receiver.measurements.facts.get(fact.name));
             let value = value.unwrap_or_else(|| panic!("{what} does not state `{}`", fact.name));
             assert!(!value.is_empty(), "{what}: `{}`", fact.name);
             assert!(!value.contains(NOT_STATED), "{what}: `{}`", fact.name);
@@ -259,7 +278,10 @@ pub fn the_stack_is_described(driver: &dyn Driver) {
             }
         }
         let placement = if probed { "own connection" } else { "none" };
-        assert_eq!(sender.facts["probe.placement"], placement, "{what}");
+        assert_eq!(
+            sender.measurements.facts["probe.placement"], placement,
+            "{what}"
+        );
     }
 }
 
@@ -291,7 +313,8 @@ pub fn the_deadline_is_kept(driver: &dyn Driver) {
 /// The connecting end says that its deadline ended the transfer, and as many delivered bytes as are
 /// counted at the end that got them: what comes after it counts at neither.
 pub(super) fn says_the_deadline(connecting: &SideReport, delivered: f64, what: &str) {
-    let said = (connecting.warnings.iter()).find(|warning| warning.code == "deadline_reached");
+    let said = (connecting.measurements.warnings.iter())
+        .find(|warning| warning.code == "deadline_reached");
     let said = said.map(|warning| warning.message.as_str());
     assert!(
         said.is_some_and(|said| said.contains(&format!(": {delivered} of "))),

@@ -67,6 +67,7 @@ fn check(sender: &SideReport, receiver: &SideReport, (count, size): (u64, u64), 
     let set_up = metric(sender, "set_up_time_ns");
     assert!(set_up > 0.0 && set_up <= time, "{what}");
     let histogram = sender
+        .measurements
         .histograms
         .iter()
         .find(|found| found.name == "message_delay_ns");
@@ -91,13 +92,17 @@ pub fn stop_and_wait_has_each_message_acknowledged(driver: &dyn Driver, size: u6
     let (sender, receiver, _) = run(driver, &kind);
     check(&sender, &receiver, (size.div_ceil(message), size), &what);
     // One after another: their delays fit into the whole.
-    let delays = sender.metrics.get("message_delay_ns").unwrap_or(&0.0);
+    let delays = sender
+        .measurements
+        .metrics
+        .get("message_delay_ns")
+        .unwrap_or(&0.0);
     let time = metric(&sender, "transfer_time_ns") - metric(&sender, "set_up_time_ns");
     assert!(delays * size.div_ceil(message) as f64 <= time, "{what}");
     let goodput = size as f64 * 8e9 / metric(&sender, "transfer_time_ns");
     assert!((metric(&sender, "goodput_bps") - goodput).abs() <= goodput * 1e-9);
     let lossy = driver.descriptor().carries == Carries::Messages;
-    if let Some(late) = sender.metrics.get("late_answers") {
+    if let Some(late) = sender.measurements.metrics.get("late_answers") {
         assert!(lossy && *late == 0.0, "{what}");
         assert_eq!(metric(&sender, "messages_unacknowledged"), 0.0, "{what}");
     }
@@ -120,10 +125,19 @@ pub fn requests_have_their_answers(
     let rate = metric(&sender, "requests_per_second");
     let most = requests as f64 * 1e9 / (metric(&sender, "message_delay_max_ns")).max(1.0);
     assert!(rate > 0.0 && rate <= most, "{what}: {rate}");
-    assert!(!sender.metrics.contains_key("request_rate_ratio"), "{what}");
+    assert!(
+        !sender
+            .measurements
+            .metrics
+            .contains_key("request_rate_ratio"),
+        "{what}"
+    );
     for end in [&sender, &receiver] {
         for goodput in ["goodput_bps", "receiver_goodput_bps"] {
-            assert!(!end.metrics.contains_key(goodput), "{what}: {goodput}");
+            assert!(
+                !end.measurements.metrics.contains_key(goodput),
+                "{what}: {goodput}"
+            );
         }
     }
 }
@@ -160,7 +174,7 @@ pub fn neither_end_blocks_the_other(driver: &dyn Driver) {
     let (sender, receiver, _) = run(driver, &kind);
     check(&sender, &receiver, (100, 6_000_000), &what);
     let held = |warning: &regatta_model::Warning| warning.code == "requests_held_back";
-    assert!(sender.warnings.iter().any(held), "{what}");
+    assert!(sender.measurements.warnings.iter().any(held), "{what}");
 }
 
 /// An exchange that takes too long is measured on what was answered by its deadline.
@@ -179,7 +193,7 @@ pub fn the_deadline_ends_an_exchange(driver: &dyn Driver) {
     assert!(metric(&sender, "messages_sent") >= delivered, "{what}");
     assert!(metric(&sender, "requests_unanswered") <= 5.0, "{what}");
     let reached = |warning: &regatta_model::Warning| warning.code == "deadline_reached";
-    assert!(sender.warnings.iter().any(reached), "{what}");
+    assert!(sender.measurements.warnings.iter().any(reached), "{what}");
 }
 
 /// The host can end an exchange at any time.

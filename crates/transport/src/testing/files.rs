@@ -52,11 +52,11 @@ pub fn digests_agree_from_memory_and_from_a_file(
     assert_eq!(metric(&receiver, "bytes_delivered"), size as f64, "{what}");
     assert_eq!(metric(&receiver, "messages_corrupted"), 0.0, "{what}");
     assert_eq!(
-        sender.facts["digest.sent"], receiver.facts["digest.delivered"],
+        sender.measurements.facts["digest.sent"], receiver.measurements.facts["digest.delivered"],
         "{what}"
     );
     assert_eq!(
-        sender.facts.contains_key("file"),
+        sender.measurements.facts.contains_key("file"),
         pattern == Pattern::File,
         "{what}"
     );

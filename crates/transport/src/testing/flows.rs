@@ -42,9 +42,10 @@ fn run(
 
 fn metric(report: &SideReport, name: &str) -> f64 {
     *report
+        .measurements
         .metrics
         .get(name)
-        .unwrap_or_else(|| panic!("no metric `{name}` in {:?}", report.metrics))
+        .unwrap_or_else(|| panic!("no metric `{name}` in {:?}", report.measurements.metrics))
 }
 
 /// Sizes that do not divide, both directions, one flow and several; digests agree.
@@ -67,7 +68,7 @@ pub fn every_direction_and_number_of_flows_delivers_everything(
     let total = |name: &str| {
         [&sender, &receiver]
             .iter()
-            .filter_map(|side| side.metrics.get(name))
+            .filter_map(|side| side.measurements.metrics.get(name))
             .sum::<f64>()
     };
     let ways = if direction == Direction::Both {
@@ -91,7 +92,7 @@ pub fn every_direction_and_number_of_flows_delivers_everything(
     assert!(metric(connecting, "transfer_time_ns") > 0.0, "{what}");
     assert!(metric(connecting, "set_up_time_ns") > 0.0, "{what}");
     assert_eq!(
-        sender.facts["digest.sent"], receiver.facts["digest.delivered"],
+        sender.measurements.facts["digest.sent"], receiver.measurements.facts["digest.delivered"],
         "{what}"
     );
 }
@@ -176,7 +177,7 @@ pub fn a_file_is_read_and_delivered(driver: &dyn Driver) {
     assert_eq!(metric(&receiver, "bytes_delivered"), 1_000_001.0, "{what}");
     assert_eq!(metric(&receiver, "messages_corrupted"), 0.0, "{what}");
     assert_eq!(
-        sender.facts["digest.sent"], receiver.facts["digest.delivered"],
+        sender.measurements.facts["digest.sent"], receiver.measurements.facts["digest.delivered"],
         "{what}"
     );
 }
@@ -198,6 +199,7 @@ pub fn an_abandoned_transfer_says_what_was_delivered(driver: &dyn Driver) {
     assert_eq!(sent - lost, delivered, "{what}");
     assert!(
         sender
+            .measurements
             .warnings
             .iter()
             .any(|warning| warning.code == "abandoned"),

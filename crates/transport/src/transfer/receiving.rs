@@ -96,7 +96,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
     if let Some(digest) = digest {
         findings.fact("digest.delivered", format!("{digest:016x}"));
     }
-    findings.0.facts.extend(connections.facts());
+    findings.0.measurements.facts.extend(connections.facts());
     findings.stack(connections.as_ref());
     findings.delivery(delivered, incoming.corrupted(), incoming.deliveries());
     if !warm_up.length().is_zero() {
@@ -105,8 +105,8 @@ pub(crate) async fn run<E: TransferEndpoint>(
         findings.count(id::WARM_UP_BYTES, warm.min(delivered.bytes));
     }
     findings.refused(refused);
-    findings.0.facts.extend(endpoint.facts());
-    findings.0.warnings.extend(endpoint.warnings());
+    findings.0.measurements.facts.extend(endpoint.facts());
+    findings.0.measurements.warnings.extend(endpoint.warnings());
     trial.context.live.set_phase(Phase::Done);
     Ok(findings.0)
 }

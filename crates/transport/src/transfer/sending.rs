@@ -81,7 +81,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
         .await;
     live.set_phase(Phase::Done);
     let loaded = watch.loaded_since();
-    let (end, counters) = watch.finish();
+    let end = watch.finish();
     let (end, delivered) = trial.outcome(end, result, !connections.all.is_empty())?;
     if let SenderEnd::Acknowledged { .. } = end {
         let got = Acknowledgement::of(&mut control, Vec::new()).await;
@@ -100,7 +100,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
     if !warm_up.length().is_zero() {
         findings.metric(id::WARM_UP_NS, warm_up.length().as_nanos() as f64);
     }
-    findings.counters(trial, &counters, time);
+    findings.counters(trial, time);
     report_sent(&mut findings, live, delivered);
     if let Some(probed) = &probed {
         findings.load_probe(trial, probed, (loaded, &end));
@@ -109,10 +109,10 @@ pub(crate) async fn run<E: TransferEndpoint>(
         findings.fact("file", file);
     }
     findings.endpoint(flows);
-    findings.0.facts.extend(connections.facts());
+    findings.0.measurements.facts.extend(connections.facts());
     findings.stack(connections.as_ref());
-    findings.0.facts.extend(endpoint.facts());
-    findings.0.warnings.extend(endpoint.warnings());
+    findings.0.measurements.facts.extend(endpoint.facts());
+    findings.0.measurements.warnings.extend(endpoint.warnings());
     let until = MonotonicTime::now() + CLOSING;
     drop(control);
     connection.close(until).await;

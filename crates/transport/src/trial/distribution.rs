@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram as Hdr;
-use regatta_model::Histogram;
+use regatta_model::{Histogram, metric::DelayMetrics};
 
 use super::findings::Findings;
 use crate::{
@@ -61,20 +61,22 @@ impl Distribution {
     }
 
     /// Writes mean, median, 95th percentile, of 100 delays or more the 99th, and the maximum if there
-    /// is a metric for it, as `NAME_ns`, `NAME_p50_ns`, … and the histogram as `NAME_ns`.
-    pub(crate) fn report(&self, name: &str, side: &str, findings: &mut Findings) {
-        let whole = format!("{name}_ns");
-        findings.metric(&whole, self.mean());
-        for (suffix, quantile) in [("p50", 0.5), ("p95", 0.95), ("p99", 0.99)] {
-            if suffix != "p99" || self.len() >= LEAST_FOR_P99 {
-                findings.metric(&format!("{name}_{suffix}_ns"), self.quantile(quantile));
-            }
+    /// is a metric for it, and the histogram under the name of the mean.
+    pub(crate) fn report(&self, names: DelayMetrics, side: &str, findings: &mut Findings) {
+        findings.metric(names.mean, self.mean());
+        findings.metric(names.p50, self.quantile(0.5));
+        findings.metric(names.p95, self.quantile(0.95));
+        if self.len() >= LEAST_FOR_P99 {
+            findings.metric(names.p99, self.quantile(0.99));
         }
-        let max = format!("{name}_max_ns");
-        if regatta_model::metric::find(&max).is_some() {
-            findings.metric(&max, (self.len() > 0).then_some(self.max_ns));
+        if let Some(max) = names.max {
+            findings.metric(max, (self.len() > 0).then_some(self.max_ns));
         }
-        findings.0.histograms.extend(self.histogram(&whole, side));
+        findings
+            .0
+            .measurements
+            .histograms
+            .extend(self.histogram(names.mean, side));
     }
 }
 
@@ -97,9 +99,15 @@ mod tests {
         near(delays.quantile(0.95), 95e6);
         assert_eq!(delays.quantile(1.0), Some(100e6));
         let mut findings = Findings::default();
-        delays.report("message_delay", "receiver", &mut findings);
-        assert_eq!(findings.0.metrics["message_delay_max_ns"], 100e6);
-        assert_eq!(findings.0.histograms[0].name, "message_delay_ns");
+        delays.report(DelayMetrics::MESSAGE, "receiver", &mut findings);
+        assert_eq!(
+            findings.0.measurements.metrics["message_delay_max_ns"],
+            100e6
+        );
+        assert_eq!(
+            findings.0.measurements.histograms[0].name,
+            "message_delay_ns"
+        );
     }
 
     #[test]
@@ -110,8 +118,8 @@ mod tests {
                 distribution.add_duration(Duration::from_millis(ms));
             }
             let mut findings = Findings::default();
-            distribution.report("message_delay", "receiver", &mut findings);
-            let metrics = findings.0.metrics;
+            distribution.report(DelayMetrics::MESSAGE, "receiver", &mut findings);
+            let metrics = findings.0.measurements.metrics;
             assert_eq!(
                 metrics.contains_key("message_delay_p99_ns"),
                 said,
@@ -124,7 +132,10 @@ mod tests {
     #[test]
     fn nothing_is_said_of_no_delays() {
         let mut findings = Findings::default();
-        Distribution::new().report("message_delay", "receiver", &mut findings);
-        assert!(findings.0.metrics.is_empty() && findings.0.histograms.is_empty());
+        Distribution::new().report(DelayMetrics::MESSAGE, "receiver", &mut findings);
+        assert!(
+            findings.0.measurements.metrics.is_empty()
+                && findings.0.measurements.histograms.is_empty()
+        );
     }
 }

@@ -3,7 +3,12 @@
 use std::time::Duration;
 
 use regatta_control::{PathHints, SideReport};
-use regatta_model::{ProbePlacement, Warning, WorkloadKind, metric::id, units::format_duration};
+use regatta_model::{
+    ProbePlacement, Warning, WorkloadKind,
+    metric::{DelayMetrics, id, series_id},
+    units::format_duration,
+    warning_code,
+};
 
 use super::{
     Trial,
@@ -11,7 +16,7 @@ use super::{
 };
 use crate::{
     clock::MonotonicTime,
-    context::{Phase, ProtocolSample, StatisticsSource},
+    context::{Phase, StatisticsSource, WindowStatistics},
     driver::TransportError,
     probe::Probed,
     stream::StreamEndpoint,
@@ -54,7 +59,7 @@ impl Findings {
     pub(crate) fn metric(&mut self, name: &str, value: impl Into<Option<f64>>) {
         debug_assert!(regatta_model::metric::find(name).is_some(), "{name}");
         if let Some(value) = value.into().filter(|value| value.is_finite()) {
-            self.0.metrics.insert(name.to_owned(), value);
+            self.0.measurements.metrics.insert(name.to_owned(), value);
         }
     }
 
@@ -63,11 +68,14 @@ impl Findings {
     }
 
     pub(crate) fn fact(&mut self, name: &str, value: impl Into<String>) {
-        self.0.facts.insert(name.to_owned(), value.into());
+        self.0
+            .measurements
+            .facts
+            .insert(name.to_owned(), value.into());
     }
 
     pub(crate) fn warn(&mut self, code: &str, message: impl Into<String>, hint: impl Into<String>) {
-        self.0.warnings.push(Warning {
+        self.0.measurements.warnings.push(Warning {
             code: code.to_owned(),
             message: message.into(),
             hint: hint.into(),
@@ -76,8 +84,8 @@ impl Findings {
 
     /// Adds the facts and warnings of an end of streams.
     pub(crate) fn endpoint(&mut self, endpoint: &impl StreamEndpoint) {
-        self.0.facts.extend(endpoint.facts());
-        self.0.warnings.extend(endpoint.warnings());
+        self.0.measurements.facts.extend(endpoint.facts());
+        self.0.measurements.warnings.extend(endpoint.warnings());
     }
 
     /// Adds that every message which was sent was delivered.
@@ -121,7 +129,7 @@ impl Findings {
                 _ => format!("all {size} bytes, which the sender did not know yet"),
             };
             self.warn(
-                "deadline_reached",
+                warning_code::DEADLINE_REACHED,
                 format!(
                     "the transfer was stopped at its deadline of {}; measured is what was \
                      delivered by then: {what}",
@@ -129,7 +137,7 @@ impl Findings {
                 ),
                 format!(
                     "give a longer `deadline` or {}",
-                    less(&trial.order.workload.kind)
+                    trial.order.workload.kind.shorter()
                 ),
             );
         }
@@ -146,7 +154,11 @@ impl Findings {
 
     /// Adds the sender's counters from its stack, at the end of the transfer. Its levels (window, RTT)
     /// are the observer's to report.
-    pub(crate) fn counters(&mut self, trial: &Trial, last: &ProtocolSample, transfer: Duration) {
+    pub(crate) fn counters(&mut self, trial: &Trial, transfer: Duration) {
+        let WindowStatistics {
+            at_end: last,
+            max_bytes_in_flight,
+        } = trial.context.observer.window_statistics();
         self.metric(
             id::MIN_RTT_NS,
             last.min_rtt.map(|rtt| rtt.as_nanos() as f64),
@@ -165,13 +177,10 @@ impl Findings {
         if let Some(limited) = last.window_limited
             && trial.order.path.link_rate_bps.is_some()
             && limited.time > transfer / 5
-            && !fills(
-                &trial.order.path,
-                trial.context.observer.max_bytes_in_flight(),
-            )
+            && !fills(&trial.order.path, max_bytes_in_flight)
         {
             self.warn(
-                "window_limited",
+                warning_code::WINDOW_LIMITED,
                 format!(
                     "the receiver's window, not the path, limited the sender for {} of {}",
                     format_duration(limited.time),
@@ -195,6 +204,7 @@ impl Findings {
         self.metric(id::ROUND_TRIP_DELAY_IDLE_NS, delays.median());
         self.metric(id::ROUND_TRIP_DELAY_IDLE_P99_NS, delays.p99());
         self.0
+            .measurements
             .histograms
             .extend(delays.histogram(id::ROUND_TRIP_DELAY_IDLE_NS));
         let asked = trial.probe.idle_messages;
@@ -225,22 +235,32 @@ impl Findings {
     ) {
         let delays = probed.delays.scheduled_within(loaded, end.at());
         let placement = trial.probe.placement;
-        let name = |part: &str| match placement {
-            ProbePlacement::Connection => format!("round_trip_delay{part}_ns"),
-            ProbePlacement::Stream => format!("stream_round_trip_delay{part}_ns"),
+        let (names, series) = match placement {
+            ProbePlacement::Connection => {
+                (DelayMetrics::ROUND_TRIP, series_id::ROUND_TRIP_DELAY_NS)
+            }
+            ProbePlacement::Stream => (
+                DelayMetrics::STREAM_ROUND_TRIP,
+                series_id::STREAM_ROUND_TRIP_DELAY_NS,
+            ),
         };
         self.fact("probe.placement", placement.name());
         self.fact("probe.interval", format_duration(trial.probe.interval));
-        self.metric(&name(""), delays.mean());
-        self.metric(&name("_p50"), delays.quantile(0.50));
-        self.metric(&name("_p95"), delays.quantile(0.95));
-        self.metric(&name("_p99"), delays.p99());
-        self.metric(&name("_max"), delays.max());
+        self.metric(names.mean, delays.mean());
+        self.metric(names.p50, delays.quantile(0.50));
+        self.metric(names.p95, delays.quantile(0.95));
+        self.metric(names.p99, delays.p99());
+        if let Some(max) = names.max {
+            self.metric(max, delays.max());
+        }
         self.count(id::PROBE_MESSAGES_SENT, delays.sent());
         self.count(id::PROBE_MESSAGES_LOST, delays.unanswered());
-        self.0.histograms.extend(delays.histogram(&name("")));
+        self.0
+            .measurements
+            .histograms
+            .extend(delays.histogram(names.mean));
         if delays.answers() > 0 {
-            self.0.series.push(delays.series(&name("")));
+            self.0.measurements.series.push(delays.series(series));
         }
         // The deadline ends the probe's flow too.
         let by_deadline = matches!(end, SenderEnd::Deadline { .. });
@@ -269,7 +289,7 @@ impl Findings {
         );
         if corrupted > 0 {
             self.warn(
-                id::MESSAGES_CORRUPTED,
+                warning_code::MESSAGES_CORRUPTED,
                 format!("{corrupted} messages arrived damaged"),
                 "",
             );
@@ -307,23 +327,12 @@ impl Findings {
     }
 }
 
-/// Names a change of the workload that makes it take less time.
-const fn less(kind: &WorkloadKind) -> &'static str {
-    match kind {
-        WorkloadKind::Bulk { .. } | WorkloadKind::StopAndWait { .. } => "a smaller `size`",
-        WorkloadKind::RequestResponse { .. } => "fewer `requests`",
-        WorkloadKind::ShortConnections { .. } => "fewer `connections`",
-        WorkloadKind::MultiStream { .. } => "fewer `messages`",
-    }
-}
-
 /// Whether `in_flight_max` bytes are at least the path's bandwidth-delay product; `false` where the
 /// stack or the path do not tell.
 fn fills(path: &PathHints, in_flight_max: Option<u64>) -> bool {
-    let (Some(bytes), Some(rate)) = (in_flight_max, path.link_rate_bps) else {
-        return false;
-    };
-    bytes as f64 * 8.0 >= rate as f64 * path.round_trip_delay.as_secs_f64()
+    in_flight_max
+        .zip(path.bandwidth_delay_product())
+        .is_some_and(|(bytes, product)| bytes >= product)
 }
 
 #[cfg(test)]

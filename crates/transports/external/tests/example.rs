@@ -49,19 +49,43 @@ fn every_size_and_pattern_is_delivered(size: u64, message: u64, pattern: Pattern
         .receiver
         .unwrap_or_else(|e| panic!("{what}: {:?}", e.reasons()));
     let count = size.div_ceil(message) as f64;
-    assert_eq!(sender.metrics["bytes_sent"], size as f64, "{what}");
-    assert_eq!(sender.metrics["messages_sent"], count, "{what}");
-    assert_eq!(receiver.metrics["bytes_delivered"], size as f64, "{what}");
-    assert_eq!(receiver.metrics["messages_delivered"], count, "{what}");
-    let time = sender.metrics["transfer_time_ns"];
-    let set_up = sender.metrics["set_up_time_ns"];
+    assert_eq!(
+        sender.measurements.metrics["bytes_sent"], size as f64,
+        "{what}"
+    );
+    assert_eq!(
+        sender.measurements.metrics["messages_sent"], count,
+        "{what}"
+    );
+    assert_eq!(
+        receiver.measurements.metrics["bytes_delivered"], size as f64,
+        "{what}"
+    );
+    assert_eq!(
+        receiver.measurements.metrics["messages_delivered"], count,
+        "{what}"
+    );
+    let time = sender.measurements.metrics["transfer_time_ns"];
+    let set_up = sender.measurements.metrics["set_up_time_ns"];
     assert!(0.0 < set_up && set_up <= time, "{what}: {set_up} of {time}");
-    assert_eq!(sender.metrics["goodput_bps"], size as f64 * 8e9 / time);
-    assert_eq!(sender.facts["congestion_control.sender"], "cubic");
-    assert_eq!(receiver.facts["congestion_control.receiver"], "cubic");
-    assert!(sender.facts["external.sender"].starts_with("python-socket "));
-    assert_eq!(receiver.facts["external.times.receiver"], "the program's");
-    assert_eq!(sender.warnings, [], "{what}");
+    assert_eq!(
+        sender.measurements.metrics["goodput_bps"],
+        size as f64 * 8e9 / time
+    );
+    assert_eq!(
+        sender.measurements.facts["congestion_control.sender"],
+        "cubic"
+    );
+    assert_eq!(
+        receiver.measurements.facts["congestion_control.receiver"],
+        "cubic"
+    );
+    assert!(sender.measurements.facts["external.sender"].starts_with("python-socket "));
+    assert_eq!(
+        receiver.measurements.facts["external.times.receiver"],
+        "the program's"
+    );
+    assert_eq!(sender.measurements.warnings, [], "{what}");
     for seen in [&pair.sender_seen, &pair.receiver_seen] {
         assert_eq!(seen.edges(), [WindowEdge::Start, WindowEdge::End], "{what}");
     }
@@ -80,13 +104,16 @@ fn the_deadline_is_kept_and_measured_on_what_was_delivered() {
     let (Ok(sender), Ok(receiver)) = (&pair.sender, &pair.receiver) else {
         panic!("{:?} {:?}", pair.sender.err(), pair.receiver.err());
     };
-    let delivered = receiver.metrics["bytes_delivered"];
+    let delivered = receiver.measurements.metrics["bytes_delivered"];
     assert!(delivered > 0.0);
-    let time = sender.metrics["transfer_time_ns"];
-    assert_eq!(time - sender.metrics["set_up_time_ns"], 400e6);
-    assert_eq!(sender.metrics["goodput_bps"], delivered * 8e9 / time);
-    assert_eq!(sender.facts["acknowledgement"], "control");
-    assert_eq!(sender.warnings[0].code, "deadline_reached");
+    let time = sender.measurements.metrics["transfer_time_ns"];
+    assert_eq!(time - sender.measurements.metrics["set_up_time_ns"], 400e6);
+    assert_eq!(
+        sender.measurements.metrics["goodput_bps"],
+        delivered * 8e9 / time
+    );
+    assert_eq!(sender.measurements.facts["acknowledgement"], "control");
+    assert_eq!(sender.measurements.warnings[0].code, "deadline_reached");
 }
 
 #[test]

@@ -107,27 +107,33 @@ fn is_delivered(name: &str, size: u64, message: u64, pattern: Pattern) {
     let receiver = pair
         .receiver
         .unwrap_or_else(|e| panic!("{what}: {:?}", e.reasons()));
-    assert_eq!(receiver.metrics["bytes_delivered"], size as f64, "{what}");
-    assert_eq!(sender.metrics["bytes_sent"], size as f64, "{what}");
-    let set_up = sender.metrics["set_up_time_ns"];
-    let time = sender.metrics["transfer_time_ns"];
-    assert!(0.0 < set_up && set_up <= time, "{what}: {set_up} of {time}");
-    assert_eq!(sender.warnings, [], "{what}");
-    assert_eq!(receiver.warnings, [], "{what}");
     assert_eq!(
-        receiver.facts["external.times.receiver"], "the program's",
+        receiver.measurements.metrics["bytes_delivered"], size as f64,
+        "{what}"
+    );
+    assert_eq!(
+        sender.measurements.metrics["bytes_sent"], size as f64,
+        "{what}"
+    );
+    let set_up = sender.measurements.metrics["set_up_time_ns"];
+    let time = sender.measurements.metrics["transfer_time_ns"];
+    assert!(0.0 < set_up && set_up <= time, "{what}: {set_up} of {time}");
+    assert_eq!(sender.measurements.warnings, [], "{what}");
+    assert_eq!(receiver.measurements.warnings, [], "{what}");
+    assert_eq!(
+        receiver.measurements.facts["external.times.receiver"], "the program's",
         "{what}"
     );
     let option = driver.descriptor().options.iter().find(|o| o.name == "cc");
     if let Some(cc) = option {
         assert_eq!(
-            sender.facts["congestion_control.sender"], cc.default,
+            sender.measurements.facts["congestion_control.sender"], cc.default,
             "{what}"
         );
     }
     let version = driver.descriptor().stack_version;
     assert!(
-        sender.facts["external.sender"].contains(version),
+        sender.measurements.facts["external.sender"].contains(version),
         "{sender:?}"
     );
 }
@@ -144,10 +150,17 @@ fn the_deadline_is_kept(name: &str) {
         (Ok(sender), Ok(receiver)) => (sender, receiver),
         ends => panic!("{name}: {ends:?}"),
     };
-    let connected = sender.metrics["transfer_time_ns"] - sender.metrics["set_up_time_ns"];
+    let connected = sender.measurements.metrics["transfer_time_ns"]
+        - sender.measurements.metrics["set_up_time_ns"];
     assert_eq!(connected, 700e6, "{name}");
-    assert!(receiver.metrics["bytes_delivered"] > 0.0, "{name}");
-    assert_eq!(sender.warnings[0].code, "deadline_reached", "{name}");
+    assert!(
+        receiver.measurements.metrics["bytes_delivered"] > 0.0,
+        "{name}"
+    );
+    assert_eq!(
+        sender.measurements.warnings[0].code, "deadline_reached",
+        "{name}"
+    );
 }
 
 fn an_abandoned_transfer_is_measured_on_what_arrived_and_flagged(name: &str) {
@@ -171,16 +184,16 @@ fn an_abandoned_transfer_is_measured_on_what_arrived_and_flagged(name: &str) {
         (Ok(sender), Ok(receiver)) => (sender, receiver),
         ends => panic!("{name}: {ends:?}"),
     };
-    assert_eq!(sender.metrics["bytes_sent"], 20e6, "{name}");
-    let delivered = receiver.metrics["bytes_delivered"];
+    assert_eq!(sender.measurements.metrics["bytes_sent"], 20e6, "{name}");
+    let delivered = receiver.measurements.metrics["bytes_delivered"];
     // aioquic takes all that is written into its memory, and drops it when it is closed; quic-go
     // takes a packet's worth, so that only what is under way is lost, and nothing on loopback.
     let whole = delivered == 20e6;
     assert!(!whole || name == "quic-go", "{name}: {delivered}");
-    let lost = 2000.0 - receiver.metrics["messages_delivered"];
-    assert_eq!(sender.metrics["messages_lost"], lost, "{name}");
-    assert_eq!(sender.facts["finish"], "abandon", "{name}");
-    assert_eq!(sender.warnings[0].code, "abandoned", "{name}");
+    let lost = 2000.0 - receiver.measurements.metrics["messages_delivered"];
+    assert_eq!(sender.measurements.metrics["messages_lost"], lost, "{name}");
+    assert_eq!(sender.measurements.facts["finish"], "abandon", "{name}");
+    assert_eq!(sender.measurements.warnings[0].code, "abandoned", "{name}");
 }
 
 /// Runs a pair that must not connect, and returns its sender's failure.

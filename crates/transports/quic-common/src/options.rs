@@ -109,11 +109,11 @@ impl Common {
                 ("packet_payload_bytes", payload),
                 (
                     "quic.stream_window_bytes",
-                    sizes.stream_window_bytes.to_string(),
+                    sizes.windows.stream_bytes.to_string(),
                 ),
                 (
                     "quic.connection_window_bytes",
-                    sizes.connection_window_bytes.to_string(),
+                    sizes.windows.connection_bytes.to_string(),
                 ),
             ]
             .map(|(name, value)| (name.to_owned(), value)),
@@ -122,13 +122,15 @@ impl Common {
     }
 }
 
-/// Returns the facts that all stacks report, for the comparison of stacks; `offloads` is `off`, or
+/// Returns the facts that all stacks report, for the comparison of stacks; `crypto` is the library of
+/// the encryption, `offloads` is `off`, or
 /// the number of packets that pass the kernel as one.
 pub fn stack_facts(
     options: &Common,
     sizes: &Sizes,
     local: IpAddr,
     control: &str,
+    crypto: &'static str,
     offloads: &str,
 ) -> StackFacts {
     let headers = if local.is_ipv4() { 20 + 8 } else { 40 + 8 };
@@ -148,6 +150,7 @@ pub fn stack_facts(
             format!("{full} B, fixed").into()
         },
         cipher: stack::cipher(regatta_transport_tls::CIPHER_SUITE).into(),
+        crypto: crypto.into(),
         threads: stack::USER_SPACE_THREAD.into(),
         offloads: match offloads {
             "off" => "none".into(),
@@ -157,7 +160,7 @@ pub fn stack_facts(
         flow_control: match options.mode {
             Mode::Stream => format!(
                 "stream {} B, connection {} B",
-                sizes.stream_window_bytes, sizes.connection_window_bytes
+                sizes.windows.stream_bytes, sizes.windows.connection_bytes
             )
             .into(),
             Mode::Datagram => "none for DATAGRAM frames".into(),

@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 
 use regatta_control::PathHints;
-use regatta_transport::Unsupported;
+use regatta_transport::{Unsupported, WindowRange, WindowSizes};
+
+use crate::options::Common;
 
 /// Least UDP payload that a path must carry for QUIC.
 ///
@@ -22,42 +24,30 @@ const MOST_BATCH_BYTES: usize = 65_507;
 /// of up to 1472 bytes.
 pub const INITIAL_WINDOW_PACKETS: u16 = 10;
 
-/// Smallest window where the path has no rate, in bytes: more than loopback holds in flight. Socket
-/// buffers have twice as much at least.
+/// Smallest window where the path has no rate, in bytes: more than loopback holds in flight.
 const LEAST_WINDOW_WITHOUT_RATE_BYTES: u64 = 4 << 20;
 
 /// Largest window where the path has no rate, in packets. A stream buffer of quinn fails above 1024
 /// gaps; with one packet in twenty lost, a window of this size has about 820.
 const MOST_WINDOW_WITHOUT_RATE_PACKETS: u64 = 16_384;
 
-/// Assumed rate where the path has none, in bits per second: more than a QUIC stack moves on one
-/// core.
-const RATE_WITHOUT_LIMIT_BPS: u64 = 10_000_000_000;
-
 /// Sizes for one end of one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
     /// UDP payload of a full packet, in bytes.
     pub payload_bytes: u16,
-    /// Flow-control window of a stream, in bytes.
-    pub stream_window_bytes: u64,
-    /// Flow-control window of a connection, in bytes: a stream's, and room for small streams
-    /// beside it.
-    pub connection_window_bytes: u64,
-    /// Send buffer of the stack, sent and unsent data of the application together, in bytes.
-    pub send_window_bytes: u64,
-    /// Receive and send buffer of the socket, in bytes of payload.
-    pub socket_buffer_bytes: usize,
+    /// Sizes of windows and buffers.
+    pub windows: WindowSizes,
 }
 
 impl Sizes {
     /// Returns the sizes for a path between this end and another one of the same IP version.
     ///
-    /// The stream's window is the path's.
+    /// The stream's window is the path's, unless the option `stream_window` gives it.
     ///
     /// # Errors
     /// [`Unsupported`] if the path's packets are too small for QUIC.
-    pub fn of(path: &PathHints, local: IpAddr) -> Result<Self, Unsupported> {
+    pub fn of(path: &PathHints, local: IpAddr, options: &Common) -> Result<Self, Unsupported> {
         let headers = if local.is_ipv4() { 20 + 8 } else { 40 + 8 };
         let payload = path.mtu_bytes.saturating_sub(headers);
         if payload < u32::from(LEAST_PAYLOAD_BYTES) {
@@ -76,29 +66,15 @@ impl Sizes {
         let payload_bytes = u16::try_from(payload)
             .map_or(MOST_PAYLOAD_BYTES, |bytes| bytes.min(MOST_PAYLOAD_BYTES));
 
-        let stream_window_bytes = path.window_bytes.unwrap_or_else(|| {
-            let held = RATE_WITHOUT_LIMIT_BPS as f64 / 8.0 * path.round_trip_delay.as_secs_f64();
-            let most = MOST_WINDOW_WITHOUT_RATE_PACKETS * u64::from(payload_bytes);
-            (held as u64).clamp(LEAST_WINDOW_WITHOUT_RATE_BYTES, most)
-        });
-        Ok(Self::with_stream_window(payload_bytes, stream_window_bytes))
-    }
-
-    /// Returns the sizes for a given payload and a given flow-control window of the stream.
-    #[must_use]
-    pub fn with_stream_window(payload_bytes: u16, stream_window_bytes: u64) -> Self {
-        Self {
+        let range = WindowRange {
+            with_rate: 0..=u64::MAX,
+            without_rate: LEAST_WINDOW_WITHOUT_RATE_BYTES
+                ..=MOST_WINDOW_WITHOUT_RATE_PACKETS * u64::from(payload_bytes),
+        };
+        Ok(Self {
             payload_bytes,
-            stream_window_bytes,
-            connection_window_bytes: stream_window_bytes + stream_window_bytes / 4,
-            send_window_bytes: 2 * stream_window_bytes,
-            // The kernel charges a packet of 1500 bytes with up to 2304, and doubles what it is
-            // asked for to allow for that.
-            socket_buffer_bytes: usize::try_from(
-                stream_window_bytes.max(2 * LEAST_WINDOW_WITHOUT_RATE_BYTES),
-            )
-            .unwrap_or(usize::MAX),
-        }
+            windows: WindowSizes::of(path, options.stream_window_bytes, &range),
+        })
     }
 
     /// Returns the size of [`INITIAL_WINDOW_PACKETS`] packets with this payload, in bytes.
@@ -116,7 +92,11 @@ impl Sizes {
 
 #[cfg(test)]
 mod tests {
-    use std::{net::Ipv4Addr, net::Ipv6Addr, time::Duration};
+    use std::{
+        collections::BTreeMap,
+        net::{Ipv4Addr, Ipv6Addr},
+        time::Duration,
+    };
 
     use super::*;
 
@@ -135,9 +115,13 @@ mod tests {
         }
     }
 
+    fn sizes(path: &PathHints, local: IpAddr) -> Result<Sizes, Unsupported> {
+        Sizes::of(path, local, &Common::read(&BTreeMap::new()))
+    }
+
     #[test]
     fn a_packet_fills_the_path_and_no_more() {
-        let payload = |mtu, local| Sizes::of(&path(mtu, None), local).map(|s| s.payload_bytes);
+        let payload = |mtu, local| sizes(&path(mtu, None), local).map(|s| s.payload_bytes);
         assert_eq!(payload(1500, IPV4), Ok(1472));
         assert_eq!(payload(1500, IPV6), Ok(1452));
         assert_eq!(payload(9000, IPV4), Ok(8972));
@@ -150,15 +134,14 @@ mod tests {
     #[test]
     fn a_batch_stays_below_what_the_kernel_takes() {
         for mtu in [1228, 1500, 9000, 65_536] {
-            let sizes = Sizes::of(&path(mtu, None), IPV4).expect("large enough");
+            let sizes = sizes(&path(mtu, None), IPV4).expect("large enough");
             assert!(sizes.most_segments() * usize::from(sizes.payload_bytes) <= 65_507);
         }
     }
 
     #[test]
     fn the_window_of_a_stream_is_the_paths() {
-        let window =
-            |rate| Sizes::of(&path(1500, rate), IPV4).map(|sizes| sizes.stream_window_bytes);
+        let window = |rate| sizes(&path(1500, rate), IPV4).map(|sizes| sizes.windows.stream_bytes);
         assert_eq!(window(Some(1_000_000_000)), Ok(7_500_000));
         assert_eq!(window(Some(10_000_000)), Ok(75_000));
         assert_eq!(window(None), Ok(16_384 * 1472));

@@ -38,7 +38,7 @@ fn what_runs_is_read_back(name: &str) {
         text(order, "cc", name);
         option(order, "gso", OptionValue::Flag(name == "cubic"));
     });
-    let facts = pair.sender.expect("a report").facts;
+    let facts = pair.sender.expect("a report").measurements.facts;
     assert_eq!(facts["congestion_control.sender"], name);
     let pacing = if name == "bbr2" {
         "by the stack"
@@ -51,7 +51,7 @@ fn what_runs_is_read_back(name: &str) {
     assert_eq!(facts["tls.alpn"], "regatta");
     assert!(facts["tls.cipher_suite"].starts_with("TLS"));
     assert_eq!(facts["quic.handshake.sender"], "full");
-    let receiver = pair.receiver.expect("a report").facts;
+    let receiver = pair.receiver.expect("a report").measurements.facts;
     assert_eq!(receiver["receive_buffer_drops.receiver"], "0");
 }
 
@@ -64,17 +64,18 @@ fn a_stream_window_below_the_path_is_seen() {
         order.path.link_rate_bps = Some(10_000_000_000);
     });
     let report = pair.sender.expect("a report");
-    let frames: u64 = report.facts["quic.flow_control_blocked_frames.sender"]
+    let frames: u64 = report.measurements.facts["quic.flow_control_blocked_frames.sender"]
         .parse()
         .expect("a number");
     assert!(frames > 0);
     assert!(
         report
+            .measurements
             .warnings
             .iter()
             .any(|warning| warning.code == "window_limited"),
         "{:?}",
-        report.warnings
+        report.measurements.warnings
     );
 }
 
@@ -95,8 +96,15 @@ fn handshakes_are_what_is_asked_for(handshake: Handshake, made: &str) {
         };
     });
     let report = pair.sender.expect("a report");
-    assert_eq!(report.metrics["connections_completed"], 10.0, "{made}");
-    assert!(report.warnings.is_empty(), "{made}: {:?}", report.warnings);
+    assert_eq!(
+        report.measurements.metrics["connections_completed"], 10.0,
+        "{made}"
+    );
+    assert!(
+        report.measurements.warnings.is_empty(),
+        "{made}: {:?}",
+        report.measurements.warnings
+    );
 }
 
 #[test]
@@ -108,7 +116,7 @@ fn a_transfer_goes_on_from_another_port() {
         text(order, "stream_window", "256KiB");
     });
     let sender = pair.sender.expect("a report");
-    let told = &sender.facts["migration"];
+    let told = &sender.measurements.facts["migration"];
     assert!(
         told.starts_with("to another port after 0.2 s, validated"),
         "{told}"
@@ -128,7 +136,7 @@ fn files_are_left_where_the_order_says_and_nowhere_else() {
         ask(order);
         order.files = Some(directory.path().to_owned());
     });
-    let facts = pair.sender.expect("a report").facts;
+    let facts = pair.sender.expect("a report").measurements.facts;
     let keys = fs::read_to_string(directory.path().join(&facts["keylog.sender"])).expect("keys");
     assert!(keys.contains("CLIENT_TRAFFIC_SECRET_0 "), "{keys}");
     let events = directory.path().join("receiver.sqlog");
@@ -138,7 +146,7 @@ fn files_are_left_where_the_order_says_and_nowhere_else() {
     );
 
     let without = self::pair(100_000, ask);
-    let facts = without.sender.expect("a report").facts;
+    let facts = without.sender.expect("a report").measurements.facts;
     assert!(facts["keylog.sender"].starts_with("not written"));
     assert!(facts["qlog.sender"].starts_with("not written"));
 }

@@ -53,13 +53,16 @@ fn what_runs_is_read_back(name: &str) {
         text(order, "cc", name);
         option(order, "gso", OptionValue::Flag(name == "cubic"));
     }));
-    let facts = sender.facts;
+    let facts = sender.measurements.facts;
     assert_eq!(facts["congestion_control.sender"], name);
     assert_eq!(facts["gso.sender"] == "off", name != "cubic");
     assert_eq!(facts["udp_payload_bytes.sender"], "1472");
     assert_eq!(facts["tls.alpn"], "regatta");
     assert_eq!(facts["tls.cipher_suite"], "TLS13_AES_128_GCM_SHA256");
-    assert_eq!(receiver.facts["receive_buffer_drops.receiver"], "0");
+    assert_eq!(
+        receiver.measurements.facts["receive_buffer_drops.receiver"],
+        "0"
+    );
 }
 
 mod real_time {
@@ -70,7 +73,7 @@ mod real_time {
     #[test]
     fn random_numbers_are_seeded_before_the_handshake() {
         let (sender, _) = reports(pair(10_000, 10_000, |_| {}));
-        let set_up_ns = sender.metrics["set_up_time_ns"];
+        let set_up_ns = sender.measurements.metrics["set_up_time_ns"];
         assert!(set_up_ns < 20e6, "{set_up_ns}");
     }
 }
@@ -81,10 +84,10 @@ fn the_packet_size_is_searched_for_when_asked() {
         option(order, "mtu_discovery", OptionValue::Flag(true));
     }));
     assert_eq!(
-        sender.facts["packet_payload_bytes"],
+        sender.measurements.facts["packet_payload_bytes"],
         "searched, at most 1472"
     );
-    let found = sender.facts["udp_payload_bytes.sender"].parse();
+    let found = sender.measurements.facts["udp_payload_bytes.sender"].parse();
     let found: u32 = found.expect("a number");
     assert!((1440..=1472).contains(&found), "{found}");
 }
@@ -97,16 +100,17 @@ fn a_stream_window_below_the_path_is_seen() {
         // Without a rate the path is no limit, so that another one must be.
         order.path.link_rate_bps = Some(10_000_000_000);
     }));
-    let frames = sender.facts["quic.flow_control_blocked_frames.sender"].parse();
+    let frames = sender.measurements.facts["quic.flow_control_blocked_frames.sender"].parse();
     let frames: u64 = frames.expect("a number");
     assert!(frames > 0);
     assert!(
         sender
+            .measurements
             .warnings
             .iter()
             .any(|warning| warning.code == "window_limited"),
         "{:?}",
-        sender.warnings
+        sender.measurements.warnings
     );
 }
 
@@ -247,7 +251,7 @@ fn secrets_are_left_where_files_may_be_and_nowhere_else() {
         keylog(order);
         order.files = Some(directory.path().to_owned());
     }));
-    assert_eq!(sender.facts["keylog.sender"], "sender.keylog");
+    assert_eq!(sender.measurements.facts["keylog.sender"], "sender.keylog");
     let read = |name: &str| std::fs::read_to_string(directory.path().join(name));
     let (ours, theirs) = (read("sender.keylog"), read("receiver.keylog"));
     let ours = ours.expect("a file");
@@ -260,9 +264,10 @@ fn secrets_are_left_where_files_may_be_and_nowhere_else() {
     assert_eq!(sorted(&ours), sorted(&theirs.expect("a file")));
     // Without a directory nothing is left, which is said.
     let (sender, _) = reports(pair(1000, 1000, keylog));
-    assert!(!sender.facts.contains_key("keylog.sender"));
+    assert!(!sender.measurements.facts.contains_key("keylog.sender"));
     assert!(
         sender
+            .measurements
             .warnings
             .iter()
             .any(|warning| warning.code == "no_place_for_files")

@@ -115,19 +115,19 @@ impl QuicEndpoint {
         let files = Files::new(order, options.common.key_log, options.event_log);
         let (mut client, mut server) = (None, None);
         if order.connects() {
-            client = Some(client_config(order, &files)?);
+            client = Some(client_config(order, &files, options.crypto)?);
         } else {
-            server = Some(server_config(order, &files)?);
+            server = Some(server_config(order, &files, options.crypto)?);
         }
 
         let receive_buffer_bytes = options
             .common
             .receive_buffer_bytes
-            .unwrap_or(sizes.socket_buffer_bytes);
+            .unwrap_or(sizes.windows.socket_buffer_bytes);
         let send_buffer_bytes = options
             .common
             .send_buffer_bytes
-            .unwrap_or(sizes.socket_buffer_bytes);
+            .unwrap_or(sizes.windows.socket_buffer_bytes);
         let (socket, buffers) = socket::bind(order.local, receive_buffer_bytes, send_buffer_bytes)?;
         let drops = Arc::new(Drops::new(
             Counters::of(&socket).map_err(TransportError::io("cannot copy a descriptor"))?,
@@ -496,6 +496,7 @@ fn facts(
         &needs.sizes,
         order.local,
         options.congestion_control.name(),
+        options.crypto.name(),
         match order.role {
             Role::Sender => &gso,
             Role::Receiver => &gro,

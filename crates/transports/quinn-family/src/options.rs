@@ -4,12 +4,13 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use regatta_control::TrialOrder;
 use regatta_model::{OptionValue, WorkloadKind};
-use regatta_transport::{OptionDefinition, Unsupported};
+use regatta_transport::{OptionDefinition, OptionKind, Unsupported};
 
 use regatta_transport_quic_common::{
     options::{self as common, Common, MOST_VARINT, Mode},
     path::{LEAST_PAYLOAD_BYTES, Sizes},
 };
+use regatta_transport_tls::Crypto;
 
 use crate::{
     stack::controller::CongestionControl,
@@ -42,6 +43,14 @@ const CC: OptionDefinition = common::congestion_control(
     "congestion control of the sender, the stack's own implementation",
 );
 
+/// Library that encrypts packets and handshakes.
+const CRYPTO: OptionDefinition = OptionDefinition {
+    name: "crypto",
+    kind: OptionKind::OneOf(&Crypto::NAMES),
+    default: Crypto::AwsLc.name(),
+    help: "library of the encryption, through rustls",
+};
+
 /// Migration.
 const MIGRATE_AFTER: OptionDefinition = common::migrate_after(
     "so long after the transfer's connection is there, the connecting end moves it to another local port (RFC 9000, 9)",
@@ -57,6 +66,7 @@ const EVENT_LOG: OptionDefinition = common::flag(
 /// Options of the driver, in the order of help.
 pub(crate) const DEFINITIONS: &[OptionDefinition] = &[
     CC,
+    CRYPTO,
     common::MODE,
     common::GSO,
     common::MTU_DISCOVERY,
@@ -75,6 +85,8 @@ pub struct Options {
     pub common: Common,
     /// Congestion control of the sender.
     pub congestion_control: CongestionControl,
+    /// Library of the encryption.
+    pub crypto: Crypto,
     /// Time after the establishment of the transfer's connection at which the connecting end
     /// migrates.
     pub migrate_after: Option<Duration>,
@@ -94,6 +106,7 @@ impl Options {
         Self {
             common: Common::read(options),
             congestion_control: CC.text(options).and_then(control).unwrap_or_default(),
+            crypto: (CRYPTO.text(options).and_then(Crypto::from_name)).unwrap_or_default(),
             migrate_after: MIGRATE_AFTER.time(options),
             event_log: EVENT_LOG.flag(options),
         }
@@ -106,9 +119,9 @@ impl Options {
         let window = |bytes: u64| VarInt::from_u64(bytes.min(MOST_VARINT)).unwrap_or(VarInt::MAX);
         let mut transport = TransportConfig::default();
         transport
-            .stream_receive_window(window(sizes.stream_window_bytes))
-            .receive_window(window(sizes.connection_window_bytes))
-            .send_window(sizes.send_window_bytes)
+            .stream_receive_window(window(sizes.windows.stream_bytes))
+            .receive_window(window(sizes.windows.connection_bytes))
+            .send_window(sizes.windows.send_buffer_bytes)
             .enable_segmentation_offload(self.common.gso)
             .congestion_controller_factory(self.congestion_control.watched(watch))
             .max_idle_timeout(IDLE_TIMEOUT.try_into().ok())
@@ -118,7 +131,7 @@ impl Options {
         match self.common.mode {
             Mode::Stream => transport.datagram_receive_buffer_size(None),
             Mode::Datagram => transport
-                .datagram_receive_buffer_size(Some(sizes.socket_buffer_bytes))
+                .datagram_receive_buffer_size(Some(sizes.windows.socket_buffer_bytes))
                 .datagram_send_buffer_size(needs.datagram_queue_bytes),
         };
         if self.common.mtu_discovery {
@@ -156,10 +169,7 @@ impl Needs {
     /// # Errors
     /// [`Unsupported`] if the path's packets are too small for QUIC.
     pub fn of(order: &TrialOrder, options: &Options) -> Result<Self, Unsupported> {
-        let mut sizes = Sizes::of(&order.path, order.local)?;
-        if let Some(window) = options.common.stream_window_bytes {
-            sizes = Sizes::with_stream_window(sizes.payload_bytes, window);
-        }
+        let sizes = Sizes::of(&order.path, order.local, &options.common)?;
         let streams = match order.workload.kind {
             WorkloadKind::MultiStream { streams, .. } => streams.saturating_add(STREAMS),
             _ => STREAMS,
@@ -184,6 +194,7 @@ mod tests {
     fn defaults_are_those_of_the_definitions() {
         let options = Options::read(&BTreeMap::new());
         assert_eq!(options.congestion_control.name(), "cubic");
+        assert_eq!(options.crypto, Crypto::AwsLc);
         assert!(!options.event_log);
         assert_eq!(options.migrate_after, None);
     }
@@ -194,6 +205,10 @@ mod tests {
         for control in CongestionControl::ALL {
             let options = BTreeMap::from([("cc".to_owned(), text(control.name()))]);
             assert_eq!(Options::read(&options).congestion_control, control);
+        }
+        for crypto in [Crypto::AwsLc, Crypto::Ring] {
+            let options = BTreeMap::from([("crypto".to_owned(), text(crypto.name()))]);
+            assert_eq!(Options::read(&options).crypto, crypto);
         }
         let options = Options::read(&BTreeMap::from([
             ("migrate_after".to_owned(), text("500ms")),

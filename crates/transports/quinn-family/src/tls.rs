@@ -6,7 +6,7 @@ use regatta_control::TrialOrder;
 use regatta_model::Handshake;
 use regatta_transport::TransportError;
 use regatta_transport_quic_common::files::Files;
-use regatta_transport_tls::{self as tls, Resumption};
+use regatta_transport_tls::{self as tls, Crypto, Resumption};
 
 use crate::stack::quic::{
     ClientConfig, ServerConfig, ValidationTokenConfig,
@@ -20,9 +20,10 @@ use crate::stack::quic::{
 pub(crate) fn client_config(
     order: &TrialOrder,
     files: &Files,
+    crypto: Crypto,
 ) -> Result<ClientConfig, TransportError> {
     let handshake = order.workload.kind.handshake();
-    let mut config = tls::client(&order.tls, Some(tls::ALPN), resumption(handshake))?;
+    let mut config = tls::client(&order.tls, Some(tls::ALPN), resumption(handshake), crypto)?;
     if let Some(log) = files.key_log()? {
         config.key_log = log;
     }
@@ -38,9 +39,10 @@ pub(crate) fn client_config(
 pub(crate) fn server_config(
     order: &TrialOrder,
     files: &Files,
+    crypto: Crypto,
 ) -> Result<ServerConfig, TransportError> {
     let handshake = order.workload.kind.handshake();
-    let mut config = tls::server(&order.tls, Some(tls::ALPN), resumption(handshake))?;
+    let mut config = tls::server(&order.tls, Some(tls::ALPN), resumption(handshake), crypto)?;
     if let Some(log) = files.key_log()? {
         config.key_log = log;
     }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
 use regatta_control::PathHints;
 use regatta_model::{OptionValue, StackFacts, stack};
-use regatta_transport::{OptionDefinition, Unsupported};
+use regatta_transport::{OptionDefinition, Unsupported, WindowRange, WindowSizes};
 use sctp_proto::{EndpointConfig, ServerConfig, TransportConfig};
 
 use crate::{
@@ -15,12 +15,6 @@ use crate::{
 
 /// Longest user message, in bytes. A longer one of a byte stream is sent as several.
 pub(crate) const LONGEST_MESSAGE_BYTES: usize = 65_536;
-
-/// Smallest and largest receive window, in bytes, where the path's rate is not known: more than
-/// loopback needs, and no more than that, as the stack's work for each packet grows with what is in
-/// flight.
-const LEAST_WINDOW_WITHOUT_RATE_BYTES: u32 = 512 << 10;
-const MOST_WINDOW_WITHOUT_RATE_BYTES: u32 = 8 << 20;
 
 /// Largest receive window, in bytes. Gaps in the received data are reported with offsets of 16
 /// bits.
@@ -46,8 +40,13 @@ const MOST_PAYLOAD_BYTES: usize = 8972;
 /// Least UDP payload that a path must carry, in bytes: the minimum for IPv4 (RFC 9260 §6.10).
 const LEAST_PAYLOAD_BYTES: usize = 512;
 
-/// Assumed rate where the path has none, in bits per second.
-const RATE_WITHOUT_LIMIT_BPS: u64 = 10_000_000_000;
+/// Receive windows, in bytes. They hold two whole messages, since the stack delivers no parts of
+/// them. Where the path has no rate: more than loopback needs, and no more than that, as the stack's
+/// work for each packet grows with what is in flight.
+const WINDOWS: WindowRange = WindowRange {
+    with_rate: 2 * LONGEST_MESSAGE_BYTES as u64..=MOST_WINDOW_BYTES as u64,
+    without_rate: 512 << 10..=8 << 20,
+};
 
 /// The options of a trial, with their defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,8 +108,7 @@ pub(crate) struct Sizes {
 
 impl Sizes {
     /// Returns the sizes for a path between this end and another one of the same IP version: the
-    /// window is the path's. It holds two whole messages, since the stack delivers no parts of
-    /// them.
+    /// window is the path's.
     ///
     /// # Errors
     /// [`Unsupported`] if the path's packets are too small.
@@ -138,30 +136,14 @@ impl Sizes {
         // Whole words, so that a full chunk needs no padding.
         let chunk_bytes = (payload - overhead) & !3;
 
-        let window_bytes = options
-            .window_bytes
-            .unwrap_or_else(|| match path.window_bytes {
-                Some(bytes) => u32::try_from(bytes)
-                    .unwrap_or(u32::MAX)
-                    .clamp(2 * LONGEST_MESSAGE_BYTES as u32, MOST_WINDOW_BYTES),
-                None => {
-                    let second = RATE_WITHOUT_LIMIT_BPS as f64 / 8.0;
-                    let round_trip = path.longest_one_way + path.round_trip_delay / 2;
-                    ((2.0 * second * round_trip.as_secs_f64()) as u32).clamp(
-                        LEAST_WINDOW_WITHOUT_RATE_BYTES,
-                        MOST_WINDOW_WITHOUT_RATE_BYTES,
-                    )
-                }
-            });
+        let windows = WindowSizes::of(path, options.window_bytes.map(u64::from), &WINDOWS);
         Ok(Self {
             ip_headers_bytes: headers,
             chunk_bytes,
-            window_bytes,
-            // The kernel charges a packet of 1500 bytes with up to 2304, and doubles what it is
-            // asked for to allow for that.
+            window_bytes: u32::try_from(windows.stream_bytes).unwrap_or(MOST_WINDOW_BYTES),
             socket_buffer_bytes: options
                 .socket_buffer_bytes
-                .unwrap_or(2 * window_bytes as usize),
+                .unwrap_or(windows.socket_buffer_bytes),
         })
     }
 
@@ -190,6 +172,7 @@ impl Sizes {
             pacing: "none".into(),
             packet_size: format!("{} B, fixed", packet as usize + self.ip_headers_bytes).into(),
             cipher: "none".into(),
+            crypto: "none".into(),
             threads: stack::USER_SPACE_THREAD.into(),
             offloads: match offloads {
                 "off" => "none".into(),
@@ -289,7 +272,7 @@ mod tests {
         let window = |rate| sizes(1500, rate, IPV4).map(|sizes| sizes.window_bytes);
         assert_eq!(window(Some(1_000_000_000)), Ok(7_500_000));
         assert_eq!(window(Some(1_000_000)), Ok(131_072));
-        assert_eq!(window(None), Ok(MOST_WINDOW_WITHOUT_RATE_BYTES));
+        assert_eq!(window(None), Ok(8 << 20));
         assert_eq!(window(Some(100_000_000_000)), Ok(MOST_WINDOW_BYTES));
     }
 

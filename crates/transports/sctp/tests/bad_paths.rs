@@ -166,14 +166,17 @@ fn run(ordered: bool, harm: Harm) -> (SideReport, SideReport) {
 
 fn all_is_delivered(ordered: bool, harm: Harm) -> SideReport {
     let (sender, receiver) = run(ordered, harm);
-    assert_eq!(receiver.metrics["bytes_delivered"], SIZE as f64);
-    assert_eq!(receiver.metrics["messages_corrupted"], 0.0);
-    assert_eq!(sender.metrics["messages_lost"], 0.0);
+    assert_eq!(
+        receiver.measurements.metrics["bytes_delivered"],
+        SIZE as f64
+    );
+    assert_eq!(receiver.measurements.metrics["messages_corrupted"], 0.0);
+    assert_eq!(sender.measurements.metrics["messages_lost"], 0.0);
     sender
 }
 
 fn fact(report: &SideReport, name: &str) -> u64 {
-    report.facts[name].parse().expect("a count")
+    report.measurements.facts[name].parse().expect("a count")
 }
 
 regatta_transport::test_cases! { what_is_lost_is_sent_again:
@@ -236,11 +239,16 @@ fn a_path_that_delivers_nothing_any_more_does_not_hold_up_the_end(ordered: bool)
         order
     });
     let warned = |report: &SideReport| {
-        let codes: Vec<_> = report.warnings.iter().map(|w| w.code.clone()).collect();
+        let codes: Vec<_> = report
+            .measurements
+            .warnings
+            .iter()
+            .map(|w| w.code.clone())
+            .collect();
         codes.iter().any(|code| code == "deadline_reached")
     };
     assert!(warned(&told(sender)));
-    assert!(told(receiver).metrics["bytes_delivered"] < SIZE as f64);
+    assert!(told(receiver).measurements.metrics["bytes_delivered"] < SIZE as f64);
 }
 
 #[test]

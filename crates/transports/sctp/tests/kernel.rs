@@ -55,7 +55,7 @@ mod with_sctp {
         })
         .expect("both ends can be prepared");
         for (side, report) in [("sender", pair.sender), ("receiver", pair.receiver)] {
-            let facts = report.expect("a report").facts;
+            let facts = report.expect("a report").measurements.facts;
             for (name, expected) in [
                 ("streams", "17 out, 17 in"),
                 ("nodelay", "false"),
@@ -92,13 +92,13 @@ mod with_sctp {
         let sample = *pair.sender_seen.samples().last().expect("a sample");
         assert!(sample.congestion_window_bytes > Some(0), "{sample:?}");
         assert!(sample.bytes_in_flight.is_some(), "{sample:?}");
-        assert_eq!(sender.metrics["retransmitted_packets"], 0.0);
+        assert_eq!(sender.measurements.metrics["retransmitted_packets"], 0.0);
         // Each message is one chunk at loopback's MTU; beside them are the opening and what is bundled.
-        let chunks: f64 = sender.facts["sctp.data_chunks_sent.sender"]
+        let chunks: f64 = sender.measurements.facts["sctp.data_chunks_sent.sender"]
             .parse()
             .expect("a number");
         assert!((1000.0..1010.0).contains(&chunks), "{chunks}");
-        assert!(sender.metrics["retransmit_ratio"] == 0.0);
+        assert!(sender.measurements.metrics["retransmit_ratio"] == 0.0);
     }
 
     /// Checks that message i is on stream i mod k, and each of the streams carries its part.
@@ -122,7 +122,7 @@ mod with_sctp {
         })
         .expect("both ends can be prepared");
         let receiver = pair.receiver.expect("a report");
-        assert_eq!(receiver.metrics["messages_delivered"], 200.0);
+        assert_eq!(receiver.measurements.metrics["messages_delivered"], 200.0);
         // One stream more than the association has.
         let pair = testing::run_pair(driver("sctp"), 0, 1, |order| {
             order.deadline = Duration::from_secs(1);
@@ -154,16 +154,22 @@ mod with_sctp {
                 .expect("both ends can be prepared");
             pair.sender.expect("a report");
             let receiver = pair.receiver.expect("a report");
-            assert_eq!(receiver.metrics["bytes_delivered"], 10e6, "{message}");
-            assert_eq!(receiver.metrics["messages_corrupted"], 0.0, "{message}");
+            assert_eq!(
+                receiver.measurements.metrics["bytes_delivered"], 10e6,
+                "{message}"
+            );
+            assert_eq!(
+                receiver.measurements.metrics["messages_corrupted"], 0.0,
+                "{message}"
+            );
         }
         // Unordered ones are one user message each.
         let pair = testing::run_pair(&Unordered::of("sctp"), 2_560_000, 256_000, |_| {})
             .expect("both ends can be prepared");
         pair.sender.expect("a report");
         let receiver = pair.receiver.expect("a report");
-        assert_eq!(receiver.metrics["messages_delivered"], 10.0);
-        assert_eq!(receiver.metrics["messages_corrupted"], 0.0);
+        assert_eq!(receiver.measurements.metrics["messages_delivered"], 10.0);
+        assert_eq!(receiver.measurements.metrics["messages_corrupted"], 0.0);
     }
 
     /// Checks the warning about a window that is too small for the path.
@@ -180,7 +186,7 @@ mod with_sctp {
         })
         .expect("both ends can be prepared");
         for report in [pair.sender, pair.receiver] {
-            let warnings = report.expect("a report").warnings;
+            let warnings = report.expect("a report").measurements.warnings;
             assert!(
                 warnings.iter().any(|one| one.code == "window_limited"),
                 "{warnings:?}"

@@ -4,7 +4,7 @@
 use std::io;
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{BitRate, Bytes, Warning, units::format_duration};
+use regatta_model::{BitRate, Bytes, Warning, units::format_duration, warning_code};
 use regatta_transport::socket_option::set_integer;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -21,11 +21,13 @@ impl Buffer {
     /// bandwidth-delay products under way need. The warning says that neither autotuning nor a
     /// fixed buffer can get that large.
     pub(crate) fn of(order: &TrialOrder) -> (Option<Self>, Option<Warning>) {
-        let Some(rate) = order.path.link_rate_bps else {
+        let (Some(rate), Some(bdp)) = (
+            order.path.link_rate_bps,
+            order.path.bandwidth_delay_product(),
+        ) else {
             return (None, None);
         };
-        let bdp = rate as f64 / 8.0 * order.path.round_trip_delay.as_secs_f64();
-        let needed = (4.0 * bdp) as usize & !1;
+        let needed = usize::try_from(bdp.saturating_mul(4)).unwrap_or(usize::MAX) & !1;
         let sysctl = match order.role {
             Role::Sender => "tcp_wmem",
             Role::Receiver => "tcp_rmem",
@@ -47,14 +49,14 @@ impl Buffer {
             return (Some(buffer), None);
         }
         let warning = Warning {
-            code: "window_limited".to_owned(),
+            code: warning_code::WINDOW_LIMITED.to_owned(),
             message: format!(
                 "the {}'s buffer can grow to {} at most, and {} at {} holds {}",
                 order.role.name(),
                 Bytes(got.max(limit) as u64),
                 format_duration(order.path.round_trip_delay),
                 BitRate(rate),
-                Bytes(bdp as u64)
+                Bytes(bdp)
             ),
             hint: format!("run `sysctl -w net.ipv4.{sysctl}=\"4096 131072 {needed}\"` as root"),
         };

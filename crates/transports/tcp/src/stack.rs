@@ -21,6 +21,7 @@ pub(crate) fn of_end(control: &str) -> StackFacts {
         },
         packet_size: not_told(),
         cipher: "none".into(),
+        crypto: "none".into(),
         threads: stack::KERNEL_THREAD.into(),
         offloads: stack::OF_INTERFACE.into(),
         acknowledgements: "every second packet, or after 40 ms; each packet at first".into(),

@@ -44,12 +44,18 @@ fn the_congestion_control_is_set_and_read_back_at_both_ends(
     .expect("both ends can be prepared");
     let sender = pair.sender.expect("a report");
     let receiver = pair.receiver.expect("a report");
-    assert_eq!(sender.facts["congestion_control.sender"], expected);
-    assert_eq!(receiver.facts["congestion_control.receiver"], expected);
+    assert_eq!(
+        sender.measurements.facts["congestion_control.sender"],
+        expected
+    );
+    assert_eq!(
+        receiver.measurements.facts["congestion_control.receiver"],
+        expected
+    );
     let sample = *pair.sender_seen.samples().last().expect("a sample");
     assert!(sample.congestion_window_bytes > Some(0), "{sample:?}");
-    assert!(sender.metrics["min_rtt_ns"] > 0.0);
-    assert_eq!(sender.metrics["retransmit_ratio"], 0.0);
+    assert!(sender.measurements.metrics["min_rtt_ns"] > 0.0);
+    assert_eq!(sender.measurements.metrics["retransmit_ratio"], 0.0);
 }
 
 /// Runs a timed transfer after a warm-up, which is not one flow from its first byte to its last.
@@ -64,7 +70,10 @@ fn time_outs_are_told_of_a_connection_that_is_closed_already() {
     .expect("both ends can be prepared");
     let sender = pair.sender.expect("a report");
     assert_eq!(
-        sender.metrics.contains_key("retransmission_timeouts"),
+        sender
+            .measurements
+            .metrics
+            .contains_key("retransmission_timeouts"),
         kernel_tells_time_outs(),
     );
 }
@@ -97,7 +106,7 @@ fn a_congestion_control_that_the_kernel_lacks_is_unsupported() {
 fn tls_says_what_was_negotiated() {
     let pair = testing::run_pair(driver("tcp-tls"), 100_000, 30_000, |_| {})
         .expect("both ends can be prepared");
-    let facts = pair.sender.expect("a report").facts;
+    let facts = pair.sender.expect("a report").measurements.facts;
     assert_eq!(facts["tls.version"], "1.3");
     assert_eq!(facts["tls.cipher_suite"], "TLS13_AES_128_GCM_SHA256");
 }

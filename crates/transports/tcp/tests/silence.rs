@@ -120,8 +120,12 @@ fn flows_that_are_not_of_the_trial_do_not_keep_it_from_running(name: &str) {
     });
     sender.expect("a sender's report");
     let receiver = receiver.expect("a receiver's report");
-    assert_eq!(receiver.metrics["bytes_delivered"], 100_000.0, "{name}");
+    assert_eq!(
+        receiver.measurements.metrics["bytes_delivered"], 100_000.0,
+        "{name}"
+    );
     let refused = receiver
+        .measurements
         .warnings
         .iter()
         .find(|warning| warning.code == "flow_refused")

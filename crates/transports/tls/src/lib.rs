@@ -18,7 +18,7 @@ use regatta_transport::TransportError;
 use rustls::{
     ClientConfig, ServerConfig, SupportedProtocolVersion,
     client::Resumption as ClientResumption,
-    crypto::{CryptoProvider, aws_lc_rs},
+    crypto::{CryptoProvider, aws_lc_rs, ring},
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
     version::TLS13,
 };
@@ -42,6 +42,63 @@ const QUIC_EARLY_DATA_BYTES: u32 = u32::MAX;
 /// a round trip after its early data was answered: meanwhile others can begin.
 const TICKETS: usize = 4;
 
+/// Library that encrypts, for stacks that leave the choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Crypto {
+    /// AWS-LC.
+    #[default]
+    AwsLc,
+    /// ring.
+    Ring,
+}
+
+impl Crypto {
+    /// Names, as written in a study and in facts.
+    pub const NAMES: [&'static str; 2] = [Self::AwsLc.name(), Self::Ring.name()];
+
+    /// Returns the name, as written in a study and in facts.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AwsLc => "aws-lc",
+            Self::Ring => "ring",
+        }
+    }
+
+    /// Returns the library of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::AwsLc, Self::Ring]
+            .into_iter()
+            .find(|crypto| crypto.name() == name)
+    }
+
+    /// Returns the provider for rustls, with the one cipher suite, seeded.
+    ///
+    /// # Errors
+    /// The system gives no random numbers.
+    fn provider(self) -> Result<Arc<CryptoProvider>, TransportError> {
+        static AWS_LC: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
+        static RING: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
+        let provider = match self {
+            Self::AwsLc => AWS_LC.get_or_init(|| {
+                Arc::new(CryptoProvider {
+                    cipher_suites: vec![aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256],
+                    ..aws_lc_rs::default_provider()
+                })
+            }),
+            Self::Ring => RING.get_or_init(|| {
+                Arc::new(CryptoProvider {
+                    cipher_suites: vec![ring::cipher_suite::TLS13_AES_128_GCM_SHA256],
+                    ..ring::default_provider()
+                })
+            }),
+        };
+        seed(provider)?;
+        Ok(Arc::clone(provider))
+    }
+}
+
 /// Handshakes that a connection may make after the first one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Resumption {
@@ -52,16 +109,6 @@ pub enum Resumption {
     Tickets,
     /// Handshakes with a ticket, and data in the first flight (RFC 8446, 2.3).
     EarlyData,
-}
-
-fn provider() -> Arc<CryptoProvider> {
-    static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
-    Arc::clone(PROVIDER.get_or_init(|| {
-        Arc::new(CryptoProvider {
-            cipher_suites: vec![aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256],
-            ..aws_lc_rs::default_provider()
-        })
-    }))
 }
 
 /// Seeds the random number generator of `provider`.
@@ -121,9 +168,9 @@ pub fn client(
     material: &TlsMaterial,
     alpn: Option<&[u8]>,
     resumption: Resumption,
+    crypto: Crypto,
 ) -> Result<ClientConfig, TransportError> {
-    let provider = provider();
-    seed(&provider)?;
+    let provider = crypto.provider()?;
     let verifier = PinnedCertificate::new(certificate(material)?, &provider);
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(VERSIONS)
@@ -150,9 +197,9 @@ pub fn server(
     material: &TlsMaterial,
     alpn: Option<&[u8]>,
     resumption: Resumption,
+    crypto: Crypto,
 ) -> Result<ServerConfig, TransportError> {
-    let provider = provider();
-    seed(&provider)?;
+    let provider = crypto.provider()?;
     let key = PrivateKeyDer::from(key(material)?);
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(VERSIONS)
@@ -170,4 +217,21 @@ pub fn server(
         config.max_early_data_size = QUIC_EARLY_DATA_BYTES;
     }
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key_provider(crypto: Crypto) -> String {
+        let provider = crypto.provider().expect("random numbers");
+        assert_eq!(provider.cipher_suites.len(), 1);
+        format!("{:?}", provider.key_provider)
+    }
+
+    #[test]
+    fn each_library_has_its_own_provider() {
+        assert_eq!(key_provider(Crypto::AwsLc), "AwsLcRs");
+        assert_eq!(key_provider(Crypto::Ring), "Ring");
+    }
 }

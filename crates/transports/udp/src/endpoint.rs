@@ -91,6 +91,7 @@ impl Endpoint {
             },
             packet_size: "a datagram for each message".into(),
             cipher: "none".into(),
+            crypto: "none".into(),
             threads: stack::KERNEL_THREAD.into(),
             offloads: sockets::offloads(facts).into(),
             acknowledgements: none(),

@@ -88,11 +88,15 @@ fn framed_udp_carries_what_fits_beside_its_header(size: u64, message: u64) {
     })
     .expect("both ends can be prepared");
     let (sender, receiver) = (pair.sender.expect("a report"), pair.receiver.expect("one"));
-    assert_eq!(receiver.metrics["bytes_delivered"], size as f64);
-    assert_eq!(receiver.metrics["messages_corrupted"], 0.0);
-    assert_eq!(sender.metrics["messages_lost"], 0.0);
-    assert_eq!(sender.facts["acknowledgement"], "in_band");
+    assert_eq!(
+        receiver.measurements.metrics["bytes_delivered"],
+        size as f64
+    );
+    assert_eq!(receiver.measurements.metrics["messages_corrupted"], 0.0);
+    assert_eq!(sender.measurements.metrics["messages_lost"], 0.0);
+    assert_eq!(sender.measurements.facts["acknowledgement"], "in_band");
     let warning = sender
+        .measurements
         .warnings
         .iter()
         .find(|w| w.code == "ip_fragmentation");
@@ -126,12 +130,13 @@ fn a_rate_is_kept(message: u64) {
     })
     .expect("both ends can be prepared");
     let sender = pair.sender.expect("a report");
-    let goodput = sender.metrics["goodput_bps"];
+    let goodput = sender.measurements.metrics["goodput_bps"];
     // Every message takes its time, the last one too; a busy machine makes it later, never
     // earlier.
     assert!((10e6..=20e6).contains(&goodput), "{message}: {goodput}");
-    assert_eq!(sender.metrics["messages_lost"], 0.0);
+    assert_eq!(sender.measurements.metrics["messages_lost"], 0.0);
     let fragmented = sender
+        .measurements
         .warnings
         .iter()
         .any(|warning| warning.code == "ip_fragmentation");
@@ -152,12 +157,12 @@ fn everything_arrives(gso: bool) {
     .expect("both ends can be prepared");
     let (sender, receiver) = (pair.sender.expect("a report"), pair.receiver.expect("one"));
     if !gso {
-        assert_eq!(sender.facts["gso.sender"], "off");
-        assert_eq!(receiver.facts["gro.receiver"], "off");
+        assert_eq!(sender.measurements.facts["gso.sender"], "off");
+        assert_eq!(receiver.measurements.facts["gro.receiver"], "off");
     }
-    assert_eq!(receiver.metrics["messages_corrupted"], 0.0);
-    assert!(receiver.metrics["interarrival_jitter_ns"] >= 0.0);
-    assert!(receiver.metrics["one_way_delay_ns"] > 0.0);
+    assert_eq!(receiver.measurements.metrics["messages_corrupted"], 0.0);
+    assert!(receiver.measurements.metrics["interarrival_jitter_ns"] >= 0.0);
+    assert!(receiver.measurements.metrics["one_way_delay_ns"] > 0.0);
 }
 
 #[test]
@@ -198,10 +203,14 @@ fn a_message_that_fits_only_without_its_header_is_split_and_that_is_said() {
     for (message, split) in [(65_486, false), (65_487, true)] {
         let pair = testing::run_pair(reliable(), 200_000, message, |_| {}).expect("both ends");
         let sender = pair.sender.expect("a report");
-        let warned = sender.warnings.iter().any(|w| w.code == "message_split");
+        let warned = sender
+            .measurements
+            .warnings
+            .iter()
+            .any(|w| w.code == "message_split");
         assert_eq!(warned, split, "{message}");
         assert_eq!(
-            pair.receiver.expect("one").metrics["bytes_delivered"],
+            pair.receiver.expect("one").measurements.metrics["bytes_delivered"],
             200_000.0
         );
     }

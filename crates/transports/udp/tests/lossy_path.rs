@@ -84,7 +84,7 @@ fn run_changed(
 
 /// Checks the bounds of the transfer time: the opening takes a round trip, sending 0.3 s.
 fn check_time(sender: &SideReport, most: Duration) {
-    let time = Duration::from_nanos(sender.metrics["transfer_time_ns"] as u64);
+    let time = Duration::from_nanos(sender.measurements.metrics["transfer_time_ns"] as u64);
     assert!(time >= Duration::from_millis(300 + 30), "{time:?}");
     assert!(time < most, "{time:?}");
 }
@@ -97,12 +97,12 @@ fn nothing_is_waited_for_and_nothing_is_lost_without_loss() {
     };
     let (sender, receiver, _) = run(clear, clear, true);
     check_time(&sender, Duration::from_secs(2));
-    assert_eq!(sender.metrics["messages_lost"], 0.0);
-    assert_eq!(sender.facts["acknowledgement"], "in_band");
-    assert!(sender.metrics["set_up_time_ns"] >= 30e6);
-    assert!(sender.metrics["round_trip_delay_idle_ns"] >= 30e6);
-    assert!(sender.metrics["round_trip_delay_ns"] >= 30e6);
-    assert!(receiver.metrics["one_way_delay_ns"] >= 15e6);
+    assert_eq!(sender.measurements.metrics["messages_lost"], 0.0);
+    assert_eq!(sender.measurements.facts["acknowledgement"], "in_band");
+    assert!(sender.measurements.metrics["set_up_time_ns"] >= 30e6);
+    assert!(sender.measurements.metrics["round_trip_delay_idle_ns"] >= 30e6);
+    assert!(sender.measurements.metrics["round_trip_delay_ns"] >= 30e6);
+    assert!(receiver.measurements.metrics["one_way_delay_ns"] >= 15e6);
 }
 
 regatta_transport::test_cases! { lost_messages_are_counted_and_not_waited_for:
@@ -123,14 +123,20 @@ fn lost_messages_are_counted_and_not_waited_for(keeps_order: bool, frame: &str) 
     });
     let (sender, receiver) = (sender.expect("a report"), receiver.expect("one"));
     check_time(&sender, Duration::from_secs(3));
-    assert_eq!(sender.metrics["messages_sent"], 300.0);
-    let delivered = receiver.metrics["messages_delivered"];
-    assert_eq!(sender.metrics["messages_lost"], 300.0 - delivered);
+    assert_eq!(sender.measurements.metrics["messages_sent"], 300.0);
+    let delivered = receiver.measurements.metrics["messages_delivered"];
+    assert_eq!(
+        sender.measurements.metrics["messages_lost"],
+        300.0 - delivered
+    );
     // The relay loses openings, probes and markers as well.
-    assert!((1.0..=lost as f64).contains(&sender.metrics["messages_lost"]));
-    assert_eq!(receiver.metrics["messages_duplicated"], 0.0);
-    assert_eq!(receiver.metrics["messages_reordered"], 0.0);
-    assert_eq!(receiver.metrics["bytes_delivered"], delivered * 1000.0);
+    assert!((1.0..=lost as f64).contains(&sender.measurements.metrics["messages_lost"]));
+    assert_eq!(receiver.measurements.metrics["messages_duplicated"], 0.0);
+    assert_eq!(receiver.measurements.metrics["messages_reordered"], 0.0);
+    assert_eq!(
+        receiver.measurements.metrics["bytes_delivered"],
+        delivered * 1000.0
+    );
 }
 
 /// Runs a transfer that the deadline stops, 200 ms of it being in flight then.
@@ -157,22 +163,25 @@ fn run_to_the_deadline(loss: f64) -> (SideReport, SideReport) {
 #[test]
 fn what_is_under_way_at_the_deadline_is_not_lost() {
     let (sender, receiver) = run_to_the_deadline(0.0);
-    let sent = sender.metrics["messages_sent"];
+    let sent = sender.measurements.metrics["messages_sent"];
     // A message a millisecond from the opening on, which takes 400 ms and is no part of the deadline.
     assert!(sent <= 1210.0, "{sent}");
-    assert_eq!(sender.metrics["messages_lost"], 0.0);
-    assert_eq!(sender.metrics["message_loss_ratio"], 0.0);
+    assert_eq!(sender.measurements.metrics["messages_lost"], 0.0);
+    assert_eq!(sender.measurements.metrics["message_loss_ratio"], 0.0);
     // It was not delivered in time either: 200 ms of it, less what arrives until a busy receiver is told.
-    let delivered = receiver.metrics["messages_delivered"];
+    let delivered = receiver.measurements.metrics["messages_delivered"];
     assert!(delivered <= sent - 50.0, "{delivered} of {sent}");
-    assert_eq!(receiver.metrics["bytes_delivered"], delivered * 1000.0);
+    assert_eq!(
+        receiver.measurements.metrics["bytes_delivered"],
+        delivered * 1000.0
+    );
 }
 
 #[test]
 fn what_the_path_lost_before_the_deadline_is_lost() {
     let (sender, _) = run_to_the_deadline(0.2);
     // The openings may be lost and cost time, so the number that is sent varies.
-    let ratio = sender.metrics["message_loss_ratio"];
+    let ratio = sender.measurements.metrics["message_loss_ratio"];
     // From 300 messages on 0.1 is more than four standard deviations.
     assert!((0.1..0.35).contains(&ratio), "{ratio}");
 }

@@ -77,14 +77,14 @@ fn run(messages: u64, loss: f64, change: impl Fn(&mut TrialOrder)) -> Run {
 }
 
 fn time(report: &SideReport) -> Duration {
-    Duration::from_nanos(report.metrics["transfer_time_ns"] as u64)
+    Duration::from_nanos(report.measurements.metrics["transfer_time_ns"] as u64)
 }
 
 #[test]
 fn time_counts_from_conn_to_rcvd_and_a_round_trip_for_each_message() {
     let done = run(16, 0.0, |_| {});
     let sender = done.sender.expect("a report");
-    let set_up = Duration::from_nanos(sender.metrics["set_up_time_ns"] as u64);
+    let set_up = Duration::from_nanos(sender.measurements.metrics["set_up_time_ns"] as u64);
     // One round trip for CONN and CONACC; one for each message but the last, whose arrival lets
     // RCVD leave together with its acknowledgement.
     assert!(set_up >= 2 * ONE_WAY, "{set_up:?}");
@@ -95,10 +95,13 @@ fn time_counts_from_conn_to_rcvd_and_a_round_trip_for_each_message() {
     );
     // No round trip more, on a machine that may be busy: the flow's opening takes none.
     assert!(time(&sender) < 2 * ONE_WAY * 17 * 2, "{:?}", time(&sender));
-    assert_eq!(sender.metrics["retransmitted_packets"], 0.0);
-    assert_eq!(sender.facts["congestion_control.sender"], "none");
+    assert_eq!(sender.measurements.metrics["retransmitted_packets"], 0.0);
+    assert_eq!(
+        sender.measurements.facts["congestion_control.sender"],
+        "none"
+    );
     let receiver = done.receiver.expect("a report");
-    assert_eq!(receiver.metrics["bytes_delivered"], 16_000.0);
+    assert_eq!(receiver.measurements.metrics["bytes_delivered"], 16_000.0);
 }
 
 #[test]
@@ -109,9 +112,9 @@ fn stop_and_wait_delivers_everything_and_each_loss_costs_a_wait() {
         order.transport.options.extend([max_wait]);
     });
     let (sender, receiver) = (done.sender.expect("a report"), done.receiver.expect("one"));
-    assert_eq!(receiver.metrics["bytes_delivered"], 60_000.0);
-    assert_eq!(receiver.metrics["messages_corrupted"], 0.0);
-    let again = sender.metrics["retransmitted_packets"];
+    assert_eq!(receiver.measurements.metrics["bytes_delivered"], 60_000.0);
+    assert_eq!(receiver.measurements.metrics["messages_corrupted"], 0.0);
+    let again = sender.measurements.metrics["retransmitted_packets"];
     // About one message or acknowledgement in five is lost, by the seed; a busy machine may make
     // it send more often than it had to.
     assert!(again >= 5.0, "{again}");
@@ -134,17 +137,20 @@ fn a_window_delivers_everything_and_is_faster(cc: &str, loss: f64) {
         order.transport.options.extend([window, cc]);
     });
     let (sender, receiver) = (done.sender.expect("a report"), done.receiver.expect("one"));
-    assert_eq!(receiver.metrics["bytes_delivered"], 300_000.0, "{cc}");
-    assert_eq!(sender.facts["congestion_control.sender"], cc);
-    assert_eq!(sender.facts["window_messages.sender"], "64");
+    assert_eq!(
+        receiver.measurements.metrics["bytes_delivered"], 300_000.0,
+        "{cc}"
+    );
+    assert_eq!(sender.measurements.facts["congestion_control.sender"], cc);
+    assert_eq!(sender.measurements.facts["window_messages.sender"], "64");
     assert!(
         time(&sender) < Duration::from_secs(4),
         "{cc} {loss}: {:?}",
         time(&sender)
     );
-    let again = sender.metrics["retransmitted_packets"];
+    let again = sender.measurements.metrics["retransmitted_packets"];
     assert!(loss == 0.0 || again >= 5.0, "{cc}: {again}");
-    assert!(sender.metrics["min_rtt_ns"] >= 20e6);
+    assert!(sender.measurements.metrics["min_rtt_ns"] >= 20e6);
 }
 
 #[test]
@@ -191,7 +197,7 @@ fn its_state_can_be_sampled() {
     let sample: ProtocolSample = pair.sender_seen.samples()[0];
     assert!(sample.smoothed_rtt.is_some(), "CONN has been answered");
     assert!(sample.congestion_window_bytes.is_some());
-    assert_eq!(sender.metrics["messages_lost"], 0.0);
+    assert_eq!(sender.measurements.metrics["messages_lost"], 0.0);
     let last = *pair.sender_seen.samples().last().expect("a sample");
     assert!(last.congestion_window_bytes >= Some(10 * 1021), "{last:?}");
     assert!(last.smoothed_rtt > Some(Duration::ZERO), "{last:?}");

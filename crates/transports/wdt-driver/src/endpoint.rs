@@ -217,7 +217,12 @@ impl TransferEndpoint for Endpoint {
             ),
         ]);
         if end == "sender" {
+            let crypto = match self.options.cipher {
+                None => "none",
+                Some(_) => "aws-lc",
+            };
             facts.insert("cipher.sender".to_owned(), cipher.to_owned());
+            facts.insert("crypto.sender".to_owned(), crypto.to_owned());
         }
         let report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(report) = &*report {

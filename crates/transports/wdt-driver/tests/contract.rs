@@ -51,26 +51,48 @@ fn a_tree_arrives_whole_and_each_connection_is_told_of(
     .expect("both ends can be prepared");
     let sender = pair.sender.expect(&what);
     let receiver = pair.receiver.expect(&what);
-    assert_eq!(receiver.metrics["bytes_delivered"], 3_000_017.0, "{what}");
-    assert_eq!(receiver.metrics["messages_corrupted"], 0.0, "{what}");
     assert_eq!(
-        sender.facts["digest.sent"], receiver.facts["digest.delivered"],
+        receiver.measurements.metrics["bytes_delivered"], 3_000_017.0,
         "{what}"
     );
-    assert_eq!(sender.facts["wdt.encryption.sender"], encryption, "{what}");
-    assert_eq!(sender.facts["congestion_control.sender"], "cubic", "{what}");
+    assert_eq!(
+        receiver.measurements.metrics["messages_corrupted"], 0.0,
+        "{what}"
+    );
+    assert_eq!(
+        sender.measurements.facts["digest.sent"], receiver.measurements.facts["digest.delivered"],
+        "{what}"
+    );
+    assert_eq!(
+        sender.measurements.facts["wdt.encryption.sender"], encryption,
+        "{what}"
+    );
+    assert_eq!(
+        sender.measurements.facts["congestion_control.sender"], "cubic",
+        "{what}"
+    );
     // Seven files of some 430 kB in blocks of 100 kB.
-    assert_eq!(sender.facts["wdt.blocks.sender"], "35", "{what}");
+    assert_eq!(
+        sender.measurements.facts["wdt.blocks.sender"], "35",
+        "{what}"
+    );
     let samples = pair.sender_seen.samples();
     let window = samples.last().and_then(|last| last.congestion_window_bytes);
     assert!(window > Some(0), "{what}: {samples:?}");
     for name in ["retransmitted_packets", "smoothed_rtt_ns", "packets_sent"] {
-        let each = sender.facts.get(&format!("connections.{name}.sender"));
+        let each = sender
+            .measurements
+            .facts
+            .get(&format!("connections.{name}.sender"));
         let each = each.map(|each| each.split(' ').count());
         let expected = (connections > 1).then_some(connections as usize);
         assert_eq!(each, expected, "{what}: {name}");
     }
-    assert!(sender.warnings.is_empty(), "{what}: {:?}", sender.warnings);
+    assert!(
+        sender.measurements.warnings.is_empty(),
+        "{what}: {:?}",
+        sender.measurements.warnings
+    );
 }
 
 #[test]
@@ -82,8 +104,14 @@ fn the_congestion_control_is_set_on_every_connection() {
     .expect("both ends can be prepared");
     let sender = pair.sender.expect("a report");
     let receiver = pair.receiver.expect("a report");
-    assert_eq!(sender.facts["congestion_control.sender"], "reno");
-    assert_eq!(receiver.facts["congestion_control.receiver"], "reno");
+    assert_eq!(
+        sender.measurements.facts["congestion_control.sender"],
+        "reno"
+    );
+    assert_eq!(
+        receiver.measurements.facts["congestion_control.receiver"],
+        "reno"
+    );
 }
 
 #[test]
@@ -91,12 +119,13 @@ fn connections_without_a_block_are_told_of() {
     let pair = testing::run_pair(wdt(), 1_000_000, 10_000, |_| {}).expect("both ends");
     let sender = pair.sender.expect("a report");
     let codes: Vec<_> = sender
+        .measurements
         .warnings
         .iter()
         .map(|warning| &*warning.code)
         .collect();
     assert_eq!(codes, ["wdt_few_blocks"]);
-    assert_eq!(pair.receiver.expect("a report").warnings, []);
+    assert_eq!(pair.receiver.expect("a report").measurements.warnings, []);
 }
 
 #[test]
@@ -108,7 +137,17 @@ fn connections_without_a_block_are_told_of_where_the_deadline_ends_the_transfer(
         order.deadline = Duration::from_millis(400);
     });
     let sender = pair.expect("both ends").sender.expect("a report");
-    let said = |code: &str| sender.warnings.iter().any(|warning| warning.code == code);
-    assert!(said("deadline_reached"), "{:?}", sender.warnings);
-    assert!(said("wdt_few_blocks"), "{:?}", sender.warnings);
+    let said = |code: &str| {
+        sender
+            .measurements
+            .warnings
+            .iter()
+            .any(|warning| warning.code == code)
+    };
+    assert!(
+        said("deadline_reached"),
+        "{:?}",
+        sender.measurements.warnings
+    );
+    assert!(said("wdt_few_blocks"), "{:?}", sender.measurements.warnings);
 }

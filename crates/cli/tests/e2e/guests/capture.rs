@@ -25,8 +25,8 @@ fn trials_in_a_guest_are_captured_too_and_agree_with_the_sockets() {
     assert_eq!(trials.len(), 4);
     for trial in &trials {
         assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
-        let own = trial.metrics["transfer_time_ns"];
-        let captured = trial.metrics["captured_transfer_time_ns"];
+        let own = trial.measurements.metrics["transfer_time_ns"];
+        let captured = trial.measurements.metrics["captured_transfer_time_ns"];
         assert!(captured > 8e6, "{trial:#?}");
         let apart = own - captured;
         assert!(
@@ -34,7 +34,7 @@ fn trials_in_a_guest_are_captured_too_and_agree_with_the_sockets() {
             "{}: {own}, {captured}",
             trial.transport
         );
-        let packets = packets(&out.join(&trial.facts["capture_file"]));
+        let packets = packets(&out.join(&trial.measurements.facts["capture_file"]));
         assert_counted(trial, "path_packets", &packets, "");
     }
     bench.assert_nothing_left();

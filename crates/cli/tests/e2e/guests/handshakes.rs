@@ -16,7 +16,7 @@ const TOLERANCE_MS: f64 = 2.0;
 #[track_caller]
 fn median_ms(trial: &TrialRecord, name: &str) -> f64 {
     let name = format!("{name}_p50_ns");
-    let value = trial.metrics.get(&name);
+    let value = trial.measurements.metrics.get(&name);
     value.unwrap_or_else(|| panic!("no `{name}`: {trial:#?}")) / 1e6
 }
 
@@ -48,10 +48,10 @@ fn handshakes(transport: &str, handshake: &str) -> TrialRecord {
 fn takes(transport: &str, handshake: &str, set_up: f64, first_byte: f64) {
     let trial = handshakes(transport, handshake);
     assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
-    assert_eq!(trial.metrics["connections_completed"], 11.0);
-    assert_eq!(trial.metrics["connections_failed"], 0.0);
+    assert_eq!(trial.measurements.metrics["connections_completed"], 11.0);
+    assert_eq!(trial.measurements.metrics["connections_failed"], 0.0);
     assert!(
-        !trial.metrics.contains_key("goodput_bps"),
+        !trial.measurements.metrics.contains_key("goodput_bps"),
         "small exchanges have no goodput"
     );
     for (name, round_trips) in [
@@ -73,10 +73,10 @@ fn takes(transport: &str, handshake: &str, set_up: f64, first_byte: f64) {
         "0-rtt" => ("early_data_taken", 8),
         _ => ("full", 11),
     };
-    let count: u32 = trial.facts[&format!("handshakes.{made}")]
+    let count: u32 = trial.measurements.facts[&format!("handshakes.{made}")]
         .parse()
         .expect("a count");
-    assert!(count >= least, "{:?}", trial.facts);
+    assert!(count >= least, "{:?}", trial.measurements.facts);
 }
 
 /// Checks that a handshake that a transport does not have is unsupported, and not measured with
@@ -85,7 +85,7 @@ fn takes(transport: &str, handshake: &str, set_up: f64, first_byte: f64) {
 fn has_none(transport: &str, handshake: &str) {
     let trial = handshakes(transport, handshake);
     assert_eq!(trial.outcome, Outcome::Unsupported, "{trial:#?}");
-    assert!(trial.metrics.is_empty());
+    assert!(trial.measurements.metrics.is_empty());
 }
 
 /// Makes a test for each transport and handshake.
@@ -145,9 +145,9 @@ mod streams {
     fn p95_ms(trials: &[TrialRecord], transport: &str, workload: &str) -> f64 {
         let trial = cell(trials, transport, workload, "lossy");
         assert_ran(trial);
-        assert_eq!(trial.metrics["messages_delivered"], 500.0);
-        assert_eq!(trial.metrics["messages_corrupted"], 0.0);
-        let p95 = trial.metrics["message_delay_p95_ns"] / 1e6;
+        assert_eq!(trial.measurements.metrics["messages_delivered"], 500.0);
+        assert_eq!(trial.measurements.metrics["messages_corrupted"], 0.0);
+        let p95 = trial.measurements.metrics["message_delay_p95_ns"] / 1e6;
         // One way takes 20 ms.
         assert!(p95 > 19.9, "{p95} ms");
         p95

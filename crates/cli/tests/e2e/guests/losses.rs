@@ -62,7 +62,7 @@ under_load = false
 "#;
 
 fn metric(trial: &TrialRecord, name: &str) -> f64 {
-    *trial.metrics.get(name).unwrap_or_else(|| {
+    *trial.measurements.metrics.get(name).unwrap_or_else(|| {
         panic!(
             "no `{name}` of `{}` under `{}`",
             trial.transport, trial.condition
@@ -372,8 +372,9 @@ fn every_probe_message_over_a_reliable_transport_is_answered() {
     for trial in &trials {
         assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
         let place = format!("{} in round {}", trial.transport, trial.round);
-        let is_broken = (trial.warnings.iter()).any(|warning| warning.code == "probe_broken");
-        assert!(!is_broken, "{place}: {:?}", trial.warnings);
+        let is_broken =
+            (trial.measurements.warnings.iter()).any(|warning| warning.code == "probe_broken");
+        assert!(!is_broken, "{place}: {:?}", trial.measurements.warnings);
         assert_eq!(metric(trial, "probe_messages_lost"), 0.0, "{place}");
     }
 }

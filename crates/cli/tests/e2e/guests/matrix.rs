@@ -139,16 +139,19 @@ fn check(trial: &TrialRecord) {
     if let Some(reason) = unsupported(&trial.transport, &trial.workload) {
         assert_eq!(trial.outcome, Outcome::Unsupported, "{trial:#?}");
         assert!(trial.reasons.concat().contains(reason), "{trial:#?}");
-        assert!(trial.metrics.is_empty(), "unsupported is not zero");
+        assert!(
+            trial.measurements.metrics.is_empty(),
+            "unsupported is not zero"
+        );
         return;
     }
     assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
     let expect = |name: &str, value: f64| {
-        let found = trial.metrics.get(name).copied();
+        let found = trial.measurements.metrics.get(name).copied();
         assert_eq!(found, Some(value), "`{name}` of {trial:#?}");
     };
     for fact in STACK_FACTS {
-        let value = trial.facts.get(fact.name);
+        let value = trial.measurements.facts.get(fact.name);
         let is_stated = value.is_some_and(|value| {
             !value.contains(NOT_STATED) && !value.contains("the program does not tell")
         });
@@ -159,9 +162,13 @@ fn check(trial: &TrialRecord) {
             expect("bytes_delivered", BULK_BYTES);
             expect("messages_corrupted", 0.0);
             // Programs of their own are held to a digest by their agents.
-            let external = trial.facts.keys().any(|name| name.starts_with("external."));
+            let external = trial
+                .measurements
+                .facts
+                .keys()
+                .any(|name| name.starts_with("external."));
             if trial.workload == "digest" && !external {
-                let digest = |end: &str| trial.facts.get(&format!("digest.{end}"));
+                let digest = |end: &str| trial.measurements.facts.get(&format!("digest.{end}"));
                 assert!(digest("sent").is_some(), "{trial:#?}");
                 assert_eq!(digest("sent"), digest("delivered"));
             }

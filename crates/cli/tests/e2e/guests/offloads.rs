@@ -48,10 +48,17 @@ fn drops_per_segment(name: &str, study: &str) -> f64 {
     let bbr = cell(&trials, "tcp-bbr", "bulk", "loss-5");
     assert_eq!(bbr.outcome, Outcome::Measured, "{bbr:#?}");
     // One netem counts what it loses and what finds it full as one.
-    assert!(!bbr.metrics.contains_key("path_loss_ratio"), "{bbr:#?}");
-    assert!(!bbr.metrics.contains_key("path_queue_drops"), "{bbr:#?}");
-    let segments = bbr.metrics["bytes_sent"] / 1448.0 + bbr.metrics["retransmitted_packets"];
-    bbr.metrics["path_drops"] / segments
+    assert!(
+        !bbr.measurements.metrics.contains_key("path_loss_ratio"),
+        "{bbr:#?}"
+    );
+    assert!(
+        !bbr.measurements.metrics.contains_key("path_queue_drops"),
+        "{bbr:#?}"
+    );
+    let segments = bbr.measurements.metrics["bytes_sent"] / 1448.0
+        + bbr.measurements.metrics["retransmitted_packets"];
+    bbr.measurements.metrics["path_drops"] / segments
 }
 
 #[test]
@@ -74,7 +81,10 @@ fn between_the_hosts_packets_of_many_segments_find_room() {
     let trials = shared_trials("cli-offloads-between", &study);
     let cubic = cell(&trials, "tcp-cubic", "bulk", "loss-5");
     assert_eq!(cubic.outcome, Outcome::Measured, "{cubic:#?}");
-    let goodput = cubic.metrics["goodput_bps"];
+    let goodput = cubic.measurements.metrics["goodput_bps"];
     assert!(goodput > 70e6, "{goodput}");
-    assert!(!cubic.metrics.contains_key("path_packets"), "{cubic:#?}");
+    assert!(
+        !cubic.measurements.metrics.contains_key("path_packets"),
+        "{cubic:#?}"
+    );
 }

@@ -38,11 +38,14 @@ fn a_study_runs_in_a_guest_with_another_congestion_control() {
     assert_eq!(trials.len(), 4, "{done:#?}");
     for trial in &trials {
         assert_ran(trial);
-        let goodput = trial.metrics["goodput_bps"];
+        let goodput = trial.measurements.metrics["goodput_bps"];
         assert!((1e6..50e6).contains(&goodput), "{goodput}");
-        assert!(trial.metrics.contains_key("cpu_sender_ratio"));
+        assert!(trial.measurements.metrics.contains_key("cpu_sender_ratio"));
         if trial.transport == "tcp" {
-            assert_eq!(trial.facts["congestion_control.sender"], "hybla");
+            assert_eq!(
+                trial.measurements.facts["congestion_control.sender"],
+                "hybla"
+            );
         }
     }
     let reader = Reader::open(&bench.path("out")).expect("results");
@@ -92,22 +95,30 @@ fn two_runs_in_virtual_time_are_the_same_to_the_last_digit() {
         for trial in &trials {
             assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
             assert!(
-                !trial.metrics.keys().any(|name| name.starts_with("cpu_")),
+                !trial
+                    .measurements
+                    .metrics
+                    .keys()
+                    .any(|name| name.starts_with("cpu_")),
                 "{:?}",
-                trial.metrics
+                trial.measurements.metrics
             );
         }
         // 1 % of a thousand packets and more: none lost at all would be a path without loss.
         assert!(
             trials
                 .iter()
-                .any(|trial| trial.metrics["path_loss_drops"] > 0.0)
+                .any(|trial| trial.measurements.metrics["path_loss_drops"] > 0.0)
         );
         done.assert_says("time was virtual");
         runs.push(trials.iter().map(measured).collect::<Vec<_>>());
     }
     for (one, two) in runs[0].iter().zip(&runs[1]) {
-        assert_eq!(one.metrics, two.metrics, "{}", one.transport);
+        assert_eq!(
+            one.measurements.metrics, two.measurements.metrics,
+            "{}",
+            one.transport
+        );
         assert_eq!(one, two);
     }
     bench.assert_nothing_left();

@@ -29,18 +29,22 @@ fn a_study_runs_in_two_guests_as_in_one() {
     for trial in &trials {
         assert_ran(trial);
         // The rate is that of both ends' netem: a wire that carried more would be no path.
-        let goodput = trial.metrics["goodput_bps"];
+        let goodput = trial.measurements.metrics["goodput_bps"];
         assert!((0.5e6..20e6).contains(&goodput), "{goodput}");
         // 10 ms, as both ends delay by 5: an end without its netem would show half of it.
-        let idle = trial.metrics["round_trip_delay_idle_ns"];
+        let idle = trial.measurements.metrics["round_trip_delay_idle_ns"];
         assert!(idle >= 10e6, "{idle}");
         // Both ends count what they sent.
-        assert!(trial.metrics["path_packets"] > 100.0);
+        assert!(trial.measurements.metrics["path_packets"] > 100.0);
         // The clocks of two kernels do not agree, so nothing is said that needs them to.
         assert!(
-            !trial.metrics.keys().any(|name| name.contains("one_way")),
+            !trial
+                .measurements
+                .metrics
+                .keys()
+                .any(|name| name.contains("one_way")),
             "{:?}",
-            trial.metrics
+            trial.measurements.metrics
         );
     }
     let reader = Reader::open(&bench.path("out")).expect("results");

@@ -35,9 +35,9 @@ fn can_be_chosen(control: &str) {
     let trial = cell(&trials, control, "bulk", "far");
     assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
     assert_eq!(
-        trial.facts["congestion_control.sender"], control,
+        trial.measurements.facts["congestion_control.sender"], control,
         "{:?}",
-        trial.facts
+        trial.measurements.facts
     );
 }
 
@@ -66,7 +66,7 @@ fn hybla_is_the_first_off_over_a_long_path() {
     let trials = controlled();
     let took_ms = |control: &str| {
         let trial = cell(&trials, control, "bulk", "far");
-        trial.metrics["transfer_time_ns"] / 1e6
+        trial.measurements.metrics["transfer_time_ns"] / 1e6
     };
     let [hybla, cubic, bbr] = ["hybla", "cubic", "bbr"].map(took_ms);
     // Slow start from ten segments doubles each 300 ms. Hybla grows as a connection of 25 ms would, so
@@ -101,8 +101,8 @@ fn streams_keep_losses_apart(transport: &str) {
     let [one, many] = ["one", "many"].map(|workload| {
         let trial = cell(&trials, transport, workload, "lossy");
         assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
-        assert_eq!(trial.metrics["messages_delivered"], 2000.0);
-        trial.metrics["message_delay_p95_ns"] / 1e6
+        assert_eq!(trial.measurements.metrics["messages_delivered"], 2000.0);
+        trial.measurements.metrics["message_delay_p95_ns"] / 1e6
     });
     println!("95th percentile {one:.1} ms over one stream, {many:.1} over eight");
     assert!(many < one, "{many} ms over 8, {one} over one");
@@ -140,16 +140,18 @@ fn sctp_fails_over_after(rto: &str, rto_ms: f64) {
     assert_eq!(trials.len(), 1);
     let trial = &trials[0];
     assert_ran(trial);
-    assert_eq!(trial.metrics["bytes_delivered"], 20e6);
+    assert_eq!(trial.measurements.metrics["bytes_delivered"], 20e6);
     for side in ["sender", "receiver"] {
-        let outcome = &trial.facts[&format!("sctp.primary_path.{side}")];
+        let outcome = &trial.measurements.facts[&format!("sctp.primary_path.{side}")];
         assert!(outcome.starts_with("taken down"), "{outcome}");
     }
-    let paths: Vec<&str> = trial.facts["sctp.paths.sender"].split(", ").collect();
+    let paths: Vec<&str> = trial.measurements.facts["sctp.paths.sender"]
+        .split(", ")
+        .collect();
     assert_eq!(paths.len(), 2, "{paths:?}");
     assert!(paths[1].ends_with(" active"), "{paths:?}");
     assert!(!paths[0].ends_with(" active"), "{paths:?}");
-    let took_ms = trial.metrics["fail_over_time_ns"] / 1e6;
+    let took_ms = trial.measurements.metrics["fail_over_time_ns"] / 1e6;
     println!("rto_min {rto}: {took_ms:.1} ms, {paths:?}");
     assert!((rto_ms..rto_ms + PATH_MS).contains(&took_ms), "{took_ms}");
     bench.assert_nothing_left();
@@ -182,7 +184,7 @@ fn goodput_after_a_warm_up_ends_with_the_last_byte() {
     assert_eq!(trials.len(), 12);
     for trial in &trials {
         assert_ran(trial);
-        let metric = |name: &str| trial.metrics[name];
+        let metric = |name: &str| trial.measurements.metrics[name];
         let bits = (metric("bytes_delivered") - metric("warm_up_bytes")) * 8.0;
         let counted_ms = bits / metric("goodput_bps") * 1e3;
         let rest_ms = (metric("transfer_time_ns") - metric("warm_up_ns")) / 1e6;
@@ -214,10 +216,11 @@ fn memory_of_a_guest_is_enough_for_a_long_fat_path() {
     let trials = trials(&bench.path("out"));
     let trial = &trials[0];
     assert_ran(trial);
-    let limited = (trial.warnings.iter()).find(|warning| warning.code == "window_limited");
+    let limited =
+        (trial.measurements.warnings.iter()).find(|warning| warning.code == "window_limited");
     assert_eq!(limited, None);
     // Slow start from ten segments takes twelve round trips to a full path, the rest two seconds.
-    let took_ms = trial.metrics["transfer_time_ns"] / 1e6;
+    let took_ms = trial.measurements.metrics["transfer_time_ns"] / 1e6;
     assert!((3000.0..6000.0).contains(&took_ms), "{took_ms}");
     bench.assert_nothing_left();
 }
@@ -246,7 +249,11 @@ fn rounds_are_divided_among_guests_that_run_at_once() {
     for (place, (one, two)) in one.iter().zip(&two).enumerate() {
         assert_ran(one);
         assert_eq!(one.index as usize, place, "each trial once");
-        assert_eq!(one.metrics, two.metrics, "{}", one.transport);
+        assert_eq!(
+            one.measurements.metrics, two.measurements.metrics,
+            "{}",
+            one.transport
+        );
     }
     bench.assert_nothing_left();
     let real = bench.run(&[
@@ -301,6 +308,6 @@ mod again {
             cell(&trials, driver, "bulk", "lossy").clone()
         });
         assert_eq!(one.outcome, Outcome::Measured, "{one:#?}");
-        assert_eq!(one.metrics, two.metrics);
+        assert_eq!(one.measurements.metrics, two.measurements.metrics);
     }
 }

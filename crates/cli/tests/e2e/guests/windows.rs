@@ -58,7 +58,11 @@ fn alone(transport: &str) -> TrialRecord {
 }
 
 fn warned(trial: &TrialRecord, code: &str) -> bool {
-    trial.warnings.iter().any(|warning| warning.code == code)
+    trial
+        .measurements
+        .warnings
+        .iter()
+        .any(|warning| warning.code == code)
 }
 
 /// Checks that the window does not hold the transport back, and slow start does not overflow the
@@ -67,11 +71,18 @@ fn warned(trial: &TrialRecord, code: &str) -> bool {
 #[track_caller]
 fn fits_the_path(transport: &str) {
     let trial = alone(transport);
-    assert_eq!(trial.metrics["path_queue_drops"], 0.0, "{transport}");
-    let goodput = trial.metrics["goodput_bps"] / 1e6;
+    assert_eq!(
+        trial.measurements.metrics["path_queue_drops"], 0.0,
+        "{transport}"
+    );
+    let goodput = trial.measurements.metrics["goodput_bps"] / 1e6;
     assert!(goodput > 30.0, "{transport}: {goodput} Mbit/s");
     for code in ["window_limited", "slow_start_overflow"] {
-        assert!(!warned(&trial, code), "{transport}: {:?}", trial.warnings);
+        assert!(
+            !warned(&trial, code),
+            "{transport}: {:?}",
+            trial.measurements.warnings
+        );
     }
 }
 
@@ -97,8 +108,12 @@ fits! {
 #[test]
 fn slow_start_that_overflows_the_queue_is_said() {
     let wide = alone("wide");
-    assert!(wide.metrics["path_queue_drops"] > 150.0);
-    assert!(warned(&wide, "slow_start_overflow"), "{:?}", wide.warnings);
+    assert!(wide.measurements.metrics["path_queue_drops"] > 150.0);
+    assert!(
+        warned(&wide, "slow_start_overflow"),
+        "{:?}",
+        wide.measurements.warnings
+    );
     // Its slow start ends by the delay that it finds, not by losses (HyStart).
     assert!(!warned(&alone("tcp"), "slow_start_overflow"));
 }
@@ -147,8 +162,11 @@ fn settles(transport: &str, rate: &str, size: &str) {
     let trials = shared_trials(&format!("cli-steps-{transport}"), &study);
     let trial = cell(&trials, transport, "bulk", "steps");
     assert_ran(trial);
-    assert_eq!(trial.metrics["unsettled_steps"], 0.0, "{transport}");
-    let settling_ms = trial.metrics["settling_time_ns"] / 1e6;
+    assert_eq!(
+        trial.measurements.metrics["unsettled_steps"], 0.0,
+        "{transport}"
+    );
+    let settling_ms = trial.measurements.metrics["settling_time_ns"] / 1e6;
     assert!(settling_ms < 1000.0, "{transport}: {settling_ms} ms");
 }
 

@@ -24,7 +24,7 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
         let mut points: Vec<Point> = data
             .measured(label, condition, workload)
             .filter_map(|trial| {
-                let value = *trial.metrics.get(definition.name)?;
+                let value = *trial.measurements.metrics.get(definition.name)?;
                 let at = trial.started_unix_ns.saturating_sub(began) as f64 / 1e9;
                 value.is_finite().then_some((at, value))
             })

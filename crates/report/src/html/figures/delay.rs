@@ -128,7 +128,11 @@ fn total<'a>(
 ) -> Option<Histogram<u64>> {
     let mut sum = Histogram::<u64>::new(3).ok()?;
     for trial in data.measured(label, condition, workload) {
-        let parts = trial.histograms.iter().filter(|part| part.name == name);
+        let parts = trial
+            .measurements
+            .histograms
+            .iter()
+            .filter(|part| part.name == name);
         for part in parts.filter_map(|part| decode(&part.hdr_v2_base64)) {
             // A growing histogram takes in any value.
             sum.add(&part).ok()?;

@@ -153,7 +153,7 @@ fn values<'a>(
     name: &str,
 ) -> Vec<f64> {
     data.measured(label, condition, workload)
-        .filter_map(|trial| trial.metrics.get(name).copied())
+        .filter_map(|trial| trial.measurements.metrics.get(name).copied())
         .filter(|value| value.is_finite())
         .collect()
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use regatta_model::{TrialRecord, metric, metric::id};
+use regatta_model::{TrialRecord, metric, metric::series_id};
 
 use super::{
     Figure, Place, anchor, drawn,
@@ -33,25 +33,25 @@ pub struct What {
 /// Quantities of the transfer and its hosts.
 pub const TRANSFER: [What; 4] = [
     What {
-        series: id::GOODPUT_BPS,
+        series: series_id::GOODPUT_BPS,
         sides: &["receiver"],
         title: "Goodput over the time of a trial",
         how: "Bits delivered to the receiving application. Where a transport delivers in order, what arrives after a lost packet is held back and then delivered at once, in a sample that can lie above the path's rate.",
     },
     What {
-        series: "received_bps",
+        series: series_id::RECEIVED_BPS,
         sides: &["receiver"],
         title: "Bits received over the time of a trial",
         how: "Bits of the IP packets that the receiving host's interface got, headers and retransmissions included, whatever was delivered of them by then.",
     },
     What {
-        series: id::ROUND_TRIP_DELAY_NS,
+        series: series_id::ROUND_TRIP_DELAY_NS,
         sides: &["sender"],
         title: "Round-trip delay under load over the time of a trial",
         how: "Each probe message counts at its scheduled departure.",
     },
     What {
-        series: "cpu_ratio",
+        series: series_id::CPU_RATIO,
         sides: &["sender", "receiver"],
         title: "CPU of both ends over the time of a trial",
         how: "CPU time of the sending and the receiving process together, all threads; 100 % is one core.",
@@ -61,19 +61,19 @@ pub const TRANSFER: [What; 4] = [
 /// Quantities of the transport's internal state.
 pub const INSIDE: [What; 3] = [
     What {
-        series: "congestion_window_bytes",
+        series: series_id::CONGESTION_WINDOW_BYTES,
         sides: &["sender"],
         title: "Congestion window over the time of a trial",
         how: "As the sending stack itself reports it.",
     },
     What {
-        series: id::RETRANSMITTED_PACKETS,
+        series: series_id::RETRANSMITTED_PACKETS,
         sides: &["sender"],
         title: "Retransmissions over the time of a trial",
         how: "Retransmitted segments, or packets declared lost, in each interval between samples.",
     },
     What {
-        series: "packets_sent_per_second",
+        series: series_id::PACKETS_SENT_PER_SECOND,
         sides: &["sender"],
         title: "Packets sent over the time of a trial",
         how: "IP packets that left the sending host's interface.",
@@ -186,7 +186,7 @@ fn caption(what: &What, steps: Option<&String>, own_axes: bool) -> String {
 fn quartiles(trials: &[&TrialRecord], what: &What, interval: f64) -> Vec<[f64; 4]> {
     let longest = trials
         .iter()
-        .flat_map(|trial| &trial.series)
+        .flat_map(|trial| &trial.measurements.series)
         .filter(|series| series.name == what.series)
         .filter_map(|series| series.t_ns.last())
         .fold(0.0_f64, |longest, t| longest.max(*t as f64 / 1e9));
@@ -219,7 +219,7 @@ fn quartiles(trials: &[&TrialRecord], what: &What, interval: f64) -> Vec<[f64; 4
 fn bins(trial: &TrialRecord, what: &What, step: f64) -> BTreeMap<i64, f64> {
     let mut total: BTreeMap<i64, f64> = BTreeMap::new();
     let mut ends = 0;
-    for series in &trial.series {
+    for series in &trial.measurements.series {
         if series.name != what.series || !what.sides.contains(&series.side.as_str()) {
             continue;
         }

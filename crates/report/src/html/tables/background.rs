@@ -190,7 +190,7 @@ fn read_back(data: &RunData, transport: &str, fact: &str) -> Option<String> {
         .trials
         .iter()
         .filter(|trial| trial.transport == transport)
-        .filter_map(|trial| trial.facts.get(fact).map(String::as_str))
+        .filter_map(|trial| trial.measurements.facts.get(fact).map(String::as_str))
         .collect();
     let shown: Vec<&str> = values.iter().take(3).copied().collect();
     let more = if values.len() > 3 { ", …" } else { "" };
@@ -256,7 +256,7 @@ pub fn stacks(data: &RunData, summary: &Summary) -> Table {
 pub fn facts(data: &RunData) -> Table {
     let trials = data.trials.iter();
     let names: BTreeSet<&str> = trials
-        .flat_map(|trial| trial.facts.keys().map(String::as_str))
+        .flat_map(|trial| trial.measurements.facts.keys().map(String::as_str))
         .collect();
     let rows = names.into_iter().map(|name| row(name, across(data, name)));
     let head = with_labels(&["fact"], data);

@@ -80,27 +80,29 @@ pub fn trial(index: u32) -> TrialRecord {
         outcome: Outcome::Measured,
         reasons: Vec::new(),
         hint: String::new(),
-        metrics: BTreeMap::from([
-            ("goodput_bps".into(), 0.1 + 82.8e6),
-            ("messages_sent".into(), 1000.0),
-        ]),
-        series: vec![Series {
-            name: "goodput_bps".into(),
-            side: "receiver".into(),
-            t_ns: vec![100_000_000, 200_000_000, -1],
-            values: vec![1.0 / 3.0, 9.5e7, -0.0],
-        }],
-        histograms: vec![Histogram {
-            name: "round_trip_delay_ns".into(),
-            side: "sender".into(),
-            hdr_v2_base64: "HISTFAAAAA==".into(),
-        }],
-        facts: BTreeMap::from([("congestion_control.sender".into(), "cubic".into())]),
-        warnings: vec![Warning {
-            code: "deadline_reached".into(),
-            message: "the deadline stopped the transfer, \"early\"".into(),
-            hint: "raise `deadline`".into(),
-        }],
+        measurements: Measurements {
+            metrics: BTreeMap::from([
+                ("goodput_bps".into(), 0.1 + 82.8e6),
+                ("messages_sent".into(), 1000.0),
+            ]),
+            series: vec![Series {
+                name: "goodput_bps".into(),
+                side: "receiver".into(),
+                t_ns: vec![100_000_000, 200_000_000, -1],
+                values: vec![1.0 / 3.0, 9.5e7, -0.0],
+            }],
+            histograms: vec![Histogram {
+                name: "round_trip_delay_ns".into(),
+                side: "sender".into(),
+                hdr_v2_base64: "HISTFAAAAA==".into(),
+            }],
+            facts: BTreeMap::from([("congestion_control.sender".into(), "cubic".into())]),
+            warnings: vec![Warning {
+                code: "deadline_reached".into(),
+                message: "the deadline stopped the transfer, \"early\"".into(),
+                hint: "raise `deadline`".into(),
+            }],
+        },
     }
 }
 
@@ -109,11 +111,7 @@ pub fn failed(index: u32) -> TrialRecord {
         outcome: Outcome::Failed,
         reasons: vec!["the agent at the sender ended".into(), "signal 9".into()],
         hint: "look, then try again".into(),
-        metrics: BTreeMap::new(),
-        series: Vec::new(),
-        histograms: Vec::new(),
-        facts: BTreeMap::new(),
-        warnings: Vec::new(),
+        measurements: Measurements::default(),
         ..trial(index)
     }
 }

@@ -1,7 +1,7 @@
-//! The sender's watch: deadline, and the counters of the stack at the end.
+//! The sender's watch: deadlines, and the edges of the transfer window.
 
 use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -11,7 +11,7 @@ use regatta_control::Note;
 use super::Delivered;
 use crate::{
     clock::MonotonicTime,
-    context::{ProtocolSample, StatisticsSource, TrialContext, WindowEdge},
+    context::{StatisticsSource, TrialContext, WindowEdge},
     driver::TransportError,
     opening::Purpose,
     stop::Stop,
@@ -49,9 +49,6 @@ struct SenderState {
     connected: Option<MonotonicTime>,
     end: Option<SenderEnd>,
     finished: bool,
-    source: Option<Weak<dyn StatisticsSource>>,
-    /// Counters of the transfer's connection at its end.
-    last: ProtocolSample,
 }
 
 struct SenderShared {
@@ -78,13 +75,6 @@ impl SenderShared {
         at
     }
 
-    fn sample(state: &mut SenderState) {
-        let source = state.source.as_ref().and_then(Weak::upgrade);
-        if let Some(sample) = source.and_then(|source| source.sample()) {
-            state.last = sample;
-        }
-    }
-
     fn watch(&self) {
         let mut state = self.lock();
         while !state.finished && state.end.is_none() {
@@ -108,7 +98,6 @@ impl SenderShared {
                     sent,
                     delivered: Delivered::here(live),
                 });
-                Self::sample(&mut state);
                 drop(state);
                 self.stop_at_deadline(sent);
                 return;
@@ -202,14 +191,10 @@ impl SenderWatch {
         connected.unwrap_or_else(|| self.started())
     }
 
-    /// Takes the counters of this connection at the end.
+    /// Lets the observer sample this connection.
     pub(crate) fn connection(&self, source: &Arc<dyn StatisticsSource>) {
-        let weak = Arc::downgrade(source);
-        self.shared
-            .context
-            .observer
-            .on_connection(Purpose::Transfer, weak.clone());
-        self.shared.lock().source = Some(weak);
+        let observer = &self.shared.context.observer;
+        observer.on_connection(Purpose::Transfer, Arc::downgrade(source));
     }
 
     /// Ends the transfer with the receiver's acknowledgement, unless the deadline came first.
@@ -219,7 +204,6 @@ impl SenderWatch {
             return;
         }
         state.end = Some(SenderEnd::Acknowledged { at, delivered });
-        SenderShared::sample(&mut state);
         drop(state);
         self.shared.context.observer.on_window(WindowEdge::End);
         self.shared.changed.notify_all();
@@ -234,12 +218,10 @@ impl SenderWatch {
         }
     }
 
-    /// Ends the thread; returns the outcome of the transfer, if it has ended, and the counters of its
-    /// connection then.
-    pub(crate) fn finish(mut self) -> (Option<SenderEnd>, ProtocolSample) {
+    /// Ends the thread; returns the outcome of the transfer, if it has ended.
+    pub(crate) fn finish(mut self) -> Option<SenderEnd> {
         self.end_thread();
-        let state = self.shared.lock();
-        (state.end, state.last)
+        self.shared.lock().end
     }
 
     fn end_thread(&mut self) {

@@ -17,7 +17,7 @@ fn ended_after(act: impl FnOnce(&SenderWatch, MonotonicTime)) -> Duration {
     let started = watch.arm();
     act(&watch, started);
     assert!(transfer.wait_until(started + Duration::from_secs(30)));
-    match watch.finish().0 {
+    match watch.finish() {
         Some(SenderEnd::Deadline { at, .. }) => at.since(started),
         other => panic!("{other:?}"),
     }

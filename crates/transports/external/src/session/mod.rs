@@ -260,7 +260,7 @@ impl Session for ProgramSession {
             Err(Failure::Transport(error)) => return Err(error),
         };
         let side = this.order.role.name();
-        report.facts.insert(
+        report.measurements.facts.insert(
             format!("external.{side}"),
             format!("{} {}", this.description.name, this.description.version),
         );
@@ -268,7 +268,7 @@ impl Session for ProgramSession {
         if let Some(how) = this.program.finish(END_LIMIT)
             && !this.context.stop.is_stopped()
         {
-            report.warnings.push(Warning {
+            report.measurements.warnings.push(Warning {
                 code: "external_end".to_owned(),
                 message: format!("when all was done, the {side}'s program {how}"),
                 hint: String::new(),

@@ -119,7 +119,7 @@ impl ProgramSession {
             false => "the agent's, of when it read the program's lines",
         };
         let fact = "external.times.receiver".to_owned();
-        report.facts.insert(fact, times.to_owned());
+        report.measurements.facts.insert(fact, times.to_owned());
         Ok(report)
     }
 
@@ -206,7 +206,7 @@ impl ProgramSession {
             ..SideReport::default()
         };
         let messages = self.content.messages(done.bytes) as f64;
-        report.metrics = [
+        report.measurements.metrics = [
             (id::BYTES_DELIVERED, done.bytes as f64),
             (id::MESSAGES_DELIVERED, messages),
             // The check holds for every byte, or the trial has failed.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use regatta_control::{Note, SideReport};
-use regatta_model::{Warning, metric::id, units::format_duration};
+use regatta_model::{Warning, metric::id, units::format_duration, warning_code};
 use regatta_transport::{MonotonicTime, Phase, TransportError, WindowEdge};
 
 use super::{ABANDON, Failure, ProgramSession, out_of_turn, wrong};
@@ -191,7 +191,7 @@ impl ProgramSession {
             ..SideReport::default()
         };
         let mut put = |name: &str, value: f64| {
-            report.metrics.insert(name.to_owned(), value);
+            report.measurements.metrics.insert(name.to_owned(), value);
         };
         put(id::TRANSFER_TIME_NS, time);
         put(id::GOODPUT_BPS, sent.delivered as f64 * 8e9 / time);
@@ -209,12 +209,15 @@ impl ProgramSession {
             None => "control",
         };
         let fact = acknowledgement.to_owned();
-        report.facts.insert("acknowledgement".to_owned(), fact);
+        report
+            .measurements
+            .facts
+            .insert("acknowledgement".to_owned(), fact);
         match sent.done {
             Some(done) => {
                 let late = sent.heard.since(sent.ended);
                 if late > LATE_WORD {
-                    report.warnings.push(Warning {
+                    report.measurements.warnings.push(Warning {
                         code: "external_clock".to_owned(),
                         message: format!(
                             "the program told of the acknowledgement {} after it had arrived by \
@@ -226,8 +229,8 @@ impl ProgramSession {
                 }
                 self.add(&mut report, done);
             }
-            None => report.warnings.push(Warning {
-                code: "deadline_reached".to_owned(),
+            None => report.measurements.warnings.push(Warning {
+                code: warning_code::DEADLINE_REACHED.to_owned(),
                 message: format!(
                     "the transfer was stopped at its deadline of {}; measured is what was \
                      delivered by then: {} of {} bytes",
@@ -240,9 +243,9 @@ impl ProgramSession {
         }
         if self.abandons {
             let fact = ("finish".to_owned(), ABANDON.to_owned());
-            report.facts.extend([fact]);
-            report.warnings.push(Warning {
-                code: "abandoned".to_owned(),
+            report.measurements.facts.extend([fact]);
+            report.measurements.warnings.push(Warning {
+                code: warning_code::ABANDONED.to_owned(),
                 message: "the sender closed as soon as its last message was handed over, as some \
                           published experiments did: what was under way then is lost, and the \
                           transfer time ends there"
@@ -252,7 +255,7 @@ impl ProgramSession {
         }
         let probe = &self.order.workload.probe;
         if probe.idle_messages > 0 || probe.under_load {
-            report.warnings.push(Warning {
+            report.measurements.warnings.push(Warning {
                 code: "probe_absent".to_owned(),
                 message: "an external program answers no probe, so that message round-trip delay \
                           was not measured over it"

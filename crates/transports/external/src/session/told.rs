@@ -28,14 +28,14 @@ impl ProgramSession {
     pub(super) fn add(&self, report: &mut SideReport, done: Done) {
         let mut left_out = Vec::new();
         for (name, value) in done.facts.unwrap_or_default() {
-            let fits = report.facts.len() < MOST_FACTS
+            let fits = report.measurements.facts.len() < MOST_FACTS
                 && !name.is_empty()
                 && !name.starts_with("interface.")
                 && name.len() <= LONGEST_FACT
                 && value.len() <= LONGEST_FACT
                 && !(name.chars().chain(value.chars())).any(char::is_control);
             if fits {
-                report.facts.entry(name).or_insert(value);
+                report.measurements.facts.entry(name).or_insert(value);
             } else {
                 left_out.push(name);
             }
@@ -43,7 +43,7 @@ impl ProgramSession {
         for (name, value) in done.metrics.unwrap_or_default() {
             let known = METRICS.contains(&name.as_str()) && metric::find(&name).is_some();
             if known && value.is_finite() && value >= 0.0 {
-                report.metrics.insert(name, value);
+                report.measurements.metrics.insert(name, value);
             } else {
                 left_out.push(name);
             }
@@ -53,7 +53,7 @@ impl ProgramSession {
                 .iter()
                 .map(|name| name.escape_debug().take(LONGEST_FACT).collect())
                 .collect();
-            report.warnings.push(Warning {
+            report.measurements.warnings.push(Warning {
                 code: "external_left_out".to_owned(),
                 message: format!(
                     "what the {}'s program told was left out, as it is not its business or has no \

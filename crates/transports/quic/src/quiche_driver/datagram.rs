@@ -370,8 +370,8 @@ mod tests {
         let mut order = order_for(Role::Sender, "quic-quiche", 1, 1);
         order.path.mtu_bytes = 1500;
         let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let sizes = Sizes::of(&order.path, local).expect("large enough");
         let options = Options::read(&order.transport.options);
+        let sizes = Sizes::of(&order.path, local, &options.common).expect("large enough");
         assert_eq!(longest(&sizes, &options), 1472 - 24 - 16);
     }
 }

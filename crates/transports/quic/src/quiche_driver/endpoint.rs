@@ -82,23 +82,20 @@ impl QuicheEndpoint {
     /// for a socket that cannot be opened.
     pub fn new(order: &TrialOrder) -> Result<Self, TransportError> {
         let options = Options::read(&order.transport.options);
-        let mut sizes = Sizes::of(&order.path, order.local)?;
-        if let Some(window) = options.common.stream_window_bytes {
-            sizes = Sizes::with_stream_window(sizes.payload_bytes, window);
-        }
+        let sizes = Sizes::of(&order.path, order.local, &options.common)?;
         let config = tls::config(order, &options, &sizes)?;
         let files = Files::new(order, &options)?;
         let asked = options
             .common
             .receive_buffer_bytes
-            .unwrap_or(sizes.socket_buffer_bytes);
+            .unwrap_or(sizes.windows.socket_buffer_bytes);
         let (socket, buffers) = socket::bind(
             order.local,
             asked,
             options
                 .common
                 .send_buffer_bytes
-                .unwrap_or(sizes.socket_buffer_bytes),
+                .unwrap_or(sizes.windows.socket_buffer_bytes),
         )?;
         let counters = Arc::new(
             Counters::of(&socket).map_err(TransportError::io("cannot copy a descriptor"))?,
@@ -226,7 +223,7 @@ impl QuicheEndpoint {
                 owner.link.clone(),
                 Arc::downgrade(&self.shared),
                 after,
-                self.sizes.socket_buffer_bytes,
+                self.sizes.windows.socket_buffer_bytes,
             ));
         }
         Ok(owner)

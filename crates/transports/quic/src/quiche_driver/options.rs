@@ -148,7 +148,14 @@ impl Options {
     /// Returns the settings of quiche at an end, for the comparison of stacks.
     pub(super) fn stack_facts(&self, sizes: &Sizes, local: IpAddr, offloads: &str) -> StackFacts {
         let control = self.congestion_control;
-        let common = stack_facts(&self.common, sizes, local, control.name(), offloads);
+        let common = stack_facts(
+            &self.common,
+            sizes,
+            local,
+            control.name(),
+            "BoringSSL",
+            offloads,
+        );
         StackFacts {
             slow_start_exit: match (control, self.hystart) {
                 (CongestionControl::Cubic | CongestionControl::Reno, true) => "HyStart++".into(),

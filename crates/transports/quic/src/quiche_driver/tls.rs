@@ -117,11 +117,11 @@ pub(super) fn config(
     config.set_max_send_udp_payload_size(sizes.payload_bytes.into());
     config.discover_pmtu(options.common.mtu_discovery);
     // The windows stay as they are: they hold what the path holds from the start.
-    config.set_initial_max_data(sizes.connection_window_bytes);
-    config.set_max_connection_window(sizes.connection_window_bytes);
-    config.set_initial_max_stream_data_bidi_local(sizes.stream_window_bytes);
-    config.set_initial_max_stream_data_bidi_remote(sizes.stream_window_bytes);
-    config.set_max_stream_window(sizes.stream_window_bytes);
+    config.set_initial_max_data(sizes.windows.connection_bytes);
+    config.set_max_connection_window(sizes.windows.connection_bytes);
+    config.set_initial_max_stream_data_bidi_local(sizes.windows.stream_bytes);
+    config.set_initial_max_stream_data_bidi_remote(sizes.windows.stream_bytes);
+    config.set_max_stream_window(sizes.windows.stream_bytes);
     config.set_initial_max_streams_bidi(MOST_STREAMS);
     config.set_initial_max_streams_uni(0);
     config.set_active_connection_id_limit(CONNECTION_IDS);

@@ -32,7 +32,7 @@ use super::{
     connection::{End, S2nConnection},
     datagram::Datagrams,
     events::{Admission, Board, Named, Writer},
-    options::{self, CongestionControl, Options},
+    options::{self, CRYPTO, CongestionControl, Options},
 };
 use crate::{
     executor::Tokio,
@@ -175,7 +175,7 @@ impl Stack {
             board: Arc::clone(board),
         };
         if order.connects() {
-            let mut tls = tls::client(&order.tls, Some(tls::ALPN), Resumption::Off)?;
+            let mut tls = tls::client(&order.tls, Some(tls::ALPN), Resumption::Off, CRYPTO)?;
             if let Some(log) = files.key_log()? {
                 tls.key_log = log;
             }
@@ -196,7 +196,7 @@ impl Stack {
                 .map_err(cannot)?;
             return Ok(Self::Connects(client));
         }
-        let mut tls = tls::server(&order.tls, Some(tls::ALPN), Resumption::Off)?;
+        let mut tls = tls::server(&order.tls, Some(tls::ALPN), Resumption::Off, CRYPTO)?;
         if let Some(log) = files.key_log()? {
             tls.key_log = log;
         }
@@ -235,18 +235,15 @@ impl S2nEndpoint {
     /// opened.
     pub fn new(order: &TrialOrder) -> Result<Self, TransportError> {
         let options = Options::read(&order.transport.options);
-        let mut sizes = Sizes::of(&order.path, order.local)?;
-        if let Some(window) = options.common.stream_window_bytes {
-            sizes = Sizes::with_stream_window(sizes.payload_bytes, window);
-        }
+        let sizes = Sizes::of(&order.path, order.local, &options.common)?;
         let asked = options
             .common
             .receive_buffer_bytes
-            .unwrap_or(sizes.socket_buffer_bytes);
+            .unwrap_or(sizes.windows.socket_buffer_bytes);
         let send = options
             .common
             .send_buffer_bytes
-            .unwrap_or(sizes.socket_buffer_bytes);
+            .unwrap_or(sizes.windows.socket_buffer_bytes);
         let (socket, buffers) = socket::bind(order.local, asked, send)?;
         let address = socket
             .local_addr()

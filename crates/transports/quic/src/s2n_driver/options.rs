@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 use regatta_control::TrialOrder;
 use regatta_model::{OptionValue, StackFacts, WorkloadKind};
 use regatta_transport::{OptionDefinition, TransportError};
+use regatta_transport_tls::Crypto;
 use s2n_quic::provider::limits::Limits;
 
 use crate::{
@@ -117,7 +118,14 @@ impl Options {
     /// implements HyStart++, but it is switched off.
     pub(super) fn stack_facts(&self, sizes: &Sizes, local: IpAddr, offloads: &str) -> StackFacts {
         let control = self.congestion_control;
-        let common = stack_facts(&self.common, sizes, local, control.name(), offloads);
+        let common = stack_facts(
+            &self.common,
+            sizes,
+            local,
+            control.name(),
+            CRYPTO.name(),
+            offloads,
+        );
         StackFacts {
             slow_start_exit: match control {
                 CongestionControl::Cubic => "HyStart".into(),
@@ -129,18 +137,21 @@ impl Options {
     }
 }
 
+/// Library of the encryption. s2n-quic protects packets with it, whatever rustls is given.
+pub(super) const CRYPTO: Crypto = Crypto::AwsLc;
+
 /// Returns the limits of every connection of the trial, the same at both ends.
 ///
 /// # Errors
 /// [`TransportError::Stack`] for a value that it refuses.
 pub(super) fn limits(order: &TrialOrder, sizes: &Sizes) -> Result<Limits, TransportError> {
-    let stream_window = sizes.stream_window_bytes.min(MOST_WINDOW_BYTES);
-    let connection_window = sizes.connection_window_bytes.min(MOST_WINDOW_BYTES);
+    let stream_window = sizes.windows.stream_bytes.min(MOST_WINDOW_BYTES);
+    let connection_window = sizes.windows.connection_bytes.min(MOST_WINDOW_BYTES);
     let open_streams = match order.workload.kind {
         WorkloadKind::MultiStream { streams, .. } => OPEN_STREAMS + u64::from(streams),
         _ => OPEN_STREAMS,
     };
-    let send_buffer = u32::try_from(sizes.send_window_bytes).unwrap_or(u32::MAX);
+    let send_buffer = u32::try_from(sizes.windows.send_buffer_bytes).unwrap_or(u32::MAX);
     let made = || {
         Limits::new()
             .with_data_window(connection_window)?
@@ -176,8 +187,11 @@ mod tests {
     #[test]
     fn windows_beyond_what_the_stack_can_hold_are_cut_to_that() {
         let order = order_for(Role::Sender, "quic-s2n", 1, 1);
+        let mut common = Common::read(&BTreeMap::new());
         for window in [1, 1 << 32, u64::MAX / 4] {
-            assert!(limits(&order, &Sizes::with_stream_window(1472, window)).is_ok());
+            common.stream_window_bytes = Some(window);
+            let sizes = Sizes::of(&order.path, order.local, &common).expect("large enough");
+            assert!(limits(&order, &sizes).is_ok());
         }
     }
 }

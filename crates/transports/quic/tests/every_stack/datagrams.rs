@@ -47,19 +47,40 @@ fn messages_up_to_the_longest_arrive_and_longer_ones_are_unsupported(driver: &dy
             .sender
             .unwrap_or_else(|error| panic!("{name}: {error:?}"));
         let receiver = pair.receiver.expect("a report");
-        let what = format!("{name}, messages of {message}: {:?}", receiver.facts);
+        let what = format!(
+            "{name}, messages of {message}: {:?}",
+            receiver.measurements.facts
+        );
         // Nothing is dropped before it is sent, loopback loses nothing, and all is taken.
-        assert_eq!(sender.metrics["messages_sent"], count, "{what}");
-        assert_eq!(receiver.metrics["messages_delivered"], count, "{what}");
-        assert_eq!(receiver.metrics["bytes_delivered"], size as f64, "{what}");
-        assert_eq!(sender.metrics["messages_lost"], 0.0, "{what}");
-        assert_eq!(receiver.metrics["messages_corrupted"], 0.0, "{what}");
-        let not_taken = &receiver.facts["quic.datagrams_not_taken.receiver"];
+        assert_eq!(
+            sender.measurements.metrics["messages_sent"], count,
+            "{what}"
+        );
+        assert_eq!(
+            receiver.measurements.metrics["messages_delivered"], count,
+            "{what}"
+        );
+        assert_eq!(
+            receiver.measurements.metrics["bytes_delivered"], size as f64,
+            "{what}"
+        );
+        assert_eq!(sender.measurements.metrics["messages_lost"], 0.0, "{what}");
+        assert_eq!(
+            receiver.measurements.metrics["messages_corrupted"], 0.0,
+            "{what}"
+        );
+        let not_taken = &receiver.measurements.facts["quic.datagrams_not_taken.receiver"];
         assert_eq!(not_taken, "0", "{what}");
-        assert_eq!(sender.facts["quic.mode"], "datagram", "{what}");
-        assert_eq!(sender.facts["congestion_control.sender"], "cubic", "{what}");
-        assert_eq!(sender.facts["acknowledgement"], "in_band", "{what}");
-        let idle = sender.metrics["round_trip_delay_idle_ns"];
+        assert_eq!(sender.measurements.facts["quic.mode"], "datagram", "{what}");
+        assert_eq!(
+            sender.measurements.facts["congestion_control.sender"], "cubic",
+            "{what}"
+        );
+        assert_eq!(
+            sender.measurements.facts["acknowledgement"], "in_band",
+            "{what}"
+        );
+        let idle = sender.measurements.metrics["round_trip_delay_idle_ns"];
         assert!((1e3..1e9).contains(&idle), "{what}");
     }
     let refused = run_pair(driver, 10 * (longest + 1), longest + 1, in_datagrams);
@@ -78,13 +99,23 @@ fn what_is_under_way_or_waits_at_the_deadline_is_not_lost(driver: &dyn Driver) {
     let pair = pair.expect("both ends");
     let (sender, receiver) = (pair.sender, pair.receiver);
     let (sender, receiver) = (sender.expect("a report"), receiver.expect("a report"));
-    let what = format!("{name}: {:?}, {:?}", sender.facts, receiver.facts);
-    let connected = sender.metrics["transfer_time_ns"] - sender.metrics["set_up_time_ns"];
+    let what = format!(
+        "{name}: {:?}, {:?}",
+        sender.measurements.facts, receiver.measurements.facts
+    );
+    let connected = sender.measurements.metrics["transfer_time_ns"]
+        - sender.measurements.metrics["set_up_time_ns"];
     assert_eq!(connected, 300e6, "{what}");
-    assert!(receiver.metrics["bytes_delivered"] > 0.0, "{what}");
-    assert_eq!(sender.metrics["messages_lost"], 0.0, "{what}");
     assert!(
-        sender.facts.contains_key("messages_given_up.sender"),
+        receiver.measurements.metrics["bytes_delivered"] > 0.0,
+        "{what}"
+    );
+    assert_eq!(sender.measurements.metrics["messages_lost"], 0.0, "{what}");
+    assert!(
+        sender
+            .measurements
+            .facts
+            .contains_key("messages_given_up.sender"),
         "{what}"
     );
 }

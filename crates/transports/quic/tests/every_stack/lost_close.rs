@@ -74,7 +74,10 @@ fn a_lost_close_does_not_hold_up_the_receiver(driver: &dyn Driver) {
     });
     sender.expect("the acknowledgement came");
     let receiver = receiver.expect("no panic").expect("all came");
-    assert_eq!(receiver.metrics["bytes_delivered"], SIZE as f64, "{name}");
+    assert_eq!(
+        receiver.measurements.metrics["bytes_delivered"], SIZE as f64,
+        "{name}"
+    );
     // The stacks' idle timeout is 30 s.
     assert!(begun.elapsed() < Duration::from_secs(10), "{name}");
 }

@@ -58,7 +58,10 @@ fn a_listening_end_lets_other_protocols_pass_by(driver: &dyn Driver) {
     });
     assert!(sender.is_ok(), "{name}: {sender:?}");
     let receiver = receiver.expect("a report");
-    assert_eq!(receiver.metrics["bytes_delivered"], 100_000.0, "{name}");
+    assert_eq!(
+        receiver.measurements.metrics["bytes_delivered"], 100_000.0,
+        "{name}"
+    );
 }
 
 fn a_connecting_end_gives_up_on_another_protocol_at_its_deadline(driver: &dyn Driver) {

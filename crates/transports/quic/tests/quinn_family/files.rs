@@ -33,14 +33,18 @@ fn secrets_and_events_are_left_where_they_may_be(driver: &dyn Driver) {
     for (end, report) in [("sender", pair.sender), ("receiver", pair.receiver)] {
         let report = report.expect("a report");
         assert_eq!(
-            report.facts[&format!("keylog.{end}")],
+            report.measurements.facts[&format!("keylog.{end}")],
             format!("{end}.keylog")
         );
         assert_eq!(
-            report.facts[&format!("qlog.{end}")],
+            report.measurements.facts[&format!("qlog.{end}")],
             format!("{end}.sqlog to {end}-2.sqlog")
         );
-        assert!(report.warnings.is_empty(), "{:?}", report.warnings);
+        assert!(
+            report.measurements.warnings.is_empty(),
+            "{:?}",
+            report.measurements.warnings
+        );
         let secrets = fs::read_to_string(place.join(format!("{end}.keylog"))).expect("a key log");
         let of_transfers = secrets
             .lines()
@@ -83,9 +87,15 @@ fn without_a_place_for_files_there_is_a_warning(driver: &dyn Driver) {
     let pair = pair(driver, 1000, ask);
     for report in [pair.sender, pair.receiver] {
         let report = report.expect("a report");
-        let warning = report.warnings.first().expect("a warning");
+        let warning = report.measurements.warnings.first().expect("a warning");
         assert_eq!(warning.code, "no_place_for_files");
         assert!(warning.message.contains("`keylog` and `qlog` were"));
-        assert!(!report.facts.keys().any(|fact| fact.starts_with("keylog")));
+        assert!(
+            !report
+                .measurements
+                .facts
+                .keys()
+                .any(|fact| fact.starts_with("keylog"))
+        );
     }
 }

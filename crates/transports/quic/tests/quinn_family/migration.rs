@@ -21,17 +21,26 @@ fn a_transfer_goes_on_from_another_port_and_delivers_everything(driver: &dyn Dri
     let (sender, receiver) = (pair.sender, pair.receiver);
     let (sender, receiver) = (sender.expect("a report"), receiver.expect("a report"));
     assert_eq!(
-        sender.facts["migration.sender"], "to another local port after 20 ms",
+        sender.measurements.facts["migration.sender"], "to another local port after 20 ms",
         "{name}"
     );
     assert_eq!(
-        receiver.facts["migration.receiver"],
+        receiver.measurements.facts["migration.receiver"],
         "the other end's address changed, and the connection went on",
         "{name}"
     );
-    assert_eq!(receiver.metrics["bytes_delivered"], size as f64, "{name}");
-    assert_eq!(receiver.metrics["messages_corrupted"], 0.0, "{name}");
-    assert!(sender.metrics["transfer_time_ns"] > 20e6, "{name}");
+    assert_eq!(
+        receiver.measurements.metrics["bytes_delivered"], size as f64,
+        "{name}"
+    );
+    assert_eq!(
+        receiver.measurements.metrics["messages_corrupted"], 0.0,
+        "{name}"
+    );
+    assert!(
+        sender.measurements.metrics["transfer_time_ns"] > 20e6,
+        "{name}"
+    );
 }
 
 fn a_transfer_that_is_over_before_says_that_it_did_not_move(driver: &dyn Driver) {
@@ -40,9 +49,9 @@ fn a_transfer_that_is_over_before_says_that_it_did_not_move(driver: &dyn Driver)
         order.deadline = Duration::from_secs(15);
     });
     assert_eq!(
-        pair.sender.expect("a report").facts["migration.sender"],
+        pair.sender.expect("a report").measurements.facts["migration.sender"],
         "not made: the transfer was over before 10 s"
     );
-    let receiver = pair.receiver.expect("a report").facts;
+    let receiver = pair.receiver.expect("a report").measurements.facts;
     assert!(!receiver.contains_key("migration.receiver"));
 }

@@ -18,6 +18,8 @@ use crate::{option, pair, relay::relay, text};
 
 for_both! {
     what_runs_is_read_back,
+    aws_lc_carries_a_transfer,
+    ring_carries_a_transfer,
     the_packet_size_is_searched_for_when_asked,
     a_stream_window_below_the_path_is_seen,
     the_probe_outlives_the_deadline_until_its_answers_are_there,
@@ -35,14 +37,34 @@ fn what_runs_is_read_back(driver: &dyn Driver) {
             option(order, "cc", text(name));
             option(order, "gso", OptionValue::Flag(name == "cubic"));
         });
-        let facts = pair.sender.expect("a report").facts;
+        let facts = pair.sender.expect("a report").measurements.facts;
         assert_eq!(facts["congestion_control.sender"], name);
         assert_eq!(facts["gso.sender"] == "off", name != "cubic");
         assert_eq!(facts["udp_payload_bytes.sender"], "1472");
         assert_eq!(facts["tls.alpn"], "regatta");
-        let receiver = pair.receiver.expect("a report").facts;
+        let receiver = pair.receiver.expect("a report").measurements.facts;
         assert_eq!(receiver["receive_buffer_drops.receiver"], "0");
     }
+}
+
+/// Transfers with packets encrypted by one library at both ends, which the facts then name.
+fn transfer_with(driver: &dyn Driver, crypto: &str) {
+    let pair = pair(driver, 1_000_000, |order| {
+        option(order, "crypto", text(crypto));
+    });
+    let sender = pair.sender.expect("a report").measurements;
+    assert_eq!(sender.facts["crypto.sender"], crypto);
+    assert_eq!(sender.facts["cipher.sender"], "AES-128-GCM");
+    let receiver = pair.receiver.expect("a report").measurements;
+    assert_eq!(receiver.metrics["bytes_delivered"], 1e6);
+}
+
+fn aws_lc_carries_a_transfer(driver: &dyn Driver) {
+    transfer_with(driver, "aws-lc");
+}
+
+fn ring_carries_a_transfer(driver: &dyn Driver) {
+    transfer_with(driver, "ring");
 }
 
 fn the_packet_size_is_searched_for_when_asked(driver: &dyn Driver) {
@@ -50,7 +72,7 @@ fn the_packet_size_is_searched_for_when_asked(driver: &dyn Driver) {
         order.path.mtu_bytes = 1500;
         option(order, "mtu_discovery", OptionValue::Flag(true));
     });
-    let facts = pair.sender.expect("a report").facts;
+    let facts = pair.sender.expect("a report").measurements.facts;
     assert_eq!(facts["packet_payload_bytes"], "searched, at most 1472");
     let found: u32 = facts["udp_payload_bytes.sender"].parse().expect("a number");
     assert!((1440..=1472).contains(&found), "{found}");
@@ -65,10 +87,12 @@ fn a_stream_window_below_the_path_is_seen(driver: &dyn Driver) {
     });
     let report = pair.sender.expect("a report");
     let frames = report
+        .measurements
         .facts
         .get("quic.flow_control_blocked_frames.sender")
         .map(|frames| frames.parse::<u64>().expect("a number"));
     let warned = report
+        .measurements
         .warnings
         .iter()
         .any(|warning| warning.code == "window_limited");
@@ -77,7 +101,7 @@ fn a_stream_window_below_the_path_is_seen(driver: &dyn Driver) {
         assert_eq!((frames, warned), (None, false));
     } else {
         assert!(frames.is_some_and(|frames| frames > 0));
-        assert!(warned, "{:?}", report.warnings);
+        assert!(warned, "{:?}", report.measurements.warnings);
     }
 }
 
@@ -119,11 +143,12 @@ fn the_probe_outlives_the_deadline_until_its_answers_are_there(driver: &dyn Driv
         (sender, receiver.expect("no panic"))
     });
     let (sender, receiver) = (sender.expect("a report"), receiver.expect("a report"));
-    let connected = sender.metrics["transfer_time_ns"] - sender.metrics["set_up_time_ns"];
+    let connected = sender.measurements.metrics["transfer_time_ns"]
+        - sender.measurements.metrics["set_up_time_ns"];
     assert_eq!(connected, 1.5e9);
-    assert!(receiver.metrics["bytes_delivered"] > 0.0);
+    assert!(receiver.measurements.metrics["bytes_delivered"] > 0.0);
     // A departure each 20 ms for about a second, 300 ms of them without an answer at the end.
-    assert!(sender.metrics["probe_messages_sent"] >= 20.0);
-    assert_eq!(sender.metrics["probe_messages_lost"], 0.0);
-    assert_eq!(sender.facts["probe.interval"], "20 ms");
+    assert!(sender.measurements.metrics["probe_messages_sent"] >= 20.0);
+    assert_eq!(sender.measurements.metrics["probe_messages_lost"], 0.0);
+    assert_eq!(sender.measurements.facts["probe.interval"], "20 ms");
 }

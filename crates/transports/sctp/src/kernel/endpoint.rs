@@ -12,7 +12,7 @@ use std::{
 };
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{BitRate, Bytes, Warning, units::format_duration};
+use regatta_model::{BitRate, Bytes, Warning, units::format_duration, warning_code};
 use regatta_transport::{
     Abort, MessageEndpoint, MonotonicTime, Purpose, Stop, StreamEndpoint, TransportError,
     addresses::further_addresses, opening::Token, stream::Accepted,
@@ -161,18 +161,18 @@ impl End {
                 Role::Receiver => which == "receive",
             };
             // Half of it is the window, and about half of what is sent is the kernel's own.
-            let granted = size / 2;
+            let granted = (size / 2) as u64;
             if !concerns || granted >= self.sizes.needed_bytes {
                 continue;
             }
             self.warnings.push(Warning {
-                code: "window_limited".to_owned(),
+                code: warning_code::WINDOW_LIMITED.to_owned(),
                 message: format!(
                     "the kernel grants the {side} a window of {}, and {} at {} holds {}",
-                    Bytes(granted as u64),
+                    Bytes(granted),
                     format_duration(order.path.round_trip_delay),
                     BitRate(order.path.link_rate_bps.unwrap_or_default()),
-                    Bytes(self.sizes.bdp_bytes)
+                    Bytes(self.sizes.needed_bytes)
                 ),
                 hint: if self.options.window_bytes.is_some() {
                     "leave the option `window` out, or set a larger one".to_owned()

@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap, io, time::Duration};
 
 use regatta_control::PathHints;
 use regatta_model::{OptionValue, StackFacts, stack};
-use regatta_transport::OptionDefinition;
+use regatta_transport::{OptionDefinition, WindowRange, WindowSizes};
 use socket2::Socket;
 
 use super::{
@@ -19,13 +19,15 @@ pub(crate) const MOST_STREAMS: u16 = 65_534;
 /// Maximum delay of an acknowledgement (RFC 9260 §6.2).
 pub(crate) const LONGEST_SACK_DELAY: Duration = Duration::from_millis(500);
 
-/// Smallest and largest window where the path has no rate, and the largest of all, in bytes.
-const LEAST_WINDOW_WITHOUT_RATE_BYTES: usize = 128 << 10;
-const MOST_WINDOW_WITHOUT_RATE_BYTES: usize = 8 << 20;
+/// Largest window, in bytes.
 const MOST_WINDOW_BYTES: usize = 512 << 20;
 
-/// Assumed rate where the path has none, in bits per second.
-const RATE_WITHOUT_LIMIT_BPS: u64 = 10_000_000_000;
+/// Windows, in bytes. Larger ones than the path's cost the kernel's SCTP dearly, as it recovers
+/// slowly when slow start overflows the queue.
+const WINDOWS: WindowRange = WindowRange {
+    with_rate: 0..=MOST_WINDOW_BYTES as u64,
+    without_rate: 128 << 10..=8 << 20,
+};
 
 /// Options of a trial. Those that are `None` are left to the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -243,6 +245,7 @@ impl Options {
             slow_start_exit: "loss".into(),
             pacing: "none".into(),
             cipher: "none".into(),
+            crypto: "none".into(),
             threads: stack::KERNEL_THREAD.into(),
             offloads: stack::OF_INTERFACE.into(),
             acknowledgements: match sack.map(|sack| (sack.every, sack.delay_ms)) {
@@ -274,37 +277,18 @@ pub(crate) struct Sizes {
     /// Requested size of each buffer of the socket, in bytes. The kernel doubles it, and announces
     /// half of the receive buffer as window, which is this value.
     pub window_bytes: usize,
-    /// Size that must be granted for the path's rate, in bytes; zero without a rate.
-    pub needed_bytes: usize,
-    /// The path's bandwidth-delay product, in bytes.
-    pub bdp_bytes: u64,
+    /// Size that must be granted, in bytes: the path's bandwidth-delay product; zero without a rate.
+    pub needed_bytes: u64,
 }
 
 impl Sizes {
-    /// Returns the sizes for a path. Windows larger than the path's cost the kernel's SCTP dearly,
-    /// as it recovers slowly when slow start overflows the queue.
+    /// Returns the sizes for a path.
     pub(crate) fn of(path: &PathHints, options: &Options) -> Self {
-        let bytes = |rate: u64, time: Duration| (rate as f64 / 8.0 * time.as_secs_f64()) as usize;
-        let window = match path.window_bytes {
-            Some(bytes) => usize::try_from(bytes).unwrap_or(MOST_WINDOW_BYTES),
-            None => bytes(
-                RATE_WITHOUT_LIMIT_BPS,
-                path.longest_one_way + path.round_trip_delay / 2,
-            )
-            .clamp(
-                LEAST_WINDOW_WITHOUT_RATE_BYTES,
-                MOST_WINDOW_WITHOUT_RATE_BYTES,
-            ),
-        };
-        let bdp = path
-            .link_rate_bps
-            .map_or(0, |rate| bytes(rate, path.round_trip_delay));
+        let asked = options.window_bytes.map(|bytes| bytes as u64);
+        let windows = WindowSizes::of(path, asked, &WINDOWS);
         Self {
-            window_bytes: options
-                .window_bytes
-                .unwrap_or(window.min(MOST_WINDOW_BYTES)),
-            needed_bytes: bdp,
-            bdp_bytes: bdp as u64,
+            window_bytes: usize::try_from(windows.stream_bytes).unwrap_or(usize::MAX),
+            needed_bytes: path.bandwidth_delay_product().unwrap_or(0),
         }
     }
 }
@@ -365,7 +349,7 @@ mod tests {
             (7_031_250, 3_750_000)
         );
         let unlimited = sizes(None, &options(&[]));
-        assert_eq!(unlimited.window_bytes, MOST_WINDOW_WITHOUT_RATE_BYTES);
+        assert_eq!(unlimited.window_bytes, 8 << 20);
         assert_eq!(unlimited.needed_bytes, 0);
         let asked = sizes(Some(1_000_000_000), &options(&[("window", "64kB")]));
         assert_eq!(asked.window_bytes, 64_000);

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use regatta_control::TrialOrder;
 use regatta_model::Handshake;
 use regatta_transport::{ByteStream, HandshakeMade, MonotonicTime, Received, TransportError};
-use regatta_transport_tls::{self as tls, Resumption};
+use regatta_transport_tls::{self as tls, Crypto, Resumption};
 use rustls::{ClientConfig, CommonState, HandshakeKind, ServerConfig};
 use rustls_pki_types::ServerName;
 
@@ -40,6 +40,9 @@ pub(crate) struct Tls {
     early: bool,
 }
 
+/// Library of the encryption.
+pub(crate) const CRYPTO: Crypto = Crypto::AwsLc;
+
 enum End {
     Connecting {
         config: Arc<ClientConfig>,
@@ -59,7 +62,7 @@ impl Tls {
         };
         let early = resumption == Resumption::EarlyData;
         let end = if order.connects() {
-            let config = tls::client(&order.tls, None, resumption)?;
+            let config = tls::client(&order.tls, None, resumption, CRYPTO)?;
             let server_name = ServerName::try_from(order.tls.server_name.clone())
                 .map_err(TransportError::stack("cannot use the server's name"))?;
             End::Connecting {
@@ -67,7 +70,7 @@ impl Tls {
                 server_name,
             }
         } else {
-            let mut config = tls::server(&order.tls, None, resumption)?;
+            let mut config = tls::server(&order.tls, None, resumption, CRYPTO)?;
             if early {
                 early::answer_at_once(&mut config);
             }

@@ -149,6 +149,7 @@ impl Endpoint {
             pacing: "none".into(),
             packet_size: "a datagram for each message".into(),
             cipher: "none".into(),
+            crypto: "none".into(),
             threads: "1 and 1 for timers, protocol in them".into(),
             offloads: sockets::offloads(facts).into(),
             acknowledgements: "each batch of packets that the socket gives, at once".into(),

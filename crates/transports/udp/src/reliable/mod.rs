@@ -22,7 +22,7 @@ mod timer;
 use std::collections::BTreeMap;
 
 use regatta_control::TrialOrder;
-use regatta_model::{Bytes, OptionValue, WorkloadKind};
+use regatta_model::OptionValue;
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, OptionDefinition, OptionKind, Session, StreamSession,
     TransportError, TrialContext, Unsupported,
@@ -123,22 +123,6 @@ impl Settings {
     }
 }
 
-/// Returns the largest message of a workload, and whether it has to be one datagram: a message has
-/// to, but the requests and responses of small exchanges may be cut.
-fn largest_message(kind: &WorkloadKind) -> (Bytes, bool) {
-    match kind {
-        WorkloadKind::Bulk { size, message, .. }
-        | WorkloadKind::StopAndWait { size, message, .. } => (*message.min(size), true),
-        WorkloadKind::MultiStream { message, .. } => (*message, true),
-        WorkloadKind::RequestResponse {
-            request, response, ..
-        }
-        | WorkloadKind::ShortConnections {
-            request, response, ..
-        } => (*request.max(response), false),
-    }
-}
-
 impl Driver for UdpReliable {
     fn descriptor(&self) -> &'static DriverDescriptor {
         &DESCRIPTOR
@@ -155,7 +139,7 @@ impl Driver for UdpReliable {
         context: TrialContext,
     ) -> Result<Box<dyn Session>, TransportError> {
         self.check_options(&order.transport.options)?;
-        let (message, is_datagram) = largest_message(&order.workload.kind);
+        let (message, is_datagram) = order.workload.kind.largest_message();
         if is_datagram && message.0 > LONGEST_PAYLOAD as u64 {
             return Err(TransportError::Unsupported(Unsupported {
                 reason: format!("a message of `{message}` is longer than a datagram carries"),

@@ -1,0 +1,161 @@
+//! Names of metrics that belong together: of one end, of one direction of the path, of one
+//! distribution of delays.
+
+use super::id;
+
+/// Names of the metrics of one end's process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndMetrics {
+    /// CPU time of the process, over elapsed time.
+    pub cpu: &'static str,
+    /// User time of it.
+    pub cpu_user: &'static str,
+    /// System time of it.
+    pub cpu_system: &'static str,
+    /// Largest resident set, in bytes.
+    pub peak_memory: &'static str,
+}
+
+impl EndMetrics {
+    /// Metrics of the sender.
+    pub const SENDER: Self = Self {
+        cpu: id::CPU_SENDER_RATIO,
+        cpu_user: id::CPU_SENDER_USER_RATIO,
+        cpu_system: id::CPU_SENDER_SYSTEM_RATIO,
+        peak_memory: id::PEAK_MEMORY_SENDER_BYTES,
+    };
+
+    /// Metrics of the receiver.
+    pub const RECEIVER: Self = Self {
+        cpu: id::CPU_RECEIVER_RATIO,
+        cpu_user: id::CPU_RECEIVER_USER_RATIO,
+        cpu_system: id::CPU_RECEIVER_SYSTEM_RATIO,
+        peak_memory: id::PEAK_MEMORY_RECEIVER_BYTES,
+    };
+}
+
+/// Names of the metrics of one direction of the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkMetrics {
+    /// Packets offered.
+    pub packets: &'static str,
+    /// Packets dropped at random or by the full queue, where the two cannot be told apart.
+    pub drops: &'static str,
+    /// Packets dropped at random, each on its own.
+    pub loss_drops: &'static str,
+    /// Packets dropped by the full queue.
+    pub queue_drops: &'static str,
+    /// Packets dropped in bursts.
+    pub burst_drops: &'static str,
+    /// Packets dropped because the condition names them.
+    pub list_drops: &'static str,
+    /// Packets dropped by CoDel.
+    pub codel_drops: &'static str,
+    /// Packets of which the path flipped a bit.
+    pub corrupted: &'static str,
+    /// Packets delivered twice.
+    pub duplicated: &'static str,
+    /// Packets that skipped the propagation delay.
+    pub reordered: &'static str,
+}
+
+impl LinkMetrics {
+    /// Metrics of the direction from the sender to the receiver.
+    pub const FORWARD: Self = Self {
+        packets: id::PATH_PACKETS,
+        drops: id::PATH_DROPS,
+        loss_drops: id::PATH_LOSS_DROPS,
+        queue_drops: id::PATH_QUEUE_DROPS,
+        burst_drops: id::PATH_BURST_DROPS,
+        list_drops: id::PATH_LIST_DROPS,
+        codel_drops: id::PATH_CODEL_DROPS,
+        corrupted: id::PATH_CORRUPTED,
+        duplicated: id::PATH_DUPLICATED,
+        reordered: id::PATH_REORDERED,
+    };
+
+    /// Metrics of the direction from the receiver to the sender.
+    pub const REVERSE: Self = Self {
+        packets: id::PATH_REVERSE_PACKETS,
+        drops: id::PATH_REVERSE_DROPS,
+        loss_drops: id::PATH_REVERSE_LOSS_DROPS,
+        queue_drops: id::PATH_REVERSE_QUEUE_DROPS,
+        burst_drops: id::PATH_REVERSE_BURST_DROPS,
+        list_drops: id::PATH_REVERSE_LIST_DROPS,
+        codel_drops: id::PATH_REVERSE_CODEL_DROPS,
+        corrupted: id::PATH_REVERSE_CORRUPTED,
+        duplicated: id::PATH_REVERSE_DUPLICATED,
+        reordered: id::PATH_REVERSE_REORDERED,
+    };
+}
+
+/// Names of the metrics of one distribution of delays, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DelayMetrics {
+    /// Mean; also the name of the histogram.
+    pub mean: &'static str,
+    /// Median.
+    pub p50: &'static str,
+    /// 95th percentile.
+    pub p95: &'static str,
+    /// 99th percentile.
+    pub p99: &'static str,
+    /// Maximum, if it is a metric.
+    pub max: Option<&'static str>,
+}
+
+impl DelayMetrics {
+    /// Probe messages on a connection of their own.
+    pub const ROUND_TRIP: Self = Self {
+        mean: id::ROUND_TRIP_DELAY_NS,
+        p50: id::ROUND_TRIP_DELAY_P50_NS,
+        p95: id::ROUND_TRIP_DELAY_P95_NS,
+        p99: id::ROUND_TRIP_DELAY_P99_NS,
+        max: Some(id::ROUND_TRIP_DELAY_MAX_NS),
+    };
+
+    /// Probe messages on a stream of the transfer's connection.
+    pub const STREAM_ROUND_TRIP: Self = Self {
+        mean: id::STREAM_ROUND_TRIP_DELAY_NS,
+        p50: id::STREAM_ROUND_TRIP_DELAY_P50_NS,
+        p95: id::STREAM_ROUND_TRIP_DELAY_P95_NS,
+        p99: id::STREAM_ROUND_TRIP_DELAY_P99_NS,
+        max: Some(id::STREAM_ROUND_TRIP_DELAY_MAX_NS),
+    };
+
+    /// Messages, or requests and their answers.
+    pub const MESSAGE: Self = Self {
+        mean: id::MESSAGE_DELAY_NS,
+        p50: id::MESSAGE_DELAY_P50_NS,
+        p95: id::MESSAGE_DELAY_P95_NS,
+        p99: id::MESSAGE_DELAY_P99_NS,
+        max: Some(id::MESSAGE_DELAY_MAX_NS),
+    };
+
+    /// Set-up of connections.
+    pub const SET_UP: Self = Self {
+        mean: id::SET_UP_TIME_NS,
+        p50: id::SET_UP_TIME_P50_NS,
+        p95: id::SET_UP_TIME_P95_NS,
+        p99: id::SET_UP_TIME_P99_NS,
+        max: None,
+    };
+
+    /// Connections, to the first byte of the answer.
+    pub const FIRST_BYTE: Self = Self {
+        mean: id::TIME_TO_FIRST_BYTE_NS,
+        p50: id::TIME_TO_FIRST_BYTE_P50_NS,
+        p95: id::TIME_TO_FIRST_BYTE_P95_NS,
+        p99: id::TIME_TO_FIRST_BYTE_P99_NS,
+        max: Some(id::TIME_TO_FIRST_BYTE_MAX_NS),
+    };
+
+    /// Connections, to the last byte of the answer.
+    pub const COMPLETION: Self = Self {
+        mean: id::TIME_TO_COMPLETION_NS,
+        p50: id::TIME_TO_COMPLETION_P50_NS,
+        p95: id::TIME_TO_COMPLETION_P95_NS,
+        p99: id::TIME_TO_COMPLETION_P99_NS,
+        max: Some(id::TIME_TO_COMPLETION_MAX_NS),
+    };
+}

@@ -1,0 +1,125 @@
+//! Sizes of flow-control windows and buffers from the known properties of the path: one policy for
+//! all drivers that size them.
+
+use std::ops::RangeInclusive;
+
+use regatta_control::PathHints;
+
+/// Assumed rate where the path has none, in bits per second: more than a stack moves on one core.
+const RATE_WITHOUT_LIMIT_BPS: f64 = 1e10;
+
+/// Least size of a socket's buffers, in bytes of payload.
+const LEAST_SOCKET_BUFFER_BYTES: u64 = 8 << 20;
+
+/// Flow-control windows that a stack can use, in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WindowRange {
+    /// Windows where the path has a rate.
+    pub with_rate: RangeInclusive<u64>,
+    /// Windows where it has none.
+    pub without_rate: RangeInclusive<u64>,
+}
+
+impl WindowRange {
+    /// Returns the window for a path: the path's own (`Condition::flow_control_window`), and where
+    /// it has no rate the bytes that arrive in one round trip at 10 Gbit/s.
+    fn window(&self, path: &PathHints) -> u64 {
+        let (window, range) = match path.window_bytes {
+            Some(window) => (window, &self.with_rate),
+            None => {
+                let held = RATE_WITHOUT_LIMIT_BPS / 8.0 * path.round_trip_delay.as_secs_f64();
+                (held as u64, &self.without_rate)
+            }
+        };
+        window.max(*range.start()).min(*range.end())
+    }
+}
+
+/// Sizes of the windows and buffers of one end of one trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowSizes {
+    /// Flow-control window of a stream, or of an association, in bytes.
+    pub stream_bytes: u64,
+    /// Flow-control window of a connection with several streams, in bytes: a stream's, and room
+    /// for small streams beside it.
+    pub connection_bytes: u64,
+    /// Send buffer of the stack, sent and unsent data of the application together, in bytes.
+    pub send_buffer_bytes: u64,
+    /// Receive and send buffer of the socket below the stack, in bytes of payload.
+    pub socket_buffer_bytes: usize,
+}
+
+impl WindowSizes {
+    /// Returns the sizes for a path, unless an option of the transport gives the stream's window in
+    /// bytes (`asked`), which is taken as it is.
+    #[must_use]
+    pub fn of(path: &PathHints, asked: Option<u64>, range: &WindowRange) -> Self {
+        let stream_bytes = asked.unwrap_or_else(|| range.window(path));
+        // The kernel charges a packet of 1500 bytes with up to 2304, and doubles what it is asked
+        // for to allow for that.
+        let socket_buffer = stream_bytes.max(LEAST_SOCKET_BUFFER_BYTES);
+        Self {
+            stream_bytes,
+            connection_bytes: stream_bytes.saturating_add(stream_bytes / 4),
+            send_buffer_bytes: stream_bytes.saturating_mul(2),
+            socket_buffer_bytes: usize::try_from(socket_buffer).unwrap_or(usize::MAX),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const RANGE: WindowRange = WindowRange {
+        with_rate: 131_072..=(64 << 20),
+        without_rate: (512 << 10)..=(16 << 20),
+    };
+
+    fn path(window_bytes: Option<u64>, round_trip: Duration) -> PathHints {
+        PathHints {
+            round_trip_delay: round_trip,
+            longest_one_way: round_trip,
+            link_rate_bps: window_bytes.map(|_| 100_000_000),
+            window_bytes,
+            mtu_bytes: 1500,
+            shared_clock: true,
+            keeps_order: true,
+        }
+    }
+
+    fn stream(window_bytes: Option<u64>, milliseconds: u64) -> u64 {
+        let path = path(window_bytes, Duration::from_millis(milliseconds));
+        WindowSizes::of(&path, None, &RANGE).stream_bytes
+    }
+
+    #[test]
+    fn the_window_is_the_paths_within_the_stacks_range() {
+        assert_eq!(stream(Some(704_531), 30), 704_531);
+        assert_eq!(stream(Some(1), 30), 131_072);
+        assert_eq!(stream(Some(1 << 40), 30), 64 << 20);
+    }
+
+    #[test]
+    fn without_a_rate_it_is_what_arrives_in_a_round_trip() {
+        assert_eq!(stream(None, 8), 10_000_000);
+        assert_eq!(stream(None, 0), 512 << 10);
+        assert_eq!(stream(None, 1000), 16 << 20);
+    }
+
+    #[test]
+    fn an_option_replaces_the_window_and_all_that_follows_from_it() {
+        let path = path(Some(704_531), Duration::from_millis(30));
+        let sizes = WindowSizes::of(&path, Some(20_000_000), &RANGE);
+        assert_eq!(sizes.stream_bytes, 20_000_000);
+        assert_eq!(sizes.connection_bytes, 25_000_000);
+        assert_eq!(sizes.send_buffer_bytes, 40_000_000);
+        assert_eq!(sizes.socket_buffer_bytes, 20_000_000);
+        let small = WindowSizes::of(&path, None, &RANGE);
+        assert_eq!(small.socket_buffer_bytes, 8 << 20);
+        let largest = WindowSizes::of(&path, Some(u64::MAX), &RANGE);
+        assert_eq!(largest.send_buffer_bytes, u64::MAX);
+    }
+}
