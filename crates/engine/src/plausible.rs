@@ -173,8 +173,9 @@ pub(crate) fn unusable(path: &PathCounters) -> Option<String> {
 }
 
 /// Returns one warning about what a path check found wrong; `None` if nothing is. A check that the
-/// machine disturbed proves neither that the path is wrong nor that it is right.
-pub(crate) fn path_warning(check: &PathCheck) -> Option<Warning> {
+/// machine disturbed proves neither that the path is wrong nor that it is right. A network that is used as it
+/// is (`is_real`) has no tolerance but that of the first check.
+pub(crate) fn path_warning(check: &PathCheck, is_real: bool) -> Option<Warning> {
     let step = match check.step_at_ns {
         0 => String::new(),
         at => format!(" from {} on", format_duration(Duration::from_nanos(at))),
@@ -202,6 +203,16 @@ pub(crate) fn path_warning(check: &PathCheck) -> Option<Warning> {
             )
         })
         .collect();
+    if is_real && !check.within {
+        return Some(warning(
+            warning_code::PATH_OUT_OF_TOLERANCE,
+            format!(
+                "the network between the hosts has changed since the first check: {}",
+                wrong.join(", ")
+            ),
+            "compare transports within a round; look at the checks in the report for when it changed",
+        ));
+    }
     (!check.within).then(|| {
         warning(
             warning_code::PATH_OUT_OF_TOLERANCE,

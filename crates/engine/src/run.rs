@@ -394,7 +394,7 @@ impl TrialRunner<'_> {
                         break check;
                     }
                 };
-                warnings.extend(plausible::path_warning(&check));
+                warnings.extend(plausible::path_warning(&check, self.bed.is_real()));
                 let delay = (check.quantities.iter())
                     .find(|quantity| quantity.name == "round_trip_delay_ns");
                 if let (Some(delay), true) = (delay, self.bed.is_real()) {

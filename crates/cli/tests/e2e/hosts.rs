@@ -48,7 +48,7 @@ impl Lab {
             .args(["--net", "--mount", "--pid", "--fork", "--kill-child"])
             .args(["--mount-proc", "--propagation", "private", "bash"])
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/hosts.sh"))
-            .arg(bench.path(""))
+            .arg(bench.path("a").parent().expect("a directory"))
             .arg(&password)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

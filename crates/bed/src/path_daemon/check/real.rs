@@ -75,6 +75,7 @@ pub(crate) fn describe(
         let ratio = lost as f64 / sent.max(1) as f64;
         add(name, ratio, sent, &|_| LOSS_CHANGE);
     }
+    quantities.extend(clock_offset(trains));
     PathCheck {
         condition: packets.name.clone(),
         step_at_ns: 0,
@@ -83,6 +84,27 @@ pub(crate) fn describe(
         within: quantities.iter().all(|quantity| quantity.within),
         quantities,
     }
+}
+
+/// Returns the offset of host b's wall clock against host a's, in nanoseconds, with the bounds that the fastest
+/// packet of each direction gives: no packet arrives before it was sent. `None` if a direction delivered nothing.
+///
+/// The middle is the offset if both directions are equally fast; the truth lies between the bounds however fast
+/// they are.
+fn clock_offset(trains: &[TrainResult; 2]) -> Option<AskedAchieved> {
+    let fastest = |train: &TrainResult| {
+        let arrivals = train.arrivals.iter();
+        let took = arrivals.filter_map(|(place, arrived)| {
+            let departed = *train.departures.get(usize::try_from(*place).ok()?)?;
+            Some(arrived.wrapping_sub(departed).cast_signed())
+        });
+        took.min()
+    };
+    let (highest, lowest) = (fastest(&trains[0])?, -fastest(&trains[1])?);
+    let middle = (highest as f64 + lowest as f64) / 2.0;
+    let range = (lowest as f64, highest as f64);
+    let n = trains.iter().map(|train| train.arrivals.len() as u64).sum();
+    Some(quantity("clock_offset_ns", middle, middle, range, n))
 }
 
 /// Returns the value of a quantity in another check.
@@ -112,6 +134,24 @@ mod tests {
         };
         let round_trips = [delay_ms * 1e6 - transmission; 10];
         describe((&packets, first), 0, &round_trips, &[train(), train()])
+    }
+
+    #[test]
+    fn the_offset_of_the_clocks_lies_between_the_fastest_packets() {
+        // Host b's clock is 1000 ns ahead; the ways take 300 and 100 ns at least.
+        let forward = TrainResult {
+            departures: vec![0, 10, 20],
+            arrivals: vec![(0, 1500), (2, 1320)],
+        };
+        let reverse = TrainResult {
+            departures: vec![1000, 1100],
+            arrivals: vec![(1, 200), (0, 150)],
+        };
+        let offset = clock_offset(&[forward.clone(), reverse]).unwrap();
+        assert_eq!((offset.lowest, offset.highest), (850.0, 1300.0));
+        assert_eq!(offset.achieved, 1075.0);
+        assert_eq!((offset.n, offset.within), (4, true));
+        assert_eq!(clock_offset(&[forward, TrainResult::default()]), None);
     }
 
     #[test]

@@ -86,11 +86,30 @@ pub fn path_left_out(summary: &Summary) -> usize {
 
 /// Returns the table of the path's configured and achieved values.
 pub fn path(summary: &Summary) -> Table {
-    const HEAD: [&str; 7] = [
+    // Only a path that is used as it is has two clocks.
+    let mut quantities = summary
+        .path_checks
+        .iter()
+        .flat_map(|check| &check.quantities);
+    let is_real = quantities.any(|quantity| quantity.name == "clock_offset_ns");
+    let (title, asked, achieved) = if is_real {
+        (
+            "The path between the hosts, as it was found",
+            "first check",
+            "this check",
+        )
+    } else {
+        (
+            "The emulated path: asked for and achieved",
+            "asked",
+            "achieved",
+        )
+    };
+    let head = [
         "quantity",
         "condition",
-        "asked",
-        "achieved",
+        asked,
+        achieved,
         "tolerance",
         "n",
         "verdict",
@@ -125,7 +144,7 @@ pub fn path(summary: &Summary) -> Table {
         ];
         row(name.replace('_', " "), cells)
     });
-    Table::new("The emulated path: asked for and achieved", HEAD, rows)
+    Table::new(title, head, rows)
 }
 
 /// Returns the table of the conditions' settings.
