@@ -72,7 +72,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "transport-sctp",
         &["transport", "transport-sockets", "model", "control"],
     ),
-    ("ssh", &["model"]),
+    ("ssh", &["process", "model"]),
     ("telemetry", &["process", "model"]),
     (
         "agent",
@@ -105,6 +105,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "control",
             "engine",
             "model",
+            "process",
             "report",
             "results",
             "ssh",
