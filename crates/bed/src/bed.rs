@@ -4,7 +4,7 @@ use std::{fs::File, net::IpAddr, path::Path, time::Duration};
 
 use nix::sched::CloneFlags;
 use regatta_control::Host;
-use regatta_model::{BedKind, Condition, Emulator, PathCheck, PathSetup};
+use regatta_model::{BedKind, Condition, Emulator, PathCheck, PathSetup, Placement};
 
 use crate::{
     capture::{CaptureOrder, CaptureSummary},
@@ -14,7 +14,7 @@ use crate::{
     hosts::{HostEnd, SessionLauncher},
     launch::{self, Errors, Launched, Launcher, Local},
     messages::{
-        Attach, DAEMON_PROTOCOL_VERSION, End, FromDaemon, PathCounters, PathForm, ToDaemon,
+        Attach, DAEMON_PROTOCOL_VERSION, End, FromDaemon, PathCounters, PathForm, Setting, ToDaemon,
     },
     path_daemon::{self, ADDRESSES, fingerprint},
     program::{Program, ProgramOrder},
@@ -248,11 +248,17 @@ impl Bed {
         })
     }
 
-    /// Makes a bed of two hosts that are reached over sessions, with the network between them as it is.
+    /// Makes a bed of two hosts that are reached over sessions: netem on macvlans of both, or the network between
+    /// them as it is.
     ///
     /// # Errors
     /// [`BedError`] where a host cannot be reached or its end of the path cannot be made.
     pub fn of_hosts(ends: [HostEnd; 2], path: PathSetup, run_id: &str) -> Result<Self, BedError> {
+        let path = PathSetup {
+            emulator: Emulator::Netem,
+            placement: Placement::Ends,
+            ..path
+        };
         let addresses = [ends[0].address, ends[1].address];
         let start = |host: Host| {
             let end = &ends[host as usize];
@@ -363,7 +369,12 @@ impl Bed {
 
 impl TestBed for Bed {
     fn description(&self) -> String {
-        self.path.in_words(self.has_two_daemons())
+        let setting = match (&self.remote, self.has_two_daemons()) {
+            (Some(_), _) => Setting::TwoMachines,
+            (None, true) => Setting::TwoGuests,
+            (None, false) => Setting::OneMachine,
+        };
+        self.path.in_words(setting)
     }
 
     /// Two machines do not, nor do two guests: the clock of each counts from its own boot.
@@ -501,9 +512,19 @@ fn start_on(
     let order = End {
         host,
         addresses,
-        attach: Attach::AsIs,
+        attach: match &end.macvlan {
+            None => Attach::AsIs,
+            Some((parent, prefix)) => Attach::Macvlan {
+                parent: parent.clone(),
+                prefix: *prefix,
+            },
+        },
     };
     let (daemon, ends) = Ends::start(&mut launcher, path, run_id, Some(order))?;
+    let launcher = match (&end.macvlan, &ends.namespaces[..]) {
+        (Some(_), [file]) => launcher.within(daemon.id(), *file),
+        _ => launcher,
+    };
     Ok((Box::new(launcher), daemon, ends.path))
 }
 

@@ -114,7 +114,7 @@ pub enum BedError {
         line: String,
     },
     /// The daemon could not do what was asked.
-    #[error("the bed `netns` cannot {what}")]
+    #[error("the bed cannot {what}")]
     Refused {
         /// Request that failed.
         what: &'static str,

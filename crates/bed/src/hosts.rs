@@ -41,6 +41,9 @@ pub struct HostEnd {
     pub name: String,
     /// Address on the path.
     pub address: IpAddr,
+    /// Interface of the host for a macvlan with the address, and the length of the address's prefix; absent, the
+    /// network is used as it is.
+    pub macvlan: Option<(String, u8)>,
     /// Way to the host.
     pub connect: Box<dyn Connect>,
 }

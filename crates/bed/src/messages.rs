@@ -60,6 +60,22 @@ pub(crate) enum Attach {
     Wire { name: String },
     /// The host's network as it is, without impairment.
     AsIs,
+    /// Interface of its own on top of one of the host's, in a network namespace of its own. The kernel removes it
+    /// with the daemon; the host's interface is not changed.
+    Macvlan {
+        /// Interface of the host.
+        parent: String,
+        /// Length of the prefix of the end's address.
+        prefix: u8,
+    },
+}
+
+/// Where the hosts of a path are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Setting {
+    OneMachine,
+    TwoGuests,
+    TwoMachines,
 }
 
 /// Requests to one end in a check of the path.
@@ -152,27 +168,33 @@ pub(crate) struct PathForm {
 }
 
 impl PathForm {
-    /// Returns the form in words; `two_guests` is whether the hosts are guests of their own.
-    pub(crate) fn in_words(&self, two_guests: bool) -> String {
+    /// Returns the form in words.
+    pub(crate) fn in_words(&self, setting: Setting) -> String {
+        let is_one = setting == Setting::OneMachine;
         if self.is_real {
             return "hosts, path as it is".to_owned();
         }
         if self.emulator == Emulator::Userspace {
             return "netns, user-space emulator".to_owned();
         }
-        let place = match (two_guests, self.placement) {
-            (true, _) => "two guests, netem on both ends, where TCP's small queues meet it",
-            (false, Placement::Between) => "netns, netem between the hosts",
-            (false, Placement::Ends) => {
+        let place = match (setting, self.placement) {
+            (Setting::TwoGuests, _) => {
+                "two guests, netem on both ends, where TCP's small queues meet it"
+            }
+            (Setting::TwoMachines, _) => {
+                "hosts, netem on a macvlan at both ends, where TCP's small queues meet it"
+            }
+            (Setting::OneMachine, Placement::Between) => "netns, netem between the hosts",
+            (Setting::OneMachine, Placement::Ends) => {
                 "netns, netem on both ends, where TCP's small queues meet it"
             }
         };
         let loss = match self.loss_by {
-            LossBy::Iptables if !two_guests => ", loss by iptables",
+            LossBy::Iptables if is_one => ", loss by iptables",
             _ => "",
         };
         let offloads = match self.offloads {
-            Offloads::On if !two_guests => ", offloads on",
+            Offloads::On if is_one => ", offloads on",
             _ => "",
         };
         let seeded = if self.seeded { "seeded" } else { "not seeded" };

@@ -152,7 +152,7 @@ fn a_condition_that_cannot_be_is_refused_with_a_hint() {
     let error = bed.set_condition(&none, 1).expect_err("a rate of zero");
     assert_eq!(
         explain(&error),
-        "the bed `netns` cannot set the condition: the forward link of condition `test` cannot be \
+        "the bed cannot set the condition: the forward link of condition `test` cannot be \
          emulated: a link rate of `0 bit/s` carries nothing"
     );
     assert!(!error.hint().is_empty());

@@ -57,6 +57,7 @@ fn bed() -> Bed {
     let end = |name: &str, address: &str| HostEnd {
         name: name.into(),
         address: address.parse().expect("an address"),
+        macvlan: None,
         connect: Box::new(Shell("")),
     };
     let ends = [end("one", "127.0.0.1"), end("two", "127.0.0.2")];
@@ -114,10 +115,14 @@ fn a_path_that_is_used_as_it_is_is_described() {
         [
             "round_trip_delay_ns",
             "forward_loss_ratio",
-            "reverse_loss_ratio"
+            "reverse_loss_ratio",
+            "clock_offset_ns"
         ]
     );
     assert_eq!(first.quantities[0].asked, first.quantities[0].achieved);
+    // One machine has one clock.
+    let offset = &first.quantities[3];
+    assert!(offset.lowest <= 0.0 && offset.highest >= 0.0, "{offset:?}");
     let second = bed.check_path(&as_it_is()).expect("a check");
     assert_eq!(second.quantities[0].asked, first.quantities[0].achieved);
 }
@@ -160,14 +165,19 @@ fn another_version_of_the_protocol_is_refused() {
 #[test]
 fn the_end_of_a_session_ends_all_that_it_started() {
     let mut bed = bed();
-    let _agent = Agent::start(&mut bed, Host::Server);
-    let mut all = servers();
-    assert_eq!(all.len(), 2);
-    all.extend(servers().into_iter().flat_map(descendants));
-    // Two servers, their guards and path daemons, an agent.
-    assert_eq!(all.len(), 7, "{all:?}");
+    let agent = Agent::start(&mut bed, Host::Server);
+    let all = || {
+        let mut all = servers();
+        all.extend(servers().into_iter().flat_map(descendants));
+        all
+    };
+    soon(
+        "two servers, guards and path daemons and an agent run",
+        || all().len() == 7,
+    );
+    let all = all();
     drop(bed);
-    drop(_agent);
+    drop(agent);
     soon("all have ended", || !all.iter().any(|pid| is_running(*pid)));
 }
 
@@ -177,8 +187,10 @@ fn is_lost_and_found(to: Signal) {
     let mut bed = bed();
     let _agent = Agent::start(&mut bed, Host::Server);
     let lost = *servers().last().expect("two servers");
+    soon("a guard, a path daemon and an agent run", || {
+        descendants(lost).len() == 3
+    });
     let below = descendants(lost);
-    assert_eq!(below.len(), 3, "a guard, a path daemon, an agent");
     kill(Pid::from_raw(lost), to).expect("a process");
     soon("all that it started has ended", || {
         !below.iter().any(|pid| is_running(*pid))

@@ -14,7 +14,12 @@ use regatta_bed::{
     hosts::{Connect, HostEnd, SessionLauncher},
     session::{SILENCE, Session, SessionError},
 };
-use regatta_model::{shell::printable, study::RemoteHost, units::format_duration};
+use regatta_model::{
+    Condition,
+    shell::printable,
+    study::{RemoteHost, Shaping},
+    units::format_duration,
+};
 use regatta_ssh::{AgentFile, Arrival, ArrivalError, Destination};
 
 use crate::{
@@ -28,54 +33,101 @@ use crate::{
 /// made through other hosts, and a file sent.
 const GREETING_WITHIN: Duration = Duration::from_secs(30);
 
-/// Returns the two hosts with these names, each reached once.
+/// Returns the two hosts with these names, each reached once. They are shaped if one of the conditions asks for it.
 ///
 /// # Errors
 /// Mistakes in the hosts file; hosts that cannot be reached.
 pub fn ends(
     names: [&str; 2],
+    conditions: &[Condition],
     hosts_file: Option<&Path>,
     executable: &Path,
 ) -> Result<[HostEnd; 2], Failure> {
+    let is_shaped = conditions
+        .iter()
+        .any(|condition| !condition.changes_nothing());
     let hosts = HostsFile::read_or_new(hosts_file)?;
     let file = Arc::new(agent_file(executable)?);
     let reach = |name: &str| {
         let host = hosts.host(name)?;
+        let shaping = match (is_shaped, &host.shaping) {
+            (false, _) => None,
+            (true, Some(shaping)) => Some(shaping.clone()),
+            (true, None) => {
+                return Err(Failure::input(
+                    format!(
+                        "the study gives the path a delay, losses or a rate, and host `{name}` has no `shaping`"
+                    ),
+                    format!(
+                        "add `[{name}.shaping]` to `{}`, as docs/hosts.md says; without `--rtt` and the like the \
+                         network is used as it is",
+                        hosts.path.display()
+                    ),
+                ));
+            }
+        };
         let connector = Connector::new(name, &host, &file, executable);
         let (session, addresses) = connector.open().map_err(no_bed)?;
         *connector
             .first
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = Some(session);
-        Ok((connector, host.address, addresses))
+        Ok(Reached {
+            connector,
+            address: host.address,
+            shaping,
+            addresses,
+        })
     };
     let [a, b] = names;
-    let (a, b) = (reach(a)?, reach(b)?);
-    // As the connections show them: this machine's address towards the other host, and that host's.
-    let address = |host: &(Connector, Option<IpAddr>, Option<[IpAddr; 2]>),
-                   other: Option<[IpAddr; 2]>| {
-        let (connector, given, own) = host;
-        let seen = match &connector.destination.ssh {
-            Some(_) => own.map(|[_, server]| server),
-            None => other.map(|[client, _]| client),
+    let hosts = [reach(a)?, reach(b)?];
+    let addresses = [hosts[0].address(&hosts[1])?, hosts[1].address(&hosts[0])?];
+    let ends = hosts
+        .into_iter()
+        .zip(addresses)
+        .map(|(host, address)| HostEnd {
+            name: host.connector.name.clone(),
+            address,
+            macvlan: host
+                .shaping
+                .map(|shaping| (shaping.parent, shaping.address.1)),
+            connect: Box::new(host.connector),
+        });
+    let ends: Vec<HostEnd> = ends.collect();
+    Ok(ends.try_into().expect("two of two"))
+}
+
+/// Host that was reached.
+struct Reached {
+    connector: Connector,
+    /// Address in the hosts file.
+    address: Option<IpAddr>,
+    shaping: Option<Shaping>,
+    /// Addresses of this machine and of the host in the connection.
+    addresses: Option<[IpAddr; 2]>,
+}
+
+impl Reached {
+    /// Returns the address on the path: that of the shaping or of the hosts file, or as the connections show it, this
+    /// machine's address towards the other host.
+    fn address(&self, other: &Self) -> Result<IpAddr, Failure> {
+        if let Some(shaping) = &self.shaping {
+            return Ok(shaping.address.0.into());
+        }
+        let seen = match &self.connector.destination.ssh {
+            Some(_) => self.addresses.map(|[_, server]| server),
+            None => other.addresses.map(|[client, _]| client),
         };
-        given.or(seen).ok_or_else(|| {
+        self.address.or(seen).ok_or_else(|| {
             Failure::input(
                 format!(
                     "the address of host `{}` on the path is unknown",
-                    connector.name
+                    self.connector.name
                 ),
                 "write `address = \"…\"` into its table of the hosts file",
             )
         })
-    };
-    let addresses = [address(&a, b.2)?, address(&b, a.2)?];
-    let end = |(connector, ..): (Connector, _, _), address| HostEnd {
-        name: connector.name.clone(),
-        address,
-        connect: Box::new(connector),
-    };
-    Ok([end(a, addresses[0]), end(b, addresses[1])])
+    }
 }
 
 /// Prepares this program for sending.

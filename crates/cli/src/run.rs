@@ -239,7 +239,7 @@ fn make_bed(
     run_id: &str,
 ) -> Result<Bed, Failure> {
     if let [a, b] = &study.hosts[..] {
-        let ends = remote::ends([a, b], hosts_file, executable)?;
+        let ends = remote::ends([a, b], &study.conditions, hosts_file, executable)?;
         return Bed::of_hosts(ends, study.path, run_id).map_err(no_bed);
     }
     Bed::up(study.bed, study.path, &study.conditions, executable, run_id).map_err(no_bed)

@@ -70,6 +70,14 @@ impl Condition {
     /// Longest delay, jitter and time of a step that can be configured: 30 days.
     pub const LONGEST_TIME: Duration = Duration::from_secs(30 * 86_400);
 
+    /// Whether the path is left as it is: no delay, loss, rate or other impairment at any time.
+    #[must_use]
+    pub fn changes_nothing(&self) -> bool {
+        let untouched = Link::default();
+        self.settings()
+            .all(|setting| *setting.forward == untouched && *setting.reverse == untouched)
+    }
+
     /// Iterates over the path's settings: the initial one, then the schedule's steps.
     pub fn settings(&self) -> impl Iterator<Item = Setting<'_>> {
         let first = Setting {

@@ -1,6 +1,6 @@
 //! Errors of the daemon, with hints.
 
-use std::{io, path::PathBuf};
+use std::{io, net::IpAddr, path::PathBuf};
 
 use regatta_emulation::LinkError;
 
@@ -78,6 +78,16 @@ pub(crate) enum DaemonError {
         "the path between these hosts is used as it is, and condition `{condition}` would change it"
     )]
     AsItIs { condition: String },
+    #[error("there is no interface `{parent}`")]
+    NoParent {
+        parent: String,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot make a macvlan")]
+    Macvlan(#[source] io::Error),
+    #[error("a macvlan has an IPv4 address, and {0} is none")]
+    NoIpv4(IpAddr),
     #[error("losses by iptables need the program `iptables`")]
     NoIptables,
     #[error("`{command}` failed")]
@@ -158,6 +168,13 @@ impl DaemonError {
             Self::NoNetem { module, .. } => format!(
                 "load it with `sudo modprobe {module}`, run in a guest that has it with `--bed uml`, or use Regatta's own emulator with `--emulator userspace`"
             ),
+            Self::NoParent { .. } => {
+                "name one that `ip link` shows on that host as `parent` in the hosts file".into()
+            }
+            Self::NoIpv4(_) => "write `address = \"198.18.0.1/24\"` below `[….shaping]` in the hosts file".into(),
+            Self::Macvlan(source) if source.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                "load it there with `sudo modprobe macvlan`".into()
+            }
             Self::AsItIs { .. } => {
                 "leave delay, loss and rate out, or give both hosts `shaping` in the hosts file".into()
             }
@@ -187,6 +204,6 @@ fn forbidden_user_namespace_hint() -> String {
     } else if one("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") {
         "allow them with `sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`, or run as root".into()
     } else {
-        "run as root; in a container start it with `--cap-add SYS_ADMIN --cap-add NET_ADMIN`".into()
+        "run as root (on a host of the hosts file with `become = \"sudo -n\"`); in a container start it with `--cap-add SYS_ADMIN --cap-add NET_ADMIN`".into()
     }
 }

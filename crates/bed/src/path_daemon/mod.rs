@@ -177,17 +177,17 @@ enum Path {
 impl Path {
     /// Sets up netem where it is asked for, or where the choice is free and the kernel has it;
     /// otherwise the user-space emulator.
-    fn up(setup: PathSetup, end: Option<&End>) -> Result<Self, DaemonError> {
+    fn up(setup: PathSetup, end: Option<&End>, run: u64) -> Result<Self, DaemonError> {
         if let Some(end) = end {
             if end.attach == Attach::AsIs {
                 return RealPath::up().map(Self::Real);
             }
-            return Ok(Self::Netem(Box::new(NetemPath::up(setup, Some(end))?)));
+            return Ok(Self::Netem(Box::new(NetemPath::up(setup, Some(end), run)?)));
         }
         if setup.emulator == Emulator::Userspace {
             return UserspacePath::up().map(Self::Userspace);
         }
-        match NetemPath::up(setup, None) {
+        match NetemPath::up(setup, None, run) {
             Ok(path) => Ok(Self::Netem(Box::new(path))),
             Err(DaemonError::NoNetem { .. }) if setup.needs_netem().is_none() => {
                 UserspacePath::up().map(Self::Userspace)
@@ -265,11 +265,14 @@ struct Daemon {
 
 impl Daemon {
     fn up(run_id: &str, setup: PathSetup, end: Option<End>) -> Result<Self, DaemonError> {
-        let is_real = end.as_ref().is_some_and(|end| end.attach == Attach::AsIs);
-        let user_namespace = !is_real && become_able()?;
+        // An end on another machine is attached to that machine's own network.
+        let is_own = end
+            .as_ref()
+            .is_none_or(|end| matches!(end.attach, Attach::Wire { .. }));
+        let user_namespace = is_own && become_able()?;
         // Entering a user namespace undid the earlier call.
         let _ = die_with_parent();
-        let path = Path::up(setup, end.as_ref())?;
+        let path = Path::up(setup, end.as_ref(), fingerprint(run_id))?;
         let (host, addresses) = end.map_or((Host::Client, ADDRESSES.map(IpAddr::from)), |end| {
             (end.host, end.addresses)
         });

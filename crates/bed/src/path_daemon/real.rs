@@ -1,6 +1,6 @@
 //! Network between two machines as it is, without an emulator.
 
-use regatta_model::{Condition, Emulator, Link, LossBy, Offloads, Placement};
+use regatta_model::{Condition, Emulator, LossBy, Offloads, Placement};
 
 use super::{error::DaemonError, namespaces::Namespace};
 use crate::messages::PathForm;
@@ -41,11 +41,7 @@ impl RealPath {
     /// # Errors
     /// [`DaemonError::AsItIs`] for any other.
     pub(super) fn set(condition: &Condition) -> Result<(), DaemonError> {
-        let untouched = Link::default();
-        let changes = condition
-            .settings()
-            .any(|setting| *setting.forward != untouched || *setting.reverse != untouched);
-        if changes {
+        if !condition.changes_nothing() {
             return Err(DaemonError::AsItIs {
                 condition: condition.name.clone(),
             });

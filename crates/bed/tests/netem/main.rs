@@ -26,6 +26,7 @@ macro_rules! cases {
     };
 }
 
+mod macvlan;
 mod path_check;
 mod real_time;
 mod virtual_time;

@@ -236,7 +236,7 @@ fn what_netem_cannot_do_is_refused_or_left_to_the_other_emulator() {
     let error = up(Emulator::Netem, &[plain.clone(), traced.clone()]).expect_err("a trace");
     assert_eq!(
         explain(&error),
-        "the bed `netns` cannot be made: condition `test` cannot be had from netem: netem has \
+        "the bed cannot be made: condition `test` cannot be had from netem: netem has \
          no traces of deliveries"
     );
     assert!(
@@ -248,7 +248,7 @@ fn what_netem_cannot_do_is_refused_or_left_to_the_other_emulator() {
     let error = bed.set_condition(&traced, 1).expect_err("a trace");
     assert_eq!(
         explain(&error),
-        "the bed `netns` cannot set the condition: the forward link of condition `test` \
+        "the bed cannot set the condition: the forward link of condition `test` \
          cannot be had from netem: netem has no traces of deliveries"
     );
     assert!(error.hint().contains("userspace"), "{}", error.hint());

@@ -1,6 +1,11 @@
 //! Reader of the hosts file: machines that a study can run on, a table for each.
 
-use std::{collections::BTreeMap, net::IpAddr, ops::RangeInclusive, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr},
+    ops::RangeInclusive,
+    path::PathBuf,
+};
 
 use toml::de::DeTable;
 
@@ -9,10 +14,7 @@ use super::{
     file::{is_host_name, no_files},
     section::{File, Section},
 };
-use crate::{
-    units::UnitError,
-    words::{Words as _, words},
-};
+use crate::{units::UnitError, words::words};
 
 /// Name of this machine.
 pub const LOCAL: &str = "local";
@@ -22,24 +24,20 @@ const PORTS: RangeInclusive<u16> = 5200..=5299;
 
 /// Way in which a host is attached to a shaped path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AttachKind {
+enum Attach {
     /// By an interface of its own, on top of the host's.
     Macvlan,
-    /// By the host's interface, of which only packets to the other host are shaped.
-    Interface,
 }
 
-words!(AttachKind: "macvlan" => Macvlan, "interface" => Interface);
+words!(Attach: "macvlan" => Macvlan);
 
-/// Shaping of the path on a host.
+/// Shaping of the path on a host: netem on a macvlan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shaping {
-    /// Way in which the host is attached to the path.
-    pub attach: AttachKind,
-    /// Interface of the host.
+    /// Interface of the host, on top of which the macvlan is.
     pub parent: String,
-    /// Address and length of its prefix, for [`AttachKind::Macvlan`].
-    pub address: Option<(IpAddr, u8)>,
+    /// Address of the macvlan, and length of its prefix.
+    pub address: (Ipv4Addr, u8),
 }
 
 /// Host of the hosts file.
@@ -207,19 +205,11 @@ impl RemoteHost {
         ] {
             table.extend(value.map(|value| format!("{key} = {value}\n")));
         }
-        if let Some(Shaping {
-            attach,
-            parent,
-            address,
-        }) = &self.shaping
-        {
+        if let Some(Shaping { parent, address }) = &self.shaping {
+            let (parent, (address, bits)) = (quoted(parent), address);
             table.push_str(&format!(
-                "\n[{name}.shaping]\nattach = \"{}\"\nparent = {}\n",
-                attach.word(),
-                quoted(parent)
+                "\n[{name}.shaping]\nparent = {parent}\naddress = \"{address}/{bits}\"\n"
             ));
-            table
-                .extend(address.map(|(address, bits)| format!("address = \"{address}/{bits}\"\n")));
         }
         table
     }
@@ -272,17 +262,15 @@ fn ports(text: &str) -> Result<RangeInclusive<u16>, UnitError> {
     }
 }
 
-fn network(text: &str) -> Result<(IpAddr, u8), UnitError> {
+fn network(text: &str) -> Result<(Ipv4Addr, u8), UnitError> {
     let parts = text.split_once('/');
     let parts = parts.and_then(|(address, bits)| {
-        let address: IpAddr = address.parse().ok()?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.parse().ok().filter(|bits| (1..=most).contains(bits))?;
-        Some((address, bits))
+        let bits = bits.parse().ok().filter(|bits| (1..=31).contains(bits))?;
+        Some((address.parse().ok()?, bits))
     });
     parts.ok_or_else(|| {
         wrong(
-            "this is no address with the length of its prefix",
+            "this is no IPv4 address with the length of its prefix",
             "write a spare address of that network, or one of 198.18.0.0/15: `198.18.0.1/24`",
         )
     })
@@ -311,7 +299,7 @@ fn words_of(
 }
 
 fn read_shaping(mut section: Section<'_>) -> Result<Shaping, StudyError> {
-    let attach = section.choice("attach")?.unwrap_or(AttachKind::Macvlan);
+    section.choice::<Attach>("attach")?;
     let parent = section.text("parent")?;
     let (parent, span) = section.required("parent", "\"eth0\"", parent)?;
     // As the kernel has it.
@@ -323,16 +311,9 @@ fn read_shaping(mut section: Section<'_>) -> Result<Shaping, StudyError> {
         ));
     }
     let address = section.quantity("address", "\"198.18.0.1/24\"", network)?;
-    let address = match attach {
-        AttachKind::Macvlan => Some(section.required("address", "\"198.18.0.1/24\"", address)?.0),
-        AttachKind::Interface => None,
-    };
+    let (address, _) = section.required("address", "\"198.18.0.1/24\"", address)?;
     section.end()?;
-    Ok(Shaping {
-        attach,
-        parent,
-        address,
-    })
+    Ok(Shaping { parent, address })
 }
 
 #[cfg(test)]
@@ -365,8 +346,7 @@ address = "10.0.1.1"
         assert_eq!(lab1.become_words, ["sudo", "-n"]);
         assert_eq!(lab1.ports, 6000..=6009);
         let shaping = lab1.shaping.as_ref().unwrap();
-        assert_eq!(shaping.attach, AttachKind::Macvlan);
-        assert_eq!(shaping.address, Some(("198.18.0.1".parse().unwrap(), 24)));
+        assert_eq!(shaping.address, (Ipv4Addr::new(198, 18, 0, 1), 24));
         assert_eq!(hosts["lab2"].ports, PORTS);
         assert_eq!(hosts["local"].ssh, None);
     }

@@ -25,6 +25,7 @@ const WANTED: &[&str] = &[
     "sctp_diag",
     "tcp_diag",
     "udp_diag",
+    "macvlan",
     "sch_netem",
     "sch_tbf",
     "sch_htb",

@@ -1,7 +1,7 @@
 //! Namespaces that the path is made of, and the interfaces in them that have each direction's
 //! disciplines.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use regatta_model::{Offloads, Placement};
 
@@ -54,6 +54,12 @@ impl DirectionInterfaces {
             _ => None,
         }
     }
+}
+
+/// Returns the Ethernet address of a host's macvlan in a run: locally administered, of one interface.
+fn ethernet(run: u64, place: usize) -> [u8; 6] {
+    let [a, b, c, d, ..] = run.to_ne_bytes();
+    [0x02, a, b, c, d, place as u8 + 1]
 }
 
 /// Nodes from host a to host b.
@@ -143,8 +149,35 @@ impl Chain {
         let root = Node::first()?;
         let host = Node::create(Offloads::Off)?;
         let interface = host.take(&root, name, HOST_INTERFACE)?;
+        host.address(interface, ADDRESSES[end.host as usize])?;
+        Ok(Self::of_end(end, host, interface))
+    }
+
+    /// Sets up one host on a macvlan of the interface `parent`. Both hosts know one another's Ethernet address, which
+    /// `run` determines, so that no packet but theirs travels on the path.
+    pub(super) fn lay_macvlan(
+        end: &End,
+        (parent, prefix): (&str, u8),
+        run: u64,
+    ) -> Result<Self, DaemonError> {
+        let mut addresses = [Ipv4Addr::UNSPECIFIED; 2];
+        for (to, address) in addresses.iter_mut().zip(end.addresses) {
+            let IpAddr::V4(address) = address else {
+                return Err(DaemonError::NoIpv4(address));
+            };
+            *to = address;
+        }
         let place = end.host as usize;
-        host.address(interface, ADDRESSES[place])?;
+        let root = Node::own()?;
+        let host = Node::create(Offloads::Off)?;
+        let interface = host.macvlan(&root, parent, HOST_INTERFACE, ethernet(run, place))?;
+        host.one_address(interface, addresses[place], prefix)?;
+        let other = end.host.other() as usize;
+        host.neighbour(interface, addresses[other], ethernet(run, other))?;
+        Ok(Self::of_end(end, host, interface))
+    }
+
+    fn of_end(end: &End, host: Node, interface: Interface) -> Self {
         let direction = DirectionInterfaces {
             interfaces: vec![NodeInterface { node: 0, interface }],
             rule: (
@@ -156,11 +189,11 @@ impl Chain {
             ),
         };
         let mut directions = [None, None];
-        directions[place] = Some(direction);
-        Ok(Self {
+        directions[end.host as usize] = Some(direction);
+        Self {
             nodes: vec![host],
             directions,
-        })
+        }
     }
 
     /// Returns the namespaces of the hosts: a and b, or the one that is here.

@@ -60,14 +60,17 @@ pub(super) struct NetemPath {
 
 impl NetemPath {
     /// Creates the namespaces and interfaces of the path and tries every discipline that a
-    /// condition may ask for. The calling thread changes its namespace.
+    /// condition may ask for; `run` is a number of the run. The calling thread changes its namespace.
     ///
     /// # Errors
     /// [`DaemonError::NoNetem`] where the kernel lacks something of it.
-    pub(super) fn up(setup: PathSetup, end: Option<&End>) -> Result<Self, DaemonError> {
+    pub(super) fn up(setup: PathSetup, end: Option<&End>, run: u64) -> Result<Self, DaemonError> {
         let chain = match end {
             Some(end) => match &end.attach {
                 Attach::Wire { name } => Chain::lay_end(end, name),
+                Attach::Macvlan { parent, prefix } => {
+                    Chain::lay_macvlan(end, (parent, *prefix), run)
+                }
                 Attach::AsIs => return Err(DaemonError::OneEnd),
             },
             None => Chain::lay(setup.placement, setup.offloads),

@@ -24,6 +24,7 @@ const ETHERNET_ADDRESS: [u8; 6] = [0x02, 0x60, 0, 0, 0, 1];
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
+const IFLA_LINK: u16 = 5;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_STATS64: u16 = 23;
 const IFLA_AF_SPEC: u16 = 26;
@@ -33,6 +34,9 @@ const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 /// `linux/veth.h`.
 const VETH_INFO_PEER: u16 = 1;
+/// Mode of a macvlan, and the one in which macvlans of one interface reach one another (`linux/if_link.h`).
+const IFLA_MACVLAN_MODE: u16 = 1;
+const MACVLAN_MODE_BRIDGE: u32 = 4;
 /// Attribute inside `IFLA_AF_SPEC`, under the number of the address family.
 const IFLA_INET_CONF: u16 = 1;
 /// `linux/ip.h`.
@@ -43,6 +47,11 @@ const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
+
+/// Attributes of a neighbour, and the state of one that is not asked for (`linux/neighbour.h`).
+const NDA_DST: u16 = 1;
+const NDA_LLADDR: u16 = 2;
+const NUD_PERMANENT: u16 = 0x80;
 
 /// Index of the loopback device, which is the first of every namespace.
 const LOOPBACK: i32 = 1;
@@ -88,6 +97,76 @@ impl Node {
         node.change(Rtm::Newlink, NlmF::empty(), &up, &Attributes::new())
             .map_err(failed("set up the loopback device"))?;
         Ok(node)
+    }
+
+    /// Opens the namespace of this process, with a socket in it.
+    pub(super) fn own() -> Result<Self, DaemonError> {
+        Ok(Self {
+            namespace: Namespace::own()?,
+            netlink: Netlink::open().map_err(failed("open a netlink socket"))?,
+            offloads: Offloads::Off,
+        })
+    }
+
+    /// Creates a macvlan of another node's interface `parent` here and prepares it. The calling thread changes its
+    /// namespace.
+    pub(super) fn macvlan(
+        &self,
+        of: &Self,
+        parent: &str,
+        name_here: &'static str,
+        ethernet: [u8; 6],
+    ) -> Result<Interface, DaemonError> {
+        let no_parent = |source| DaemonError::NoParent {
+            parent: parent.to_owned(),
+            source,
+        };
+        let attributes = Attributes::new().text(IFLA_IFNAME, parent);
+        let found = of
+            .netlink
+            .ask(Rtm::Getlink, &interface_head(0, 0, 0), &attributes);
+        let parent = index_in(&found.map_err(no_parent)?);
+        let data = Attributes::new().u32(IFLA_MACVLAN_MODE, MACVLAN_MODE_BRIDGE);
+        let info = Attributes::new()
+            .text(IFLA_INFO_KIND, "macvlan")
+            .nested(IFLA_INFO_DATA, &data);
+        let attributes = Attributes::new()
+            .text(IFLA_IFNAME, name_here)
+            .bytes(IFLA_LINK, &parent.to_ne_bytes())
+            .bytes(IFLA_ADDRESS, &ethernet)
+            .bytes(
+                IFLA_NET_NS_FD,
+                &self.namespace.file().as_raw_fd().to_ne_bytes(),
+            )
+            .nested(IFLA_LINKINFO, &info);
+        let head = interface_head(0, 0, 0);
+        of.change(Rtm::Newlink, NlmF::CREATE | NlmF::EXCL, &head, &attributes)
+            .map_err(DaemonError::Macvlan)?;
+        self.prepare(name_here)
+    }
+
+    /// Sets the Ethernet address of a neighbour, so that nobody asks for it on the path.
+    pub(super) fn neighbour(
+        &self,
+        on: Interface,
+        address: Ipv4Addr,
+        ethernet: [u8; 6],
+    ) -> Result<(), DaemonError> {
+        // `struct ndmsg`: family, padding, interface, state, flags, type.
+        let mut head = vec![libc::AF_INET as u8, 0, 0, 0];
+        head.extend(on.index.to_ne_bytes());
+        head.extend(NUD_PERMANENT.to_ne_bytes());
+        head.extend([0, 0]);
+        let attributes = Attributes::new()
+            .bytes(NDA_DST, &address.octets())
+            .bytes(NDA_LLADDR, &ethernet);
+        self.change(
+            Rtm::Newneigh,
+            NlmF::CREATE | NlmF::REPLACE,
+            &head,
+            &attributes,
+        )
+        .map_err(failed("set a neighbour"))
     }
 
     /// Opens the namespace of the system's first process, with a socket in it. The calling thread
@@ -192,10 +271,7 @@ impl Node {
             .netlink
             .ask(Rtm::Getlink, &head, &attributes)
             .map_err(failed("find an interface"))?;
-        Ok(message
-            .get(4..8)
-            .and_then(|bytes| bytes.try_into().ok())
-            .map_or(0, i32::from_ne_bytes))
+        Ok(index_in(&message))
     }
 
     /// Gives an interface an address of its own, with the same Ethernet address as the other end.
@@ -210,19 +286,25 @@ impl Node {
         )
         .map_err(failed("set an Ethernet address"))?;
         let interface = self.prepare(name)?;
-        self.one_address(interface, address)
+        self.one_address(interface, address, PREFIX_BITS)
     }
 
     /// Gives an interface of a host its two addresses.
     pub(super) fn address(&self, on: Interface, address: Ipv4Addr) -> Result<(), DaemonError> {
-        self.one_address(on, address)?;
-        self.one_address(on, second(address))
+        self.one_address(on, address, PREFIX_BITS)?;
+        self.one_address(on, second(address), PREFIX_BITS)
     }
 
-    fn one_address(&self, on: Interface, address: Ipv4Addr) -> Result<(), DaemonError> {
+    /// Gives an interface an address with a prefix of this length.
+    pub(super) fn one_address(
+        &self,
+        on: Interface,
+        address: Ipv4Addr,
+        prefix: u8,
+    ) -> Result<(), DaemonError> {
         let octets = address.octets();
         // `struct ifaddrmsg`: family, prefix, flags, scope, interface.
-        let mut head = vec![libc::AF_INET as u8, PREFIX_BITS, 0, 0];
+        let mut head = vec![libc::AF_INET as u8, prefix, 0, 0];
         head.extend(on.index.to_ne_bytes());
         let attributes = Attributes::new()
             .bytes(IFA_LOCAL, &octets)
@@ -295,6 +377,12 @@ impl Node {
 
 fn failed(step: &'static str) -> impl Fn(io::Error) -> DaemonError {
     move |source| DaemonError::Netem { step, source }
+}
+
+/// Returns the index of the interface in the kernel's answer.
+fn index_in(message: &[u8]) -> i32 {
+    let bytes = message.get(4..8).and_then(|bytes| bytes.try_into().ok());
+    bytes.map_or(0, i32::from_ne_bytes)
 }
 
 /// Makes a `struct ifinfomsg`: family, padding, type, interface, flags, mask of flags.

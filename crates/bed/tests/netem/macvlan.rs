@@ -1,0 +1,219 @@
+//! Tests of hosts that are shaped on macvlans: two network namespaces of a guest, joined by an Ethernet, are in the
+//! place of two machines.
+
+use std::{
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use regatta_bed::{
+    Bed, BedError, Host, TestBed as _,
+    guest::testing::{Clock, in_shared_guest},
+    hosts::{Connect, HostEnd},
+    session::{SILENCE, Session},
+};
+
+use crate::{
+    NETEM,
+    common::{Agent, condition, executable, explain},
+};
+
+fn is_here(case: &str) -> bool {
+    in_shared_guest("macvlan", case, Clock::Real)
+}
+
+/// Machine: a process in a network namespace of its own, with the interface `e0`.
+#[derive(Debug)]
+struct Machine(Child);
+
+impl Machine {
+    fn start() -> Self {
+        let mut child = Command::new("unshare")
+            .args(["--net", "sh", "-c", "echo up; cat"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("unshare");
+        let mut up = [0; 3];
+        let out = child.stdout.as_mut().expect("a pipe");
+        std::io::Read::read_exact(out, &mut up).expect("a line");
+        Self(child)
+    }
+
+    /// Runs a command in the machine's network and returns its output.
+    fn run(&self, command: &str) -> String {
+        let output = Command::new("nsenter")
+            .args([
+                "--target",
+                &self.0.id().to_string(),
+                "--net",
+                "--",
+                "sh",
+                "-c",
+            ])
+            .arg(command)
+            .output()
+            .expect("nsenter");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command}: {errors}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[derive(Debug)]
+struct Enter(u32);
+
+impl Connect for Enter {
+    fn connect(&self) -> Result<Session, BedError> {
+        let mut command = Command::new("nsenter");
+        command
+            .args(["--target", &self.0.to_string(), "--net", "--"])
+            .arg(executable())
+            .arg("host-server");
+        let session = Session::start(
+            command,
+            Duration::from_secs(60),
+            SILENCE,
+            &mut |_, _| Ok(()),
+        );
+        session.map_err(|error| BedError::Session {
+            host: "the machine".into(),
+            source: Box::new(error),
+            hint: String::new(),
+        })
+    }
+}
+
+/// Returns two machines on one Ethernet, and a bed of them with netem on macvlans.
+fn shaped() -> ([Machine; 2], Bed) {
+    let machines = [Machine::start(), Machine::start()];
+    machines[0].run(&format!(
+        "ip link add e0 type veth peer name e0 netns {}; ip link set e0 up",
+        machines[1].0.id()
+    ));
+    machines[1].run("ip link set e0 up");
+    let end = |name: &str, address: &str, machine: &Machine| HostEnd {
+        name: name.into(),
+        address: address.parse().expect("an address"),
+        macvlan: Some(("e0".into(), 24)),
+        connect: Box::new(Enter(machine.0.id())),
+    };
+    let ends = [
+        end("one", "198.18.0.1", &machines[0]),
+        end("two", "198.18.0.2", &machines[1]),
+    ];
+    let bed = Bed::of_hosts(ends, NETEM, "run").unwrap_or_else(|e| panic!("{}", explain(&e)));
+    (machines, bed)
+}
+
+#[test]
+fn delay_loss_and_rate_are_those_that_were_asked_for() {
+    if !is_here("delay_loss_and_rate_are_those_that_were_asked_for") {
+        return;
+    }
+    let (_machines, mut bed) = shaped();
+    let description = bed.description();
+    assert!(
+        description.starts_with("hosts, netem on a macvlan at both ends"),
+        "{description}"
+    );
+    let path = condition(40, 20, 0.05);
+    let check = bed
+        .check_path(&path)
+        .unwrap_or_else(|e| panic!("{}", explain(&e)));
+    println!("{check:?}");
+    let achieved = |name: &str| {
+        let mut quantities = check.quantities.iter();
+        let found = quantities.find(|quantity| quantity.name == name);
+        found.unwrap_or_else(|| panic!("no {name}")).achieved
+    };
+    // The guest's clock is kept by a busy machine: no figure is exact.
+    assert!((40e6..80e6).contains(&achieved("round_trip_delay_ns")));
+    assert!(achieved("forward_link_rate_bps") < 22e6);
+    for direction in ["forward_loss_ratio", "reverse_loss_ratio"] {
+        assert!((0.005..0.2).contains(&achieved(direction)));
+    }
+    let counters = bed.counters().expect("counters");
+    assert!(counters.forward.loss_drops > 0 && counters.reverse.loss_drops > 0);
+}
+
+#[test]
+fn agents_run_behind_the_macvlans() {
+    if !is_here("agents_run_behind_the_macvlans") {
+        return;
+    }
+    let (_machines, mut bed) = shaped();
+    bed.set_condition(&condition(10, 0, 0.0), 1)
+        .expect("a condition");
+    let mut b = Agent::start(&mut bed, Host::Server);
+    let port = b.listen("echo").port();
+    let mut a = Agent::start(&mut bed, Host::Client);
+    a.say(&format!(
+        "ping {}:{port} 5 100 1000",
+        bed.address(Host::Server)
+    ));
+    let delays: Vec<u64> = a
+        .hear()
+        .split_whitespace()
+        .map(|it| it.parse().expect("ns"))
+        .collect();
+    assert_eq!(delays.len(), 5);
+    assert!(
+        delays.iter().all(|delay| *delay >= 10_000_000),
+        "{delays:?}"
+    );
+}
+
+#[test]
+fn the_interface_is_as_it_was_during_and_after() {
+    if !is_here("the_interface_is_as_it_was_during_and_after") {
+        return;
+    }
+    let (machines, mut bed) = shaped();
+    bed.set_condition(&condition(10, 10, 0.1), 1)
+        .expect("a condition");
+    let interfaces = |machine: &Machine| {
+        let interfaces = machine.run("tail -n +3 /proc/net/dev | cut -d: -f1 | sort | xargs echo");
+        format!("{interfaces}{}", machine.run("tc qdisc show dev e0"))
+    };
+    let untouched = "e0 lo\nqdisc noqueue 0: root refcnt 2 \n";
+    for machine in &machines {
+        assert_eq!(interfaces(machine), untouched);
+    }
+    // The kernel removes the macvlans with the daemons, which it then no longer shows.
+    let peer = machines[0].run("ip -o link show e0");
+    drop(bed);
+    for machine in &machines {
+        assert_eq!(interfaces(machine), untouched);
+    }
+    assert_eq!(machines[0].run("ip -o link show e0"), peer);
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_named() {
+    if !is_here("an_interface_that_is_not_there_is_named") {
+        return;
+    }
+    let machine = Machine::start();
+    let end = |address: &str| HostEnd {
+        name: "one".into(),
+        address: address.parse().expect("an address"),
+        macvlan: Some(("eth7".into(), 24)),
+        connect: Box::new(Enter(machine.0.id())),
+    };
+    let ends = [end("198.18.0.1"), end("198.18.0.2")];
+    let error = Bed::of_hosts(ends, NETEM, "run").expect_err("no interface");
+    assert!(
+        explain(&error).contains("there is no interface `eth7`"),
+        "{}",
+        explain(&error)
+    );
+    assert!(error.hint().contains("`parent`"), "{}", error.hint());
+}
