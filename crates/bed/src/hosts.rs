@@ -101,6 +101,16 @@ impl SessionLauncher {
         }
     }
 
+    /// Starts `regatta` with these arguments on the host.
+    ///
+    /// # Errors
+    /// [`BedError::Host`] if the session has ended.
+    pub fn start(&self, arguments: &[&str], errors: Errors) -> Result<Launched, BedError> {
+        self.session
+            .launch(arguments, self.namespace, errors)
+            .map_err(|source| self.lost(source))
+    }
+
     fn lost(&self, source: io::Error) -> BedError {
         BedError::Host {
             host: self.host.clone(),
@@ -111,9 +121,7 @@ impl SessionLauncher {
 
 impl Launcher for SessionLauncher {
     fn launch(&mut self, command: &str, errors: Errors) -> Result<Launched, BedError> {
-        self.session
-            .launch(command, self.namespace, errors)
-            .map_err(|source| self.lost(source))
+        self.start(&[command], errors)
     }
 
     fn daemon_error(&self, error: BedError) -> BedError {

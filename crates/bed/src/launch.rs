@@ -142,7 +142,7 @@ impl Launcher for Local {
             Errors::Pipe => Stdio::piped(),
         };
         let streams = [Stdio::piped(), Stdio::piped(), errors];
-        let mut child = spawn(&self.executable, command, streams, self.preparation())?;
+        let mut child = spawn(&self.executable, &[command], streams, self.preparation())?;
         let no_pipe = "a child with pipes has pipes";
         Ok(Launched {
             input: Box::new(child.stdin.take().expect(no_pipe)),
@@ -157,18 +157,18 @@ impl Launcher for Local {
     }
 }
 
-/// Starts `executable command` with these standard streams; the kernel kills it when the calling thread
+/// Starts a program with these arguments and standard streams; the kernel kills it when the calling thread
 /// ends.
 pub(crate) fn spawn(
     executable: &Executable,
-    command: &str,
+    arguments: &[impl AsRef<str>],
     streams: [Stdio; 3],
     preparation: Preparation,
 ) -> Result<Child, BedError> {
     let [input, output, errors] = streams;
     let mut process = executable.command();
     process
-        .arg(command)
+        .args(arguments.iter().map(AsRef::as_ref))
         .stdin(input)
         .stdout(output)
         .stderr(errors);
@@ -179,7 +179,10 @@ pub(crate) fn spawn(
     }
     .apply(&mut process);
     process.spawn().map_err(|source| BedError::Spawn {
-        what: format!("{} {command}", executable.path().display()),
+        what: std::iter::once(&*executable.path().to_string_lossy())
+            .chain(arguments.iter().map(AsRef::as_ref))
+            .collect::<Vec<_>>()
+            .join(" "),
         source,
     })
 }

@@ -58,6 +58,11 @@ impl Failure {
         }
     }
 
+    /// Returns the error with its causes in one line, and the hint.
+    pub fn in_words(&self) -> (String, String) {
+        (format!("{:#}", self.error), self.hint.clone())
+    }
+
     /// Creates an error about bad input from an error of some crate.
     pub fn bad(error: impl Into<anyhow::Error>) -> Self {
         Self::new(Code::Input, error)

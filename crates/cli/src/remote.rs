@@ -2,15 +2,16 @@
 
 use std::{
     fs::File,
-    io::Read,
-    net::IpAddr,
+    io::{BufRead, BufReader, Read},
+    net::{IpAddr, Ipv4Addr},
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use regatta_bed::{
-    BedError, Errors, Launcher as _,
+    BedError, Errors, LaunchedProcess, Launcher as _,
     hosts::{Connect, HostEnd, SessionLauncher},
     session::{SILENCE, Session, SessionError},
 };
@@ -32,6 +33,9 @@ use crate::{
 /// Longest time between two lines of a host before the session begins: a connection may have to be
 /// made through other hosts, and a file sent.
 const GREETING_WITHIN: Duration = Duration::from_secs(30);
+
+/// Longest time in which a receiver of files gives them their names and writes them to its disk.
+const RECEIVED_WITHIN: Duration = Duration::from_secs(600);
 
 /// Returns the two hosts with these names, each reached once. They are shaped if one of the conditions asks for it.
 ///
@@ -174,6 +178,80 @@ pub fn check(name: &str, hosts_file: Option<&Path>) -> Result<Code, Failure> {
     ))
     .map_err(Failure::failed)?;
     Ok(Code::Measured)
+}
+
+/// Receiver of files on a host.
+pub struct Receiver {
+    process: Box<dyn LaunchedProcess>,
+    errors: Option<OwnedFd>,
+    /// Connection URL that the receiver printed.
+    pub url: String,
+}
+
+/// Starts `regatta wdt receive` on a host, into a directory there.
+///
+/// # Errors
+/// If the host cannot be reached or the receiver does not start.
+pub fn receive(
+    name: &str,
+    directory: &str,
+    hosts_file: Option<&Path>,
+) -> Result<Receiver, Failure> {
+    let host = HostsFile::read_or_new(hosts_file)?.host(name)?;
+    let executable = own_executable()?;
+    let file = Arc::new(agent_file(&executable)?);
+    let connector = Connector::new(name, &host, &file, &executable);
+    let (session, addresses) = connector.open().map_err(no_bed)?;
+    let seen = addresses.map(|[_, server]| server);
+    let address = host.address.or(seen);
+    let address = address.unwrap_or(Ipv4Addr::LOCALHOST.into()).to_string();
+    let receive = [
+        "wdt",
+        "receive",
+        "--no-progress",
+        "--host",
+        &address,
+        "--",
+        directory,
+    ];
+    let launched = SessionLauncher::new(format!("host `{name}`"), session)
+        .start(&receive, Errors::Pipe)
+        .map_err(no_bed)?;
+    let mut receiver = Receiver {
+        process: launched.process,
+        errors: launched.errors,
+        url: String::new(),
+    };
+    BufReader::new(File::from(launched.output))
+        .read_line(&mut receiver.url)
+        .map_err(Failure::failed)?;
+    if receiver.url.trim().is_empty() {
+        let reason = receiver.end().unwrap_or_default();
+        return Err(Failure::failed(anyhow::Error::msg(reason)));
+    }
+    Ok(receiver)
+}
+
+impl Receiver {
+    /// Waits for the end of the receiver. Returns what it said if it failed.
+    pub fn end(mut self) -> Option<String> {
+        let status = self.process.ended(RECEIVED_WITHIN);
+        if status.as_deref() == Some("exit status: 0") {
+            return None;
+        }
+        self.process.kill();
+        let mut said = String::new();
+        if let Some(errors) = self.errors {
+            // Whatever it could say is enough.
+            let _ = File::from(errors).take(1 << 16).read_to_string(&mut said);
+        }
+        let said = printable(said.trim().trim_start_matches("error: "));
+        Some(match status {
+            _ if !said.is_empty() => said,
+            Some(status) => status,
+            None => format!("it did not end within {}", format_duration(RECEIVED_WITHIN)),
+        })
+    }
 }
 
 /// Way to a host, with the session that was opened first.

@@ -206,11 +206,11 @@ impl Session {
         self.state.lock().ended.clone()
     }
 
-    /// Starts a command of Regatta on the host, in a namespace that another process of the session
+    /// Starts Regatta with these arguments on the host, in a namespace that another process of the session
     /// holds.
     pub(crate) fn launch(
         &self,
-        command: &str,
+        arguments: &[&str],
         namespace: Option<NamespaceOf>,
         errors: Errors,
     ) -> io::Result<Launched> {
@@ -224,7 +224,7 @@ impl Session {
             }
         };
         let order = Start {
-            command: command.to_owned(),
+            arguments: arguments.iter().map(|&it| it.to_owned()).collect(),
             namespace,
             has_errors: errors.is_some(),
         };

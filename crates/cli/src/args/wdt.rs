@@ -105,8 +105,12 @@ pub struct SendArgs {
     /// A file, or a directory; symbolic links below it are left out, unless `--follow-links` is given
     pub path: PathBuf,
     /// Connection URL that the receiver printed; `-` reads it from standard input, where other users of this machine
-    /// do not see its key
+    /// do not see its key; or `HOST:DIR`, a directory on a host of the hosts file, on which a receiver is
+    /// started
     pub url: SecretUrl,
+    /// File of the hosts [default: ~/.config/regatta/hosts.toml]
+    #[arg(long, value_name = "FILE", help_heading = "Connections")]
+    pub hosts_file: Option<PathBuf>,
 
     /// Longest range of a file that is sent over one connection at a time; `0B` for whole files
     #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, allow_hyphen_values = true, default_value = "16MiB")]

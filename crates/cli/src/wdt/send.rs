@@ -9,6 +9,7 @@ use std::{
     time::Instant,
 };
 
+use regatta_model::study::is_host_name;
 use regatta_transport_wdt::{
     files::{Listed, Selection, TreeSource, read_manifest},
     net,
@@ -22,6 +23,7 @@ use super::{Terminal, Trouble, failed, progress};
 use crate::{
     args::wdt::{SecretUrl, SendArgs},
     output,
+    remote::{self, Receiver},
 };
 
 /// Maximum number of skipped entries that are listed by name.
@@ -29,7 +31,16 @@ const NAMED: usize = 10;
 
 /// Sends one transfer.
 pub(super) fn send(args: &SendArgs) -> Result<(), Trouble> {
-    let url = read_url(&args.url)?;
+    let receiver = match args.url.0.split_once(':') {
+        Some((host, directory)) if is_host_name(host) && !directory.starts_with("//") => {
+            Some(receive_on(host, directory, args.hosts_file.as_deref())?)
+        }
+        _ => None,
+    };
+    let url = match &receiver {
+        Some(receiver) => parse_url(&receiver.url)?,
+        None => read_url(&args.url)?,
+    };
     let selection = Selection {
         include: args.include.clone(),
         exclude: args.exclude.clone(),
@@ -73,8 +84,25 @@ pub(super) fn send(args: &SendArgs) -> Result<(), Trouble> {
         || net::send(&session, &url, &host),
     )
     .map_err(|failure| failed("the transfer did not come to its end", &failure))?;
+    if let Some(reason) = receiver.and_then(Receiver::end) {
+        return Err(Trouble::new(
+            Status::FileWrite,
+            "the receiver could not keep what was sent",
+        )
+        .because(reason));
+    }
     progress::summary("sent", files, report.bytes, begun);
     Ok(())
+}
+
+/// Starts a receiver on a host of the hosts file.
+fn receive_on(host: &str, directory: &str, hosts_file: Option<&Path>) -> Result<Receiver, Trouble> {
+    remote::receive(host, directory, hosts_file).map_err(|failure| {
+        let (reasons, hint) = failure.in_words();
+        Trouble::new(Status::Connection, format!("cannot receive on `{host}`"))
+            .because(reasons)
+            .hint(hint)
+    })
 }
 
 /// Reads the files that a manifest lists.
@@ -149,6 +177,10 @@ fn read_url(given: &SecretUrl) -> Result<ConnectionUrl, Trouble> {
     } else {
         &given.0
     };
+    parse_url(text)
+}
+
+fn parse_url(text: &str) -> Result<ConnectionUrl, Trouble> {
     ConnectionUrl::parse(text).map_err(|error| {
         Trouble::new(Status::Abort, error.to_string())
             .hint("give it as the receiver printed it, in quotes")

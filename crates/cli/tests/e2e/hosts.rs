@@ -447,3 +447,24 @@ fn a_wire_that_is_cut_costs_a_trial_and_the_run_goes_on() {
     succeeds(&run);
     assert!(trials > 40 && invalid >= 1, "{trials} {invalid}");
 }
+
+#[test]
+fn files_are_sent_to_a_host_by_its_name() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    // The controller cannot reach the address of the transfers between the hosts.
+    let file = lab.bench.path("home/.config/regatta/hosts.toml");
+    let hosts = fs::read_to_string(&file).expect("a file");
+    fs::write(&file, hosts.replace("address = \"10.98.3.1\"\n", "")).expect("a file");
+    fs::create_dir(lab.bench.path("tree")).expect("a directory");
+    let content = vec![b'x'; 3_000_000];
+    fs::write(lab.bench.path("tree/file"), &content).expect("a file");
+    succeeds(&lab.run(&["wdt", "send", "tree", "a:incoming", "--no-progress"]));
+    let arrived = fs::read(lab.home("a").join("incoming/file")).expect("a file");
+    assert!(arrived == content);
+    let again = lab.run(&["wdt", "send", "tree", "a:incoming", "--no-progress"]);
+    assert!(!again.status.success(), "{}", text(&again));
+    soon(GONE_WITHIN, "nothing is left on the hosts", || {
+        lab.on_hosts().is_empty()
+    });
+}

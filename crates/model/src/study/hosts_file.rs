@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv4Addr},
-    ops::RangeInclusive,
     path::PathBuf,
 };
 
@@ -18,9 +17,6 @@ use crate::{units::UnitError, words::words};
 
 /// Name of this machine.
 pub const LOCAL: &str = "local";
-
-/// Ports of transfers where the hosts file names none.
-const PORTS: RangeInclusive<u16> = 5200..=5299;
 
 /// Way in which a host is attached to a shaped path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +37,7 @@ pub struct Shaping {
 }
 
 /// Host of the hosts file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RemoteHost {
     /// Destination in the words of the user's `ssh`; `None` for this machine.
     pub ssh: Option<String>,
@@ -53,27 +49,10 @@ pub struct RemoteHost {
     pub become_words: Vec<String>,
     /// Regatta there; absent, it is sent.
     pub agent: Option<PathBuf>,
-    /// Ports of transfers.
-    pub ports: RangeInclusive<u16>,
     /// Private key of Regatta's own.
     pub key: Option<PathBuf>,
     /// Shaping of the path, where it is allowed.
     pub shaping: Option<Shaping>,
-}
-
-impl Default for RemoteHost {
-    fn default() -> Self {
-        Self {
-            ssh: None,
-            ssh_options: Vec::new(),
-            address: None,
-            become_words: Vec::new(),
-            agent: None,
-            ports: PORTS,
-            key: None,
-            shaping: None,
-        }
-    }
 }
 
 impl RemoteHost {
@@ -157,7 +136,6 @@ impl RemoteHost {
                 "write `agent = \"/usr/local/bin/regatta\"`",
             ));
         }
-        let ports = section.quantity("ports", "\"5200-5299\"", ports)?;
         let key = section.text("key")?;
         let ssh_options = section.texts("ssh_options")?;
         let shaping = section
@@ -171,7 +149,6 @@ impl RemoteHost {
             address: address.map(|(address, _)| address),
             become_words,
             agent: agent.map(|(agent, _)| agent.into()),
-            ports: ports.map_or(PORTS, |(ports, _)| ports),
             key: key.map(|(key, _)| key.into()),
             shaping,
         })
@@ -184,7 +161,6 @@ impl RemoteHost {
         let path = |path: &PathBuf| quoted(&path.to_string_lossy());
         let mut table = format!("[{name}]\n");
         let options = toml::Value::from(self.ssh_options.clone()).to_string();
-        let (first, last) = (self.ports.start(), self.ports.end());
         for (key, value) in [
             ("ssh", self.ssh.as_deref().map(quoted)),
             (
@@ -197,10 +173,6 @@ impl RemoteHost {
                 (!self.become_words.is_empty()).then(|| quoted(&self.become_words.join(" "))),
             ),
             ("agent", self.agent.as_ref().map(path)),
-            (
-                "ports",
-                (self.ports != PORTS).then(|| quoted(&format!("{first}-{last}"))),
-            ),
             ("key", self.key.as_ref().map(path)),
         ] {
             table.extend(value.map(|value| format!("{key} = {value}\n")));
@@ -245,21 +217,6 @@ fn address(text: &str) -> Result<IpAddr, UnitError> {
     let hint = "write the address of the interface that carries the transfers, such as `10.0.0.7`";
     text.parse()
         .map_err(|_| wrong("this is no IP address", hint))
-}
-
-fn ports(text: &str) -> Result<RangeInclusive<u16>, UnitError> {
-    let bounds = text.split_once('-');
-    let bounds = bounds.and_then(|(first, last)| {
-        let number = |text: &str| text.trim().parse::<u16>().ok();
-        Some((number(first)?, number(last)?))
-    });
-    match bounds {
-        Some((first, last)) if first > 0 && first <= last => Ok(first..=last),
-        _ => Err(wrong(
-            "this is no range of ports",
-            "write the first and the last one: `5200-5299`",
-        )),
-    }
 }
 
 fn network(text: &str) -> Result<(Ipv4Addr, u8), UnitError> {
@@ -325,7 +282,6 @@ mod tests {
 ssh = "alice@10.0.0.7" # the old one
 address = "10.0.1.7"
 become = "sudo -n"
-ports = "6000-6009"
 
 [lab1.shaping]
 parent = "eth1"
@@ -344,10 +300,9 @@ address = "10.0.1.1"
         let lab1 = &hosts["lab1"];
         assert_eq!(lab1.ssh.as_deref(), Some("alice@10.0.0.7"));
         assert_eq!(lab1.become_words, ["sudo", "-n"]);
-        assert_eq!(lab1.ports, 6000..=6009);
         let shaping = lab1.shaping.as_ref().unwrap();
         assert_eq!(shaping.address, (Ipv4Addr::new(198, 18, 0, 1), 24));
-        assert_eq!(hosts["lab2"].ports, PORTS);
+        assert_eq!(hosts["lab2"].address, None);
         assert_eq!(hosts["local"].ssh, None);
     }
 
@@ -384,7 +339,6 @@ address = "10.0.1.1"
             ("[lab1]\nssh = \"-oProxyCommand=x\"", 2, "no destination"),
             ("[local]\nssh = \"x\"", 2, "this machine"),
             ("[a]\nssh = \"x\"\naddress = \"10.0.0\"", 3, "no IP address"),
-            ("[a]\nssh = \"x\"\nports = \"9-1\"", 3, "range of ports"),
             ("[a]\nssh = \"x\"\nbecome = \"sudo 'x'\"", 3, "plain words"),
             ("[a]\nssh = \"x\"\nagent = \"regatta\"", 3, "absolute path"),
             ("a = 1", 1, "not the table of a host"),

@@ -148,8 +148,8 @@ mod tests {
             arrivals: vec![(1, 200), (0, 150)],
         };
         let offset = clock_offset(&[forward.clone(), reverse]).unwrap();
-        assert_eq!((offset.lowest, offset.highest), (850.0, 1300.0));
-        assert_eq!(offset.achieved, 1075.0);
+        assert_eq!((offset.lowest, offset.highest), (900.0, 1300.0));
+        assert_eq!(offset.achieved, 1100.0);
         assert_eq!((offset.n, offset.within), (4, true));
         assert_eq!(clock_offset(&[forward, TrainResult::default()]), None);
     }
