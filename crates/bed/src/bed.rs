@@ -439,10 +439,8 @@ impl TestBed for Bed {
         if self.has_two_daemons() {
             return Err(BedError::Refused {
                 what: "capture its packets",
-                source:
-                    "between two guests stands netem, which does not tell what it does to each packet"
-                        .into(),
-                hint: "leave `--guests 2` out".to_owned(),
+                source: "there is no emulator of Regatta's own between its hosts".into(),
+                hint: "leave `--capture` out".to_owned(),
             });
         }
         let request = ToDaemon::StartCapture { order };

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
+use regatta_control::Host;
 use regatta_model::{Condition, PathCheck};
 
 use crate::{
-    bed::{Bed, unexpected},
-    error::BedError,
+    bed::{Bed, TestBed as _, unexpected},
+    error::{BedError, Reported},
     messages::{FromDaemon, Probe, ToDaemon},
     path_daemon::{
         check::{self, TrainResult},
@@ -35,6 +36,11 @@ pub(crate) fn check(bed: &mut Bed, condition: &Condition) -> Result<PathCheck, B
 pub(crate) fn check_real(bed: &mut Bed, condition: &Condition) -> Result<PathCheck, BedError> {
     let packets = check::real::packets(condition);
     let measured = measure(bed, &packets)?;
+    for (direction, train) in measured.trains.iter().enumerate() {
+        if train.arrivals.is_empty() {
+            return Err(nothing_arrives(bed, direction));
+        }
+    }
     let check = check::real::describe(
         (&packets, bed.first_check.as_ref()),
         measured.checked_unix_ns,
@@ -43,6 +49,27 @@ pub(crate) fn check_real(bed: &mut Bed, condition: &Condition) -> Result<PathChe
     );
     bed.first_check.get_or_insert_with(|| check.clone());
     Ok(check)
+}
+
+/// Makes the error of a direction in which no packet arrives.
+fn nothing_arrives(bed: &Bed, direction: usize) -> BedError {
+    let [from, to] = match direction {
+        0 => [Host::Client, Host::Server],
+        _ => [Host::Server, Host::Client],
+    };
+    let [sender, receiver] = [from, to].map(|host| bed.address(host));
+    let reason = format!(
+        "no UDP packet from host {} ({sender}) arrives at host {} ({receiver})",
+        from.name(),
+        to.name()
+    );
+    BedError::Refused {
+        what: "carry packets between its hosts",
+        source: Reported::from(&*reason),
+        hint: "open UDP and TCP between these addresses in the firewalls, or give the hosts other addresses in the \
+               hosts file"
+            .to_owned(),
+    }
 }
 
 /// Packets of a check as they were found.

@@ -51,54 +51,44 @@ pub fn ends(
         .iter()
         .any(|condition| !condition.changes_nothing());
     let hosts = HostsFile::read_or_new(hosts_file)?;
-    let file = Arc::new(agent_file(executable)?);
-    let reach = |name: &str| {
+    // Mistakes are found before a host is reached.
+    let resolve = |name: &str| {
         let host = hosts.host(name)?;
-        let shaping = match (is_shaped, &host.shaping) {
-            (false, _) => None,
-            (true, Some(shaping)) => Some(shaping.clone()),
-            (true, None) => {
-                return Err(Failure::input(
-                    format!(
-                        "the study gives the path a delay, losses or a rate, and host `{name}` has no `shaping`"
-                    ),
-                    format!(
-                        "add `[{name}.shaping]` to `{}`, as docs/hosts.md says; without `--rtt` and the like the \
-                         network is used as it is",
-                        hosts.path.display()
-                    ),
-                ));
-            }
-        };
+        if is_shaped && host.shaping.is_none() {
+            return Err(Failure::input(
+                format!(
+                    "the study gives the path a delay, losses or a rate, and host `{name}` has no `shaping`"
+                ),
+                format!(
+                    "add `[{name}.shaping]` to `{}`, as docs/hosts.md says; without `--rtt` and the like the network is used as it is",
+                    hosts.path.display()
+                ),
+            ));
+        }
+        Ok(host)
+    };
+    let [a, b] = names;
+    let named = [(a, resolve(a)?), (b, resolve(b)?)];
+    let file = Arc::new(agent_file(executable)?);
+    let reach = |(name, host): (&str, RemoteHost)| {
         let connector = Connector::new(name, &host, &file, executable);
         let (session, addresses) = connector.open().map_err(no_bed)?;
         *connector
             .first
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = Some(session);
-        Ok(Reached {
+        Ok::<_, Failure>(Reached {
             connector,
             address: host.address,
-            shaping,
+            shaping: host.shaping.filter(|_| is_shaped),
             addresses,
         })
     };
-    let [a, b] = names;
+    let [a, b] = named;
     let hosts = [reach(a)?, reach(b)?];
     let addresses = [hosts[0].address(&hosts[1])?, hosts[1].address(&hosts[0])?];
-    let ends = hosts
-        .into_iter()
-        .zip(addresses)
-        .map(|(host, address)| HostEnd {
-            name: host.connector.name.clone(),
-            address,
-            macvlan: host
-                .shaping
-                .map(|shaping| (shaping.parent, shaping.address.1)),
-            connect: Box::new(host.connector),
-        });
-    let ends: Vec<HostEnd> = ends.collect();
-    Ok(ends.try_into().expect("two of two"))
+    let [a, b] = hosts;
+    Ok([a.end(addresses[0]), b.end(addresses[1])])
 }
 
 /// Host that was reached.
@@ -112,6 +102,18 @@ struct Reached {
 }
 
 impl Reached {
+    /// Returns the host of a bed with this address on the path.
+    fn end(self, address: IpAddr) -> HostEnd {
+        HostEnd {
+            name: self.connector.name.clone(),
+            address,
+            macvlan: self
+                .shaping
+                .map(|shaping| (shaping.parent, shaping.address.1)),
+            connect: Box::new(self.connector),
+        }
+    }
+
     /// Returns the address on the path: that of the shaping or of the hosts file, or as the connections show it, this
     /// machine's address towards the other host.
     fn address(&self, other: &Self) -> Result<IpAddr, Failure> {

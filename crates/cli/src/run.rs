@@ -239,6 +239,12 @@ fn make_bed(
     run_id: &str,
 ) -> Result<Bed, Failure> {
     if let [a, b] = &study.hosts[..] {
+        if study.capture.is_some() {
+            return Err(Failure::input(
+                "packets are captured on the path of Regatta's own emulator, which is not between hosts",
+                "leave `capture` out, and run `tcpdump` on a host",
+            ));
+        }
         let ends = remote::ends([a, b], &study.conditions, hosts_file, executable)?;
         return Bed::of_hosts(ends, study.path, run_id).map_err(no_bed);
     }

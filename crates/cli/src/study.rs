@@ -43,6 +43,16 @@ pub struct ReadStudy {
 /// # Errors
 /// Mistakes in the study; nothing has been started then.
 pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
+    match (args.bed, &args.hosts) {
+        (Some(BedKind::Hosts), None) if args.study.is_none() => return Err(no_hosts()),
+        (Some(BedKind::Netns | BedKind::Uml), Some(_)) => {
+            return Err(Failure::input(
+                "`--hosts` is of the bed `hosts`",
+                "leave `--bed` out, or `--hosts`",
+            ));
+        }
+        _ => {}
+    }
     let read = match &args.study {
         None if adhoc::asked_for(args) => {
             let (file, mut text) = adhoc::study(args)?;
@@ -120,6 +130,13 @@ fn read_builtin(name: &str) -> Result<ReadStudy, Failure> {
     })
 }
 
+fn no_hosts() -> Failure {
+    Failure::input(
+        "the bed `hosts` is of two hosts, and none are named",
+        "add `--hosts lab1,local`: names of the hosts file, `local` is this machine",
+    )
+}
+
 fn read_file(path: &Path) -> Result<ReadStudy, Failure> {
     let shown = path.display();
     let text = text_file::read(path).map_err(|error| {
@@ -172,10 +189,7 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
     if study.bed != BedKind::Hosts {
         study.hosts.clear();
     } else if study.hosts.is_empty() {
-        return Err(Failure::input(
-            "the bed `hosts` is of two hosts, and none are named",
-            "add `--hosts lab1,local`: names of the hosts file, `local` is this machine",
-        ));
+        return Err(no_hosts());
     }
     apply_guests(args, study, &mut changes);
     if let Some(capture) = args.capture {

@@ -175,6 +175,14 @@ impl DaemonError {
             Self::Macvlan(source) if source.raw_os_error() == Some(libc::EOPNOTSUPP) => {
                 "load it there with `sudo modprobe macvlan`".into()
             }
+            Self::Socket { source, .. }
+                if matches!(
+                    source.raw_os_error(),
+                    Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::EADDRNOTAVAIL)
+                ) =>
+            {
+                "give both hosts an `address` in the hosts file at which the other one reaches them".into()
+            }
             Self::AsItIs { .. } => {
                 "leave delay, loss and rate out, or give both hosts `shaping` in the hosts file".into()
             }

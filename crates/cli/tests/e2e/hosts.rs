@@ -468,3 +468,43 @@ fn files_are_sent_to_a_host_by_its_name() {
         lab.on_hosts().is_empty()
     });
 }
+
+#[test]
+fn hosts_that_are_not_named_or_do_not_fit_are_refused() {
+    let bench = Bench::new();
+    let hosts = bench.write("hosts.toml", "[lab1]\nssh = \"nobody@192.0.2.1\"\n");
+    let hosts = hosts.to_string_lossy();
+    for (args, message) in [
+        (
+            &["--bed", "hosts", "--transport", "tcp"][..],
+            "none are named",
+        ),
+        (
+            &["--bed", "netns", "--hosts", "lab1,local"],
+            "`--hosts` is of the bed",
+        ),
+        (&["--hosts", "lab1,lab1"], "two different names"),
+        (&["--hosts", "lab1,lap1"], "has no host `lap1`"),
+        (&["--hosts", "lap1,local"], "did you mean `lab1`?"),
+        (
+            &["--hosts", "lab1,local", "--rtt", "30ms"],
+            "has no `shaping`",
+        ),
+        (&["--hosts", "lab1,local", "--capture"], "run `tcpdump`"),
+        (
+            &["--hosts", "lab1,local", "--clock", "virtual"],
+            "in the bed `uml` alone",
+        ),
+    ] {
+        let mut all = vec!["run", "--hosts-file", &hosts];
+        // The first that is reached is one that cannot be.
+        all.extend(args);
+        let output = bench.regatta(&all).output().expect("the binary starts");
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", text(&output));
+        assert!(
+            text(&output).contains(message),
+            "{args:?}: {}",
+            text(&output)
+        );
+    }
+}
