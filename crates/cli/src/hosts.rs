@@ -196,8 +196,9 @@ struct User {
 }
 
 impl Prompter for User {
-    fn secret(&mut self, prompt: &str) -> Option<Zeroizing<String>> {
-        if let (Some(fd), false) = (self.password_fd, self.has_answered) {
+    fn secret(&mut self, prompt: &str, is_of_host: bool) -> Option<Zeroizing<String>> {
+        // At the terminal the user reads whose password is asked for.
+        if let (Some(fd), false, true) = (self.password_fd, self.has_answered, is_of_host) {
             self.has_answered = true;
             return password_from(fd).ok();
         }

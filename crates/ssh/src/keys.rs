@@ -31,7 +31,8 @@ const INSTALL: &str = "umask 077; cd && mkdir -p .ssh && read -r k && f=.ssh/aut
 
 /// Script on the host that removes the line of its standard input.
 const REMOVE: &str = "umask 077; cd && read -r k && f=.ssh/authorized_keys && { [ ! -f $f ] || \
-    { grep -vxF \"$k\" $f >$f.regatta; cat $f.regatta >$f && rm -f $f.regatta; }; }";
+    { grep -vxF \"$k\" $f >$f.regatta; if [ -h $f ]; then cat $f.regatta >$f && rm -f $f.regatta; \
+    else mv -f $f.regatta $f; fi; }; }";
 
 /// Errors of key set-up.
 #[derive(Debug, thiserror::Error)]
@@ -127,8 +128,9 @@ fn failed(step: &'static str) -> impl FnOnce(io::Error) -> KeyError {
 /// Answers of the user during key set-up.
 pub trait Prompter {
     /// Returns the password of an account, or the answer to another question of the host; `None` if there is
-    /// none to be had.
-    fn secret(&mut self, prompt: &str) -> Option<Zeroizing<String>>;
+    /// none to be had. `is_of_host` is whether the prompt names the account on the host, and not one on a host on
+    /// the way there.
+    fn secret(&mut self, prompt: &str, is_of_host: bool) -> Option<Zeroizing<String>>;
     /// Whether the user confirms the host's key, which `prompt` shows.
     fn confirms(&mut self, prompt: &str) -> bool;
 }
@@ -220,6 +222,16 @@ impl SetUp<'_> {
     /// # Errors
     /// [`KeyError`].
     pub fn run(&mut self, directory: &Path) -> Result<Access, KeyError> {
+        if let HostKey::Fingerprint(_) = self.host_key {
+            // Of a host that is known `ssh` asks nothing, so that it is asked as if it were not.
+            let unknown = [
+                "-oUserKnownHostsFile=/dev/null",
+                "-oGlobalKnownHostsFile=/dev/null",
+                "-oPreferredAuthentications=none",
+            ];
+            // Without a way to log in this fails once the key was accepted.
+            let _ = self.call(&unknown, "true", "", false)?;
+        }
         // What `ssh` can already do; the question for the host's key comes first.
         let first = self.call(
             &["-oPreferredAuthentications=publickey,gssapi-with-mic,hostbased"],
@@ -306,6 +318,10 @@ impl SetUp<'_> {
         command.arg("--").arg(self.destination);
         // One line without single quotes, which every login shell passes on as it is.
         command.arg(format!("exec /bin/sh -c '{script}'"));
+        let account = match has_secret {
+            true => account(self.options, self.destination)?,
+            false => String::new(),
+        };
         let (host_key, prompter) = (&self.host_key, &mut *self.prompter);
         let mut rejected = None;
         let mut answers = |prompt: &str| {
@@ -314,7 +330,10 @@ impl SetUp<'_> {
             }
             // A passphrase is of a key of the user's.
             let is_allowed = has_secret || prompt.to_lowercase().contains("passphrase");
-            is_allowed.then(|| prompter.secret(prompt)).flatten()
+            let is_of_host = names_account(prompt, &account);
+            is_allowed
+                .then(|| prompter.secret(prompt, is_of_host))
+                .flatten()
         };
         let called = askpass::call(command, input.as_bytes(), &mut answers);
         let called = called.map_err(failed("run `ssh`"))?;
@@ -331,6 +350,31 @@ impl SetUp<'_> {
             None => Ok(Err(words)),
         }
     }
+}
+
+/// Returns user and address of a destination, as prompts of `ssh` name them.
+fn account(options: &[String], destination: &str) -> Result<String, KeyError> {
+    let mut command = Command::new("ssh");
+    let output = command
+        .arg("-G")
+        .args(options)
+        .arg("--")
+        .arg(destination)
+        .output();
+    let output = output.map_err(failed("run `ssh`"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let value = |key: &str| {
+        let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+        let found = lines.find(|(name, _)| *name == key);
+        found.map(|(_, value)| value.to_owned()).unwrap_or_default()
+    };
+    Ok(format!("{}@{}", value("user"), value("hostname")))
+}
+
+/// Whether a prompt for a password names this account: `user@address's password:`, or `(user@address) Password:`.
+fn names_account(prompt: &str, account: &str) -> bool {
+    let prompt = prompt.trim_start();
+    prompt.starts_with(&format!("{account}'s ")) || prompt.starts_with(&format!("({account}) "))
 }
 
 enum Rejected {
@@ -385,6 +429,17 @@ fn number(name: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_password_is_of_the_host_and_not_of_one_on_the_way() {
+        let account = account(&[], "alice@10.0.0.7").unwrap();
+        assert_eq!(account, "alice@10.0.0.7");
+        assert!(names_account("alice@10.0.0.7's password: ", &account));
+        assert!(names_account("(alice@10.0.0.7) Password: ", &account));
+        assert!(!names_account("alice@10.0.0.77's password: ", &account));
+        assert!(!names_account("bob@jump's password: ", &account));
+        assert!(!names_account("Password: ", &account));
+    }
 
     #[test]
     fn versions_of_ssh_are_read() {

@@ -241,6 +241,9 @@ fn an_unknown_host_is_confirmed_by_its_fingerprint() {
     let right = said.split("--fingerprint ").nth(1).expect("a hint");
     let right = right.split('`').next().expect("a fingerprint");
     succeeds(&lab.add("a", &lab.password, &["--fingerprint", right]));
+    // The host is known by now.
+    let wrong = lab.add("a", &lab.password, &["--fingerprint", "SHA256:wrong"]);
+    fails(&wrong, "hint: make sure that it is the host");
 }
 
 #[test]
