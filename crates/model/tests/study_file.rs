@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use regatta_model::{
-    BitRate, Bytes, Emulator, LossBy, Offloads, OptionValue, PathSetup, Placement, Ratio, Study,
-    WorkloadKind,
+    BedKind, BitRate, Bytes, Emulator, LossBy, Offloads, OptionValue, PathSetup, Placement, Ratio,
+    Study, WorkloadKind,
     study::{BUILTIN, StudyFile},
 };
 
@@ -75,6 +75,30 @@ fn a_study_chooses_how_its_path_is_made() {
     let keys =
         "emulator = \"netem\"\nplacement = \"ends\"\nloss_by = \"iptables\"\noffloads = \"on\"";
     assert_eq!(path(keys), ends);
+}
+
+#[test]
+fn the_names_of_two_hosts_are_a_bed() {
+    let study = Study::parse(
+        &format!("hosts = [\"lab1\", \"local\"]\n{SMALL}"),
+        "my-study.toml",
+    );
+    let study = study.expect("a sound study");
+    assert_eq!(study.bed, BedKind::Hosts);
+    assert_eq!(study.hosts, ["lab1", "local"]);
+    for (keys, expected) in [
+        ("hosts = [\"lab1\"]", "two different hosts"),
+        ("hosts = [\"lab1\", \"lab1\"]", "two different hosts"),
+        ("hosts = [\"lab1\", \"a b\"]", "two different hosts"),
+        ("bed = \"hosts\"", "go together"),
+        (
+            "bed = \"netns\"\nhosts = [\"lab1\", \"local\"]",
+            "go together",
+        ),
+    ] {
+        let message = message(&format!("{keys}\n{SMALL}"));
+        assert!(message.contains(expected), "{keys}: {message}");
+    }
 }
 
 #[test]

@@ -77,19 +77,7 @@ impl StudyFile {
         let [name, title, description] = read_heading(&mut root)?;
         let (rounds, until) = read_rounds(&mut root)?;
         let seed = root.number("seed", 0, i64::MAX as u64)?.unwrap_or(1);
-        let hosts = read_hosts(&mut root)?;
-        let usual = match hosts[..] {
-            [] => BedKind::Netns,
-            _ => BedKind::Hosts,
-        };
-        let bed = root.choice("bed")?.unwrap_or(usual);
-        if (bed == BedKind::Hosts) == hosts.is_empty() {
-            return Err(root.error(
-                0..0,
-                "the bed `hosts` and the names of two hosts go together",
-                "write `bed = \"hosts\"` and `hosts = [\"lab1\", \"local\"]`, with names of the hosts file",
-            ));
-        }
+        let (bed, hosts) = read_bed(&mut root)?;
         let (guest, guest_places) = GuestSetup::read(&mut root)?;
         let mut path = read_path(&mut root, guest.guests)?;
         let capture = read_capture(&mut root, &mut path)?;
@@ -283,6 +271,24 @@ fn read_path(root: &mut Section<'_>, guests: Guests) -> Result<PathSetup, StudyE
         }
         None => Ok(path),
     }
+}
+
+/// Reads `bed` and `hosts`, of which the names of two hosts stand for the bed.
+fn read_bed(root: &mut Section<'_>) -> Result<(BedKind, Vec<String>), StudyError> {
+    let hosts = read_hosts(root)?;
+    let usual = match hosts[..] {
+        [] => BedKind::Netns,
+        _ => BedKind::Hosts,
+    };
+    let bed = root.choice("bed")?.unwrap_or(usual);
+    if (bed == BedKind::Hosts) == hosts.is_empty() {
+        return Err(root.error(
+            0..0,
+            "the bed `hosts` and the names of two hosts go together",
+            "write `bed = \"hosts\"` and `hosts = [\"lab1\", \"local\"]`, with names of the hosts file",
+        ));
+    }
+    Ok((bed, hosts))
 }
 
 /// Reads `hosts`: the names of the host that connects and of the other one.
