@@ -14,7 +14,8 @@ use crate::{
     hosts::{HostEnd, SessionLauncher},
     launch::{self, Errors, Launched, Launcher, Local},
     messages::{
-        Attach, DAEMON_PROTOCOL_VERSION, End, FromDaemon, PathCounters, PathForm, Setting, ToDaemon,
+        Attach, DAEMON_PROTOCOL_VERSION, End, FromDaemon, HostPlacement, PathCounters, PathForm,
+        ToDaemon,
     },
     path_daemon::{self, ADDRESSES, fingerprint},
     program::{Program, ProgramOrder},
@@ -34,6 +35,9 @@ const WRITING_WITHIN: Duration = Duration::from_secs(60);
 
 /// Longest time that a path check may take; its own limits are well below.
 const CHECK_WITHIN: Duration = Duration::from_secs(60);
+
+/// Hint for a condition that cannot be had between two machines.
+const OTHER_CONDITION: &str = "change the condition, or run the study with `--bed netns`";
 
 /// Two hosts with a path between them. Implemented by [`Bed`], and by tests of the engine.
 pub trait TestBed {
@@ -158,20 +162,9 @@ impl Bed {
             });
         }
         let mut path = path;
-        let impossible = conditions
-            .iter()
-            .find_map(|condition| Some((condition, path_daemon::refusal(condition, path)?)));
-        if let Some((condition, refusal)) = impossible {
+        if let Err(refused) = netem_has(path, conditions, path_daemon::USE_OTHER_EMULATOR) {
             if path.needs_netem().is_some() {
-                let reasons = [
-                    format!("condition `{}` cannot be had from netem", condition.name),
-                    refusal.to_string(),
-                ];
-                return Err(BedError::Refused {
-                    what: "be made",
-                    source: Reported::chain(&reasons).unwrap_or("netem cannot".into()),
-                    hint: path_daemon::USE_OTHER_EMULATOR.to_owned(),
-                });
+                return Err(refused);
             }
             path.emulator = Emulator::Userspace;
         }
@@ -253,12 +246,20 @@ impl Bed {
     ///
     /// # Errors
     /// [`BedError`] where a host cannot be reached or its end of the path cannot be made.
-    pub fn of_hosts(ends: [HostEnd; 2], path: PathSetup, run_id: &str) -> Result<Self, BedError> {
+    pub fn of_hosts(
+        ends: [HostEnd; 2],
+        path: PathSetup,
+        conditions: &[Condition],
+        run_id: &str,
+    ) -> Result<Self, BedError> {
         let path = PathSetup {
             emulator: Emulator::Netem,
             placement: Placement::Ends,
             ..path
         };
+        if ends.iter().any(|end| end.macvlan.is_some()) {
+            netem_has(path, conditions, OTHER_CONDITION)?;
+        }
         let addresses = [ends[0].address, ends[1].address];
         let start = |host: Host| {
             let end = &ends[host as usize];
@@ -369,12 +370,12 @@ impl Bed {
 
 impl TestBed for Bed {
     fn description(&self) -> String {
-        let setting = match (&self.remote, self.has_two_daemons()) {
-            (Some(_), _) => Setting::TwoMachines,
-            (None, true) => Setting::TwoGuests,
-            (None, false) => Setting::OneMachine,
+        let placement = match (&self.remote, self.has_two_daemons()) {
+            (Some(_), _) => HostPlacement::TwoMachines,
+            (None, true) => HostPlacement::TwoGuests,
+            (None, false) => HostPlacement::OneMachine,
         };
-        self.path.in_words(setting)
+        self.path.in_words(placement)
     }
 
     /// Two machines do not, nor do two guests: the clock of each counts from its own boot.
@@ -494,6 +495,27 @@ impl TestBed for Bed {
             other => Err(unexpected(&other)),
         }
     }
+}
+
+/// Checks that netem can emulate these conditions.
+///
+/// # Errors
+/// [`BedError::Refused`] for the first that it cannot.
+fn netem_has(path: PathSetup, conditions: &[Condition], hint: &str) -> Result<(), BedError> {
+    for condition in conditions {
+        if let Some(refusal) = path_daemon::refusal(condition, path) {
+            let reasons = [
+                format!("condition `{}` cannot be had from netem", condition.name),
+                refusal.to_string(),
+            ];
+            return Err(BedError::Refused {
+                what: "be made",
+                source: Reported::chain(&reasons).unwrap_or("netem cannot".into()),
+                hint: hint.to_owned(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Starts the path daemon of a host over a session. Returns the launcher of the host's processes, the

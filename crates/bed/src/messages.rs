@@ -72,7 +72,7 @@ pub(crate) enum Attach {
 
 /// Where the hosts of a path are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Setting {
+pub(crate) enum HostPlacement {
     OneMachine,
     TwoGuests,
     TwoMachines,
@@ -169,23 +169,23 @@ pub(crate) struct PathForm {
 
 impl PathForm {
     /// Returns the form in words.
-    pub(crate) fn in_words(&self, setting: Setting) -> String {
-        let is_one = setting == Setting::OneMachine;
+    pub(crate) fn in_words(&self, hosts: HostPlacement) -> String {
+        let is_one = hosts == HostPlacement::OneMachine;
         if self.is_real {
             return "hosts, path as it is".to_owned();
         }
         if self.emulator == Emulator::Userspace {
             return "netns, user-space emulator".to_owned();
         }
-        let place = match (setting, self.placement) {
-            (Setting::TwoGuests, _) => {
+        let place = match (hosts, self.placement) {
+            (HostPlacement::TwoGuests, _) => {
                 "two guests, netem on both ends, where TCP's small queues meet it"
             }
-            (Setting::TwoMachines, _) => {
+            (HostPlacement::TwoMachines, _) => {
                 "hosts, netem on a macvlan at both ends, where TCP's small queues meet it"
             }
-            (Setting::OneMachine, Placement::Between) => "netns, netem between the hosts",
-            (Setting::OneMachine, Placement::Ends) => {
+            (HostPlacement::OneMachine, Placement::Between) => "netns, netem between the hosts",
+            (HostPlacement::OneMachine, Placement::Ends) => {
                 "netns, netem on both ends, where TCP's small queues meet it"
             }
         };

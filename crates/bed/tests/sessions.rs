@@ -61,7 +61,8 @@ fn bed() -> Bed {
         connect: Box::new(Shell("")),
     };
     let ends = [end("one", "127.0.0.1"), end("two", "127.0.0.2")];
-    Bed::of_hosts(ends, PathSetup::default(), "test").unwrap_or_else(|e| panic!("{}", explain(&e)))
+    Bed::of_hosts(ends, PathSetup::default(), &[], "test")
+        .unwrap_or_else(|e| panic!("{}", explain(&e)))
 }
 
 /// Returns the servers of the sessions of this test: children of this process that have children.
@@ -135,6 +136,24 @@ fn a_path_that_is_used_as_it_is_cannot_be_given_a_delay() {
         .expect_err("a delay");
     assert!(explain(&error).contains("used as it is"), "{error}");
     assert!(error.hint().contains("shaping"), "{}", error.hint());
+}
+
+#[test]
+fn a_condition_that_netem_cannot_have_is_refused_before_a_host_is_reached() {
+    let end = |address: &str| HostEnd {
+        name: "one".into(),
+        address: address.parse().expect("an address"),
+        macvlan: Some(("eth0".into(), 24)),
+        connect: Box::new(Shell("exit 1")),
+    };
+    let mut condition = as_it_is();
+    condition.forward.loss_list = vec![1];
+    let ends = [end("198.18.0.1"), end("198.18.0.2")];
+    let error =
+        Bed::of_hosts(ends, PathSetup::default(), &[condition], "test").expect_err("a list");
+    let said = explain(&error);
+    assert!(said.contains("cannot be had from netem"), "{said}");
+    assert!(error.hint().contains("`--bed netns`"), "{}", error.hint());
 }
 
 #[test]

@@ -21,7 +21,7 @@ use regatta_model::{
     study::{RemoteHost, Shaping},
     units::format_duration,
 };
-use regatta_ssh::{AgentFile, Arrival, ArrivalError, Destination};
+use regatta_ssh::{AgentFile, Bootstrap, BootstrapError, Destination};
 
 use crate::{
     exit::{Code, Failure},
@@ -290,12 +290,12 @@ impl Connector {
         let command = self
             .destination
             .command(&self.file, &self.executable, SILENCE);
-        let mut arrival = Arrival::new(&self.file, self.destination.agent.is_some());
+        let mut bootstrap = Bootstrap::new(&self.file, self.destination.agent.is_some());
         let session = Session::start(command, GREETING_WITHIN, SILENCE, &mut |line, input| {
-            arrival.line(line, input).map_err(Into::into)
+            bootstrap.line(line, input).map_err(Into::into)
         });
         match session {
-            Ok(session) => Ok((session, arrival.addresses)),
+            Ok(session) => Ok((session, bootstrap.addresses)),
             Err(error) => Err(BedError::Session {
                 host: format!("host `{}`", self.name),
                 hint: self.hint(&error),
@@ -308,9 +308,9 @@ impl Connector {
     fn hint(&self, error: &SessionError) -> String {
         let name = &self.name;
         match error {
-            SessionError::Talk(error) => error
+            SessionError::Bootstrap(error) => error
                 .downcast_ref()
-                .map_or_else(String::new, ArrivalError::hint),
+                .map_or_else(String::new, BootstrapError::hint),
             SessionError::Version { .. } => {
                 format!(
                     "leave `agent` of `{name}` out of the hosts file, so that this Regatta is sent there"

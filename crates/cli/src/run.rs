@@ -246,7 +246,7 @@ fn make_bed(
             ));
         }
         let ends = remote::ends([a, b], &study.conditions, hosts_file, executable)?;
-        return Bed::of_hosts(ends, study.path, run_id).map_err(no_bed);
+        return Bed::of_hosts(ends, study.path, &study.conditions, run_id).map_err(no_bed);
     }
     Bed::up(study.bed, study.path, &study.conditions, executable, run_id).map_err(no_bed)
 }

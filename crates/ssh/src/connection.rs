@@ -122,7 +122,7 @@ pub(crate) fn ssh() -> Command {
 
 /// Errors of the dialogue with the script.
 #[derive(Debug, thiserror::Error)]
-pub enum ArrivalError {
+pub enum BootstrapError {
     /// The host has another operating system or processor.
     #[error("the host is `{theirs}`, and this program is for `{}`", ours())]
     Architecture {
@@ -134,7 +134,7 @@ pub enum ArrivalError {
     Send(#[source] io::Error),
 }
 
-impl ArrivalError {
+impl BootstrapError {
     /// Returns a command or setting that helps; empty if none is known.
     #[must_use]
     pub fn hint(&self) -> String {
@@ -157,7 +157,7 @@ fn ours() -> String {
 
 /// What is known of a host from the dialogue with its script.
 #[derive(Debug)]
-pub struct Arrival<'a> {
+pub struct Bootstrap<'a> {
     file: &'a AgentFile,
     /// Whether the file is sent, not found or named by the user.
     pub sent: bool,
@@ -167,7 +167,7 @@ pub struct Arrival<'a> {
     pub has_own_file: bool,
 }
 
-impl<'a> Arrival<'a> {
+impl<'a> Bootstrap<'a> {
     /// Begins a dialogue.
     #[must_use]
     pub const fn new(file: &'a AgentFile, has_own_file: bool) -> Self {
@@ -182,8 +182,8 @@ impl<'a> Arrival<'a> {
     /// Takes a line of the host, and sends what it needs. Lines that are not the script's are passed over.
     ///
     /// # Errors
-    /// [`ArrivalError`].
-    pub fn line(&mut self, line: &str, input: &mut ChildStdin) -> Result<(), ArrivalError> {
+    /// [`BootstrapError`].
+    pub fn line(&mut self, line: &str, input: &mut ChildStdin) -> Result<(), BootstrapError> {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         match words[..] {
             [WORD, "is", system, processor, ref connection @ ..] => {
@@ -191,7 +191,7 @@ impl<'a> Arrival<'a> {
                 let fits = system == "Linux" && (self.has_own_file || theirs == ours());
                 if !fits {
                     let theirs = printable(&theirs);
-                    return Err(ArrivalError::Architecture { theirs });
+                    return Err(BootstrapError::Architecture { theirs });
                 }
                 // `SSH_CONNECTION`: address and port of the client, then of the server.
                 if let [client, _, server, _] = connection {
@@ -205,7 +205,7 @@ impl<'a> Arrival<'a> {
             [WORD, "needs", from] => {
                 self.sent = true;
                 let from = from.parse().unwrap_or(0);
-                self.send(from, input).map_err(ArrivalError::Send)
+                self.send(from, input).map_err(BootstrapError::Send)
             }
             _ => Ok(()),
         }

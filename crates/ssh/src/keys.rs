@@ -53,10 +53,10 @@ pub enum KeyError {
         found: String,
     },
     /// The host's key is not the one that is known.
-    #[error("{words}")]
+    #[error("{message}")]
     ChangedHostKey {
         /// Message of `ssh`.
-        words: String,
+        message: String,
     },
     /// The host's key was not confirmed.
     #[error("the key of the host was not confirmed")]
@@ -71,7 +71,7 @@ pub enum KeyError {
     #[error("the host refused the password")]
     Refused {
         /// Message of `ssh`.
-        words: String,
+        message: String,
     },
     /// The host took the line and refuses the key.
     #[error("the host has the key and refuses it")]
@@ -80,10 +80,10 @@ pub enum KeyError {
         writable: Vec<String>,
     },
     /// `ssh` failed.
-    #[error("{words}")]
+    #[error("{message}")]
     Ssh {
         /// Message of `ssh`.
-        words: String,
+        message: String,
     },
 }
 
@@ -171,9 +171,9 @@ impl OwnKey {
             let made = command.arg(&path).output();
             let made = made.map_err(failed("run `ssh-keygen`"))?;
             if !made.status.success() {
-                let words = String::from_utf8_lossy(&made.stderr);
-                let words = regatta_model::shell::printable(words.trim());
-                return Err(KeyError::Ssh { words });
+                let message = String::from_utf8_lossy(&made.stderr);
+                let message = regatta_model::shell::printable(message.trim());
+                return Err(KeyError::Ssh { message });
             }
         }
         let public = fs::read_to_string(path.with_extension("pub"));
@@ -205,7 +205,7 @@ pub enum Access {
 
 /// Key set-up on one host.
 pub struct SetUp<'a> {
-    /// Destination in the words of `ssh`.
+    /// Destination in the message of `ssh`.
     pub destination: &'a str,
     /// Further options of `ssh`.
     pub options: &'a [String],
@@ -258,10 +258,10 @@ impl SetUp<'_> {
         let line = format!("{}\n", key.line);
         let output = match self.call(&options, INSTALL, &line, true)? {
             Ok(output) => output,
-            Err(words) if words.contains("Permission denied") => {
-                return Err(KeyError::Refused { words });
+            Err(message) if message.contains("Permission denied") => {
+                return Err(KeyError::Refused { message });
             }
-            Err(words) => return Err(KeyError::Ssh { words }),
+            Err(message) => return Err(KeyError::Ssh { message }),
         };
         if self.enters(&key)? {
             return Ok(Access::Own);
@@ -283,7 +283,7 @@ impl SetUp<'_> {
         let line = format!("{}\n", key.line);
         match self.call(&[&identity], REMOVE, &line, false)? {
             Ok(_) => Ok(()),
-            Err(words) => Err(KeyError::Ssh { words }),
+            Err(message) => Err(KeyError::Ssh { message }),
         }
     }
 
@@ -297,12 +297,12 @@ impl SetUp<'_> {
         ];
         match self.call(&options, "true", "", false)? {
             Ok(_) => Ok(true),
-            Err(words) if words.contains("Permission denied") => Ok(false),
-            Err(words) => Err(KeyError::Ssh { words }),
+            Err(message) if message.contains("Permission denied") => Ok(false),
+            Err(message) => Err(KeyError::Ssh { message }),
         }
     }
 
-    /// Runs a command on the host; returns its output, or the words of `ssh` if it failed. Secrets are asked
+    /// Runs a command on the host; returns its output, or the message of `ssh` if it failed. Secrets are asked
     /// for only if `has_secret`.
     fn call(
         &mut self,
@@ -340,14 +340,14 @@ impl SetUp<'_> {
         if called.status.success() {
             return Ok(Ok(called.output));
         }
-        let words = called.errors;
-        if words.contains("IDENTIFICATION HAS CHANGED") {
-            return Err(KeyError::ChangedHostKey { words });
+        let message = called.errors;
+        if message.contains("IDENTIFICATION HAS CHANGED") {
+            return Err(KeyError::ChangedHostKey { message });
         }
         match rejected {
             Some(Rejected::Unconfirmed) => Err(KeyError::UnknownHostKey),
             Some(Rejected::Other(found)) => Err(KeyError::OtherFingerprint { found }),
-            None => Ok(Err(words)),
+            None => Ok(Err(message)),
         }
     }
 }
@@ -411,8 +411,8 @@ fn answer_to_host_key(
 fn version() -> Result<(String, Option<(u32, u32)>), KeyError> {
     let output = Command::new("ssh").arg("-V").output();
     let output = output.map_err(failed("run `ssh`"))?;
-    let words = String::from_utf8_lossy(&output.stderr);
-    let name = words
+    let message = String::from_utf8_lossy(&output.stderr);
+    let name = message
         .split([',', ' '])
         .next()
         .unwrap_or_default()

@@ -71,12 +71,12 @@ pub enum SessionError {
     },
     /// A dialogue before the greeting failed.
     #[error(transparent)]
-    Talk(Box<dyn std::error::Error + Send + Sync>),
+    Bootstrap(Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// Dialogue with the host before the server's greeting: called with each line and with the standard
 /// input of the host's shell.
-pub type Talk<'a> =
+pub type LineHandler<'a> =
     dyn FnMut(&str, &mut ChildStdin) -> Result<(), Box<dyn std::error::Error + Send + Sync>> + 'a;
 
 /// Connection to a host on which processes of Regatta can be started. Clones are the same connection; it
@@ -113,7 +113,7 @@ struct Process {
 #[derive(Debug)]
 pub struct Carrier {
     child: Child,
-    words: Arc<Mutex<VecDeque<String>>>,
+    last_errors: Arc<Mutex<VecDeque<String>>>,
     reader: Option<thread::JoinHandle<()>>,
 }
 
@@ -127,7 +127,7 @@ impl Session {
         mut command: Command,
         within: Duration,
         silence: Duration,
-        talk: &mut Talk<'_>,
+        on_line: &mut LineHandler<'_>,
     ) -> Result<Self, SessionError> {
         let until = Instant::now() + within;
         command
@@ -148,15 +148,16 @@ impl Session {
         let mut input = carrier.child.stdin.take().expect("a pipe");
         let output: OwnedFd = carrier.child.stdout.take().expect("a pipe").into();
         let mut incoming = Incoming::new(output);
-        let greeted = greet(&mut incoming, &mut input, until, talk).map_err(|error| match error {
-            Greeting::Session(error) => error,
-            Greeting::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
-                SessionError::Silent { within }
-            }
-            Greeting::Io(error) => SessionError::Ended {
-                reason: carrier.end(&error),
-            },
-        });
+        let greeted =
+            greet(&mut incoming, &mut input, until, on_line).map_err(|error| match error {
+                Greeting::Session(error) => error,
+                Greeting::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
+                    SessionError::Silent { within }
+                }
+                Greeting::Io(error) => SessionError::Ended {
+                    reason: carrier.end(&error),
+                },
+            });
         greeted?;
         Self::over(input, incoming, silence, move |error| carrier.end(error)).map_err(|source| {
             SessionError::Spawn {
@@ -281,7 +282,7 @@ fn greet(
     incoming: &mut Incoming,
     input: &mut ChildStdin,
     until: Instant,
-    talk: &mut Talk<'_>,
+    on_line: &mut LineHandler<'_>,
 ) -> Result<(), Greeting> {
     let mut bytes = 0;
     loop {
@@ -300,7 +301,7 @@ fn greet(
         if bytes > MOST_BEFORE_GREETING {
             return Err(Greeting::Session(SessionError::Noise));
         }
-        talk(&line, input).map_err(|error| Greeting::Session(SessionError::Talk(error)))?;
+        on_line(&line, input).map_err(|error| Greeting::Session(SessionError::Bootstrap(error)))?;
     }
 }
 
@@ -354,16 +355,16 @@ impl State {
 
 impl Carrier {
     fn new(mut child: Child) -> Self {
-        let words = Arc::<Mutex<VecDeque<String>>>::default();
+        let last_errors = Arc::<Mutex<VecDeque<String>>>::default();
         let errors = child.stderr.take();
         let reader = errors.and_then(|errors| {
-            let words = Arc::clone(&words);
-            let work = move || keep_lines(errors, &words);
+            let kept = Arc::clone(&last_errors);
+            let work = move || keep_lines(errors, &kept);
             thread::Builder::new().spawn(work).ok()
         });
         Self {
             child,
-            words,
+            last_errors,
             reader,
         }
     }
@@ -379,8 +380,11 @@ impl Carrier {
         if let (Some(reader), true) = (self.reader.take(), status.is_some()) {
             let _ = reader.join();
         }
-        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
-        let said: Vec<&str> = words.iter().map(String::as_str).collect();
+        let last_errors = self
+            .last_errors
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let said: Vec<&str> = last_errors.iter().map(String::as_str).collect();
         match (said.is_empty(), status) {
             (false, Some(_)) => said.join("; "),
             (true, Some(status)) => format!("the connection ended with {status}"),

@@ -109,7 +109,7 @@ fn shaped() -> ([Machine; 2], Bed) {
         end("one", "198.18.0.1", &machines[0]),
         end("two", "198.18.0.2", &machines[1]),
     ];
-    let bed = Bed::of_hosts(ends, NETEM, "run").unwrap_or_else(|e| panic!("{}", explain(&e)));
+    let bed = Bed::of_hosts(ends, NETEM, &[], "run").unwrap_or_else(|e| panic!("{}", explain(&e)));
     (machines, bed)
 }
 
@@ -209,7 +209,7 @@ fn an_interface_that_is_not_there_is_named() {
         connect: Box::new(Enter(machine.0.id())),
     };
     let ends = [end("198.18.0.1"), end("198.18.0.2")];
-    let error = Bed::of_hosts(ends, NETEM, "run").expect_err("no interface");
+    let error = Bed::of_hosts(ends, NETEM, &[], "run").expect_err("no interface");
     assert!(
         explain(&error).contains("there is no interface `eth7`"),
         "{}",
