@@ -87,6 +87,12 @@ pub enum BedError {
         /// The answer, as it was received.
         line: String,
     },
+    /// No host has this name.
+    #[error("no host is known as `{name}`")]
+    UnknownHost {
+        /// The name, as the user gave it.
+        name: String,
+    },
     /// The daemon could not do what was asked.
     #[error("the bed `netns` cannot {what}")]
     Refused {
@@ -106,6 +112,7 @@ impl BedError {
     pub fn hint(&self) -> &str {
         match self {
             Self::Refused { hint, .. } => hint,
+            Self::UnknownHost { .. } => "use `local`, which is this machine",
             _ => "",
         }
     }

@@ -13,14 +13,16 @@ mod error;
 pub mod guest;
 mod launch;
 mod messages;
+mod named_host;
 pub mod path_daemon;
 pub mod program;
 mod second_guest;
 mod two_ends;
 
-pub use bed::{Bed, TestBed};
+pub use bed::{Bed, HOST_MONITOR, TestBed};
 pub use error::{BedError, Reported};
 pub use launch::{Errors, Input, Launched, LaunchedProcess, Launcher};
 pub use messages::{LinkCounters, PathCounters, UnsupportedCounters};
+pub use named_host::{LOCAL_HOST, launcher_of};
 pub use regatta_control::Host;
 pub use second_guest::{COMMAND as SECOND_GUEST_COMMAND, main as second_guest_main};

@@ -138,6 +138,7 @@ impl Setup {
             trials,
             path_checks: Vec::new(),
             warnings: Vec::new(),
+            hosts: Vec::new(),
             state: RunState::Complete,
         }
     }
