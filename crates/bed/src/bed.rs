@@ -27,6 +27,9 @@ use crate::{
 /// Command of the process at each end.
 pub(crate) const AGENT: &str = "agent";
 
+/// Command of the process that samples a host.
+pub const HOST_MONITOR: &str = "host-monitor";
+
 /// Longest time that the daemon may take for a request other than a path check.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
@@ -52,6 +55,14 @@ pub trait TestBed {
     /// # Errors
     /// If the agent cannot be started.
     fn spawn_agent(&mut self, host: Host) -> Result<Launched, BedError>;
+    /// Starts a process that samples a host until its input ends (`regatta host-monitor`); `None` for a
+    /// bed that does not monitor its hosts. May be called again after the process ended.
+    ///
+    /// # Errors
+    /// If the process cannot be started.
+    fn spawn_monitor(&mut self, _host: Host) -> Result<Option<Launched>, BedError> {
+        Ok(None)
+    }
     /// Sets the path to `condition`: empties its queues, zeroes its counters, sets the largest
     /// packet (MTU) of both hosts' interfaces.
     ///
@@ -422,6 +433,14 @@ impl TestBed for Bed {
 
     fn spawn_agent(&mut self, host: Host) -> Result<Launched, BedError> {
         self.hosts[host as usize].launch(AGENT, Errors::Pipe)
+    }
+
+    fn spawn_monitor(&mut self, host: Host) -> Result<Option<Launched>, BedError> {
+        if self.remote.is_none() {
+            return Ok(None);
+        }
+        let launched = self.hosts[host as usize].launch(HOST_MONITOR, Errors::Inherit);
+        launched.map(Some)
     }
 
     fn set_condition(&mut self, condition: &Condition, seed: u64) -> Result<(), BedError> {

@@ -20,7 +20,7 @@ mod second_guest;
 pub mod session;
 mod two_ends;
 
-pub use bed::{Bed, TestBed};
+pub use bed::{Bed, HOST_MONITOR, TestBed};
 pub use error::{BedError, Reported};
 pub use launch::{Errors, Input, Launched, LaunchedProcess, Launcher};
 pub use messages::{LinkCounters, PathCounters, UnsupportedCounters};

@@ -60,6 +60,8 @@ pub enum Command {
     Wdt(Box<wdt::WdtArgs>),
     /// Add, check and remove the machines of `--hosts`, which are reached by SSH
     Hosts(Box<HostsArgs>),
+    /// Sample hosts without a run: CPU, memory, interfaces, protocol counters
+    Monitor(MonitorArgs),
     /// Go on with a run that was stopped or killed
     Resume(ResumeArgs),
     /// Make the reports of a run again from its results file; the exit code is the run's
@@ -71,6 +73,9 @@ pub enum Command {
     /// One end of every trial; started by the controller
     #[command(hide = true)]
     Agent,
+    /// Samples a host; started by the controller
+    #[command(hide = true)]
+    HostMonitor,
     /// Keeps the namespaces and carries the packets; started by the controller
     #[command(hide = true)]
     PathDaemon,
@@ -104,6 +109,16 @@ fn span(text: &str) -> Result<Duration, String> {
         return Err("it must be longer than zero".to_owned());
     }
     Ok(value)
+}
+
+/// Parses the time between samples of a host.
+fn sampling_interval(text: &str) -> Result<Duration, String> {
+    let value = duration(text)?;
+    if (Duration::from_millis(10)..=Duration::from_secs(3600)).contains(&value) {
+        Ok(value)
+    } else {
+        Err("it must be from 10ms to 1h".to_owned())
+    }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -306,12 +321,32 @@ pub struct ReportArgs {
     /// Write `report.html` only
     #[arg(long)]
     pub html: bool,
-    /// Write `trials.csv` and `series.csv` only
+    /// Write `trials.csv` and `series.csv` only, and `hosts.csv` if the hosts were monitored
     #[arg(long)]
     pub csv: bool,
     /// Write `summary.json` on standard output, and no file
     #[arg(long, conflicts_with_all = ["html", "csv"])]
     pub json: bool,
+}
+
+/// `regatta monitor`.
+#[derive(Debug, ClapArgs)]
+pub struct MonitorArgs {
+    /// Hosts to sample, by their names in the hosts file; `local` is this machine
+    #[arg(required = true, value_name = "HOST,HOST", value_delimiter = ',')]
+    pub hosts: Vec<String>,
+    /// Time to sample them; Ctrl-C ends it earlier, and keeps what was sampled
+    #[arg(long = "for", value_name = "TIME", value_parser = span, allow_hyphen_values = true)]
+    pub duration: Duration,
+    /// Time between samples, from 10ms to 1h
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = sampling_interval, allow_hyphen_values = true)]
+    pub interval: Duration,
+    /// File of the hosts [default: ~/.config/regatta/hosts.toml]
+    #[arg(long, value_name = "FILE")]
+    pub hosts_file: Option<PathBuf>,
+    /// Directory for `hosts.csv` and `monitor.html`
+    #[arg(long, value_name = "DIR", value_parser = directory(), allow_hyphen_values = true)]
+    pub out: PathBuf,
 }
 
 /// `regatta list`.

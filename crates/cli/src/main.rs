@@ -14,6 +14,7 @@ mod hosts_file;
 mod interrupt;
 mod list;
 mod listen;
+mod monitor;
 mod option_words;
 mod output;
 mod path_command;
@@ -46,6 +47,10 @@ fn main() -> ExitCode {
         Some(name) if name == "agent" => {
             interrupt::ignore();
             return regatta_agent::main(provenance::facts());
+        }
+        Some(name) if name == regatta_bed::HOST_MONITOR => {
+            interrupt::ignore();
+            return regatta_telemetry::monitor::main();
         }
         Some(name) if name == "path-daemon" => {
             interrupt::ignore();
@@ -90,11 +95,13 @@ fn main() -> ExitCode {
         // The exit codes are the protocol's.
         Command::Wdt(args) => return ExitCode::from(wdt::wdt(&args, colour)),
         Command::Hosts(args) => hosts::hosts(&args),
+        Command::Monitor(args) => monitor::monitor(&args),
         Command::Resume(args) => run::resume(&args, colour),
         Command::Report(args) => report::report(&args, colour),
         Command::List(args) => list::list(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Agent
+        | Command::HostMonitor
         | Command::PathDaemon
         | Command::PathProgram
         | Command::GuestDaemon

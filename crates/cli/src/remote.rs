@@ -141,20 +141,68 @@ fn agent_file(executable: &Path) -> Result<AgentFile, Failure> {
     AgentFile::prepare(executable, &cache_directory()?.join("agents")).map_err(Failure::failed)
 }
 
+/// Host with which a session was opened.
+pub struct Opened {
+    /// Name in the hosts file.
+    pub name: String,
+    /// Starts processes on the host.
+    pub launcher: SessionLauncher,
+    host: RemoteHost,
+    /// Addresses of this machine and of the host in the connection, if `ssh` made it.
+    addresses: Option<[IpAddr; 2]>,
+    /// Time that it took.
+    took: Duration,
+}
+
+/// Opens a session with each of these hosts.
+///
+/// # Errors
+/// Mistakes in the hosts file; hosts that cannot be reached.
+pub fn open<'a>(
+    names: impl IntoIterator<Item = &'a str>,
+    hosts_file: Option<&Path>,
+) -> Result<Vec<Opened>, Failure> {
+    let hosts = HostsFile::read_or_new(hosts_file)?;
+    let named = names.into_iter().map(|name| Ok((name, hosts.host(name)?)));
+    let named = named.collect::<Result<Vec<_>, Failure>>()?;
+    let executable = own_executable()?;
+    let file = Arc::new(agent_file(&executable)?);
+    let open = |(name, host): (&str, RemoteHost)| {
+        let begun = Instant::now();
+        let (session, addresses) = Connector::new(name, &host, &file, &executable)
+            .open()
+            .map_err(no_bed)?;
+        Ok(Opened {
+            name: name.to_owned(),
+            launcher: SessionLauncher::new(format!("host `{name}`"), session),
+            host,
+            addresses,
+            took: begun.elapsed(),
+        })
+    };
+    named.into_iter().map(open).collect()
+}
+
+fn open_one(name: &str, hosts_file: Option<&Path>) -> Result<Opened, Failure> {
+    let mut opened = open([name], hosts_file)?;
+    Ok(opened.remove(0))
+}
+
 /// Runs `regatta hosts check`.
 ///
 /// # Errors
 /// If the host cannot be reached.
 pub fn check(name: &str, hosts_file: Option<&Path>) -> Result<Code, Failure> {
-    let host = HostsFile::read_or_new(hosts_file)?.host(name)?;
-    let executable = own_executable()?;
-    let file = Arc::new(agent_file(&executable)?);
-    let connector = Connector::new(name, &host, &file, &executable);
-    let begun = Instant::now();
-    let (session, addresses) = connector.open().map_err(no_bed)?;
+    let Opened {
+        mut launcher,
+        host,
+        addresses,
+        took,
+        ..
+    } = open_one(name, hosts_file)?;
     let mut text = format!(
         "Host `{name}` is reached in {}.\n",
-        format_duration(Duration::from_millis(begun.elapsed().as_millis() as u64))
+        format_duration(Duration::from_millis(took.as_millis() as u64))
     );
     if let Some([here, there]) = addresses {
         text.push_str(&format!("SSH goes from {here} to {there}.\n"));
@@ -166,9 +214,9 @@ pub fn check(name: &str, hosts_file: Option<&Path>) -> Result<Code, Failure> {
         (None, None) => text.push_str("The address of transfers is taken from the other host.\n"),
     }
     output::out(&text).map_err(Failure::failed)?;
-    let doctor =
-        SessionLauncher::new(format!("host `{name}`"), session).launch("doctor", Errors::Inherit);
-    let mut doctor = doctor.map_err(no_bed)?;
+    let mut doctor = launcher
+        .launch("doctor", Errors::Inherit)
+        .map_err(no_bed)?;
     let mut found = String::new();
     File::from(doctor.output)
         .read_to_string(&mut found)
@@ -199,11 +247,12 @@ pub fn receive(
     directory: &str,
     hosts_file: Option<&Path>,
 ) -> Result<Receiver, Failure> {
-    let host = HostsFile::read_or_new(hosts_file)?.host(name)?;
-    let executable = own_executable()?;
-    let file = Arc::new(agent_file(&executable)?);
-    let connector = Connector::new(name, &host, &file, &executable);
-    let (session, addresses) = connector.open().map_err(no_bed)?;
+    let Opened {
+        mut launcher,
+        host,
+        addresses,
+        ..
+    } = open_one(name, hosts_file)?;
     let seen = addresses.map(|[_, server]| server);
     let address = host.address.or(seen);
     let address = address.unwrap_or(Ipv4Addr::LOCALHOST.into()).to_string();
@@ -216,9 +265,7 @@ pub fn receive(
         "--",
         directory,
     ];
-    let launched = SessionLauncher::new(format!("host `{name}`"), session)
-        .start(&receive, Errors::Pipe)
-        .map_err(no_bed)?;
+    let launched = launcher.start(&receive, Errors::Pipe).map_err(no_bed)?;
     let mut receiver = Receiver {
         process: launched.process,
         errors: launched.errors,

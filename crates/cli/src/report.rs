@@ -7,7 +7,7 @@ use regatta_report::{
     ReportError, RunData, Summary,
     terminal::{self, TerminalOptions},
 };
-use regatta_results::{Reader, exports::write_exports};
+use regatta_results::{Reader, exports::write_exports, hosts_csv::HOSTS_FILE_NAME};
 
 use crate::{
     args::ReportArgs,
@@ -40,7 +40,9 @@ pub fn report(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
         Reader::open(dir)
             .and_then(|reader| write_exports(&reader, dir))
             .map_err(Failure::failed)?;
-        say_where(dir, &["trials.csv", "series.csv"])?;
+        let hosts = (!data.hosts.is_empty()).then_some(HOSTS_FILE_NAME);
+        let files = ["trials.csv", "series.csv"].into_iter().chain(hosts);
+        say_where(dir, &files.collect::<Vec<_>>())?;
     }
     if args.html {
         regatta_report::write_html(&data, &summary, dir).map_err(Failure::failed)?;

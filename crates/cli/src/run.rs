@@ -225,7 +225,10 @@ impl RunSession<'_> {
     }
 }
 
-/// Returns the file of this program.
+/// Returns the path of this program's own file.
+///
+/// # Errors
+/// The system cannot tell it.
 pub fn own_executable() -> Result<PathBuf, Failure> {
     std::env::current_exe()
         .map_err(|error| Failure::failed(error).context("cannot find this program's own file"))

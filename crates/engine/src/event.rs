@@ -1,6 +1,6 @@
 //! Events of a run. Terminal, JSON lines and the results file listen.
 
-use regatta_model::{PathCheck, RunHeader, TrialRecord, Warning};
+use regatta_model::{HostSamples, PathCheck, RunHeader, TrialRecord, Warning};
 use serde::{Deserialize, Serialize};
 
 /// Event of a run.
@@ -40,6 +40,12 @@ pub enum Event {
     TrialEnded {
         /// Record of the trial.
         trial: Box<TrialRecord>,
+    },
+    /// Samples of the hosts since the last such event, on a bed that monitors its hosts. Sent at the
+    /// edges of trials and path checks, every 10 s at most, and before the end of the run.
+    HostsSampled {
+        /// Samples, divided by host, by trial and where their names changed.
+        samples: Vec<HostSamples>,
     },
     /// Warning that concerns the whole run.
     Warning {

@@ -13,6 +13,7 @@ mod failure;
 pub mod guest;
 pub mod limits;
 mod merge;
+mod monitor;
 mod plan;
 mod plausible;
 mod run;
@@ -28,6 +29,7 @@ mod until;
 
 pub use error::EngineError;
 pub use event::{Ending, Event, Listener, ListenerError};
+pub use monitor::HostMonitor;
 pub use plan::{Cell, Done, OtherPlan, Plan, PlannedTrial, TooManyTrials};
 pub use run::{Run, RunOptions};
 pub use stop::Stopper;

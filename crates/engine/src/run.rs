@@ -21,6 +21,7 @@ use crate::{
     certificate,
     error::EngineError,
     event::{Ending, Event, Listener},
+    monitor::HostMonitors,
     plan::{Cell, Done, Plan, PlannedTrial},
     plausible,
     stop::Stopper,
@@ -129,6 +130,7 @@ impl Run {
             agents: BTreeMap::new(),
             generation: 0,
             capturing: None,
+            monitors: HostMonitors::new(),
         };
         let ending = runner.run(listener);
         runner.end_agents();
@@ -156,6 +158,7 @@ pub(crate) struct TrialRunner<'a> {
     pub agents: BTreeMap<Host, Agent>,
     pub generation: u32,
     pub capturing: Option<Capturing>,
+    monitors: HostMonitors,
 }
 
 /// Findings of earlier trials of this part of the run.
@@ -165,6 +168,19 @@ struct Known {
     unsupported: BTreeMap<Cell, TrialRecord>,
     /// Congestion controls by the transport's label.
     controls: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// Returns the name of a host in the header of the run: that of its role in a workload that is not
+/// reversed.
+pub(crate) const fn name_in_header(host: Host) -> &'static str {
+    match host {
+        Host::Client => "sender",
+        Host::Server => "receiver",
+    }
+}
+
+fn tell_all(listener: &mut dyn Listener, events: Vec<Event>) -> Result<(), EngineError> {
+    events.iter().try_for_each(|event| tell(listener, event))
 }
 
 pub(crate) fn tell(listener: &mut dyn Listener, event: &Event) -> Result<(), EngineError> {
@@ -209,19 +225,30 @@ impl TrialRunner<'_> {
                 done: self.options.done.finished() as u32,
             },
         )?;
-        let ending = self.run_rounds(listener)?;
+        let ending = self.monitored(listener, Self::run_rounds)?;
         end_run(ending, listener)
+    }
+
+    /// Runs `work` with monitors on both hosts, if the bed has any, and forwards their last samples
+    /// however it ends.
+    fn monitored(
+        &mut self,
+        listener: &mut dyn Listener,
+        work: impl FnOnce(&mut Self, &mut dyn Listener) -> Result<Ending, EngineError>,
+    ) -> Result<Ending, EngineError> {
+        let ending =
+            tell_all(listener, self.monitors.start(self.bed)).and_then(|()| work(self, listener));
+        let told = tell_all(listener, self.monitors.end());
+        // The first error is the one to tell.
+        let ending = ending?;
+        told.map(|()| ending)
     }
 
     fn host_facts(&self) -> BTreeMap<String, HostFacts> {
         self.agents
             .iter()
             .map(|(host, agent)| {
-                // Named as in a workload that is not reversed.
-                let name = match host {
-                    Host::Client => "sender",
-                    Host::Server => "receiver",
-                };
+                let name = name_in_header(*host);
                 let mut facts = agent.facts.clone();
                 facts
                     .0
@@ -267,6 +294,7 @@ impl TrialRunner<'_> {
                             trial: Box::new(record),
                         },
                     )?;
+                    tell_all(listener, self.monitors.events())?;
                 }
             }
         }
@@ -302,8 +330,12 @@ impl TrialRunner<'_> {
                 ..record.clone()
             }));
         }
+        tell_all(listener, self.monitors.start(self.bed))?;
         tell(listener, &self.announce(trial))?;
-        let mut record = match self.run_trial(trial)? {
+        self.monitors.at_edge(Some(trial.index));
+        let verdict = self.run_trial(trial);
+        self.monitors.at_edge(None);
+        let mut record = match verdict? {
             Verdict::Ended(record) => *record,
             Verdict::Stopped => return Ok(None),
         };
@@ -390,6 +422,7 @@ impl TrialRunner<'_> {
                             check: check.clone(),
                         },
                     )?;
+                    tell_all(listener, self.monitors.events())?;
                     if check.spoiled.is_none() || attempts == 0 {
                         break check;
                     }

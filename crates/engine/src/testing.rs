@@ -18,6 +18,8 @@ use regatta_model::{
     Study, Transport, Workload, WorkloadKind,
 };
 
+use crate::monitor::testing::{Monitor, launched};
+
 /// Returns a study of this many transports, conditions and rounds.
 pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study {
     let link = Link {
@@ -83,6 +85,9 @@ type Script = Box<dyn FnMut(ToAgent) -> Vec<Act> + Send>;
 /// Function that chooses the script of the n-th agent of a host, from 0.
 pub(crate) type Casting = Box<dyn FnMut(Host, u32) -> Script>;
 
+/// Function that chooses the behaviour of the n-th monitor of a host, from 0.
+pub(crate) type MonitorCasting = Box<dyn Fn(Host, u32) -> Option<Monitor>>;
+
 pub(crate) struct FakeBed {
     pub casting: Casting,
     pub spawned: BTreeMap<&'static str, u32>,
@@ -100,6 +105,10 @@ pub(crate) struct FakeBed {
     pub daemon_dead: bool,
     /// Whether every agent dies in the next path check.
     pub agents_die_in_check: bool,
+    /// Behaviour of the n-th monitor of a host, from 0; `None` where the bed has no monitors.
+    pub monitors: MonitorCasting,
+    /// Number of monitors that were asked for, of host a and host b.
+    pub monitors_asked: [u32; 2],
     outputs: Vec<Output>,
 }
 
@@ -126,6 +135,8 @@ impl FakeBed {
             begun: 0,
             daemon_dead: false,
             agents_die_in_check: false,
+            monitors: Box::new(|_, _| None),
+            monitors_asked: [0; 2],
             outputs: Vec::new(),
         }
     }
@@ -293,6 +304,15 @@ impl TestBed for FakeBed {
             errors: None,
             process: Box::new(process),
         })
+    }
+
+    fn spawn_monitor(&mut self, host: Host) -> Result<Option<Launched>, BedError> {
+        let asked = &mut self.monitors_asked[host as usize];
+        let number = std::mem::replace(asked, *asked + 1);
+        match (self.monitors)(host, number) {
+            Some(Monitor::Refused) => Err(BedError::TimedOut(Duration::from_secs(10))),
+            monitor => Ok(monitor.map(launched)),
+        }
     }
 
     fn set_condition(&mut self, condition: &Condition, seed: u64) -> Result<(), BedError> {

@@ -4,6 +4,7 @@
 //! other crate may use this one; it uses none of them.
 
 pub mod condition;
+pub mod host_sample;
 pub mod metric;
 pub mod outcome;
 pub mod record;
@@ -19,6 +20,7 @@ pub use condition::{
     Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link, QueueDiscipline, RateOf,
     Setting, Step,
 };
+pub use host_sample::{HostSample, HostSamples};
 pub use metric::{Better, METRICS, MetricDefinition, Unit};
 pub use outcome::Outcome;
 pub use record::{

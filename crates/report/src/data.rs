@@ -5,7 +5,10 @@ use std::{collections::BTreeSet, path::Path};
 use regatta_model::{Outcome, PathCheck, RunHeader, TrialRecord, Warning, warning_code};
 use regatta_results::{Reader, RunState, fold_ended};
 
-use crate::ReportError;
+use crate::{
+    ReportError,
+    timeline::{self, HostTimeline},
+};
 
 /// Complete data of one run.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +23,8 @@ pub struct RunData {
     pub path_checks: Vec<PathCheck>,
     /// Warnings of the run that belong to no single trial.
     pub warnings: Vec<Warning>,
+    /// The hosts over time; none if they were not monitored.
+    pub hosts: Vec<HostTimeline>,
     /// State of the run at the time of saving.
     pub state: RunState,
 }
@@ -44,12 +49,15 @@ fn read(dir: &Path) -> Result<RunData, regatta_results::ResultsError> {
         reader = Reader::open(dir)?;
     }
     let (trials, repeated) = last_attempts(reader.trials()?);
+    let mut hosts = Vec::new();
+    reader.host_samples(&mut |batch| timeline::add(&mut hosts, &batch))?;
     Ok(RunData {
         header: reader.header()?,
         trials,
         repeated,
         path_checks: reader.path_checks()?,
         warnings: reader.warnings()?,
+        hosts,
         state: reader.state()?,
     })
 }

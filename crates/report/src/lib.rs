@@ -14,9 +14,11 @@ mod error;
 pub mod format;
 pub mod html;
 pub mod terminal;
+pub mod timeline;
 mod write;
 
 pub use analysis::{Summary, summarise};
 pub use data::{RunData, load};
 pub use error::ReportError;
-pub use write::{Written, write_all, write_html, write_summary};
+pub use timeline::HostTimeline;
+pub use write::{Written, write_all, write_html, write_monitor, write_summary};

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use regatta_results::{
     Reader, ResultsError,
     exports::{self, ReplaceError},
+    hosts_csv::HOSTS_FILE_NAME,
 };
 
-use crate::{ReportError, RunData, Summary, html, load, summarise};
+use crate::{HostTimeline, ReportError, RunData, Summary, html, load, summarise};
 
 /// Written reports, and the data they were made from.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub struct Written {
 }
 
 /// Writes every report again from the results file of a directory: `trials.csv`, `series.csv`,
-/// `summary.json`, `report.html`.
+/// `summary.json`, `report.html`, and `hosts.csv` if the hosts were monitored.
 ///
 /// Each file is written beside its place and then moved there, so that a reader sees the old one or
 /// the new one.
@@ -40,12 +41,15 @@ pub fn write_all(dir: &Path) -> Result<Written, ReportError> {
                 source: Box::new(source),
             },
         })?;
-    let files = vec![
+    let mut files = vec![
         dir.join(exports::TRIALS_FILE_NAME),
         dir.join(exports::SERIES_FILE_NAME),
         write_summary(&summary, dir)?,
         write_html(&data, &summary, dir)?,
     ];
+    if !data.hosts.is_empty() {
+        files.push(dir.join(HOSTS_FILE_NAME));
+    }
     Ok(Written {
         data,
         summary,
@@ -69,6 +73,14 @@ pub fn write_summary(summary: &Summary, dir: &Path) -> Result<PathBuf, ReportErr
 /// [`ReportError::Write`] if the file cannot be written; those of [`html::render`].
 pub fn write_html(data: &RunData, summary: &Summary, dir: &Path) -> Result<PathBuf, ReportError> {
     replace(&dir.join("report.html"), &html::render(data, summary)?)
+}
+
+/// Writes `monitor.html`, the figures of hosts without a run.
+///
+/// # Errors
+/// [`ReportError::Write`] if the file cannot be written; those of [`html::monitor::render`].
+pub fn write_monitor(hosts: &[HostTimeline], dir: &Path) -> Result<PathBuf, ReportError> {
+    replace(&dir.join("monitor.html"), &html::monitor::render(hosts)?)
 }
 
 fn replace(path: &Path, text: &str) -> Result<PathBuf, ReportError> {

@@ -11,6 +11,8 @@ pub(crate) struct Stored {
     key: &'static str,
     /// Condition on the rows of `table` that are records of this kind.
     which: &'static str,
+    /// Version of the tables since which records of this kind have checksums.
+    pub(crate) since: i32,
     /// Queries for the record's rows in all tables, by its key.
     rows: &'static [&'static str],
 }
@@ -20,6 +22,7 @@ pub(crate) const RUN: Stored = Stored {
     table: "run",
     key: "id",
     which: "TRUE",
+    since: 2,
     rows: &[
         "SELECT run_id, regatta_version, started_unix_ns, study, study_json, study_text, bed,
              state, state_reason
@@ -33,6 +36,7 @@ pub(crate) const TRIAL: Stored = Stored {
     table: "trial",
     key: "trial",
     which: "TRUE",
+    since: 2,
     rows: &[
         "SELECT trial, round, transport, condition, workload, started_unix_ns, seed, outcome, hint, attempt
          FROM trial WHERE trial = ?1",
@@ -51,6 +55,7 @@ pub(crate) const PATH_CHECK: Stored = Stored {
     table: "path_check",
     key: "id",
     which: "TRUE",
+    since: 2,
     rows: &[
         "SELECT id, condition, checked_unix_ns, within, step_at_ns, spoiled
          FROM path_check WHERE id = ?1",
@@ -64,15 +69,39 @@ pub(crate) const WARNING: Stored = Stored {
     table: "warning",
     key: "id",
     which: "trial IS NULL",
+    since: 2,
     rows: &["SELECT code, message, hint FROM warning WHERE id = ?1"],
 };
 
+/// Samples of a host.
+pub(crate) const HOST_SAMPLES: Stored = Stored {
+    table: "host_samples",
+    key: "id",
+    which: "TRUE",
+    since: 3,
+    rows: &[
+        "SELECT id, host, trial, names, samples, unix_ns, monotonic_ns, value_zlib
+         FROM host_samples WHERE id = ?1",
+    ],
+};
+
+/// Names of the values of samples.
+pub(crate) const HOST_SAMPLE_NAMES: Stored = Stored {
+    table: "host_sample_names",
+    key: "id",
+    which: "TRUE",
+    since: 3,
+    rows: &["SELECT id, names FROM host_sample_names WHERE id = ?1"],
+};
+
 /// Every kind of record, with its name for a message.
-pub(crate) const ALL: [(Stored, &str); 4] = [
+pub(crate) const ALL: [(Stored, &str); 6] = [
     (RUN, "run"),
     (TRIAL, "trial"),
     (PATH_CHECK, "path check"),
     (WARNING, "warning"),
+    (HOST_SAMPLES, "row of `host_samples`"),
+    (HOST_SAMPLE_NAMES, "row of `host_sample_names`"),
 ];
 
 impl Stored {

@@ -11,7 +11,12 @@ use std::{
 use nix::fcntl::OFlag;
 use regatta_model::{TrialRecord, metric};
 
-use crate::{Reader, ResultsError, open::explain, query::read_series};
+use crate::{
+    Reader, ResultsError,
+    hosts_csv::{HOSTS_FILE_NAME, hosts_csv},
+    open::explain,
+    query::read_series,
+};
 
 /// Name of the file with one row for each trial.
 pub const TRIALS_FILE_NAME: &str = "trials.csv";
@@ -125,7 +130,7 @@ fn identity(trial: &TrialRecord) -> [String; 12] {
 
 /// Formats a text as a cell that no spreadsheet takes for a formula: with `'` before a text that
 /// begins like one, unless it is a number.
-fn cell(text: String) -> String {
+pub(crate) fn cell(text: String) -> String {
     if text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err() {
         format!("'{text}")
     } else {
@@ -192,14 +197,18 @@ pub fn series_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
     Ok(())
 }
 
-/// Writes [`TRIALS_FILE_NAME`] and [`SERIES_FILE_NAME`] into a directory. Each file is replaced as
-/// a whole, or the old one stays.
+/// Writes [`TRIALS_FILE_NAME`] and [`SERIES_FILE_NAME`] into a directory, and [`HOSTS_FILE_NAME`] if
+/// the hosts were monitored. Each file is replaced as a whole, or the old one stays.
 ///
 /// # Errors
 /// Errors of reading; [`ResultsError::Export`] for a file that cannot be written.
 pub fn write_exports(reader: &Reader, dir: &Path) -> Result<(), ResultsError> {
     write_whole(reader, &dir.join(TRIALS_FILE_NAME), trials_csv)?;
-    write_whole(reader, &dir.join(SERIES_FILE_NAME), series_csv)
+    write_whole(reader, &dir.join(SERIES_FILE_NAME), series_csv)?;
+    if reader.source().host_sample_names()?.is_empty() {
+        return Ok(());
+    }
+    write_whole(reader, &dir.join(HOSTS_FILE_NAME), hosts_csv)
 }
 
 fn write_whole(

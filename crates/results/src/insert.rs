@@ -31,6 +31,7 @@ pub fn begin(path: &Path, header: &RunHeader) -> Result<Connection, ResultsError
         prepare(&connection)?;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         transaction.execute_batch(schema::TABLES)?;
+        transaction.execute_batch(schema::SINCE_3)?;
         transaction.pragma_update(None, "application_id", schema::APPLICATION_ID)?;
         transaction.pragma_update(None, "user_version", schema::VERSION)?;
         transaction.execute(

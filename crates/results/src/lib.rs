@@ -15,6 +15,8 @@ mod checksum;
 mod displaced;
 mod error;
 pub mod exports;
+mod host_samples;
+pub mod hosts_csv;
 mod insert;
 mod open;
 mod query;

@@ -246,8 +246,10 @@ pub(crate) fn examine(connection: &Connection, path: &Path) -> Result<(), Result
     if let Some(what) = foreign.optional().map_err(|e| explain(e, "read", path))? {
         return Err(damaged(format!("Regatta made no {what}")));
     }
-    // Version 1 has no checksums.
-    for (stored, name) in checksum::ALL.iter().filter(|_| version > 1) {
+    for (stored, name) in checksum::ALL
+        .iter()
+        .filter(|(kind, _)| kind.since <= version)
+    {
         let changed = stored.changed(connection);
         if let Some(key) = changed.map_err(|e| explain(e, "read", path))? {
             return Err(damaged(format!(

@@ -8,7 +8,7 @@ use regatta_model::{
 };
 use rusqlite::{Connection, Row};
 
-use crate::{ResultsError, RunState, open::explain};
+use crate::{ResultsError, RunState, open::explain, schema};
 
 /// Open results file, as the functions of this module need it.
 #[derive(Clone, Copy)]
@@ -166,9 +166,14 @@ impl Source<'_> {
         columns: [&str; N],
         older: [&str; N],
     ) -> Result<String, ResultsError> {
-        let versions = self.rows("PRAGMA user_version", |row| row.get::<_, i32>(0))?;
-        let older_file = versions.first().is_some_and(|version| *version < 2);
+        let older_file = self.version()? < 2;
         Ok((if older_file { older } else { columns }).join(", "))
+    }
+
+    /// Returns the version of the file's tables.
+    pub(crate) fn version(&self) -> Result<i32, ResultsError> {
+        let versions = self.rows("PRAGMA user_version", |row| row.get::<_, i32>(0))?;
+        Ok(versions.first().copied().unwrap_or(schema::VERSION))
     }
 
     /// Reads the rows of all attempts in the order of their number, without what other tables hold of them.

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use regatta_model::{PathCheck, RunHeader, TrialRecord, Warning};
+use regatta_model::{HostSamples, PathCheck, RunHeader, TrialRecord, Warning};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tempfile::TempDir;
 
@@ -158,6 +158,14 @@ impl Reader {
     /// As [`Reader::header`].
     pub fn path_checks(&self) -> Result<Vec<PathCheck>, ResultsError> {
         self.source().path_checks()
+    }
+
+    /// Passes the samples of the hosts to `take`, in the order in which they were stored.
+    ///
+    /// # Errors
+    /// As [`Reader::header`].
+    pub fn host_samples(&self, take: &mut dyn FnMut(HostSamples)) -> Result<(), ResultsError> {
+        self.source().host_samples(take)
     }
 
     /// Returns the warnings about the whole run, in the order in which they came; a trial's own are

@@ -15,6 +15,8 @@
 //! | `warning` | one warning, of a trial or (where `trial` is null) of the run |
 //! | `path_check` | one self-check of the path under one condition, at one step of its schedule |
 //! | `path_quantity` | one quantity of a path check: asked, achieved, tolerance |
+//! | `host_samples` | samples of one host: of a few seconds between trials, or of one trial |
+//! | `host_sample_names` | names of the values of samples |
 //!
 //! Times are nanoseconds, since the Unix epoch where the name says `unix`. Seeds are decimal text,
 //! because SQLite's integers end at 2^63 − 1. In `series`, `t_ns` is a blob of little-endian
@@ -22,11 +24,17 @@
 //! `frombuffer(t_ns, "<i8")`, `frombuffer(value, "<f8")`). In `path_quantity` an infinite bound is
 //! SQLite's `Inf`, and null stands for a value that is not a number.
 //!
+//! In `host_samples`, `unix_ns` and `monotonic_ns` are blobs like `t_ns`, by the host's clocks. `value_zlib`
+//! is compressed (zlib): little-endian IEEE 754 single-precision numbers, all samples of the first name,
+//! then all of the second, and so on; NaN stands for a value that was not measured. `names` refers to
+//! `host_sample_names`, which has them as a JSON array. `trial` is the trial during which the samples were
+//! taken, or null; it has no row in `trial` if it was given up.
+//!
 //! `trial` counts from 0 by the plan. An invalid trial is repeated: `attempt` is 2 or 3 then, and
 //! `trial` that of the first attempt plus the number of trials in the plan for each earlier one. The
 //! last attempt of a transport, condition and workload in a round counts. A path check with a text in
 //! `spoiled` is not used. `checksum` is the CRC-32 of the stored record of the run, of a trial, of a
-//! path check or of a warning about the run, in all tables: it detects a changed bit that leaves the
+//! path check, of a warning about the run, of samples or of their names, in all tables: it detects a changed bit that leaves the
 //! file a sound database. It is null for records of version 1, which has none of the columns `attempt`,
 //! `checksum`, `step_at_ns` and `spoiled`.
 //!
@@ -37,7 +45,7 @@
 pub const APPLICATION_ID: i32 = 0x5247_5441;
 
 /// Version of the tables that this Regatta writes, and the highest that it reads.
-pub const VERSION: i32 = 2;
+pub const VERSION: i32 = 3;
 
 pub(crate) const TABLES: &str = "
 CREATE TABLE run (
@@ -160,4 +168,24 @@ ALTER TABLE path_check ADD COLUMN step_at_ns INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE path_check ADD COLUMN spoiled TEXT;
 ALTER TABLE path_check ADD COLUMN checksum INTEGER;
 PRAGMA user_version = 2;
+";
+
+/// Tables that version 3 added.
+pub(crate) const SINCE_3: &str = "
+CREATE TABLE host_sample_names (
+    id INTEGER PRIMARY KEY,
+    names TEXT NOT NULL,
+    checksum INTEGER
+) STRICT;
+CREATE TABLE host_samples (
+    id INTEGER PRIMARY KEY,
+    host TEXT NOT NULL REFERENCES host (host),
+    trial INTEGER,
+    names INTEGER NOT NULL REFERENCES host_sample_names (id),
+    samples INTEGER NOT NULL,
+    unix_ns BLOB NOT NULL CHECK (length(unix_ns) = 8 * samples),
+    monotonic_ns BLOB NOT NULL CHECK (length(monotonic_ns) = 8 * samples),
+    value_zlib BLOB NOT NULL,
+    checksum INTEGER
+) STRICT;
 ";

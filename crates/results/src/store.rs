@@ -6,13 +6,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use regatta_model::{PathCheck, RunHeader, TrialRecord, Warning};
+use regatta_model::{HostSamples, PathCheck, RunHeader, TrialRecord, Warning};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 
 use crate::{
     FILE_NAME, ResultsError, RunState, checksum,
     displaced::{self, FileIdentity},
-    exports, insert,
+    exports, host_samples,
+    hosts_csv::HOSTS_FILE_NAME,
+    insert,
     open::{beside, connect, explain, explain_io, has_log, missing},
     query::Source,
     schema,
@@ -207,6 +209,18 @@ impl Store {
         self.write(|transaction| {
             insert::insert_warning(transaction, None, warning)?;
             checksum::WARNING.seal(transaction, transaction.last_insert_rowid())
+        })
+    }
+
+    /// Stores samples of the hosts, all or none.
+    ///
+    /// # Errors
+    /// [`ResultsError::DiskFull`], or an error of SQLite, such as for a host that the header does not
+    /// have.
+    pub fn add_host_samples(&mut self, batches: &[HostSamples]) -> Result<(), ResultsError> {
+        self.write(|transaction| {
+            let mut batches = batches.iter();
+            batches.try_for_each(|batch| host_samples::insert(transaction, batch))
         })
     }
 
@@ -408,6 +422,7 @@ pub fn leftover(dir: &Path) -> Option<String> {
         "results.sqlite-journal",
         exports::TRIALS_FILE_NAME,
         exports::SERIES_FILE_NAME,
+        HOSTS_FILE_NAME,
         "summary.json",
         "report.html",
         "report.pdf",
@@ -436,9 +451,13 @@ fn modernise(connection: &mut Connection) -> rusqlite::Result<()> {
     let version: i32 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     if version < 2 {
         transaction.execute_batch(schema::FROM_1_TO_2)?;
-        for (stored, _) in checksum::ALL {
+        for (stored, _) in checksum::ALL.iter().filter(|(kind, _)| kind.since <= 2) {
             stored.seal_all(&transaction)?;
         }
+    }
+    if version < 3 {
+        transaction.execute_batch(schema::SINCE_3)?;
+        transaction.pragma_update(None, "user_version", 3)?;
     }
     transaction.commit()
 }

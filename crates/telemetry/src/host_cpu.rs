@@ -70,17 +70,22 @@ pub(crate) struct HostCpuFile {
 
 impl HostCpuFile {
     pub(crate) fn open() -> Result<Self, TelemetryError> {
-        // SAFETY: takes no pointer.
-        let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
         Ok(Self {
             file: file::ProcFile::open("/proc/stat")?,
-            tick_ns: 1_000_000_000 / per_second.max(1),
+            tick_ns: tick_ns(),
         })
     }
 
     pub(crate) fn read(&mut self) -> Option<HostCpu> {
         HostCpu::parse(self.file.read_start(512).ok()?, self.tick_ns)
     }
+}
+
+/// Returns the unit of the times in `/proc/stat`, in nanoseconds.
+pub(crate) fn tick_ns() -> i64 {
+    // SAFETY: takes no pointer.
+    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    1_000_000_000 / per_second.max(1)
 }
 
 /// Returns the number of cores that are online; at least 1.

@@ -44,6 +44,24 @@ impl InterfaceCounters {
                 .strip_prefix(interface.as_bytes())?
                 .strip_prefix(b":")
         })?;
+        Self::parse_line(line)
+    }
+
+    /// Reads the lines of all interfaces in the form of `/proc/net/dev`; lines that have another form
+    /// are left out.
+    #[must_use]
+    pub fn parse_all(text: &[u8]) -> Vec<(String, Self)> {
+        let of_line = |line: &[u8]| {
+            // The name may hold a colon, the numbers do not.
+            let end = line.iter().rposition(|byte| *byte == b':')?;
+            let name = String::from_utf8_lossy(line[..end].trim_ascii()).into_owned();
+            Some((name, Self::parse_line(&line[end + 1..])?))
+        };
+        file::lines(text).filter_map(of_line).collect()
+    }
+
+    /// Reads the numbers after the name.
+    fn parse_line(line: &[u8]) -> Option<Self> {
         let mut values = file::numbers(line);
         let values: [Option<u64>; 16] = std::array::from_fn(|_| values.next());
         Some(Self {
@@ -214,6 +232,16 @@ mod tests {
         assert_eq!((eth0.errors(), eth0.drops()), (14, 16));
         assert_eq!(InterfaceCounters::parse(DEV, "eth1"), None);
         assert_eq!(InterfaceCounters::parse(b"lo: 1 2 3", "lo"), None);
+    }
+
+    #[test]
+    fn all_interfaces_are_read_and_odd_lines_left_out() {
+        let names = |text: &[u8]| -> Vec<String> {
+            let all = InterfaceCounters::parse_all(text);
+            all.into_iter().map(|(name, _)| name).collect()
+        };
+        assert_eq!(names(DEV), ["lo", "eth0:1", "eth0"]);
+        assert_eq!(names(b"lo: 1 2 3\n:\n\xff: x\n"), [""; 0]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod facts;
 mod file;
 pub mod host_cpu;
 pub mod interface;
+pub mod monitor;
 pub mod process;
 pub mod protocol;
 pub mod reading;

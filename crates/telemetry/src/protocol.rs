@@ -17,7 +17,7 @@ pub struct ProtocolCounters {
 
 /// Returns the value of `name` under `protocol` in the form of `/proc/net/snmp`: a line of names
 /// and a line of numbers, both opened with `protocol:`.
-fn snmp_value(text: &[u8], protocol: &str, name: &str) -> Option<u64> {
+pub(crate) fn snmp_value(text: &[u8], protocol: &str, name: &str) -> Option<u64> {
     let mut of_protocol = file::lines(text).filter_map(|line| {
         line.strip_prefix(protocol.as_bytes())?
             .strip_prefix(b":")
@@ -29,7 +29,7 @@ fn snmp_value(text: &[u8], protocol: &str, name: &str) -> Option<u64> {
 }
 
 /// Returns the value of `name` in the form of `/proc/net/snmp6`: a name and a number on each line.
-fn snmp6_value(text: &[u8], name: &str) -> Option<u64> {
+pub(crate) fn snmp6_value(text: &[u8], name: &str) -> Option<u64> {
     file::lines(text).find_map(|line| {
         let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
         (words.next()? == name).then(|| words.next()?.parse().ok())?

@@ -205,6 +205,7 @@ impl Listener for Progress {
                     ));
                 }
             }
+            Event::HostsSampled { .. } => {}
             Event::Warning { warning } => {
                 self.line(&format!("warning: {}", warning.message));
                 if !warning.hint.is_empty() {

@@ -145,6 +145,7 @@ impl Listener for StoreListener {
                 store.add_trial(trial)?;
                 self.tally.add(trial);
             }
+            Event::HostsSampled { samples } => store.add_host_samples(samples)?,
             Event::Warning { warning } => store.add_warning(warning)?,
             Event::RunEnded { ending } => store.set_state(&match ending {
                 Ending::Complete => RunState::Complete,

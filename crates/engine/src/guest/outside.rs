@@ -399,7 +399,10 @@ impl GuestRun {
                 progress.current = None;
                 progress.done.add(&self.plan, trial);
             }
-            Event::PathChecked { .. } | Event::Warning { .. } | Event::RunEnded { .. } => {}
+            Event::PathChecked { .. }
+            | Event::HostsSampled { .. }
+            | Event::Warning { .. }
+            | Event::RunEnded { .. } => {}
         }
         tell(listener, &event)?;
         Ok(match event {

@@ -106,7 +106,9 @@ fn pass_on(
     for (part, event) in heard {
         let passes = match &event {
             Event::RunStarted { .. } => !std::mem::replace(&mut started, true),
-            Event::PathChecked { .. } | Event::Warning { .. } => part == 0,
+            Event::PathChecked { .. } | Event::HostsSampled { .. } | Event::Warning { .. } => {
+                part == 0
+            }
             Event::RunEnded { .. } => false,
             Event::TrialStarted { .. } | Event::TrialEnded { .. } => true,
         };

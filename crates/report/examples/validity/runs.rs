@@ -137,6 +137,7 @@ impl Setup {
             trials,
             path_checks: Vec::new(),
             warnings: Vec::new(),
+            hosts: Vec::new(),
             state: RunState::Complete,
         }
     }

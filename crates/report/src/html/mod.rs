@@ -5,6 +5,7 @@
 //! template engine or, inside figures, by [`figures::escape`].
 
 pub mod figures;
+pub mod monitor;
 mod tables;
 
 use std::fmt::Write as _;

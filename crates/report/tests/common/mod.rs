@@ -256,6 +256,7 @@ pub fn run(
         repeated: Vec::new(),
         path_checks,
         warnings: Vec::new(),
+        hosts: Vec::new(),
         state: RunState::Complete,
     }
 }

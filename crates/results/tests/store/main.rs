@@ -3,6 +3,7 @@
 mod common;
 mod damage;
 mod displaced;
+mod host_samples;
 mod locked;
 
 use std::{
@@ -18,6 +19,7 @@ use regatta_results::{FILE_NAME, Reader, ResultsError, RunState, Store, exports,
 use tempfile::tempdir;
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-1.sqlite");
+const GOLDEN_2: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-2.sqlite");
 
 /// Writes the run that the golden file holds.
 fn write_run(dir: &Path) {
@@ -60,6 +62,11 @@ fn golden_file_of_version_1_still_loads() {
         write_run(Path::new(&dir));
     }
     check_run(&Reader::open(Path::new(GOLDEN)).unwrap());
+}
+
+#[test]
+fn golden_file_of_version_2_still_loads() {
+    check_run(&Reader::open(Path::new(GOLDEN_2)).unwrap());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use regatta_model::MetricDefinition;
 
 use super::{
     Figure, anchor, drawn,
-    frame::{Curve, Frame, Marks, YAxis, axis_end, largest, room_for_labels},
+    frame::{Curve, Frame, Marks, YAxis, axis_end, largest, room_for_labels, time_axis},
     labels, panels,
     svg::{Panel, Point},
 };
@@ -45,11 +45,7 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
     let scale = Scale::for_largest(definition.unit, highest);
     let y_end = axis_end(scale.apply(highest));
     let elapsed = largest(points().map(|point| point.0));
-    let (divisor, unit) = match elapsed {
-        s if s >= 7200.0 => (3600.0, "h"),
-        s if s >= 180.0 => (60.0, "min"),
-        _ => (1.0, "s"),
-    };
+    let (divisor, unit) = time_axis(elapsed);
     let x_end = axis_end(elapsed / divisor);
     let x_title = format!("time since the run began, {unit}");
     let (name, title) = (anchor(definition.name), capital(definition.title));

@@ -273,6 +273,16 @@ pub fn axis_end(largest: f64) -> f64 {
     }
 }
 
+/// Returns the unit of an axis of time that shows this many seconds: its length in seconds, and its
+/// name.
+pub fn time_axis(seconds: f64) -> (f64, &'static str) {
+    match seconds {
+        s if s >= 7200.0 => (3600.0, "h"),
+        s if s >= 180.0 => (60.0, "min"),
+        _ => (1.0, "s"),
+    }
+}
+
 /// Returns the largest of some values, or zero.
 pub fn largest(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(0.0, f64::max)

@@ -4,6 +4,7 @@ mod by_trial;
 mod delay;
 mod distribution;
 mod frame;
+pub mod hosts;
 mod means;
 mod over_time;
 mod steps;
@@ -43,6 +44,8 @@ pub struct Figures {
     pub delay: Vec<Figure>,
     /// Figures of the transports' internal state.
     pub inside: Vec<Figure>,
+    /// Figures of the hosts over the time of the run.
+    pub hosts: Vec<Figure>,
 }
 
 /// Draws every figure for which there are values.
@@ -97,6 +100,7 @@ pub fn all(data: &RunData, summary: &Summary) -> Figures {
             .filter_map(|histogram| delay::draw(data, histogram))
             .collect(),
         inside: over_time(&over_time::INSIDE),
+        hosts: hosts::draw(&data.hosts, Some(data)),
     }
 }
 

@@ -60,6 +60,8 @@ pub enum Ink {
     Series(usize),
     /// Transport, drawn as a line with its dash.
     Dashed(usize),
+    /// Line that belongs to no transport: in the colour of text, with the dash of its position.
+    Plain(usize),
 }
 
 impl Ink {
@@ -67,7 +69,7 @@ impl Ink {
     fn colour(self) -> String {
         match self {
             Self::Series(series) | Self::Dashed(series) => format!("var(--c{})", series % COLOURS),
-            Self::Text => "var(--text)".to_owned(),
+            Self::Text | Self::Plain(_) => "var(--text)".to_owned(),
             Self::Muted => "var(--muted)".to_owned(),
             Self::Grid => "var(--grid)".to_owned(),
             Self::Axis | Self::Leader => "var(--axis)".to_owned(),
@@ -78,7 +80,7 @@ impl Ink {
     /// Returns the attributes of a line of this colour and `width`.
     fn stroke(self, width: f64) -> String {
         let dash = match self {
-            Self::Dashed(series) => DASHES[series % DASHES.len()],
+            Self::Dashed(position) | Self::Plain(position) => DASHES[position % DASHES.len()],
             Self::Leader => DOTS,
             _ => "",
         };

@@ -1,0 +1,209 @@
+//! `regatta monitor`.
+
+use std::{
+    fs,
+    path::Path,
+    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    time::{Duration, Instant},
+};
+
+use regatta_bed::{Errors, HOST_MONITOR, Launcher as _};
+use regatta_engine::HostMonitor;
+use regatta_model::{
+    HostSamples,
+    host_sample::MonitorRequest,
+    shell::{printable, quoted},
+    units::format_duration,
+};
+use regatta_report::{HostTimeline, timeline};
+use regatta_results::{
+    ResultsError,
+    exports::{self, ReplaceError},
+    hosts_csv::{HOSTS_FILE_NAME, HostsCsv},
+};
+
+use crate::{
+    args::MonitorArgs,
+    exit::{Code, Failure},
+    interrupt::Held,
+    output,
+    remote::{self, Opened},
+    run::no_bed,
+};
+
+/// Name of the page with the figures.
+const PAGE: &str = "monitor.html";
+
+/// Reason to stop waiting.
+enum Wake {
+    /// The user asked to stop.
+    Stop,
+    /// A monitor sends no more samples.
+    Ended,
+}
+
+/// Monitor of a host under the name that the user gave.
+struct Named {
+    host: String,
+    monitor: HostMonitor,
+}
+
+/// Runs `regatta monitor`.
+///
+/// # Errors
+/// A host that cannot be sampled, or for a shorter time than was asked for; a file that cannot be
+/// written.
+pub fn monitor(args: &MonitorArgs) -> Result<Code, Failure> {
+    check(args)?;
+    let held = Held::new().map_err(Failure::failed)?;
+    let (wake, woken) = mpsc::channel();
+    let hosts = args.hosts.iter().map(String::as_str);
+    let opened = remote::open(hosts, args.hosts_file.as_deref())?;
+    let monitors: Vec<Named> = (opened.into_iter())
+        .map(|host| start(host, args.interval, &wake))
+        .collect::<Result<_, _>>()?;
+    fs::create_dir_all(&args.out).map_err(|error| cannot_write(&args.out, error))?;
+    let stop = move || {
+        // Nobody hears it once the time is over, and then nothing is left to stop.
+        let _ = wake.send(Wake::Stop);
+    };
+    held.end_with("stopping: what was sampled is kept", stop)
+        .map_err(|error| Failure::failed(error).context("cannot start a thread"))?;
+    let begun = Instant::now();
+    let stopped = wait(&woken, begun + args.duration, &monitors);
+    let lasted = begun.elapsed();
+    let early = stopped_early(stopped, lasted, &monitors);
+    let samples: Vec<HostSamples> = (monitors.into_iter())
+        .flat_map(|named| named.monitor.stop().0)
+        .collect();
+    write(&args.out, &samples)?;
+    match early {
+        None => Ok(Code::Measured),
+        Some(why) => Err(Failure::failed(anyhow::Error::msg(why))),
+    }
+}
+
+/// Refuses what cannot be carried out, before anything is started.
+fn check(args: &MonitorArgs) -> Result<(), Failure> {
+    let mut hosts = args.hosts.clone();
+    hosts.sort();
+    if let Some(pair) = hosts.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(Failure::input(
+            format!("the host `{}` is named twice", printable(&pair[0])),
+            "name each host once",
+        ));
+    }
+    for name in [HOSTS_FILE_NAME, PAGE] {
+        if args.out.join(name).symlink_metadata().is_ok() {
+            return Err(Failure::input(
+                format!("`{}` has a `{name}` already", args.out.display()),
+                "choose another `--out`",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn start(host: Opened, interval: Duration, wake: &Sender<Wake>) -> Result<Named, Failure> {
+    let Opened {
+        name: host,
+        mut launcher,
+        ..
+    } = host;
+    let doing = || format!("cannot monitor the host `{}`", printable(&host));
+    let launched = launcher.launch(HOST_MONITOR, Errors::Inherit);
+    let launched = launched.map_err(|error| no_bed(error).context(doing()))?;
+    let wake = wake.clone();
+    let on_end = move || {
+        let _ = wake.send(Wake::Ended);
+    };
+    let monitor = HostMonitor::start(&host, launched, on_end)
+        .map_err(|error| Failure::failed(error).context(doing()))?;
+    monitor.request(MonitorRequest {
+        interval_ns: u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX),
+        trial: None,
+    });
+    Ok(Named { host, monitor })
+}
+
+/// Waits until the time is over, the user stops it, or no monitor is left; returns whether the user
+/// stopped it.
+fn wait(woken: &Receiver<Wake>, until: Instant, monitors: &[Named]) -> bool {
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        match woken.recv_timeout(left) {
+            Ok(Wake::Stop) => return true,
+            Ok(Wake::Ended) => {
+                if monitors.iter().all(|named| named.monitor.ended().is_some()) {
+                    return false;
+                }
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return false,
+        }
+    }
+}
+
+/// Returns the reason for which there are samples of a shorter time than was asked for.
+fn stopped_early(stopped: bool, lasted: Duration, monitors: &[Named]) -> Option<String> {
+    let ended: Vec<String> = (monitors.iter())
+        .filter_map(|named| {
+            let why = named.monitor.ended()?;
+            Some(format!(
+                "the monitor of `{}` ended early: {why}",
+                named.host
+            ))
+        })
+        .collect();
+    if !ended.is_empty() {
+        return Some(printable(&ended.join("; ")));
+    }
+    let lasted = format_duration(Duration::from_secs(lasted.as_secs()));
+    stopped.then(|| format!("the samples are partial: stopped by the user after {lasted}"))
+}
+
+/// Writes the files, and a line for each host on standard output.
+fn write(dir: &Path, samples: &[HostSamples]) -> Result<(), Failure> {
+    let mut timelines: Vec<HostTimeline> = Vec::new();
+    for batch in samples {
+        timeline::add(&mut timelines, batch);
+    }
+    if timelines.is_empty() {
+        return Err(Failure::failed(anyhow::Error::msg("no host was sampled")));
+    }
+    let table = dir.join(HOSTS_FILE_NAME);
+    let written = exports::replace(&table, |out| -> Result<(), ResultsError> {
+        let lists = samples.iter().map(|batch| batch.names.as_slice());
+        let mut csv = HostsCsv::new(out, lists)?;
+        samples.iter().try_for_each(|batch| csv.add(batch))?;
+        csv.finish()
+    });
+    written.map_err(|error| match error {
+        ReplaceError::Write(source) => cannot_write(&table, source),
+        ReplaceError::Content(source) => cannot_write(&table, source),
+    })?;
+    let page = regatta_report::write_monitor(&timelines, dir).map_err(Failure::failed)?;
+    let mut text = String::new();
+    for host in &timelines {
+        let time = Duration::from_secs(host.end_ns().unsigned_abs() / 1_000_000_000);
+        let counted = output::counted(
+            usize::try_from(host.samples).unwrap_or(usize::MAX),
+            "sample",
+        );
+        text.push_str(&format!(
+            "{}: {counted} in {}: {}\n",
+            host.host,
+            format_duration(time),
+            host.in_words()
+        ));
+    }
+    text.push_str(&format!(
+        "the samples are in {}; open {}\n",
+        quoted(&table),
+        quoted(&page)
+    ));
+    output::out(&text).map_err(Failure::failed)
+}
+
+fn cannot_write(path: &Path, error: impl Into<anyhow::Error>) -> Failure {
+    Failure::failed(error).context(format!("cannot write `{}`", path.display()))
+}

@@ -1,0 +1,295 @@
+//! Monitors of hosts: processes that sample a host for a whole run.
+
+mod of_run;
+#[cfg(test)]
+pub(crate) mod testing;
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, Read},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        mpsc::{self, Receiver, Sender},
+    },
+    thread::{Builder, JoinHandle},
+};
+
+use regatta_bed::{Input, Launched, LaunchedProcess};
+use regatta_model::{
+    HostSamples,
+    host_sample::{MonitorLine, MonitorRequest},
+};
+
+pub(crate) use of_run::HostMonitors;
+
+use crate::{error::EngineError, limits};
+
+/// Longest line that a monitor may write; that of a host with a thousand cores has 200 kB.
+const LONGEST_LINE: u64 = 4 << 20;
+
+/// A process `regatta host-monitor`, and the samples that it has sent.
+#[derive(Debug)]
+pub struct HostMonitor {
+    /// Requests on their way to the process, which may be slow to read them.
+    requests: Sender<MonitorRequest>,
+    process: Box<dyn LaunchedProcess>,
+    gathered: Arc<Mutex<Gathered>>,
+    reader: JoinHandle<()>,
+}
+
+/// Samples that nobody has taken yet.
+#[derive(Debug, Default)]
+struct Gathered {
+    batches: Vec<HostSamples>,
+    names: Vec<String>,
+    /// Number of samples so far.
+    samples: u64,
+    /// Reason for which no more samples come.
+    ended: Option<String>,
+}
+
+impl HostMonitor {
+    /// Begins to read the samples of a launched monitor. `on_end` is called when no more come, in
+    /// another thread.
+    ///
+    /// # Errors
+    /// [`EngineError::Thread`].
+    pub fn start(
+        host: &str,
+        launched: Launched,
+        on_end: impl FnOnce() + Send + 'static,
+    ) -> Result<Self, EngineError> {
+        let Launched {
+            input,
+            output,
+            process,
+            ..
+        } = launched;
+        let gathered = Arc::new(Mutex::new(Gathered::default()));
+        let (requests, asked) = mpsc::channel();
+        spawn("requests of", host, move || write_requests(input, &asked))?;
+        let (name, kept) = (host.to_owned(), Arc::clone(&gathered));
+        let reader = spawn("samples of", host, move || {
+            let why = read_samples(output.into(), &name, &kept);
+            lock(&kept).ended = Some(why);
+            on_end();
+        })?;
+        Ok(Self {
+            requests,
+            process,
+            gathered,
+            reader,
+        })
+    }
+
+    /// Asks for another interval, and for samples of a trial or of none, from now on. Does not wait
+    /// for the process.
+    pub fn request(&self, request: MonitorRequest) {
+        // A process that is gone is noticed by its output.
+        let _ = self.requests.send(request);
+    }
+
+    /// Returns the samples that have come since the last call.
+    #[must_use]
+    pub fn take(&self) -> Vec<HostSamples> {
+        std::mem::take(&mut lock(&self.gathered).batches)
+    }
+
+    /// Returns the number of samples so far.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        lock(&self.gathered).samples
+    }
+
+    /// Returns the reason for which no more samples come; `None` while they do.
+    #[must_use]
+    pub fn ended(&self) -> Option<String> {
+        lock(&self.gathered).ended.clone()
+    }
+
+    /// Ends the process, if need be by killing it, and returns the samples that were not taken yet,
+    /// and the exit status in words unless it was killed.
+    #[must_use]
+    pub fn stop(self) -> (Vec<HostSamples>, Option<String>) {
+        let Self {
+            requests,
+            mut process,
+            gathered,
+            reader,
+        } = self;
+        // Without requests to come its input is closed, which ends a process that is well.
+        drop(requests);
+        let status = process.ended(limits::EXIT_LIMIT);
+        if status.is_none() {
+            process.kill();
+        }
+        // The process is gone, so its output is closed and the reader ends.
+        let _ = reader.join();
+        let samples = std::mem::take(&mut lock(&gathered).batches);
+        (samples, status)
+    }
+}
+
+fn spawn(
+    what: &str,
+    host: &str,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, EngineError> {
+    Builder::new()
+        .name(format!("{what} {host}"))
+        .spawn(work)
+        .map_err(|source| EngineError::Thread { source })
+}
+
+fn lock(gathered: &Mutex<Gathered>) -> MutexGuard<'_, Gathered> {
+    gathered.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Writes requests until nobody can make any more; then the input is closed.
+fn write_requests(mut input: Box<dyn Input>, asked: &Receiver<MonitorRequest>) {
+    for request in asked {
+        let written = serde_json::to_vec(&request)
+            .map_err(std::io::Error::from)
+            .and_then(|mut line| {
+                line.push(b'\n');
+                input.write_all(&line)?;
+                input.flush()
+            });
+        if written.is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads samples until no more come, and returns the reason.
+fn read_samples(output: File, host: &str, gathered: &Mutex<Gathered>) -> String {
+    let mut output = BufReader::new(output);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = (&mut output)
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut line);
+        match read {
+            Ok(0) => return "its output ended".to_owned(),
+            Err(error) => return format!("its output cannot be read: {error}"),
+            Ok(_) => {}
+        }
+        let added = serde_json::from_slice(&line)
+            .map_err(|error| error.to_string())
+            .and_then(|line| lock(gathered).add(host, line));
+        if let Err(error) = added {
+            let text = String::from_utf8_lossy(&line);
+            let text: String = text.trim_end().chars().take(100).collect();
+            return format!("it wrote `{text}`, which is not a sample: {error}");
+        }
+    }
+}
+
+impl Gathered {
+    /// Adds a sample to the last batch, if it is of the same trial and has the same names, or to a
+    /// new one.
+    fn add(&mut self, host: &str, line: MonitorLine) -> Result<(), String> {
+        let MonitorLine {
+            names,
+            trial,
+            sample,
+        } = line;
+        if let Some(names) = names {
+            self.names = names;
+        }
+        if sample.values.len() != self.names.len() {
+            return Err(format!(
+                "it has {} values for {} names",
+                sample.values.len(),
+                self.names.len()
+            ));
+        }
+        self.samples += 1;
+        match self.batches.last_mut() {
+            Some(last) if last.trial == trial && last.names == self.names => {
+                last.samples.push(sample);
+            }
+            _ => self.batches.push(HostSamples {
+                host: host.to_owned(),
+                trial,
+                names: self.names.clone(),
+                samples: vec![sample],
+            }),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::{
+        testing::{Monitor, launched},
+        *,
+    };
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn request(trial: Option<u32>) -> MonitorRequest {
+        MonitorRequest {
+            interval_ns: SECOND,
+            trial,
+        }
+    }
+
+    #[test]
+    fn samples_are_divided_by_trial() {
+        let monitor = HostMonitor::start("sender", launched(Monitor::Well), || {}).unwrap();
+        for trial in [Some(3), None, None, Some(4)] {
+            monitor.request(request(trial));
+        }
+        let (batches, status) = monitor.stop();
+        assert!(status.is_some());
+        let found: Vec<_> = (batches.iter())
+            .map(|batch| (batch.host.as_str(), batch.trial, batch.samples.len()))
+            .collect();
+        let expected = [(None, 1), (Some(3), 1), (None, 2), (Some(4), 1)];
+        let expected = expected.map(|(trial, samples)| ("sender", trial, samples));
+        assert_eq!(found, expected);
+    }
+
+    /// Checks that a monitor ends for a reason that has these words.
+    #[track_caller]
+    fn ends(kind: Monitor, words: &str) {
+        let (on_end, end) = mpsc::channel();
+        let tell = move || on_end.send(()).unwrap();
+        let monitor = HostMonitor::start("sender", launched(kind), tell).unwrap();
+        end.recv().unwrap();
+        let reason = monitor.ended().unwrap();
+        assert!(reason.contains(words), "{reason}");
+        assert_eq!(monitor.stop().0, []);
+    }
+
+    #[test]
+    fn the_end_of_its_output_ends_a_monitor() {
+        ends(Monitor::Dead, "ended");
+    }
+
+    #[test]
+    fn what_is_no_sample_ends_a_monitor() {
+        ends(Monitor::Writes("hello\n"), "`hello`");
+    }
+
+    #[test]
+    fn a_value_without_a_name_ends_a_monitor() {
+        let line = "{\"unix_ns\":1,\"monotonic_ns\":1,\"values\":[null]}\n";
+        ends(Monitor::Writes(line), "1 values for 0 names");
+    }
+
+    #[test]
+    fn a_monitor_that_reads_nothing_holds_nobody_up() {
+        let monitor = HostMonitor::start("sender", launched(Monitor::Deaf), || {}).unwrap();
+        // More than fits into a pipe.
+        for _ in 0..10_000 {
+            monitor.request(request(None));
+        }
+        assert_eq!(monitor.stop(), (Vec::new(), None));
+    }
+}

@@ -1,0 +1,99 @@
+//! Fake monitors: threads that answer each request with a sample.
+
+use std::{
+    io::{BufRead, BufReader, PipeReader, PipeWriter, Write},
+    sync::{Arc, Condvar, Mutex},
+    time::Duration,
+};
+
+use regatta_bed::{Launched, LaunchedProcess};
+use regatta_model::host_sample::MonitorRequest;
+
+/// Behaviour of a fake monitor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Monitor {
+    /// Ends at once.
+    Dead,
+    /// Never reads a request.
+    Deaf,
+    /// Cannot be started.
+    Refused,
+    /// Answers each request with a sample of the time before it, and the end of input too.
+    Well,
+    /// Writes a text and ends.
+    Writes(&'static str),
+}
+
+/// Whether the thread of a fake monitor has ended, or is to end.
+type Ended = Arc<(Mutex<bool>, Condvar)>;
+
+#[derive(Debug)]
+struct Process(Ended);
+
+impl LaunchedProcess for Process {
+    fn id(&self) -> u32 {
+        0
+    }
+
+    fn ended(&mut self, within: Duration) -> Option<String> {
+        let (ended, changed) = &*self.0;
+        let ended = ended.lock().unwrap();
+        let (ended, _) = changed
+            .wait_timeout_while(ended, within, |ended| !*ended)
+            .unwrap();
+        ended.then(|| "exit status: 0".to_owned())
+    }
+
+    fn kill(&mut self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+}
+
+/// Starts a fake monitor.
+pub(crate) fn launched(monitor: Monitor) -> Launched {
+    let (requests, input) = std::io::pipe().unwrap();
+    let (output, samples) = std::io::pipe().unwrap();
+    let ended = Ended::default();
+    let process = Process(Arc::clone(&ended));
+    std::thread::spawn(move || {
+        act(monitor, &ended, requests, samples);
+        Process(ended).kill();
+    });
+    Launched {
+        input: Box::new(input),
+        output: output.into(),
+        errors: None,
+        process: Box::new(process),
+    }
+}
+
+fn act(monitor: Monitor, ended: &Ended, requests: PipeReader, mut samples: PipeWriter) {
+    match monitor {
+        Monitor::Dead | Monitor::Refused => {}
+        Monitor::Deaf => {
+            let killed = ended.0.lock().unwrap();
+            drop(ended.1.wait_while(killed, |killed| !*killed).unwrap());
+        }
+        Monitor::Writes(text) => samples.write_all(text.as_bytes()).unwrap(),
+        Monitor::Well => {
+            let mut trial = None;
+            let mut sample = |trial: Option<u32>, number: usize| {
+                let names = ["", "\"names\":[\"sample.elapsed_ns\"],"][usize::from(number == 0)];
+                let trial = trial.map_or_else(String::new, |trial| format!("\"trial\":{trial},"));
+                let line = format!(
+                    "{{{names}{trial}\"unix_ns\":{number},\"monotonic_ns\":{number},\"values\":[1]}}"
+                );
+                writeln!(samples, "{line}").unwrap();
+            };
+            let mut number = 0;
+            for line in BufReader::new(requests).lines() {
+                sample(trial, number);
+                number += 1;
+                let request: MonitorRequest = serde_json::from_str(&line.unwrap()).unwrap();
+                trial = request.trial;
+            }
+            sample(trial, number);
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! Figures of the hosts over the time of a run: one panel for each host, trials as bands.
+
+use regatta_model::{Unit, host_sample};
+
+use super::{
+    Figure,
+    frame::{Chart, Frame, YAxis, axis_end, largest, room_for_labels, time_axis},
+    svg::{Ink, Panel, Point, Svg, Text, spread},
+};
+use crate::{
+    RunData,
+    format::{Scale, shorten},
+    timeline::{
+        Bin, CHECKSUM_ERRORS, CPU_BUSIEST, CPU_MEAN, HostTimeline, INTERFACE_ERRORS, IP_ERRORS,
+        Line, MEMORY_USED, SOCKET_DROPS, SOFTIRQ_BUSIEST, SOFTIRQ_MEAN,
+    },
+};
+
+const HEIGHT: f64 = 230.0;
+
+/// Most cores that have a line each.
+const MOST_CORES: usize = 4;
+
+/// Most interfaces that have a line.
+const MOST_INTERFACES: usize = 4;
+
+/// Most trials that are drawn as bands; more would be narrower than a pixel each.
+const MOST_BANDS: usize = 300;
+
+/// Width of the sample of a line before its label, in CSS pixels.
+const KEY: f64 = 16.0;
+
+/// Quantity with a figure.
+struct What {
+    id: &'static str,
+    title: &'static str,
+    y_title: &'static str,
+    unit: Unit,
+    /// Factor of the stored values.
+    factor: f64,
+    /// Lines of a host, as label and name.
+    lines: fn(&HostTimeline) -> Vec<(String, String)>,
+    how: &'static str,
+}
+
+const FIGURES: [What; 8] = [
+    What {
+        id: "cpu",
+        title: "CPU of the hosts",
+        y_title: "busy time of a core",
+        unit: Unit::Ratio,
+        factor: 1.0,
+        lines: |host| cores(host, "busy_ratio", [CPU_MEAN, CPU_BUSIEST]),
+        how: "Time in which a core was not idle, waiting for I/O, or taken by a hypervisor.",
+    },
+    What {
+        id: "softirq",
+        title: "Softirq of the hosts",
+        y_title: "time of a core in softirq",
+        unit: Unit::Ratio,
+        factor: 1.0,
+        lines: |host| cores(host, "softirq_ratio", [SOFTIRQ_MEAN, SOFTIRQ_BUSIEST]),
+        how: "Time in which a core handled packets and timers of the kernel, by samples of the timer tick (mostly 10 ms).",
+    },
+    What {
+        id: "load",
+        title: "Load of the hosts",
+        y_title: "tasks",
+        unit: Unit::Count,
+        factor: 1.0,
+        lines: |_| {
+            named(&[
+                ("runnable", "load.runnable_tasks"),
+                ("1 min average", "load.average_1min"),
+            ])
+        },
+        how: "Tasks that run or wait for a core, and the load average over one minute.",
+    },
+    What {
+        id: "memory",
+        title: "Memory of the hosts",
+        y_title: "memory in use",
+        unit: Unit::Bytes,
+        factor: 1.0,
+        lines: |_| named(&[("in use", MEMORY_USED)]),
+        how: "Memory that programs could not get without swapping.",
+    },
+    What {
+        id: "received",
+        title: "Bits received by the interfaces",
+        y_title: "bits received",
+        unit: Unit::BitsPerSecond,
+        factor: 8.0,
+        lines: |host| interfaces(host, "received_bytes"),
+        how: "As the interface's driver counts, retransmissions and headers included; the interfaces with most.",
+    },
+    What {
+        id: "sent",
+        title: "Bits sent by the interfaces",
+        y_title: "bits sent",
+        unit: Unit::BitsPerSecond,
+        factor: 8.0,
+        lines: |host| interfaces(host, "sent_bytes"),
+        how: "As the interface's driver counts, retransmissions and headers included; the interfaces with most.",
+    },
+    What {
+        id: "retransmissions",
+        title: "Retransmissions of the kernel's transports",
+        y_title: "sent again per second",
+        unit: Unit::PerSecond,
+        factor: 1.0,
+        lines: |_| {
+            named(&[
+                ("TCP segments", "tcp.retransmitted_segments"),
+                ("SCTP chunks", "sctp.retransmitted_chunks"),
+            ])
+        },
+        how: "All connections of the host. Transports in user space (QUIC, UDP) are not in these counters.",
+    },
+    What {
+        id: "errors",
+        title: "Errors and drops of the hosts",
+        y_title: "events per second",
+        unit: Unit::PerSecond,
+        factor: 1.0,
+        lines: |_| {
+            named(&[
+                ("interfaces", INTERFACE_ERRORS),
+                ("full sockets", SOCKET_DROPS),
+                ("checksums", CHECKSUM_ERRORS),
+                ("IP discards", IP_ERRORS),
+            ])
+        },
+        how: "Errors, drops and collisions of all interfaces; segments and datagrams for which a socket had no room; wrong checksums of TCP, UDP and SCTP; packets that IP discarded.",
+    },
+];
+
+fn named(lines: &[(&str, &str)]) -> Vec<(String, String)> {
+    (lines.iter())
+        .map(|(label, name)| ((*label).to_owned(), (*name).to_owned()))
+        .collect()
+}
+
+/// Returns the lines of each core, or of the mean and the busiest where there are many.
+fn cores(host: &HostTimeline, name: &str, [mean, busiest]: [&str; 2]) -> Vec<(String, String)> {
+    let mut cores: Vec<(u32, &String)> = (host.lines.keys())
+        .filter_map(|line| {
+            let core = line.strip_prefix("cpu.")?.strip_suffix(name)?;
+            Some((core.strip_suffix('.')?.parse().ok()?, line))
+        })
+        .collect();
+    cores.sort_unstable();
+    if cores.len() > MOST_CORES {
+        return named(&[("mean", mean), ("busiest core", busiest)]);
+    }
+    (cores.into_iter())
+        .map(|(core, line)| (format!("core {core}"), line.clone()))
+        .collect()
+}
+
+/// Returns the lines of the interfaces with the largest sums, largest first.
+fn interfaces(host: &HostTimeline, name: &str) -> Vec<(String, String)> {
+    let mut found: Vec<(f64, &str, &String)> = (host.lines.iter())
+        .filter_map(|(line, values)| match host_sample::find(line)? {
+            (quantity, Some(interface)) if quantity.name == name => {
+                Some((values.total, interface, line))
+            }
+            _ => None,
+        })
+        .collect();
+    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    found.truncate(MOST_INTERFACES);
+    (found.into_iter())
+        .map(|(_, interface, line)| (interface.to_owned(), line.clone()))
+        .collect()
+}
+
+/// Band of one trial: number of the transport in the study, beginning and end in nanoseconds.
+struct Band {
+    series: usize,
+    from_ns: i64,
+    to_ns: i64,
+}
+
+/// Draws a figure for each quantity that any host has. `data` is the run of the trials; there are no
+/// bands without.
+pub fn draw(hosts: &[HostTimeline], data: Option<&RunData>) -> Vec<Figure> {
+    let figures = FIGURES.iter();
+    figures
+        .filter_map(|what| draw_one(what, hosts, data))
+        .collect()
+}
+
+fn draw_one(what: &What, hosts: &[HostTimeline], data: Option<&RunData>) -> Option<Figure> {
+    let of_hosts: Vec<Vec<(String, &Line)>> = (hosts.iter())
+        .map(|host| {
+            let lines = (what.lines)(host).into_iter();
+            lines
+                .filter_map(|(label, name)| Some((label, host.lines.get(&name)?)))
+                .collect()
+        })
+        .collect();
+    let lines = || of_hosts.iter().flatten();
+    lines().next()?;
+    let highest = largest(lines().map(|(_, line)| line.largest)) * what.factor;
+    let scale = Scale::for_largest(what.unit, highest);
+    let y_end = axis_end(scale.apply(highest));
+    let end_s = largest(hosts.iter().map(|host| host.end_ns() as f64 / 1e9));
+    let (divisor, unit) = time_axis(end_s);
+    let drawing = Drawing {
+        what,
+        scale,
+        axes: [end_s / divisor, y_end],
+        seconds: divisor,
+        x_title: format!("time since the first sample, {unit}"),
+        right: room_for_labels(lines().map(|(label, _)| label.as_str())) + KEY,
+    };
+    let panels = hosts.iter().zip(&of_hosts).enumerate();
+    Some(Figure {
+        id: format!("figure-hosts-{}", what.id),
+        title: what.title.to_owned(),
+        caption: caption(what, hosts, data),
+        panels: panels
+            .filter(|(_, (_, lines))| !lines.is_empty())
+            .map(|(number, (host, lines))| {
+                let bands = data.map_or_else(Vec::new, |data| bands(host, data));
+                drawing.panel(number, host, lines, &bands)
+            })
+            .collect(),
+    })
+}
+
+fn caption(what: &What, hosts: &[HostTimeline], data: Option<&RunData>) -> String {
+    let longest = hosts.iter().map(|host| host.bin_ns).max().unwrap_or(0);
+    let step = crate::format::quantity(Unit::Nanoseconds, longest as f64);
+    let mut text = format!(
+        "{} Line: mean over steps of {step}; grey: from the smallest to the largest sample of a step.",
+        what.how
+    );
+    if hosts.iter().any(|host| host.trials.len() > MOST_BANDS) {
+        text += " There are too many trials to show each of them as a band.";
+    } else if data.is_some() {
+        text += " Bands: trials, in the colours of their transports.";
+    }
+    let without: Vec<&str> = (hosts.iter())
+        .filter(|host| {
+            let mut lines = (what.lines)(host).into_iter();
+            !lines.any(|(_, name)| host.lines.contains_key(&name))
+        })
+        .map(|host| host.host.as_str())
+        .collect();
+    if !without.is_empty() {
+        text += &format!(" Not counted by the kernel of: {}.", without.join(", "));
+    }
+    text
+}
+
+/// Returns the bands of a host's trials; none if there are too many.
+fn bands(host: &HostTimeline, data: &RunData) -> Vec<Band> {
+    if host.trials.len() > MOST_BANDS {
+        return Vec::new();
+    }
+    let transports = &data.header.study.transports;
+    (host.trials.iter())
+        .filter_map(|span| {
+            let mut records = data.trials.iter().chain(&data.repeated);
+            let record = records.find(|record| record.index == span.trial)?;
+            let series = (transports.iter()).position(|t| t.label == record.transport)?;
+            Some(Band {
+                series,
+                from_ns: span.from_ns,
+                to_ns: span.to_ns,
+            })
+        })
+        .collect()
+}
+
+/// Parts that the panels of a figure have in common.
+struct Drawing<'a> {
+    what: &'a What,
+    scale: Scale,
+    /// Ends of the horizontal and the vertical axis.
+    axes: [f64; 2],
+    /// Seconds in a unit of the horizontal axis.
+    seconds: f64,
+    x_title: String,
+    right: f64,
+}
+
+impl Drawing<'_> {
+    fn panel(
+        &self,
+        number: usize,
+        host: &HostTimeline,
+        lines: &[(String, &Line)],
+        bands: &[Band],
+    ) -> String {
+        let heading = shorten(&host.host, 44);
+        let y_title = self.scale.heading(self.what.y_title);
+        let labels: Vec<&str> = lines.iter().map(|(label, _)| label.as_str()).collect();
+        Panel {
+            id: &format!("hosts-{}-{number}", self.what.id),
+            title: &format!("{}: {heading}", self.what.title),
+            description: &format!("{} over {}: {}.", y_title, self.x_title, labels.join(", ")),
+            height: HEIGHT,
+        }
+        .draw(|svg| {
+            let frame = Frame {
+                heading: &heading,
+                y_title: &y_title,
+                x_title: &self.x_title,
+                height: HEIGHT,
+                left: Frame::LEFT,
+                right: self.right,
+            };
+            let chart = frame.draw(svg, 0.0..self.axes[0], YAxis::Linear(self.axes[1]));
+            self.draw_bands(svg, &chart, bands);
+            let ends: Vec<Option<f64>> = (lines.iter().enumerate())
+                .map(|(position, (_, line))| self.draw_line(svg, &chart, position, host, line))
+                .collect();
+            draw_labels(svg, &chart, &labels, &ends);
+        })
+    }
+
+    /// Returns the place of a time on the horizontal axis.
+    fn x(&self, chart: &Chart, ns: f64) -> f64 {
+        chart.x(ns / 1e9 / self.seconds)
+    }
+
+    fn draw_bands(&self, svg: &mut Svg, chart: &Chart, bands: &[Band]) {
+        for band in bands {
+            let left = self.x(chart, band.from_ns as f64);
+            let right = self.x(chart, band.to_ns as f64).max(left + 0.7);
+            let corners = |top: f64, bottom: f64| -> [Point; 4] {
+                [(left, top), (right, top), (right, bottom), (left, bottom)]
+            };
+            let ink = Ink::Series(band.series);
+            svg.polygon(&corners(chart.top, chart.bottom), ink, 0.16);
+            svg.polygon(&corners(chart.top - 4.0, chart.top - 1.0), ink, 1.0);
+        }
+    }
+
+    /// Draws one line in its parts between gaps; returns the height of its end.
+    fn draw_line(
+        &self,
+        svg: &mut Svg,
+        chart: &Chart,
+        position: usize,
+        host: &HostTimeline,
+        line: &Line,
+    ) -> Option<f64> {
+        let y = |value: f64| chart.y(self.scale.apply(value * self.what.factor));
+        let middle = |bin: usize| self.x(chart, (bin as f64 + 0.5) * host.bin_ns as f64);
+        let with_places: Vec<(usize, &Bin)> = line.bins.iter().enumerate().collect();
+        let mut end = None;
+        for part in with_places.split(|(_, bin)| bin.mean().is_none()) {
+            let points: Vec<Point> = (part.iter())
+                .filter_map(|(place, bin)| Some((middle(*place), y(bin.mean()?))))
+                .collect();
+            let Some(last) = points.last() else {
+                continue;
+            };
+            end = Some(last.1);
+            let ranges: Vec<(f64, [f64; 2])> = (part.iter())
+                .filter_map(|(place, bin)| Some((middle(*place), bin.range()?.map(y))))
+                .collect();
+            if ranges.iter().any(|(_, [least, largest])| largest < least) {
+                let upper = ranges.iter().map(|(x, range)| (*x, range[1]));
+                let lower = ranges.iter().rev().map(|(x, range)| (*x, range[0]));
+                let area: Vec<Point> = upper.chain(lower).collect();
+                svg.polygon(&area, Ink::Muted, 0.18);
+            }
+            svg.line(&points, Ink::Plain(position), 1.3);
+        }
+        end
+    }
+}
+
+/// Writes labels right of the plot, near the ends of their lines, each with a sample of its line.
+fn draw_labels(svg: &mut Svg, chart: &Chart, labels: &[&str], ends: &[Option<f64>]) {
+    let wanted: Vec<f64> = ends.iter().map(|end| end.unwrap_or(chart.bottom)).collect();
+    let placed = spread(&wanted, 15.0, Frame::TOP + 4.0, chart.bottom - 4.0);
+    for (position, (label, y)) in labels.iter().zip(placed).enumerate() {
+        let from = chart.right + 6.0;
+        let key = [(from, y), (from + KEY, y)];
+        svg.line(&key, Ink::Plain(position), 1.3);
+        let label = shorten(label, super::frame::LABEL_CHARACTERS);
+        svg.text((from + KEY + 4.0, y), &label, Text::LABEL);
+    }
+}

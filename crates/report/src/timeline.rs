@@ -1,0 +1,609 @@
+//! Samples of the hosts over the time of a run, in steps of time that a figure can show.
+
+use std::collections::BTreeMap;
+
+use regatta_model::{
+    HostSample, HostSamples, Unit,
+    host_sample::{self, ELAPSED, Group, HostQuantity, Kind},
+};
+
+use crate::format::quantity;
+
+/// Most steps of a timeline; beyond them each two become one.
+const MOST_BINS: i64 = 600;
+
+/// Step of a timeline at first, in nanoseconds: the interval of samples during trials.
+const FIRST_BIN_NS: i64 = 100_000_000;
+
+/// Shortest sample whose value counts as a peak: those at the edges of trials can be so short that one
+/// packet is a high rate.
+const LEAST_PEAK_NS: i64 = 50_000_000;
+
+/// Name of the mean over all cores of their busy time.
+pub const CPU_MEAN: &str = "all.cpu_mean_ratio";
+/// Name of the busy time of the core that is busiest in each sample.
+pub const CPU_BUSIEST: &str = "all.cpu_busiest_ratio";
+/// Name of the mean over all cores of their time in softirq.
+pub const SOFTIRQ_MEAN: &str = "all.softirq_mean_ratio";
+/// Name of the time in softirq of the core that has most of it in each sample.
+pub const SOFTIRQ_BUSIEST: &str = "all.softirq_busiest_ratio";
+/// Name of the memory that is in use.
+pub const MEMORY_USED: &str = "all.memory_used_bytes";
+/// Name of the errors, drops and collisions of all interfaces.
+pub const INTERFACE_ERRORS: &str = "all.interface_errors";
+/// Name of the segments and datagrams that sockets dropped because they were full.
+pub const SOCKET_DROPS: &str = "all.socket_drops";
+/// Name of the wrong checksums of all protocols.
+pub const CHECKSUM_ERRORS: &str = "all.checksum_errors";
+/// Name of the packets that IP discarded or found wrong.
+pub const IP_ERRORS: &str = "all.ip_errors";
+
+/// Counters that are added up under one name.
+const SUMS: [(&str, &[&str]); 3] = [
+    (
+        SOCKET_DROPS,
+        &[
+            "tcp.backlog_drops",
+            "tcp.receive_queue_drops",
+            "udp.receive_buffer_errors",
+            "sctp.receive_discards",
+        ],
+    ),
+    (
+        CHECKSUM_ERRORS,
+        &[
+            "tcp.checksum_errors",
+            "udp.checksum_errors",
+            "sctp.checksum_errors",
+        ],
+    ),
+    (
+        IP_ERRORS,
+        &[
+            "ip.receive_header_errors",
+            "ip.receive_discards",
+            "ip.send_discards",
+            "ip.reassembly_failures",
+        ],
+    ),
+];
+
+/// Parts of an interface's names that count errors.
+const INTERFACE_ERROR_NAMES: [&str; 5] = [
+    "receive_errors",
+    "receive_drops",
+    "send_errors",
+    "send_drops",
+    "collisions",
+];
+
+/// One host over time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostTimeline {
+    /// Name of the host.
+    pub host: String,
+    /// Beginning of the first sample by the host's clock, in nanoseconds since the Unix epoch.
+    pub origin_unix_ns: i64,
+    /// Length of a step, in nanoseconds.
+    pub bin_ns: i64,
+    /// Number of samples.
+    pub samples: u64,
+    /// Times of trials by the host's clock, in the order in which they ran.
+    pub trials: Vec<TrialSpan>,
+    /// Values by name. Names beginning with `all.` are made of several.
+    pub lines: BTreeMap<String, Line>,
+}
+
+/// Time of one trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrialSpan {
+    /// Number of the trial's record.
+    pub trial: u32,
+    /// Beginning of its first sample, in nanoseconds since the origin.
+    pub from_ns: i64,
+    /// End of its last sample, in nanoseconds since the origin.
+    pub to_ns: i64,
+}
+
+/// One quantity over time.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Line {
+    /// Steps of time, from the origin on.
+    pub bins: Vec<Bin>,
+    /// Sum of a count; of other quantities, their integral over seconds.
+    pub total: f64,
+    /// Largest value of a sample that is not very short; of a count, its rate per second.
+    pub largest: f64,
+    /// Time with values, in nanoseconds.
+    pub covered_ns: f64,
+}
+
+/// One step of time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bin {
+    sum: f64,
+    covered_ns: f64,
+    /// Smallest and largest value of the samples that are not very short; infinite without any.
+    least: f64,
+    largest: f64,
+}
+
+impl Default for Bin {
+    fn default() -> Self {
+        Self {
+            sum: 0.0,
+            covered_ns: 0.0,
+            least: f64::INFINITY,
+            largest: f64::NEG_INFINITY,
+        }
+    }
+}
+
+impl Bin {
+    /// Returns the mean over the time that samples cover; `None` without any.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        (self.covered_ns > 0.0).then(|| self.sum / self.covered_ns)
+    }
+
+    /// Returns the smallest and the largest value of a sample in this step; of samples that are all very
+    /// short, their mean. `None` without any.
+    #[must_use]
+    pub fn range(&self) -> Option<[f64; 2]> {
+        let mean = self.mean()?;
+        Some(if self.least <= self.largest {
+            [self.least, self.largest]
+        } else {
+            [mean; 2]
+        })
+    }
+
+    fn add(&mut self, value: f64, covered_ns: f64, may_peak: bool) {
+        self.sum += value * covered_ns;
+        self.covered_ns += covered_ns;
+        if may_peak {
+            self.least = self.least.min(value);
+            self.largest = self.largest.max(value);
+        }
+    }
+
+    fn joined(pair: &[Self]) -> Self {
+        let mut joined = Self::default();
+        for bin in pair {
+            joined.sum += bin.sum;
+            joined.covered_ns += bin.covered_ns;
+            joined.least = joined.least.min(bin.least);
+            joined.largest = joined.largest.max(bin.largest);
+        }
+        joined
+    }
+}
+
+impl Line {
+    /// Returns the mean over time; `None` without values.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        (self.covered_ns > 0.0).then(|| self.total * 1e9 / self.covered_ns)
+    }
+
+    /// Adds a value that holds from `from_ns` to `to_ns`.
+    fn add(&mut self, value: f64, [from_ns, to_ns]: [i64; 2], bin_ns: i64) {
+        self.total += value * (to_ns - from_ns) as f64 / 1e9;
+        self.covered_ns += (to_ns - from_ns) as f64;
+        let may_peak = to_ns - from_ns >= LEAST_PEAK_NS;
+        if may_peak {
+            self.largest = self.largest.max(value);
+        }
+        for bin in from_ns / bin_ns..=(to_ns - 1) / bin_ns {
+            let start = (bin * bin_ns).max(from_ns);
+            let end = (bin + 1).saturating_mul(bin_ns).min(to_ns);
+            let position = usize::try_from(bin).unwrap_or_default();
+            if self.bins.len() <= position {
+                self.bins.resize(position + 1, Bin::default());
+            }
+            self.bins[position].add(value, (end - start) as f64, may_peak);
+        }
+    }
+}
+
+/// Adds samples to the timelines of their hosts, which are made with their first samples.
+///
+/// Samples of hosts come in the order in which they were taken. Those that lie before the first one of
+/// their host, because its clock was set back, are left out.
+pub fn add(timelines: &mut Vec<HostTimeline>, batch: &HostSamples) {
+    let known = timelines.iter().position(|line| line.host == batch.host);
+    let position = known.unwrap_or_else(|| {
+        timelines.push(HostTimeline::new(&batch.host));
+        timelines.len() - 1
+    });
+    timelines[position].add(batch);
+}
+
+impl HostTimeline {
+    fn new(host: &str) -> Self {
+        Self {
+            host: host.to_owned(),
+            origin_unix_ns: 0,
+            bin_ns: FIRST_BIN_NS,
+            samples: 0,
+            trials: Vec::new(),
+            lines: BTreeMap::new(),
+        }
+    }
+
+    fn add(&mut self, batch: &HostSamples) {
+        let spans = self.spans(batch);
+        let ends = spans.iter().flatten().map(|span| span[1]);
+        self.make_room(ends.max().unwrap_or(0));
+        let mut made: Vec<Made> = (0..spans.len()).map(|_| Made::default()).collect();
+        for (column, name) in batch.names.iter().enumerate() {
+            let Some((quantity, _)) = host_sample::find(name) else {
+                continue;
+            };
+            let part = Part::of(name, quantity);
+            let bin_ns = self.bin_ns;
+            let mut line = is_kept(quantity).then(|| self.lines.entry(name.clone()).or_default());
+            for (place, (sample, span)) in batch.samples.iter().zip(&spans).enumerate() {
+                let value = sample.values.get(column).copied().flatten();
+                let (Some(value), Some(span)) = (value, *span) else {
+                    continue;
+                };
+                let value = match quantity.kind {
+                    Kind::Count => f64::from(value) * 1e9 / (span[1] - span[0]) as f64,
+                    Kind::State | Kind::Share => f64::from(value),
+                };
+                made[place].add(part, value);
+                if let Some(line) = &mut line {
+                    line.add(value, span, bin_ns);
+                }
+            }
+        }
+        for (made, span) in made.iter().zip(&spans) {
+            for (name, value) in made.values() {
+                if let Some(span) = *span {
+                    let line = self.lines.entry(name.to_owned()).or_default();
+                    line.add(value, span, self.bin_ns);
+                }
+            }
+        }
+        // A kernel without these counters has columns without values.
+        self.lines.retain(|_, line| line.covered_ns > 0.0);
+        self.add_trial(batch.trial, &spans);
+    }
+
+    /// Returns the time that each sample covers, in nanoseconds since the origin; `None` for one that
+    /// cannot be placed.
+    fn spans(&mut self, batch: &HostSamples) -> Vec<Option<[i64; 2]>> {
+        let elapsed = batch.position(ELAPSED);
+        let span = |sample: &HostSample| {
+            let elapsed_ns = (*sample.values.get(elapsed?)?)? as i64;
+            if elapsed_ns <= 0 {
+                return None;
+            }
+            if self.samples == 0 {
+                self.origin_unix_ns = sample.unix_ns.saturating_sub(elapsed_ns);
+            }
+            let to_ns = sample.unix_ns.saturating_sub(self.origin_unix_ns);
+            let from_ns = to_ns.saturating_sub(elapsed_ns).max(0);
+            let placed = to_ns > from_ns;
+            self.samples += u64::from(placed);
+            placed.then_some([from_ns, to_ns])
+        };
+        batch.samples.iter().map(span).collect()
+    }
+
+    /// Joins steps until the one at `to_ns` is not too many.
+    fn make_room(&mut self, to_ns: i64) {
+        while to_ns / self.bin_ns >= MOST_BINS {
+            self.bin_ns *= 2;
+            for line in self.lines.values_mut() {
+                line.bins = line.bins.chunks(2).map(Bin::joined).collect();
+            }
+        }
+    }
+
+    fn add_trial(&mut self, trial: Option<u32>, spans: &[Option<[i64; 2]>]) {
+        let mut placed = spans.iter().flatten();
+        let (Some(trial), Some(first)) = (trial, placed.next()) else {
+            return;
+        };
+        let to_ns = placed.next_back().unwrap_or(first)[1];
+        match self.trials.last_mut() {
+            Some(last) if last.trial == trial => last.to_ns = to_ns,
+            _ => self.trials.push(TrialSpan {
+                trial,
+                from_ns: first[0],
+                to_ns,
+            }),
+        }
+    }
+
+    /// Returns the last moment of any sample, in nanoseconds since the origin.
+    #[must_use]
+    pub fn end_ns(&self) -> i64 {
+        let longest = self.lines.values().map(|line| line.bins.len()).max();
+        i64::try_from(longest.unwrap_or(0)).unwrap_or(0) * self.bin_ns
+    }
+
+    /// Returns the sum of a counter; `None` where the host's kernel does not count it.
+    #[must_use]
+    pub fn count(&self, name: &str) -> Option<f64> {
+        self.lines.get(name).map(|line| line.total.round())
+    }
+
+    /// Returns the host's CPU and errors in one sentence without a full stop.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        let mut parts = Vec::new();
+        if let Some(line) = self.lines.get(CPU_MEAN)
+            && let Some(mean) = line.mean()
+        {
+            let [mean, peak] = [mean, line.largest].map(|share| quantity(Unit::Ratio, share));
+            parts.push(format!(
+                "CPU {mean} of all cores on average, {peak} at its peak"
+            ));
+        }
+        for (name, what) in [
+            ("tcp.retransmitted_segments", "TCP segments sent again"),
+            (INTERFACE_ERRORS, "errors and drops of interfaces"),
+            (SOCKET_DROPS, "drops of full sockets"),
+            (CHECKSUM_ERRORS, "wrong checksums"),
+            (IP_ERRORS, "discards of IP"),
+        ] {
+            match self.count(name) {
+                None => parts.push(format!("{what} not counted by this kernel")),
+                Some(count) => parts.push(format!("{count} {what}")),
+            }
+        }
+        parts.join(", ")
+    }
+}
+
+/// Values of one sample that are made of several others.
+#[derive(Default)]
+struct Made {
+    busy: Cores,
+    softirq: Cores,
+    memory_total: Option<f64>,
+    memory_available: Option<f64>,
+    interface_errors: Option<f64>,
+    sums: [Option<f64>; SUMS.len()],
+}
+
+/// Part of a value in those that are made of several.
+#[derive(Clone, Copy)]
+enum Part {
+    None,
+    Busy,
+    Softirq,
+    MemoryTotal,
+    MemoryAvailable,
+    InterfaceError,
+    /// Part of the sum at this position of [`SUMS`].
+    Sum(usize),
+}
+
+impl Part {
+    fn of(name: &str, quantity: &HostQuantity) -> Self {
+        match (quantity.group, quantity.name) {
+            (Group::Cpu, "busy_ratio") => Self::Busy,
+            (Group::Cpu, "softirq_ratio") => Self::Softirq,
+            (Group::Memory, "total_bytes") => Self::MemoryTotal,
+            (Group::Memory, "available_bytes") => Self::MemoryAvailable,
+            (Group::Interface, error) if INTERFACE_ERROR_NAMES.contains(&error) => {
+                Self::InterfaceError
+            }
+            _ => {
+                let mut sums = SUMS.iter();
+                let sum = sums.position(|(_, names)| names.contains(&name));
+                sum.map_or(Self::None, Self::Sum)
+            }
+        }
+    }
+}
+
+/// Whether a quantity has a line of its own. Of the cores that is what figures show.
+fn is_kept(quantity: &HostQuantity) -> bool {
+    quantity.group != Group::Cpu || matches!(quantity.name, "busy_ratio" | "softirq_ratio")
+}
+
+/// One share of the time of all cores.
+#[derive(Default)]
+struct Cores {
+    sum: f64,
+    cores: f64,
+    largest: f64,
+}
+
+impl Cores {
+    fn add(&mut self, share: f64) {
+        self.sum += share;
+        self.cores += 1.0;
+        self.largest = self.largest.max(share);
+    }
+
+    /// Returns the mean and the largest share; `None` without cores.
+    fn values(&self) -> [Option<f64>; 2] {
+        let any = self.cores > 0.0;
+        [self.sum / self.cores, self.largest].map(|share| any.then_some(share))
+    }
+}
+
+impl Made {
+    fn add(&mut self, part: Part, value: f64) {
+        match part {
+            Part::None => {}
+            Part::Busy => self.busy.add(value),
+            Part::Softirq => self.softirq.add(value),
+            Part::MemoryTotal => self.memory_total = Some(value),
+            Part::MemoryAvailable => self.memory_available = Some(value),
+            Part::InterfaceError => *self.interface_errors.get_or_insert(0.0) += value,
+            Part::Sum(sum) => *self.sums[sum].get_or_insert(0.0) += value,
+        }
+    }
+
+    fn values(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let [cpu_mean, cpu_busiest] = self.busy.values();
+        let [softirq_mean, softirq_busiest] = self.softirq.values();
+        let memory = self.memory_total.zip(self.memory_available);
+        let sums = SUMS.map(|(name, _)| name).into_iter().zip(self.sums);
+        [
+            (CPU_MEAN, cpu_mean),
+            (CPU_BUSIEST, cpu_busiest),
+            (SOFTIRQ_MEAN, softirq_mean),
+            (SOFTIRQ_BUSIEST, softirq_busiest),
+            (
+                MEMORY_USED,
+                memory.map(|(total, available)| total - available),
+            ),
+            (INTERFACE_ERRORS, self.interface_errors),
+        ]
+        .into_iter()
+        .chain(sums)
+        .filter_map(|(name, value)| Some((name, value?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    /// Returns samples that end at these seconds, each with the time since the one before and one
+    /// value.
+    fn batch(name: &str, samples: &[(f64, f64, f32)]) -> HostSamples {
+        let sample = |(at, elapsed, value): &(f64, f64, f32)| HostSample {
+            unix_ns: 1_000 * SECOND + (at * 1e9) as i64,
+            monotonic_ns: 0,
+            values: vec![Some((elapsed * 1e9) as f32), Some(*value)],
+        };
+        HostSamples {
+            host: "sender".into(),
+            trial: None,
+            names: vec![ELAPSED.into(), name.into()],
+            samples: samples.iter().map(sample).collect(),
+        }
+    }
+
+    fn timeline(batches: &[HostSamples]) -> HostTimeline {
+        let mut all = Vec::new();
+        for batch in batches {
+            add(&mut all, batch);
+        }
+        all.remove(0)
+    }
+
+    #[test]
+    fn a_count_is_a_rate_over_the_time_before_its_sample() {
+        let name = "tcp.retransmitted_segments";
+        let timeline = timeline(&[batch(name, &[(1.0, 1.0, 10.0), (1.5, 0.5, 10.0)])]);
+        let line = &timeline.lines[name];
+        assert_eq!(timeline.origin_unix_ns, 1_000 * SECOND);
+        assert_eq!(line.bins.len(), 15);
+        let mean = |bin: usize| line.bins[bin].mean().unwrap();
+        assert_eq!((mean(0), mean(9), mean(10)), (10.0, 10.0, 20.0));
+        assert_eq!(timeline.count(name), Some(20.0));
+        assert_eq!(line.largest, 20.0);
+    }
+
+    #[test]
+    fn a_long_run_has_few_steps_and_keeps_its_peaks() {
+        let name = "memory.available_bytes";
+        let samples: Vec<_> = (1..=172_800)
+            .map(|second| {
+                (
+                    f64::from(second),
+                    1.0,
+                    if second == 7 { 900.0 } else { 100.0 },
+                )
+            })
+            .collect();
+        let timeline = timeline(&[batch(name, &samples)]);
+        let line = &timeline.lines[name];
+        assert!(
+            (300..=600).contains(&line.bins.len()),
+            "{}",
+            line.bins.len()
+        );
+        assert_eq!(line.bins[0].range(), Some([100.0, 900.0]));
+        assert_eq!(line.bins[1].mean(), Some(100.0));
+        let mean = line.mean().unwrap();
+        assert!((mean - (100.0 + 800.0 / 172_800.0)).abs() < 1e-6, "{mean}");
+    }
+
+    #[test]
+    fn a_very_short_sample_is_no_peak() {
+        let name = "tcp.retransmitted_segments";
+        let timeline = timeline(&[batch(name, &[(1.0, 1.0, 10.0), (1.001, 0.001, 1.0)])]);
+        let line = &timeline.lines[name];
+        assert_eq!((line.largest, line.total.round()), (10.0, 11.0));
+        let range = line.bins[10].range().unwrap();
+        assert!(range[0] == range[1] && range[0] > 900.0, "{range:?}");
+    }
+
+    #[test]
+    fn a_pause_is_a_gap() {
+        let name = "load.average_1min";
+        let timeline = timeline(&[batch(name, &[(1.0, 1.0, 1.0), (5.0, 1.0, 1.0)])]);
+        let bins = &timeline.lines[name].bins;
+        assert_eq!(bins[9].mean(), Some(1.0));
+        assert_eq!(bins[20].mean(), None);
+        assert_eq!(bins[49].mean(), Some(1.0));
+    }
+
+    #[test]
+    fn cores_are_put_together_in_each_sample() {
+        let mut both = batch("cpu.0.busy_ratio", &[(1.0, 1.0, 0.2), (2.0, 1.0, 0.8)]);
+        both.names.push("cpu.1.busy_ratio".into());
+        for (sample, value) in both.samples.iter_mut().zip([0.6, 0.0]) {
+            sample.values.push(Some(value));
+        }
+        let timeline = timeline(&[both]);
+        let mean = |name: &str| timeline.lines[name].mean().unwrap();
+        assert!((mean(CPU_MEAN) - 0.4).abs() < 1e-6);
+        assert!((mean(CPU_BUSIEST) - 0.7).abs() < 1e-6);
+        assert!(timeline.in_words().starts_with("CPU 40.0 % of all cores"));
+    }
+
+    #[test]
+    fn a_trial_lasts_from_its_first_to_its_last_sample() {
+        let name = "load.average_1min";
+        let of = |trial, samples: &[(f64, f64, f32)]| HostSamples {
+            trial,
+            ..batch(name, samples)
+        };
+        let timeline = timeline(&[
+            of(None, &[(1.0, 1.0, 1.0)]),
+            of(Some(3), &[(1.5, 0.5, 1.0), (2.0, 0.5, 1.0)]),
+            of(Some(3), &[(2.5, 0.5, 1.0)]),
+            of(None, &[(4.0, 1.5, 1.0)]),
+        ]);
+        let expected = TrialSpan {
+            trial: 3,
+            from_ns: SECOND,
+            to_ns: 5 * SECOND / 2,
+        };
+        assert_eq!(timeline.trials, [expected]);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_or_wrong_does_no_harm() {
+        let name = "load.average_1min";
+        let mut odd = batch(name, &[(5.0, 1.0, 1.0), (0.0, 1.0, 1.0), (6.0, 0.0, 1.0)]);
+        for unix_ns in [i64::MIN, i64::MAX] {
+            odd.samples.push(HostSample {
+                unix_ns,
+                ..odd.samples[0].clone()
+            });
+        }
+        odd.samples.push(HostSample {
+            unix_ns: 0,
+            monotonic_ns: 0,
+            values: Vec::new(),
+        });
+        let timeline = timeline(&[odd]);
+        assert_eq!(timeline.samples, 2);
+        assert!(timeline.lines[name].bins.len() <= 600);
+    }
+}

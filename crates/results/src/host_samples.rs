@@ -1,0 +1,188 @@
+//! Samples of the hosts: rows of `host_samples`, whose values are compressed.
+
+use std::io::{Read, Write};
+
+use flate2::{Compression, read::ZlibDecoder, write::ZlibEncoder};
+use regatta_model::{HostSample, HostSamples};
+use rusqlite::{OptionalExtension as _, Transaction, params};
+
+use crate::{ResultsError, checksum, insert::signed, open::explain, query::Source};
+
+/// Most bytes of values in one row: a row has the samples of seconds, or of one trial. A file with
+/// more was not written by Regatta.
+const MOST_BYTES: usize = 1 << 30;
+
+/// Stores samples as one row. Samples with another number of values than names are left out.
+pub(crate) fn insert(transaction: &Transaction<'_>, batch: &HostSamples) -> rusqlite::Result<()> {
+    let whole = |sample: &&HostSample| sample.values.len() == batch.names.len();
+    let samples: Vec<&HostSample> = batch.samples.iter().filter(whole).collect();
+    if samples.is_empty() {
+        return Ok(());
+    }
+    let names = names_id(transaction, &batch.names)?;
+    let times = |time: fn(&HostSample) -> i64| -> Vec<u8> {
+        let times = samples.iter().map(|sample| time(sample));
+        times.flat_map(i64::to_le_bytes).collect()
+    };
+    let values = compressed(batch.names.len(), &samples)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+    transaction.execute(
+        "INSERT INTO host_samples (host, trial, names, samples, unix_ns, monotonic_ns, value_zlib)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![
+            batch.host,
+            batch.trial,
+            names,
+            signed(samples.len()),
+            times(|sample| sample.unix_ns),
+            times(|sample| sample.monotonic_ns),
+            values,
+        ],
+    )?;
+    checksum::HOST_SAMPLES.seal(transaction, transaction.last_insert_rowid())
+}
+
+/// Returns the row of a list of names, which is stored with its first samples.
+fn names_id(transaction: &Transaction<'_>, names: &[String]) -> rusqlite::Result<i64> {
+    let text = serde_json::to_string(names)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+    let known = transaction
+        .query_row(
+            "SELECT id FROM host_sample_names WHERE names = ?1",
+            [&text],
+            |row| row.get(0),
+        )
+        .optional()?;
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    transaction.execute("INSERT INTO host_sample_names (names) VALUES (?1)", [&text])?;
+    let id = transaction.last_insert_rowid();
+    checksum::HOST_SAMPLE_NAMES.seal(transaction, id)?;
+    Ok(id)
+}
+
+/// Returns the values, all of one name after all of another, which compresses best; absent values are
+/// NaN.
+fn compressed(names: usize, samples: &[&HostSample]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+    for name in 0..names {
+        for sample in samples {
+            let value = sample.values[name].unwrap_or(f32::NAN);
+            encoder.write_all(&value.to_le_bytes())?;
+        }
+    }
+    encoder.finish()
+}
+
+/// One row, as it is stored.
+struct Row {
+    id: i64,
+    host: String,
+    trial: Option<u32>,
+    names: String,
+    unix_ns: Vec<u8>,
+    monotonic_ns: Vec<u8>,
+    value_zlib: Vec<u8>,
+}
+
+impl Source<'_> {
+    /// Passes all rows to `take`, in the order in which they were stored. A file of version 2 or
+    /// older has none.
+    pub(crate) fn host_samples(
+        &self,
+        take: &mut dyn FnMut(HostSamples),
+    ) -> Result<(), ResultsError> {
+        if self.version()? < 3 {
+            return Ok(());
+        }
+        let read = |e| explain(e, "read", self.path);
+        // Row by row: the samples of a run of days need not fit into memory.
+        let mut statement = self
+            .connection
+            .prepare(
+                "SELECT host_samples.id, host, trial, host_sample_names.names, unix_ns,
+                     monotonic_ns, value_zlib
+                 FROM host_samples JOIN host_sample_names
+                 ON host_samples.names = host_sample_names.id ORDER BY host_samples.id",
+            )
+            .map_err(read)?;
+        let mut rows = statement.query([]).map_err(read)?;
+        while let Some(row) = rows.next().map_err(read)? {
+            let row = (|| {
+                Ok(Row {
+                    id: row.get(0)?,
+                    host: row.get(1)?,
+                    trial: row.get(2)?,
+                    names: row.get(3)?,
+                    unix_ns: row.get(4)?,
+                    monotonic_ns: row.get(5)?,
+                    value_zlib: row.get(6)?,
+                })
+            })()
+            .map_err(read)?;
+            take(self.parse(row)?);
+        }
+        Ok(())
+    }
+
+    /// Returns the lists of names of all rows, in the order in which they occurred.
+    pub(crate) fn host_sample_names(&self) -> Result<Vec<Vec<String>>, ResultsError> {
+        if self.version()? < 3 {
+            return Ok(Vec::new());
+        }
+        let lists = self.rows("SELECT names FROM host_sample_names ORDER BY id", |row| {
+            row.get::<_, String>(0)
+        })?;
+        lists.iter().map(|list| self.names(list)).collect()
+    }
+
+    fn names(&self, text: &str) -> Result<Vec<String>, ResultsError> {
+        serde_json::from_str(text)
+            .map_err(|e| self.damaged(format!("the names of host samples cannot be read: {e}")))
+    }
+
+    fn parse(&self, row: Row) -> Result<HostSamples, ResultsError> {
+        let names = self.names(&row.names)?;
+        let times = |blob: &[u8]| -> Vec<i64> {
+            let words = blob.as_chunks::<8>().0.iter();
+            words.map(|word| i64::from_le_bytes(*word)).collect()
+        };
+        let (unix_ns, monotonic_ns) = (times(&row.unix_ns), times(&row.monotonic_ns));
+        let length = (names.len().checked_mul(unix_ns.len()))
+            .and_then(|values| values.checked_mul(4))
+            .filter(|length| *length <= MOST_BYTES);
+        let mut bytes = Vec::new();
+        let unpacked = length.is_some_and(|length| {
+            let limit = length as u64 + 1;
+            let read = ZlibDecoder::new(&row.value_zlib[..])
+                .take(limit)
+                .read_to_end(&mut bytes);
+            read.is_ok() && bytes.len() == length
+        });
+        if !unpacked || unix_ns.len() != monotonic_ns.len() {
+            return Err(self.damaged(format!(
+                "row {} of `host_samples` has other values than its names and times",
+                row.id
+            )));
+        }
+        let values: Vec<f32> = (bytes.as_chunks::<4>().0.iter())
+            .map(|word| f32::from_le_bytes(*word))
+            .collect();
+        let count = unix_ns.len();
+        let samples = unix_ns.iter().zip(&monotonic_ns).enumerate();
+        let samples = samples.map(|(position, (unix_ns, monotonic_ns))| HostSample {
+            unix_ns: *unix_ns,
+            monotonic_ns: *monotonic_ns,
+            values: (0..names.len())
+                .map(|name| Some(values[name * count + position]).filter(|v| v.is_finite()))
+                .collect(),
+        });
+        Ok(HostSamples {
+            host: row.host,
+            trial: row.trial,
+            samples: samples.collect(),
+            names,
+        })
+    }
+}

@@ -1,0 +1,312 @@
+//! The process `regatta host-monitor`: samples as JSON lines on standard output.
+
+use std::{
+    error::Error,
+    io::{self, Read, Write},
+    os::fd::AsFd,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+};
+use regatta_model::{
+    host_sample::{MonitorLine, MonitorRequest},
+    shell::printable,
+};
+
+use super::{HostSampler, Taken};
+
+/// Interval until the first request.
+const FIRST_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Range of intervals; a request beyond it gets its nearest end.
+const SHORTEST: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// Longest request, in bytes.
+const LONGEST_LINE: usize = 4096;
+
+/// Longest part of a malformed request that an error shows, in characters.
+const SHOWN: usize = 120;
+
+/// Reasons for which the process ends before its input does.
+#[derive(Debug, thiserror::Error)]
+pub enum MonitorError {
+    /// Standard input cannot be read.
+    #[error("cannot read the requests")]
+    Input(#[source] io::Error),
+    /// Standard output cannot be written.
+    #[error("cannot write the samples")]
+    Output(#[source] io::Error),
+    /// A line is not a request.
+    #[error("`{text}` is not a request of the controller")]
+    Malformed {
+        /// Beginning of the line.
+        text: String,
+        /// Error of the parser.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A line has no end.
+    #[error("a request is longer than {LONGEST_LINE} bytes")]
+    TooLong,
+}
+
+impl MonitorError {
+    /// Returns 2 for input that is no request, otherwise 1.
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Malformed { .. } | Self::TooLong => 2,
+            Self::Input(_) | Self::Output(_) => 1,
+        }
+    }
+}
+
+/// Runs `regatta host-monitor`: writes a [`MonitorLine`] for each sample, and reads
+/// [`MonitorRequest`]s. Ends at the end of input, after a last sample.
+///
+/// Sleeps until the next sample is due or input arrives. A trial that begins or ends is answered with
+/// a sample at once, so that no sample is part of two trials.
+pub fn main() -> ExitCode {
+    match serve(io::stdin(), io::stdout().lock()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let mut text = format!("host-monitor: {error}");
+            let mut cause: Option<&dyn Error> = error.source();
+            while let Some(inner) = cause {
+                text.push_str(&format!(": {inner}"));
+                cause = inner.source();
+            }
+            // With standard error gone there is nobody to tell.
+            let _ = writeln!(io::stderr(), "{}", printable(&text));
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+/// Samples until the end of `input`.
+fn serve(mut input: impl Read + AsFd, output: impl Write) -> Result<(), MonitorError> {
+    let mut monitor = Monitor {
+        sampler: HostSampler::open(),
+        output,
+        interval: FIRST_INTERVAL,
+        trial: None,
+        next: Instant::now() + FIRST_INTERVAL,
+    };
+    let mut pending = Vec::new();
+    loop {
+        let left = monitor.next.saturating_duration_since(Instant::now());
+        if readable(&input, left)? {
+            let mut part = [0; 512];
+            let length = match input.read(&mut part) {
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(MonitorError::Input(error)),
+            };
+            if length == 0 {
+                return monitor.sample();
+            }
+            pending.extend_from_slice(&part[..length]);
+            while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = pending.drain(..=end).collect();
+                monitor.obey(&line)?;
+            }
+            if pending.len() > LONGEST_LINE {
+                return Err(MonitorError::TooLong);
+            }
+        }
+        if Instant::now() >= monitor.next {
+            monitor.sample()?;
+        }
+    }
+}
+
+/// Waits for input, at most `limit`, and returns whether there is any.
+fn readable(input: &impl AsFd, limit: Duration) -> Result<bool, MonitorError> {
+    // Rounded up, so that no wake-up finds nothing to do.
+    let milliseconds = limit.as_micros().div_ceil(1000);
+    let timeout = PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::MAX);
+    let mut files = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
+    match poll(&mut files, timeout) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::EINTR) => Ok(false),
+        Err(errno) => Err(MonitorError::Input(errno.into())),
+    }
+}
+
+/// State of the process.
+struct Monitor<W> {
+    sampler: HostSampler,
+    output: W,
+    interval: Duration,
+    /// Trial during which samples are taken now.
+    trial: Option<u32>,
+    /// Time of the next sample.
+    next: Instant,
+}
+
+impl<W: Write> Monitor<W> {
+    /// Follows a request. Where a trial begins or ends, the time before gets a sample of its own. Empty
+    /// lines are passed over.
+    fn obey(&mut self, line: &[u8]) -> Result<(), MonitorError> {
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            return Ok(());
+        }
+        let request: MonitorRequest = serde_json::from_slice(line).map_err(|source| {
+            let text = String::from_utf8_lossy(line).chars().take(SHOWN).collect();
+            MonitorError::Malformed { text, source }
+        })?;
+        if request.trial != self.trial {
+            self.sample()?;
+        }
+        self.interval = Duration::from_nanos(request.interval_ns).clamp(SHORTEST, LONGEST);
+        self.trial = request.trial;
+        self.next = Instant::now() + self.interval;
+        Ok(())
+    }
+
+    /// Writes a sample and sets the time of the next one.
+    fn sample(&mut self) -> Result<(), MonitorError> {
+        let Taken { names, sample } = self.sampler.sample();
+        let line = MonitorLine {
+            names,
+            trial: self.trial,
+            sample,
+        };
+        let written = serde_json::to_vec(&line).map_err(io::Error::from);
+        written
+            .and_then(|mut line| {
+                line.push(b'\n');
+                self.output.write_all(&line)?;
+                self.output.flush()
+            })
+            .map_err(MonitorError::Output)?;
+        self.next += self.interval;
+        let now = Instant::now();
+        if self.next < now {
+            // The process was stopped, or its reader was: what was missed is part of this sample.
+            self.next = now + self.interval;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{BufRead, BufReader, PipeReader, PipeWriter},
+        thread::JoinHandle,
+    };
+
+    use super::*;
+
+    struct Served {
+        input: PipeWriter,
+        lines: std::io::Lines<BufReader<PipeReader>>,
+        end: JoinHandle<Result<(), MonitorError>>,
+    }
+
+    fn start() -> Served {
+        let (input, writer) = io::pipe().unwrap();
+        let (reader, output) = io::pipe().unwrap();
+        Served {
+            input: writer,
+            lines: BufReader::new(reader).lines(),
+            end: std::thread::spawn(move || serve(input, output)),
+        }
+    }
+
+    impl Served {
+        fn line(&mut self) -> MonitorLine {
+            serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap()
+        }
+    }
+
+    fn elapsed(line: &MonitorLine) -> f32 {
+        line.sample.values[0].unwrap()
+    }
+
+    #[test]
+    fn a_request_ends_a_sample_and_begins_another_interval() {
+        let mut served = start();
+        served
+            .input
+            .write_all(b"{\"interval_ns\":60000000,\"trial\":7}\n")
+            .unwrap();
+        let before = served.line();
+        assert_eq!(before.trial, None);
+        assert!(before.names.is_some());
+        let mut together = 0.0;
+        for _ in 0..3 {
+            let sample = served.line();
+            assert_eq!(sample.trial, Some(7));
+            together += elapsed(&sample);
+        }
+        // After a late sample the next one comes the sooner.
+        assert!(together >= 179e6, "{together}");
+        served
+            .input
+            .write_all(b"\n{\"interval_ns\":3600000000000}\n")
+            .unwrap();
+        // The last of the trial, however many were due before the request was read.
+        drop(served.input);
+        let mut rest: Vec<MonitorLine> = Vec::new();
+        for line in served.lines {
+            rest.push(serde_json::from_str(&line.unwrap()).unwrap());
+        }
+        let trials: Vec<Option<u32>> = rest.iter().map(|line| line.trial).collect();
+        assert_eq!(trials.last(), Some(&None));
+        assert!(trials[..trials.len() - 1].iter().all(|t| *t == Some(7)));
+        served.end.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn the_end_of_input_ends_it_with_a_last_sample() {
+        let mut served = start();
+        drop(served.input);
+        let line: MonitorLine =
+            serde_json::from_str(&served.lines.next().unwrap().unwrap()).unwrap();
+        assert!(elapsed(&line) < 1e9);
+        assert!(served.lines.next().is_none());
+        served.end.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn what_is_no_request_ends_it() {
+        for text in [
+            &b"hello\n"[..],
+            b"{\"interval\":1}\n",
+            b"{\"interval_ns\":-1}\n",
+            b"{\"interval_ns\":1,\"more\":2}\n",
+            b"\xff\n",
+        ] {
+            let mut served = start();
+            served.input.write_all(text).unwrap();
+            let error = served.end.join().unwrap().unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_request_without_end_ends_it() {
+        let mut served = start();
+        let written = served.input.write_all(&[b' '; 3 * LONGEST_LINE]);
+        let error = served.end.join().unwrap().unwrap_err();
+        assert!(matches!(error, MonitorError::TooLong), "{error}");
+        // It may have ended before all was written.
+        drop(written);
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_ends_it() {
+        let mut served = start();
+        drop(served.lines);
+        served.input.write_all(b"{\"interval_ns\":1}\n").unwrap();
+        let error = served.end.join().unwrap().unwrap_err();
+        assert_eq!(error.exit_code(), 1, "{error}");
+    }
+}
