@@ -248,7 +248,7 @@ pub fn receive(
     hosts_file: Option<&Path>,
 ) -> Result<Receiver, Failure> {
     let Opened {
-        mut launcher,
+        launcher,
         host,
         addresses,
         ..

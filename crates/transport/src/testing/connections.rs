@@ -167,7 +167,8 @@ pub fn the_deadline_ends_short_connections(driver: &dyn Driver) {
     let (sender, _, pair) = pair(driver, 0, 1, |order| {
         // Large answers, so that a quick host does not run out of ports.
         order.workload.kind = short(1_000_000, Handshake::Full, 100, 1_000_000);
-        order.deadline = Duration::from_millis(400);
+        // A megabyte must fit into it on a busy machine, too.
+        order.deadline = Duration::from_secs(1);
     });
     let what = name(driver);
     assert!(begun.elapsed() < Duration::from_secs(8), "{what}");
@@ -178,7 +179,7 @@ pub fn the_deadline_ends_short_connections(driver: &dyn Driver) {
         "{what}: {:?}",
         sender.measurements.warnings
     );
-    assert_eq!(metric(&sender, "transfer_time_ns"), 400e6, "{what}");
+    assert_eq!(metric(&sender, "transfer_time_ns"), 1e9, "{what}");
     assert!(
         sender
             .measurements
