@@ -214,9 +214,7 @@ pub fn check(name: &str, hosts_file: Option<&Path>) -> Result<Code, Failure> {
         (None, None) => text.push_str("The address of transfers is taken from the other host.\n"),
     }
     output::out(&text).map_err(Failure::failed)?;
-    let mut doctor = launcher
-        .launch("doctor", Errors::Inherit)
-        .map_err(no_bed)?;
+    let mut doctor = launcher.launch("doctor", Errors::Inherit).map_err(no_bed)?;
     let mut found = String::new();
     File::from(doctor.output)
         .read_to_string(&mut found)
