@@ -304,6 +304,29 @@ cases! {
     tbf("handle abcd: tbf rate 300mbit burst 100k latency 50ms peakrate 400mbit mtu 3000")
 }
 
+/// Expects that interfaces with this number of queues, whose disciplines the kernel has attached, are restored.
+fn of_the_kernel_is_found_again(queues: u32) {
+    let machines = [Machine::start(), Machine::start()];
+    for (machine, own) in machines.iter().zip([1, 2]) {
+        machine.run(&format!(
+            "ip link add e0 numtxqueues {queues} type ifb; ip link set e0 up; ip addr add 10.7.0.{own}/24 dev e0"
+        ));
+    }
+    let before = machines.each_ref().map(shown);
+    assert_eq!(
+        before[0].0.len() as u32,
+        if queues > 1 { queues + 1 } else { 1 }
+    );
+    drop(shaped(&machines));
+    restored(&machines, &before);
+}
+
+cases! {
+    of_the_kernel_is_found_again:
+    one(1)
+    four(4)
+}
+
 /// Does something to the processes of the first machine, and expects that its interface is restored.
 fn is_restored_after(to: &str, signal: Signal) {
     let machines = machines();

@@ -87,7 +87,7 @@ impl InterfaceError {
             }
             Self::Iptables => "leave `loss_by` out, or use `attach = \"macvlan\"`".into(),
             Self::Missing { module, .. } => format!("load it there with `sudo modprobe {module}`"),
-            Self::System { source, .. } if source.raw_os_error() == Some(libc::EPERM) => {
+            Self::System { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 "run as root there: `become = \"sudo -n\"` in the hosts file".into()
             }
             Self::System { .. } => String::new(),

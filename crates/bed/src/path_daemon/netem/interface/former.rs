@@ -163,10 +163,10 @@ impl Former {
                 .map_or_else(String::new, |root| root.kind.clone()),
             reason,
         };
-        let Some(root) = former.root() else {
+        if former.root().is_none() {
             let interface = name.to_owned();
             return Err(InterfaceError::Down { interface });
-        };
+        }
         if let Some(reason) = former.obstacle(&found) {
             return Err(not_exact(reason));
         }
@@ -174,9 +174,6 @@ impl Former {
         let filters = netlink.dump(Rtm::Gettfilter, &head(interface, 0, 0));
         if !filters.map_err(InterfaceError::system(step))?.is_empty() {
             return Err(not_exact("it has filters".into()));
-        }
-        if root.handle != 0 {
-            rehearse(root).map_err(|error| not_exact(error.to_string()))?;
         }
         Ok(former)
     }
@@ -308,27 +305,55 @@ fn parsed(messages: &[Vec<u8>]) -> Vec<Discipline> {
         .collect()
 }
 
-/// Installs a discipline on the loopback device of a new network namespace, as it will be restored, and checks that the
-/// kernel shows the same.
-fn rehearse(root: &Discipline) -> io::Result<()> {
+/// Gives the loopback device of a new network namespace the discipline of `former`, shapes it by `shape`, and restores
+/// it: so it is known before an interface is touched that the kernel can do it.
+///
+/// # Errors
+/// Those of `shape`; [`InterfaceError::NotExact`] if the kernel shows something else afterwards.
+pub(super) fn rehearse(
+    former: &Former,
+    shape: impl Fn(&Netlink, i32) -> Result<(), InterfaceError> + Sync,
+) -> Result<(), InterfaceError> {
+    let step = "try the shaping of an interface in a network namespace";
     let rehearsal = || {
-        unshare(CloneFlags::CLONE_NEWNET)?;
-        let netlink = Netlink::open()?;
-        root.install(&netlink, LOOPBACK)?;
-        let found = parsed(&messages(&netlink, LOOPBACK)?);
-        if found != [root.clone()] {
-            return Err(io::Error::other("this kernel changes its options"));
+        unshare(CloneFlags::CLONE_NEWNET)
+            .map_err(|error| InterfaceError::system(step)(error.into()))?;
+        let netlink = Netlink::open().map_err(InterfaceError::system(step))?;
+        if let Some(root) = former.root().filter(|root| root.handle != 0) {
+            let not_exact = |reason: String| InterfaceError::NotExact {
+                interface: former.name.clone(),
+                kind: root.kind.clone(),
+                reason,
+            };
+            let installed = root.install(&netlink, LOOPBACK);
+            installed.map_err(|error| not_exact(format!("the kernel refuses it: {error}")))?;
+            if shown(&netlink, LOOPBACK)? != former.disciplines {
+                return Err(not_exact("this kernel changes its options".into()));
+            }
         }
-        Ok(())
+        // A discipline of the kernel's own may be another one here.
+        let before = Former {
+            name: former.name.clone(),
+            interface: LOOPBACK,
+            disciplines: shown(&netlink, LOOPBACK)?,
+        };
+        shape(&netlink, LOOPBACK)?;
+        before.restore()
     };
     // Only that thread enters the namespace, which ends with it.
     thread::scope(|scope| {
         let rehearsing = thread::Builder::new().name("rehearsal".into());
-        let rehearsing = rehearsing.spawn_scoped(scope, rehearsal)?;
-        rehearsing
-            .join()
-            .unwrap_or_else(|_| Err(io::Error::other("the rehearsal ended")))
+        let rehearsing = rehearsing.spawn_scoped(scope, rehearsal);
+        let rehearsing = rehearsing.map_err(InterfaceError::system(step))?;
+        let ended = || InterfaceError::system(step)(io::Error::other("the thread ended"));
+        rehearsing.join().unwrap_or_else(|_| Err(ended()))
     })
+}
+
+fn shown(netlink: &Netlink, interface: i32) -> Result<Vec<Discipline>, InterfaceError> {
+    let step = "read the queueing disciplines of an interface";
+    let found = messages(netlink, interface).map_err(InterfaceError::system(step))?;
+    Ok(parsed(&found))
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use self::{former::Former, guard::Guard};
 use super::{
     attributes::{Attributes, find, u32_at},
     netlink::Netlink,
-    qdisc::{self, Bucket, Place, Waiting, head, named},
+    qdisc::{self, Bucket, Netem, Place, Qdisc, Waiting, head, named},
     wires::{Interface, Node},
 };
 use crate::{messages::End, path_daemon::error::DaemonError};
@@ -30,7 +30,7 @@ use crate::{messages::End, path_daemon::error::DaemonError};
 /// Handle of the discipline of the interface while it is shaped (`7e9a:`), and of the disciplines below it.
 const OURS: u32 = 0x7e9a_0000;
 const SPLITTER: u32 = 0x7e9b_0000;
-const NETEM: u32 = 0x7e9c_0000;
+const INSIDE: u32 = 0x7e9c_0000;
 const OTHERS: u32 = 0x7e9d_0000;
 
 /// Classes of the `prio`: of all traffic, and of packets to the other host.
@@ -40,7 +40,7 @@ const CLASS_OF_PEER: u32 = OURS | 2;
 /// Place of netem.
 const PLACE: Place = Place {
     parent: SPLITTER | 1,
-    handle: NETEM,
+    handle: INSIDE,
 };
 
 /// Rate of a bucket that holds no packet up: none takes a nanosecond.
@@ -74,63 +74,94 @@ impl Shaping {
         leaves_by(netlink, peer, name, index)?;
         let record = record::Record::open(name, index)?;
         let former = Former::read(netlink, name, index, record.left())?;
+        let most_bytes = mtu(netlink, index)?;
+        let others = former.discipline_of_others();
+        let shape = |netlink: &Netlink, index: i32| {
+            shape(
+                netlink,
+                (index, most_bytes),
+                others.as_ref(),
+                (peer, ssh_ports),
+            )
+        };
+        former::rehearse(&former, |netlink, index| {
+            shape(netlink, index)?;
+            try_netem(netlink, index)
+        })?;
         // From here on the guard restores the interface whatever happens to this process.
         let guard = Guard::start(&former, record)?;
         let shaping = Self {
             former,
             _guard: guard,
         };
-        shaping.shape(netlink, peer, ssh_ports)?;
+        shape(netlink, index)?;
         let interface = Interface {
             index,
             place: PLACE,
         };
         Ok((shaping, interface))
     }
+}
 
-    /// Installs the disciplines and filters around netem.
-    fn shape(
-        &self,
-        netlink: &Netlink,
-        peer: IpAddr,
-        ssh_ports: &[u16],
-    ) -> Result<(), InterfaceError> {
-        let index = self.former.interface;
-        let add = |parent, handle, attributes: &Attributes| {
-            let flags = NlmF::CREATE | NlmF::REPLACE;
-            let head = head(index, handle, parent);
-            netlink.change(Rtm::Newqdisc, flags, &head, attributes)
-        };
-        let missing = |module| InterfaceError::missing(module, "set a queueing discipline");
-        // `struct tc_prio_qopt`: bands, and the band of each of 16 priorities.
-        let mut bands = 2u32.to_ne_bytes().to_vec();
-        bands.extend([0; 16]);
-        add(qdisc::ROOT, OURS, &named("prio", &bands)).map_err(missing("sch_prio"))?;
-        if let Some(discipline) = self.former.discipline_of_others() {
-            add(CLASS_OF_OTHERS, OTHERS, &discipline).map_err(missing("sch_prio"))?;
-        }
-        let splitter = Bucket {
-            bytes_per_second: ENDLESS,
-            burst_bytes: mtu(netlink, index)? + HEADER_BYTES,
-            waiting: Waiting::Bytes(u32::MAX),
-        };
-        let splitter = named("tbf", splitter.options().as_bytes());
-        add(CLASS_OF_PEER, SPLITTER, &splitter).map_err(missing("sch_tbf"))?;
-        let interface = Interface {
-            index,
-            place: PLACE,
-        };
-        qdisc::remove(netlink, interface).map_err(missing("sch_netem"))?;
-        let filters = filter::control(peer, ssh_ports)
-            .map(|filter| (filter, CLASS_OF_OTHERS))
-            .chain([(filter::to(peer), CLASS_OF_PEER)]);
-        for (place, (filter, class)) in filters.enumerate() {
-            filter
-                .add(netlink, (index, OURS), place as u16 + 1, class)
-                .map_err(missing("cls_u32"))?;
-        }
-        Ok(())
+/// Installs the disciplines and filters around netem on an interface whose packets have at most `most_bytes` bytes;
+/// `others` is the discipline of what is not shaped.
+fn shape(
+    netlink: &Netlink,
+    (index, most_bytes): (i32, u32),
+    others: Option<&Attributes>,
+    (peer, ssh_ports): (IpAddr, &[u16]),
+) -> Result<(), InterfaceError> {
+    let add = |parent, handle, attributes: &Attributes| {
+        let flags = NlmF::CREATE | NlmF::REPLACE;
+        let head = head(index, handle, parent);
+        netlink.change(Rtm::Newqdisc, flags, &head, attributes)
+    };
+    let missing = |module| InterfaceError::missing(module, "set a queueing discipline");
+    // `struct tc_prio_qopt`: bands, and the band of each of 16 priorities.
+    let mut bands = 2u32.to_ne_bytes().to_vec();
+    bands.extend([0; 16]);
+    add(qdisc::ROOT, OURS, &named("prio", &bands)).map_err(missing("sch_prio"))?;
+    if let Some(others) = others {
+        add(CLASS_OF_OTHERS, OTHERS, others).map_err(missing("sch_prio"))?;
     }
+    let splitter = Bucket {
+        bytes_per_second: ENDLESS,
+        burst_bytes: most_bytes.saturating_add(HEADER_BYTES),
+        waiting: Waiting::Bytes(u32::MAX),
+    };
+    let splitter = named("tbf", splitter.options().as_bytes());
+    add(CLASS_OF_PEER, SPLITTER, &splitter).map_err(missing("sch_tbf"))?;
+    let interface = Interface {
+        index,
+        place: PLACE,
+    };
+    qdisc::remove(netlink, interface).map_err(missing("sch_netem"))?;
+    let filters = filter::control(peer, ssh_ports)
+        .map(|filter| (filter, CLASS_OF_OTHERS))
+        .chain([(filter::to(peer), CLASS_OF_PEER)]);
+    for (place, (filter, class)) in filters.enumerate() {
+        filter
+            .add(netlink, (index, OURS), place as u16 + 1, class)
+            .map_err(missing("cls_u32"))?;
+    }
+    Ok(())
+}
+
+/// Installs a netem in its place.
+fn try_netem(netlink: &Netlink, index: i32) -> Result<(), InterfaceError> {
+    let interface = Interface {
+        index,
+        place: PLACE,
+    };
+    Qdisc::Netem(Netem {
+        limit: 1,
+        ..Netem::default()
+    })
+    .add(netlink, interface)
+    .map_err(InterfaceError::missing(
+        "sch_netem",
+        "set a queueing discipline",
+    ))
 }
 
 /// Checks that a condition has the largest packet of an interface, which is not changed.
