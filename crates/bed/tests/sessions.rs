@@ -160,6 +160,29 @@ fn a_condition_that_netem_cannot_have_is_refused_before_a_host_is_reached() {
 }
 
 #[test]
+fn hosts_that_are_attached_in_different_ways_are_refused() {
+    let end = |address: &str, shaping| HostEnd {
+        name: "one".into(),
+        address: address.parse().expect("an address"),
+        shaping,
+        connect: Box::new(Shell("exit 1")),
+    };
+    let macvlan = Shaping::Macvlan {
+        parent: "eth0".into(),
+        prefix: 24,
+    };
+    let interface = Shaping::Interface {
+        name: "eth0".into(),
+        ssh_ports: vec![22],
+    };
+    let ends = [end("198.18.0.1", macvlan), end("198.18.0.2", interface)];
+    let error = Bed::of_hosts(ends, PathSetup::default(), &[], "test").expect_err("two ways");
+    let said = explain(&error);
+    assert!(said.contains("in different ways"), "{said}");
+    assert!(error.hint().contains("same `attach`"), "{}", error.hint());
+}
+
+#[test]
 fn output_of_login_scripts_is_passed_over() {
     let noise = "yes noise | head -c 65536; printf 'regatta-sessio'; printf '\\033[31mprompt '";
     let session = session(noise).unwrap_or_else(|error| panic!("{}", explain(&error)));

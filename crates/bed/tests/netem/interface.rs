@@ -387,6 +387,25 @@ cases! {
     the_server_is_stopped("host-server", Signal::SIGSTOP)
 }
 
+#[test]
+fn a_host_that_was_lost_is_shaped_again() {
+    if !is_here("a_host_that_was_lost_is_shaped_again") {
+        return;
+    }
+    let machines = machines();
+    let before = machines.each_ref().map(shown);
+    let mut bed = shaped(&machines);
+    kill(processes("host-server")[0], Signal::SIGKILL).expect("a process");
+    bed.counters().expect_err("a host is lost");
+    let restored_bed = bed.restore(&|| false);
+    assert!(restored_bed.unwrap_or_else(|e| panic!("{}", explain(&e))));
+    bed.set_condition(&condition(80, 0, 0.0), 2)
+        .unwrap_or_else(|e| panic!("{}", explain(&e)));
+    assert_ne!(shown(&machines[0]), before[0]);
+    drop(bed);
+    restored(&machines, &before);
+}
+
 /// The session ends while the daemon is stopped: what is left is killed, but not the guard at its work.
 #[test]
 fn the_end_of_a_session_with_a_stopped_daemon_restores() {

@@ -201,9 +201,7 @@ impl Statistics {
         self.waiting_packets = other.waiting_packets;
         self.waiting_bytes = other.waiting_bytes;
     }
-}
 
-impl Statistics {
     /// Returns the bytes of the IP packets that wait. At a netem that serialises, the packet under
     /// transmission does not wait; its size is taken as the mean of all that are there, as the
     /// kernel does not report it.

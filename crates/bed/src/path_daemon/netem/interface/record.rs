@@ -2,16 +2,22 @@
 //! the same moment, the next run on the host does. It is also the lock of the interface.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Read as _, Seek as _, Write as _},
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
+    sync::mpsc,
+    thread,
+    time::Duration,
 };
 
 use super::{InterfaceError, former::Former};
 
 /// Directory of the records, which the next start of the host empties.
 const DIRECTORY: &str = "/run/regatta";
+
+/// Longest wait for an earlier run: less than a request to the path daemon may take, and as much as a lost one does.
+const WAIT: Duration = Duration::from_secs(8);
 
 /// Record of one interface. Locked until every process that has the file has ended.
 #[derive(Debug)]
@@ -21,30 +27,27 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Opens the record of an interface of this network namespace and locks it.
+    /// Opens the record of an interface of this network namespace and locks it. Waits for an earlier run, which may have
+    /// lost its controller and not noticed yet.
     ///
     /// # Errors
     /// [`InterfaceError::Busy`] if another run has it.
     pub(super) fn open(name: &str, interface: i32) -> Result<Self, InterfaceError> {
-        let step = "write a record below `/run/regatta`";
-        let opened = || -> io::Result<(PathBuf, File)> {
-            let mut directory = DirBuilder::new();
-            directory.recursive(true).mode(0o700).create(DIRECTORY)?;
-            // Names and indices of interfaces are those of a network namespace.
-            let namespace = fs::metadata("/proc/thread-self/ns/net")?.ino();
-            let path = Path::new(DIRECTORY).join(format!("{namespace}-{interface}.json"));
-            let mut options = OpenOptions::new();
-            options.create(true).truncate(false).read(true).write(true);
-            let file = options.mode(0o600).open(&path)?;
-            Ok((path, file))
+        let failed = InterfaceError::system("write a record below `/run/regatta`");
+        let (sender, opened) = mpsc::sync_channel(1);
+        let opening = move || {
+            // Nobody waits any more for one that comes too late; it ends with this process.
+            let _ = sender.send(opened_and_locked(interface));
         };
-        let (path, file) = opened().map_err(InterfaceError::system(step))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Self { file, path }),
-            Err(TryLockError::WouldBlock) => Err(InterfaceError::Busy {
+        thread::Builder::new()
+            .name("record".into())
+            .spawn(opening)
+            .map_err(&failed)?;
+        match opened.recv_timeout(WAIT) {
+            Ok(opened) => opened.map_err(&failed),
+            Err(_) => Err(InterfaceError::Busy {
                 interface: name.to_owned(),
             }),
-            Err(TryLockError::Error(source)) => Err(InterfaceError::System { step, source }),
         }
     }
 
@@ -61,5 +64,23 @@ impl Record {
         file.set_len(0)?;
         file.rewind()?;
         file.write_all(serde_json::to_string(former)?.as_bytes())
+    }
+}
+
+fn opened_and_locked(interface: i32) -> io::Result<Record> {
+    let mut directory = DirBuilder::new();
+    directory.recursive(true).mode(0o700).create(DIRECTORY)?;
+    // Names and indices of interfaces are those of a network namespace.
+    let namespace = fs::metadata("/proc/thread-self/ns/net")?.ino();
+    let path = Path::new(DIRECTORY).join(format!("{namespace}-{interface}.json"));
+    loop {
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).read(true).write(true);
+        let file = options.mode(0o600).open(&path)?;
+        file.lock()?;
+        // The one that had it before may have removed the file meanwhile.
+        if file.metadata()?.nlink() > 0 {
+            return Ok(Record { file, path });
+        }
     }
 }
