@@ -170,6 +170,25 @@ fn restored(machines: &[Machine], before: &[(Vec<Vec<u8>>, String)]) {
     }
 }
 
+/// Waits until no record of an interface is left.
+#[track_caller]
+fn no_record() {
+    let until = Instant::now() + RESTORED_WITHIN;
+    let records = || -> Vec<_> {
+        let entries = fs::read_dir("/run/regatta/interfaces")
+            .into_iter()
+            .flatten()
+            .flatten();
+        entries
+            .map(|entry| fs::read_to_string(entry.path()))
+            .collect()
+    };
+    while !records().is_empty() {
+        assert!(Instant::now() < until, "{:?}", records());
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// Returns the processes of this test that are Regatta with the first argument `command`, in the order in which they
 /// were started.
 fn processes(command: &str) -> Vec<Pid> {
@@ -217,6 +236,20 @@ fn addresses_of_ipv6_are_shaped() {
     let machines = machines();
     for (machine, address) in machines.iter().zip(["fd07::1", "fd07::2"]) {
         machine.run(&format!("ip addr add {address}/64 dev e0 nodad"));
+    }
+    // An interface that is new takes no part in neighbour discovery for a second.
+    let others = [(&machines[1], "fd07::2"), (&machines[0], "fd07::1")];
+    for (machine, (other, address)) in machines.iter().zip(others) {
+        let link = other.run("ip -o link show e0");
+        let words: Vec<&str> = link.split_ascii_whitespace().collect();
+        let ethernet = words
+            .iter()
+            .skip_while(|word| **word != "link/ether")
+            .nth(1);
+        let ethernet = ethernet.expect(&link);
+        machine.run(&format!(
+            "ip neigh add {address} lladdr {ethernet} nud permanent dev e0"
+        ));
     }
     let bed = shape_between(["fd07::1", "fd07::2"], &machines, "e0");
     let mut bed = bed.unwrap_or_else(|e| panic!("{}", explain(&e)));
@@ -375,6 +408,7 @@ fn is_restored_after(to: &str, signal: Signal) {
     // The other one is restored by the end of the bed.
     drop(bed);
     restored(&machines, &before);
+    no_record();
 }
 
 cases! {
@@ -456,6 +490,7 @@ fn is_refused(command: &str, interface: &str, reason: &str) {
     assert!(!error.hint().is_empty(), "{said}");
     assert_eq!(machines.each_ref().map(shown), before);
     assert_eq!(processes("interface-guard"), []);
+    no_record();
 }
 
 cases! {

@@ -26,6 +26,10 @@ const TERMINAL: u8 = 1;
 const IPV4_HEADER_BYTES: u32 = 20;
 const IPV6_HEADER_BYTES: u32 = 40;
 
+/// Types of ICMPv6 messages (RFC 4861).
+const NEIGHBOUR_SOLICITATION: u32 = 135;
+const NEIGHBOUR_ADVERTISEMENT: u32 = 136;
+
 /// Four bytes of a packet: their position in the IP packet, and the mask and the value of what they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Key {
@@ -56,6 +60,28 @@ pub(super) fn to(address: IpAddr) -> Filter {
         protocol,
         keys: keys.collect(),
     }
+}
+
+/// Returns the filters of neighbour discovery to an address, which ARP does not need, as it is no IP.
+pub(super) fn neighbours(address: IpAddr) -> impl Iterator<Item = Filter> {
+    let kinds: &[u32] = match address {
+        IpAddr::V4(_) => &[],
+        IpAddr::V6(_) => &[NEIGHBOUR_SOLICITATION, NEIGHBOUR_ADVERTISEMENT],
+    };
+    kinds.iter().map(move |kind| {
+        let mut filter = to(address);
+        filter.keys.push(Key {
+            at: 4,
+            mask: 0x0000_ff00,
+            value: (libc::IPPROTO_ICMPV6 as u32) << 8,
+        });
+        filter.keys.push(Key {
+            at: IPV6_HEADER_BYTES,
+            mask: 0xff00_0000,
+            value: kind << 24,
+        });
+        filter
+    })
 }
 
 /// Returns the filters of segments of TCP to an address, from or to one of these ports.
@@ -148,6 +174,15 @@ mod tests {
         let found: Vec<_> = filter.keys.iter().map(|key| (key.at, key.value)).collect();
         assert_eq!(filter.protocol, ETH_P_IPV6);
         assert_eq!(found, [(24, 0x2001_0db8), (28, 0), (32, 0), (36, 7)]);
+    }
+
+    #[test]
+    fn neighbour_discovery_is_of_ipv6_and_two_types() {
+        assert_eq!(neighbours("10.0.0.2".parse().unwrap()).count(), 0);
+        let filters = neighbours("2001:db8::7".parse().unwrap());
+        let last = filters.map(|filter| filter.keys[4..].iter().map(|key| key.value).collect());
+        let last: Vec<Vec<u32>> = last.collect();
+        assert_eq!(last, [[58 << 8, 135 << 24], [58 << 8, 136 << 24]]);
     }
 
     #[test]

@@ -281,7 +281,7 @@ impl Former {
         Err(InterfaceError::NotExact {
             interface: self.name.clone(),
             kind: root.kind.clone(),
-            reason: format!("it has become `{now:?}`"),
+            reason: "the kernel shows something else now".into(),
         })
     }
 }

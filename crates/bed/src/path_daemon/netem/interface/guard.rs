@@ -49,26 +49,26 @@ impl Guard {
         record.write(former).map_err(failed())?;
         let order = Order {
             former: former.clone(),
-            record: record.path.clone(),
+            record: record.path().to_owned(),
         };
-        let (child, input) = spawn(&order, record).map_err(failed())?;
+        let (child, input) = spawn(&order, &record).map_err(failed())?;
         let former = former.clone();
         thread::Builder::new()
             .name("guard".into())
-            .spawn(move || watch(child, input, &former))
+            .spawn(move || watch(child, input, &former, &record))
             .map_err(failed())?;
         Ok(Self)
     }
 }
 
-fn spawn(order: &Order, record: Record) -> io::Result<(Child, ChildStdin)> {
+fn spawn(order: &Order, record: &Record) -> io::Result<(Child, ChildStdin)> {
     let executable = launch::open(&std::env::current_exe()?).map_err(io::Error::other)?;
     let mut command = executable.command();
     command
         .arg(COMMAND)
         .stdin(Stdio::piped())
         // Nothing is written to it: it holds the lock.
-        .stdout(record.file);
+        .stdout(record.share()?);
     let mut blocked = SigSet::empty();
     for signal in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM] {
         blocked.add(signal);
@@ -89,20 +89,21 @@ fn spawn(order: &Order, record: Record) -> io::Result<(Child, ChildStdin)> {
 }
 
 /// Gives the guard signs of life until it ends, then restores the interface and ends this process.
-fn watch(mut guard: Child, mut input: ChildStdin, former: &Former) {
+fn watch(mut guard: Child, mut input: ChildStdin, former: &Former, record: &Record) {
     while let Ok(None) = ended_within(&mut guard, INTERVAL) {
         // A guard that has ended is noticed above.
         let _ = input.write_all(b".");
     }
     eprintln!("error: the guard of `{}` was killed", former.name);
-    report(former.restore());
+    match former.restore() {
+        Ok(()) => record.remove(),
+        Err(error) => report(&error),
+    }
     std::process::exit(1);
 }
 
-fn report(restored: Result<(), InterfaceError>) {
-    if let Err(error) = restored {
-        eprintln!("error: {}", crate::error::in_one_line(&error));
-    }
+fn report(error: &InterfaceError) {
+    eprintln!("error: {}", crate::error::in_one_line(error));
 }
 
 /// Restores an interface when the path daemon, its parent, ends or is stopped. The body of `regatta interface-guard`.
@@ -141,12 +142,15 @@ pub fn main() -> ExitCode {
             Err(_) => break,
         }
     }
-    let restored = former.restore();
-    if restored.is_ok() {
-        // Before the lock ends with this process.
-        let _ = fs::remove_file(record);
+    match former.restore() {
+        Ok(()) => {
+            // Before the lock ends with this process.
+            let _ = fs::remove_file(record);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            report(&error);
+            ExitCode::FAILURE
+        }
     }
-    let code = ExitCode::from(u8::from(restored.is_err()));
-    report(restored);
-    code
 }

@@ -73,10 +73,9 @@ impl Shaping {
         let index = interface(netlink, name)?;
         leaves_by(netlink, peer, name, index)?;
         let record = record::Record::open(name, index)?;
-        let former = Former::read(netlink, name, index, record.left())?;
         let most_bytes = mtu(netlink, index)?;
-        let others = former.discipline_of_others();
-        let shape = |netlink: &Netlink, index: i32| {
+        let shape = |netlink: &Netlink, index: i32, former: &Former| {
+            let others = former.discipline_of_others();
             shape(
                 netlink,
                 (index, most_bytes),
@@ -84,17 +83,26 @@ impl Shaping {
                 (peer, ssh_ports),
             )
         };
-        former::rehearse(&former, |netlink, index| {
-            shape(netlink, index)?;
-            try_netem(netlink, index)
-        })?;
+        let left = record.left();
+        let is_left = left.is_some();
+        let read = Former::read(netlink, name, index, left).and_then(|former| {
+            former::rehearse(&former, |netlink, index| {
+                shape(netlink, index, &former)?;
+                try_netem(netlink, index)
+            })?;
+            Ok(former)
+        });
+        if read.is_err() && !is_left {
+            record.remove();
+        }
+        let former = read?;
         // From here on the guard restores the interface whatever happens to this process.
         let guard = Guard::start(&former, record)?;
         let shaping = Self {
             former,
             _guard: guard,
         };
-        shape(netlink, index)?;
+        shape(netlink, index, &shaping.former)?;
         let interface = Interface {
             index,
             place: PLACE,
@@ -137,6 +145,7 @@ fn shape(
     };
     qdisc::remove(netlink, interface).map_err(missing("sch_netem"))?;
     let filters = filter::control(peer, ssh_ports)
+        .chain(filter::neighbours(peer))
         .map(|filter| (filter, CLASS_OF_OTHERS))
         .chain([(filter::to(peer), CLASS_OF_PEER)]);
     for (place, (filter, class)) in filters.enumerate() {

@@ -14,7 +14,7 @@ use std::{
 use super::{InterfaceError, former::Former};
 
 /// Directory of the records, which the next start of the host empties.
-const DIRECTORY: &str = "/run/regatta";
+const DIRECTORY: &str = "/run/regatta/interfaces";
 
 /// Longest wait for an earlier run: less than a request to the path daemon may take, and as much as a lost one does.
 const WAIT: Duration = Duration::from_secs(8);
@@ -22,8 +22,8 @@ const WAIT: Duration = Duration::from_secs(8);
 /// Record of one interface. Locked until every process that has the file has ended.
 #[derive(Debug)]
 pub(super) struct Record {
-    pub file: File,
-    pub path: PathBuf,
+    file: File,
+    path: PathBuf,
 }
 
 impl Record {
@@ -33,7 +33,7 @@ impl Record {
     /// # Errors
     /// [`InterfaceError::Busy`] if another run has it.
     pub(super) fn open(name: &str, interface: i32) -> Result<Self, InterfaceError> {
-        let failed = InterfaceError::system("write a record below `/run/regatta`");
+        let failed = InterfaceError::system("write a record below `/run/regatta/interfaces`");
         let (sender, opened) = mpsc::sync_channel(1);
         let opening = move || {
             // Nobody waits any more for one that comes too late; it ends with this process.
@@ -56,6 +56,22 @@ impl Record {
         let mut text = String::new();
         (&self.file).read_to_string(&mut text).ok()?;
         serde_json::from_str(&text).ok()
+    }
+
+    /// Returns the file, for another process that is to hold the lock, too.
+    pub(super) fn share(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    /// Returns the path of the file, which is to be removed before the lock ends.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes the file.
+    pub(super) fn remove(&self) {
+        // What is left of it says nothing once the interface is restored.
+        let _ = fs::remove_file(&self.path);
     }
 
     /// Writes the discipline that an interface has.
