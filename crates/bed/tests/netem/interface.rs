@@ -254,7 +254,7 @@ fn addresses_of_ipv6_are_shaped() {
     let bed = shape_between(["fd07::1", "fd07::2"], &machines, "e0");
     let mut bed = bed.unwrap_or_else(|e| panic!("{}", explain(&e)));
     let check = bed
-        .check_path(&condition(40, 0, 0.05))
+        .check_path(&condition(40, 20, 0.05))
         .unwrap_or_else(|e| panic!("{}", explain(&e)));
     println!("{check:?}");
     let achieved = |name: &str| quantity(&check, name).expect("a quantity").achieved;
