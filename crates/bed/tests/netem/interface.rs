@@ -260,7 +260,8 @@ fn addresses_of_ipv6_are_shaped() {
     let achieved = |name: &str| quantity(&check, name).expect("a quantity").achieved;
     assert!((40e6..80e6).contains(&achieved("round_trip_delay_ns")));
     for direction in ["forward_loss_ratio", "reverse_loss_ratio"] {
-        assert!((0.005..0.2).contains(&achieved(direction)));
+        // Twice as many are lost of packets that are sent in two fragments.
+        assert!((0.005..0.09).contains(&achieved(direction)));
     }
 }
 
