@@ -11,7 +11,7 @@ use crate::{
     daemon_process::DaemonProcess,
     error::{BedError, Reported},
     guest::PATH_WIRE,
-    hosts::{HostEnd, SessionLauncher},
+    hosts::{self, HostEnd, SessionLauncher, Shaping},
     launch::{self, Errors, Launched, Launcher, Local},
     messages::{
         Attach, DAEMON_PROTOCOL_VERSION, End, FromDaemon, HostPlacement, PathCounters, PathForm,
@@ -252,8 +252,8 @@ impl Bed {
         })
     }
 
-    /// Makes a bed of two hosts that are reached over sessions: netem on macvlans of both, or the network between
-    /// them as it is.
+    /// Makes a bed of two hosts that are reached over sessions: netem on macvlans or on interfaces of both, or the
+    /// network between them as it is.
     ///
     /// # Errors
     /// [`BedError`] where a host cannot be reached or its end of the path cannot be made.
@@ -268,9 +268,10 @@ impl Bed {
             placement: Placement::Ends,
             ..path
         };
-        if ends.iter().any(|end| end.macvlan.is_some()) {
+        if ends.iter().any(|end| end.shaping != Shaping::None) {
             netem_has(path, conditions, OTHER_CONDITION)?;
         }
+        hosts::attached_alike(&ends)?;
         let addresses = [ends[0].address, ends[1].address];
         let start = |host: Host| {
             let end = &ends[host as usize];
@@ -382,7 +383,10 @@ impl Bed {
 impl TestBed for Bed {
     fn description(&self) -> String {
         let placement = match (&self.remote, self.has_two_daemons()) {
-            (Some(_), _) => HostPlacement::TwoMachines,
+            (Some(remote), _) => match remote.ends[0].shaping {
+                Shaping::Interface { .. } => HostPlacement::TwoInterfaces,
+                Shaping::None | Shaping::Macvlan { .. } => HostPlacement::TwoMachines,
+            },
             (None, true) => HostPlacement::TwoGuests,
             (None, false) => HostPlacement::OneMachine,
         };
@@ -551,17 +555,15 @@ fn start_on(
     let order = End {
         host,
         addresses,
-        attach: match &end.macvlan {
-            None => Attach::AsIs,
-            Some((parent, prefix)) => Attach::Macvlan {
-                parent: parent.clone(),
-                prefix: *prefix,
-            },
+        attach: match end.shaping.clone() {
+            Shaping::None => Attach::AsIs,
+            Shaping::Macvlan { parent, prefix } => Attach::Macvlan { parent, prefix },
+            Shaping::Interface { name, ssh_ports } => Attach::Interface { name, ssh_ports },
         },
     };
     let (daemon, ends) = Ends::start(&mut launcher, path, run_id, Some(order))?;
-    let launcher = match (&end.macvlan, &ends.namespaces[..]) {
-        (Some(_), [file]) => launcher.within(daemon.id(), *file),
+    let launcher = match (&end.shaping, &ends.namespaces[..]) {
+        (Shaping::Macvlan { .. }, [file]) => launcher.within(daemon.id(), *file),
         _ => launcher,
     };
     Ok((Box::new(launcher), daemon, ends.path))

@@ -2,7 +2,7 @@
 
 use std::{
     fmt::Debug,
-    io,
+    io, mem,
     net::IpAddr,
     thread,
     time::{Duration, Instant},
@@ -34,6 +34,27 @@ pub trait Connect: Debug {
     fn connect(&self) -> Result<Session, BedError>;
 }
 
+/// Way in which the path is shaped at a host. Both hosts of a bed have the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shaping {
+    /// The network is used as it is.
+    None,
+    /// By netem on a macvlan.
+    Macvlan {
+        /// Interface of the host on top of which it is.
+        parent: String,
+        /// Length of the prefix of the address.
+        prefix: u8,
+    },
+    /// By netem on an interface of the host, for packets to the other host.
+    Interface {
+        /// Name of the interface.
+        name: String,
+        /// Ports of the SSH servers of both hosts: TCP from and to them is not shaped.
+        ssh_ports: Vec<u16>,
+    },
+}
+
 /// One host of the bed `hosts`.
 #[derive(Debug)]
 pub struct HostEnd {
@@ -41,9 +62,8 @@ pub struct HostEnd {
     pub name: String,
     /// Address on the path.
     pub address: IpAddr,
-    /// Interface of the host for a macvlan with the address, and the length of the address's prefix; absent, the
-    /// network is used as it is.
-    pub macvlan: Option<(String, u8)>,
+    /// Way in which the path is shaped here.
+    pub shaping: Shaping,
     /// Way to the host.
     pub connect: Box<dyn Connect>,
 }
@@ -69,6 +89,22 @@ impl HostEnd {
             pause = (2 * pause).min(LONGEST_PAUSE);
         }
     }
+}
+
+/// Checks that both hosts are attached to the path in the same way.
+///
+/// # Errors
+/// [`BedError::Refused`] if they are not.
+pub(crate) fn attached_alike(ends: &[HostEnd; 2]) -> Result<(), BedError> {
+    let [a, b] = ends.each_ref().map(|end| mem::discriminant(&end.shaping));
+    if a == b {
+        return Ok(());
+    }
+    Err(BedError::Refused {
+        what: "be made",
+        source: "its hosts are attached to the path in different ways".into(),
+        hint: "give both the same `attach` in the hosts file".to_owned(),
+    })
 }
 
 /// Starts processes on a host over a session.

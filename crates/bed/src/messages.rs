@@ -10,7 +10,7 @@ use crate::capture::{CaptureOrder, CaptureSummary};
 
 /// Version of these messages. Both ends are the same binary in `regatta`; a difference means that a
 /// bed was made with another binary.
-pub(crate) const DAEMON_PROTOCOL_VERSION: u32 = 6;
+pub(crate) const DAEMON_PROTOCOL_VERSION: u32 = 7;
 
 /// Requests of the controller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -68,6 +68,13 @@ pub(crate) enum Attach {
         /// Length of the prefix of the end's address.
         prefix: u8,
     },
+    /// One of the host's interfaces, of which the packets to the other host are shaped and no others.
+    Interface {
+        /// Its name.
+        name: String,
+        /// Ports of the SSH servers, whose packets are not shaped.
+        ssh_ports: Vec<u16>,
+    },
 }
 
 /// Where the hosts of a path are.
@@ -76,6 +83,8 @@ pub(crate) enum HostPlacement {
     OneMachine,
     TwoGuests,
     TwoMachines,
+    /// Two machines, on interfaces of their own.
+    TwoInterfaces,
 }
 
 /// Requests to one end in a check of the path.
@@ -183,6 +192,9 @@ impl PathForm {
             }
             (HostPlacement::TwoMachines, _) => {
                 "hosts, netem on a macvlan at both ends, where TCP's small queues meet it"
+            }
+            (HostPlacement::TwoInterfaces, _) => {
+                "hosts, netem on an interface of both, where TCP's small queues meet it"
             }
             (HostPlacement::OneMachine, Placement::Between) => "netns, netem between the hosts",
             (HostPlacement::OneMachine, Placement::Ends) => {

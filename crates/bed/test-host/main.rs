@@ -47,6 +47,9 @@ fn main() -> ExitCode {
         Some("agent") => agent(),
         Some(session::SERVER_COMMAND) => session::server_main(std::env::args().nth(2).as_deref()),
         Some(session::GUARD_COMMAND) => session::guard_main(),
+        Some(regatta_bed::path_daemon::INTERFACE_GUARD_COMMAND) => {
+            regatta_bed::path_daemon::interface_guard_main()
+        }
         Some("check") => controller::check(),
         Some("hold") => controller::hold(),
         Some("emulators") => emulators::main(),

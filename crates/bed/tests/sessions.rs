@@ -14,7 +14,7 @@ use nix::{
 };
 use regatta_bed::{
     Bed, BedError, Host, TestBed as _,
-    hosts::{Connect, HostEnd},
+    hosts::{Connect, HostEnd, Shaping},
     session::{Session, SessionError},
 };
 use regatta_model::{Condition, Link, PathSetup};
@@ -57,7 +57,7 @@ fn bed() -> Bed {
     let end = |name: &str, address: &str| HostEnd {
         name: name.into(),
         address: address.parse().expect("an address"),
-        macvlan: None,
+        shaping: Shaping::None,
         connect: Box::new(Shell("")),
     };
     let ends = [end("one", "127.0.0.1"), end("two", "127.0.0.2")];
@@ -143,7 +143,10 @@ fn a_condition_that_netem_cannot_have_is_refused_before_a_host_is_reached() {
     let end = |address: &str| HostEnd {
         name: "one".into(),
         address: address.parse().expect("an address"),
-        macvlan: Some(("eth0".into(), 24)),
+        shaping: Shaping::Macvlan {
+            parent: "eth0".into(),
+            prefix: 24,
+        },
         connect: Box::new(Shell("exit 1")),
     };
     let mut condition = as_it_is();
@@ -154,6 +157,29 @@ fn a_condition_that_netem_cannot_have_is_refused_before_a_host_is_reached() {
     let said = explain(&error);
     assert!(said.contains("cannot be had from netem"), "{said}");
     assert!(error.hint().contains("`--bed netns`"), "{}", error.hint());
+}
+
+#[test]
+fn hosts_that_are_attached_in_different_ways_are_refused() {
+    let end = |address: &str, shaping| HostEnd {
+        name: "one".into(),
+        address: address.parse().expect("an address"),
+        shaping,
+        connect: Box::new(Shell("exit 1")),
+    };
+    let macvlan = Shaping::Macvlan {
+        parent: "eth0".into(),
+        prefix: 24,
+    };
+    let interface = Shaping::Interface {
+        name: "eth0".into(),
+        ssh_ports: vec![22],
+    };
+    let ends = [end("198.18.0.1", macvlan), end("198.18.0.2", interface)];
+    let error = Bed::of_hosts(ends, PathSetup::default(), &[], "test").expect_err("two ways");
+    let said = explain(&error);
+    assert!(said.contains("in different ways"), "{said}");
+    assert!(error.hint().contains("same `attach`"), "{}", error.hint());
 }
 
 #[test]

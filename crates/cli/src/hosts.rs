@@ -14,7 +14,7 @@ use std::{
 use nix::fcntl::{FcntlArg, fcntl};
 use regatta_model::{
     shell::{printable, quoted},
-    study::{LOCAL, RemoteHost},
+    study::{Attach, LOCAL, RemoteHost, Shaping},
 };
 use regatta_ssh::{Access, HostKey, KeyError, OwnKey, Prompter, SetUp, Zeroizing};
 
@@ -128,7 +128,15 @@ fn list(file: Option<&Path>) -> Result<Code, Failure> {
         let address = host
             .address
             .map_or_else(String::new, |address| format!(", address {address}"));
-        let _ = writeln!(text, "{name:12} {}{address}", printable(ssh));
+        let shaping = match &host.shaping {
+            None => String::new(),
+            Some(Shaping { parent, attach }) => match attach {
+                Attach::Macvlan { .. } => format!(", shaped on a macvlan of `{parent}`"),
+                Attach::Interface => format!(", shaped on `{parent}`"),
+            },
+        };
+        let shaping = printable(&shaping);
+        let _ = writeln!(text, "{name:12} {}{address}{shaping}", printable(ssh));
     }
     if text.is_empty() {
         let _ = writeln!(

@@ -34,7 +34,7 @@ use std::process::ExitCode;
 use args::Command;
 use clap::Parser;
 use exit::{Code, Failure};
-use regatta_bed::{guest, program, session};
+use regatta_bed::{guest, path_daemon, program, session};
 
 fn main() -> ExitCode {
     interrupt::tell_file_limits();
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         }
         Some(name) if name == "path-daemon" => {
             interrupt::ignore();
-            return regatta_bed::path_daemon::main();
+            return path_daemon::main();
         }
         Some(name) if name == program::SUPERVISOR_COMMAND => return program::main(),
         Some(name) if name == guest::DAEMON_COMMAND => {
@@ -69,6 +69,9 @@ fn main() -> ExitCode {
             return session::server_main(std::env::args().nth(2).as_deref());
         }
         Some(name) if name == session::GUARD_COMMAND => return session::guard_main(),
+        Some(name) if name == path_daemon::INTERFACE_GUARD_COMMAND => {
+            return path_daemon::interface_guard_main();
+        }
         Some(name) if name == "guest-run" => return regatta_engine::guest::serve(),
         _ => {}
     }

@@ -6,19 +6,19 @@ use std::{
     net::{IpAddr, Ipv4Addr},
     os::fd::OwnedFd,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
 use regatta_bed::{
     BedError, Errors, LaunchedProcess, Launcher as _,
-    hosts::{Connect, HostEnd, SessionLauncher},
+    hosts::{self, Connect, HostEnd, SessionLauncher},
     session::{SILENCE, Session, SessionError},
 };
 use regatta_model::{
     Condition,
     shell::printable,
-    study::{RemoteHost, Shaping},
+    study::{Attach, RemoteHost, Shaping},
     units::format_duration,
 };
 use regatta_ssh::{AgentFile, Bootstrap, BootstrapError, Destination};
@@ -87,8 +87,10 @@ pub fn ends(
     let [a, b] = named;
     let hosts = [reach(a)?, reach(b)?];
     let addresses = [hosts[0].address(&hosts[1])?, hosts[1].address(&hosts[0])?];
+    let ports = [hosts[0].ssh_port()?, hosts[1].ssh_port()?];
+    let ports: Vec<u16> = ports.into_iter().flatten().collect();
     let [a, b] = hosts;
-    Ok([a.end(addresses[0]), b.end(addresses[1])])
+    Ok([a.end(addresses[0], &ports), b.end(addresses[1], &ports)])
 }
 
 /// Host that was reached.
@@ -102,23 +104,54 @@ struct Reached {
 }
 
 impl Reached {
-    /// Returns the host of a bed with this address on the path.
-    fn end(self, address: IpAddr) -> HostEnd {
+    /// Returns the host of a bed with this address on the path; `ssh_ports` are those of both hosts.
+    fn end(self, address: IpAddr, ssh_ports: &[u16]) -> HostEnd {
         HostEnd {
             name: self.connector.name.clone(),
             address,
-            macvlan: self
-                .shaping
-                .map(|shaping| (shaping.parent, shaping.address.1)),
+            shaping: match self.shaping {
+                None => hosts::Shaping::None,
+                Some(Shaping { parent, attach }) => match attach {
+                    Attach::Macvlan {
+                        address: (_, prefix),
+                    } => hosts::Shaping::Macvlan { parent, prefix },
+                    Attach::Interface => hosts::Shaping::Interface {
+                        name: parent,
+                        ssh_ports: ssh_ports.to_vec(),
+                    },
+                },
+            },
             connect: Box::new(self.connector),
         }
+    }
+
+    fn attach(&self) -> Option<Attach> {
+        self.shaping.as_ref().map(|shaping| shaping.attach)
+    }
+
+    /// Returns the port of the SSH server, of which packets on an interface that is shaped must be told from others;
+    /// `None` without such an interface, and for this machine.
+    fn ssh_port(&self) -> Result<Option<u16>, Failure> {
+        let connector = &self.connector;
+        if self.attach() != Some(Attach::Interface) || connector.destination.ssh.is_none() {
+            return Ok(None);
+        }
+        connector.ssh_port.get().copied().map(Some).ok_or_else(|| {
+            Failure::input(
+                format!(
+                    "host `{}` does not say which port its SSH server has, so that its connection could be shaped",
+                    connector.name
+                ),
+                "use `attach = \"macvlan\"` in the hosts file, or have the host set `SSH_CONNECTION`",
+            )
+        })
     }
 
     /// Returns the address on the path: that of the shaping or of the hosts file, or as the connections show it, this
     /// machine's address towards the other host.
     fn address(&self, other: &Self) -> Result<IpAddr, Failure> {
-        if let Some(shaping) = &self.shaping {
-            return Ok(shaping.address.0.into());
+        if let Some(Attach::Macvlan { address }) = self.attach() {
+            return Ok(address.0.into());
         }
         let seen = match &self.connector.destination.ssh {
             Some(_) => self.addresses.map(|[_, server]| server),
@@ -214,9 +247,7 @@ pub fn check(name: &str, hosts_file: Option<&Path>) -> Result<Code, Failure> {
         (None, None) => text.push_str("The address of transfers is taken from the other host.\n"),
     }
     output::out(&text).map_err(Failure::failed)?;
-    let mut doctor = launcher
-        .launch("doctor", Errors::Inherit)
-        .map_err(no_bed)?;
+    let mut doctor = launcher.launch("doctor", Errors::Inherit).map_err(no_bed)?;
     let mut found = String::new();
     File::from(doctor.output)
         .read_to_string(&mut found)
@@ -311,6 +342,8 @@ struct Connector {
     file: Arc<AgentFile>,
     executable: PathBuf,
     first: Mutex<Option<Session>>,
+    /// Port of the SSH server, once a connection has shown it.
+    ssh_port: OnceLock<u16>,
 }
 
 impl Connector {
@@ -328,6 +361,7 @@ impl Connector {
             file: Arc::clone(file),
             executable: executable.to_owned(),
             first: Mutex::default(),
+            ssh_port: OnceLock::new(),
         }
     }
 
@@ -342,7 +376,13 @@ impl Connector {
             bootstrap.line(line, input).map_err(Into::into)
         });
         match session {
-            Ok(session) => Ok((session, bootstrap.addresses)),
+            Ok(session) => {
+                if let Some(port) = bootstrap.port {
+                    // That of the first connection stays.
+                    let _ = self.ssh_port.set(port);
+                }
+                Ok((session, bootstrap.addresses))
+            }
             Err(error) => Err(BedError::Session {
                 host: format!("host `{}`", self.name),
                 hint: self.hint(&error),

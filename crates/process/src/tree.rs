@@ -111,12 +111,18 @@ fn children_by_parent(parent: i32) -> Vec<i32> {
 /// Kills all descendants of this process and reaps them. This process should be a
 /// [subreaper](crate::become_subreaper), so that their numbers are their own.
 pub fn kill_descendants() {
+    kill_descendants_but(|_| false);
+}
+
+/// Kills and reaps descendants of this process as [`kill_descendants`], but those that are `spared` by their number.
+pub fn kill_descendants_but(spared: impl Fn(i32) -> bool) {
     if !shows_own_namespace() {
         return;
     }
     let own = Pid::this().as_raw();
     for _ in 0..PASSES {
-        let found = descendants(own);
+        let mut found = descendants(own);
+        found.retain(|process| !spared(*process));
         if found.is_empty() {
             return;
         }

@@ -163,6 +163,8 @@ pub struct Bootstrap<'a> {
     pub sent: bool,
     /// Addresses of this machine and of the host in the connection, as the host sees them.
     pub addresses: Option<[IpAddr; 2]>,
+    /// Port of the host's server in the connection, as the host sees it.
+    pub port: Option<u16>,
     /// Whether a host may have another processor, as the user has named a file there.
     pub has_own_file: bool,
 }
@@ -175,6 +177,7 @@ impl<'a> Bootstrap<'a> {
             file,
             sent: false,
             addresses: None,
+            port: None,
             has_own_file,
         }
     }
@@ -194,7 +197,8 @@ impl<'a> Bootstrap<'a> {
                     return Err(BootstrapError::Architecture { theirs });
                 }
                 // `SSH_CONNECTION`: address and port of the client, then of the server.
-                if let [client, _, server, _] = connection {
+                if let [client, _, server, port] = connection {
+                    self.port = port.parse().ok();
                     let address = |text: &str| text.split('%').next()?.parse().ok();
                     self.addresses = address(client)
                         .zip(address(server))

@@ -4,7 +4,7 @@ use std::{io, net::IpAddr, path::PathBuf};
 
 use regatta_emulation::LinkError;
 
-use super::netem::Refusal;
+use super::netem::{InterfaceError, Refusal};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DaemonError {
@@ -86,6 +86,12 @@ pub(crate) enum DaemonError {
     },
     #[error("cannot make a macvlan")]
     Macvlan(#[source] io::Error),
+    #[error("cannot shape the interface `{interface}`")]
+    Interface {
+        interface: String,
+        #[source]
+        source: Box<InterfaceError>,
+    },
     #[error("a macvlan has an IPv4 address, and {0} is none")]
     NoIpv4(IpAddr),
     #[error("losses by iptables need the program `iptables`")]
@@ -123,6 +129,14 @@ pub(crate) const USE_OTHER_EMULATOR: &str =
     "leave it to Regatta's own emulator with `emulator = \"userspace\"`, `--emulator userspace`";
 
 impl DaemonError {
+    /// Makes the error of an interface of a host that is not shaped.
+    pub(super) fn interface(name: &str, source: InterfaceError) -> Self {
+        Self::Interface {
+            interface: name.to_owned(),
+            source: Box::new(source),
+        }
+    }
+
     /// Returns a command or setting that helps; empty if none is known.
     pub(crate) fn hint(&self) -> String {
         match self {
@@ -168,6 +182,7 @@ impl DaemonError {
             Self::NoNetem { module, .. } => format!(
                 "load it with `sudo modprobe {module}`, run in a guest that has it with `--bed uml`, or use Regatta's own emulator with `--emulator userspace`"
             ),
+            Self::Interface { source, .. } => source.hint(),
             Self::NoParent { .. } => {
                 "name one that `ip link` shows on that host as `parent` in the hosts file".into()
             }

@@ -28,6 +28,7 @@ pub(crate) use error::{DaemonError, USE_OTHER_EMULATOR};
 use namespaces::Namespace;
 pub(crate) use namespaces::become_able;
 use netem::NetemPath;
+pub use netem::{INTERFACE_GUARD_COMMAND, interface_guard_main};
 pub(crate) use netem::{refusal, wire_up};
 use real::RealPath;
 use regatta_control::Host;
@@ -74,6 +75,9 @@ pub fn main() -> ExitCode {
     // A capture that goes on gets its end; there is nobody to be told of a failure.
     if let Some(daemon) = &mut daemon {
         let _ = daemon.path.end_capture();
+        if let Path::Netem(path) = &mut daemon.path {
+            path.end();
+        }
     }
     // Not by returning: the forwarding thread need not end first, and the devices and namespaces
     // end with the process.

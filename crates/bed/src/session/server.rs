@@ -13,7 +13,8 @@ use std::{
 
 use nix::{sched::CloneFlags, unistd::Pid};
 use regatta_process::{
-    Executable, Preparation, become_subreaper, ended_within, kill_descendants, wait_without_reaping,
+    Executable, Preparation, await_end, become_subreaper, descendants, ended_within,
+    kill_descendants, kill_descendants_but, wait_without_reaping,
 };
 
 use super::{
@@ -21,13 +22,16 @@ use super::{
     frame::{Frame, Incoming, Kind, NamespaceOf, Outgoing, Start},
     guard::Guard,
 };
-use crate::launch;
+use crate::{launch, path_daemon::INTERFACE_GUARD_COMMAND};
 
 /// First argument of the process on the host.
 pub const COMMAND: &str = "host-server";
 
 /// Time that processes have to end by themselves once the session has ended.
 const EXIT_LIMIT: Duration = Duration::from_secs(1);
+
+/// Longest time that the guard of an interface may take to restore it.
+const RESTORED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Serves a session over standard input and output until it ends. The body of `regatta host-server
 /// [SILENCE]`, with the longest silence of the other side in milliseconds.
@@ -56,7 +60,7 @@ pub fn main(silence_ms: Option<&str>) -> ExitCode {
         };
         serve(input, output, serving)
     });
-    kill_descendants();
+    end_all();
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -64,6 +68,21 @@ pub fn main(silence_ms: Option<&str>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Ends all processes that this one has started. Guards of shaped interfaces end by themselves once they have restored
+/// them, and are killed only if they do not.
+fn end_all() {
+    kill_descendants_but(is_interface_guard);
+    for process in descendants(std::process::id().cast_signed()) {
+        let _ = await_end(process.cast_unsigned(), RESTORED_WITHIN);
+    }
+    kill_descendants();
+}
+
+fn is_interface_guard(process: i32) -> bool {
+    let arguments = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    arguments.split(|byte| *byte == 0).nth(1) == Some(INTERFACE_GUARD_COMMAND.as_bytes())
 }
 
 fn own_streams() -> io::Result<[OwnedFd; 2]> {

@@ -1,94 +1,20 @@
 //! Tests of hosts that are shaped on macvlans: two network namespaces of a guest, joined by an Ethernet, are in the
 //! place of two machines.
 
-use std::{
-    process::{Child, Command, Stdio},
-    time::Duration,
-};
-
 use regatta_bed::{
-    Bed, BedError, Host, TestBed as _,
+    Bed, Host, TestBed as _,
     guest::testing::{Clock, in_shared_guest},
-    hosts::{Connect, HostEnd},
-    session::{SILENCE, Session},
+    hosts::{HostEnd, Shaping},
 };
 
 use crate::{
     NETEM,
-    common::{Agent, condition, executable, explain},
+    common::{Agent, condition, explain},
+    machines::Machine,
 };
 
 fn is_here(case: &str) -> bool {
     in_shared_guest("macvlan", case, Clock::Real)
-}
-
-/// Machine: a process in a network namespace of its own, with the interface `e0`.
-#[derive(Debug)]
-struct Machine(Child);
-
-impl Machine {
-    fn start() -> Self {
-        let mut child = Command::new("unshare")
-            .args(["--net", "sh", "-c", "echo up; cat"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("unshare");
-        let mut up = [0; 3];
-        let out = child.stdout.as_mut().expect("a pipe");
-        std::io::Read::read_exact(out, &mut up).expect("a line");
-        Self(child)
-    }
-
-    /// Runs a command in the machine's network and returns its output.
-    fn run(&self, command: &str) -> String {
-        let output = Command::new("nsenter")
-            .args([
-                "--target",
-                &self.0.id().to_string(),
-                "--net",
-                "--",
-                "sh",
-                "-c",
-            ])
-            .arg(command)
-            .output()
-            .expect("nsenter");
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{command}: {errors}");
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-#[derive(Debug)]
-struct Enter(u32);
-
-impl Connect for Enter {
-    fn connect(&self) -> Result<Session, BedError> {
-        let mut command = Command::new("nsenter");
-        command
-            .args(["--target", &self.0.to_string(), "--net", "--"])
-            .arg(executable())
-            .arg("host-server");
-        let session = Session::start(
-            command,
-            Duration::from_secs(60),
-            SILENCE,
-            &mut |_, _| Ok(()),
-        );
-        session.map_err(|error| BedError::Session {
-            host: "the machine".into(),
-            source: Box::new(error),
-            hint: String::new(),
-        })
-    }
 }
 
 /// Returns two machines on one Ethernet, and a bed of them with netem on macvlans.
@@ -96,14 +22,17 @@ fn shaped() -> ([Machine; 2], Bed) {
     let machines = [Machine::start(), Machine::start()];
     machines[0].run(&format!(
         "ip link add e0 type veth peer name e0 netns {}; ip link set e0 up",
-        machines[1].0.id()
+        machines[1].id()
     ));
     machines[1].run("ip link set e0 up");
     let end = |name: &str, address: &str, machine: &Machine| HostEnd {
         name: name.into(),
         address: address.parse().expect("an address"),
-        macvlan: Some(("e0".into(), 24)),
-        connect: Box::new(Enter(machine.0.id())),
+        shaping: Shaping::Macvlan {
+            parent: "e0".into(),
+            prefix: 24,
+        },
+        connect: machine.enter(),
     };
     let ends = [
         end("one", "198.18.0.1", &machines[0]),
@@ -205,8 +134,11 @@ fn an_interface_that_is_not_there_is_named() {
     let end = |address: &str| HostEnd {
         name: "one".into(),
         address: address.parse().expect("an address"),
-        macvlan: Some(("eth7".into(), 24)),
-        connect: Box::new(Enter(machine.0.id())),
+        shaping: Shaping::Macvlan {
+            parent: "eth7".into(),
+            prefix: 24,
+        },
+        connect: machine.enter(),
     };
     let ends = [end("198.18.0.1"), end("198.18.0.2")];
     let error = Bed::of_hosts(ends, NETEM, &[], "run").expect_err("no interface");

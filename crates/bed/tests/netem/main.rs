@@ -26,6 +26,8 @@ macro_rules! cases {
     };
 }
 
+mod interface;
+mod machines;
 mod macvlan;
 mod path_check;
 mod real_time;

@@ -473,6 +473,31 @@ fn files_are_sent_to_a_host_by_its_name() {
 }
 
 #[test]
+fn an_interface_is_shaped_by_root_alone() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    let file = lab.bench.path("home/.config/regatta/hosts.toml");
+    let mut hosts = fs::read_to_string(&file).expect("a file");
+    for host in ["a", "b"] {
+        hosts.push_str(&format!(
+            "[{host}.shaping]\nattach = \"interface\"\nparent = \"data\"\n"
+        ));
+    }
+    fs::write(&file, hosts).expect("a file");
+    let listed = lab.run(&["hosts", "list"]);
+    assert!(
+        text(&listed).contains("shaped on `data`"),
+        "{}",
+        text(&listed)
+    );
+    let run = lab.race("out", &["--rtt", "30ms"]).output().expect("a run");
+    let said = text(&run);
+    assert!(!run.status.success(), "{said}");
+    assert!(said.contains("cannot shape the interface `data`"), "{said}");
+    assert!(said.contains("become = \"sudo -n\""), "{said}");
+}
+
+#[test]
 fn hosts_that_are_not_named_or_do_not_fit_are_refused() {
     let bench = Bench::new();
     let hosts = bench.write("hosts.toml", "[lab1]\nssh = \"nobody@192.0.2.1\"\n");

@@ -18,22 +18,34 @@ use crate::{units::UnitError, words::words};
 /// Name of this machine.
 pub const LOCAL: &str = "local";
 
-/// Way in which a host is attached to a shaped path.
+/// Value of the key `attach`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Attach {
-    /// By an interface of its own, on top of the host's.
+enum AttachKey {
     Macvlan,
+    Interface,
 }
 
-words!(Attach: "macvlan" => Macvlan);
+words!(AttachKey: "macvlan" => Macvlan, "interface" => Interface);
 
-/// Shaping of the path on a host: netem on a macvlan.
+/// Way in which a host is attached to a shaped path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attach {
+    /// By a macvlan of its own, on top of the interface of the host.
+    Macvlan {
+        /// Address of the macvlan, and length of its prefix.
+        address: (Ipv4Addr, u8),
+    },
+    /// By the interface of the host, of which the packets to the other host are shaped.
+    Interface,
+}
+
+/// Shaping of the path on a host by netem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shaping {
-    /// Interface of the host, on top of which the macvlan is.
+    /// Interface of the host.
     pub parent: String,
-    /// Address of the macvlan, and length of its prefix.
-    pub address: (Ipv4Addr, u8),
+    /// Place of netem.
+    pub attach: Attach,
 }
 
 /// Host of the hosts file.
@@ -177,11 +189,15 @@ impl RemoteHost {
         ] {
             table.extend(value.map(|value| format!("{key} = {value}\n")));
         }
-        if let Some(Shaping { parent, address }) = &self.shaping {
-            let (parent, (address, bits)) = (quoted(parent), address);
-            table.push_str(&format!(
-                "\n[{name}.shaping]\nparent = {parent}\naddress = \"{address}/{bits}\"\n"
-            ));
+        if let Some(Shaping { parent, attach }) = &self.shaping {
+            let parent = quoted(parent);
+            let rest = match attach {
+                Attach::Macvlan {
+                    address: (address, bits),
+                } => format!("address = \"{address}/{bits}\""),
+                Attach::Interface => "attach = \"interface\"".to_owned(),
+            };
+            table.push_str(&format!("\n[{name}.shaping]\nparent = {parent}\n{rest}\n"));
         }
         table
     }
@@ -256,7 +272,7 @@ fn words_of(
 }
 
 fn read_shaping(mut section: Section<'_>) -> Result<Shaping, StudyError> {
-    section.choice::<Attach>("attach")?;
+    let attach = section.choice::<AttachKey>("attach")?;
     let parent = section.text("parent")?;
     let (parent, span) = section.required("parent", "\"eth0\"", parent)?;
     // As the kernel has it.
@@ -268,9 +284,22 @@ fn read_shaping(mut section: Section<'_>) -> Result<Shaping, StudyError> {
         ));
     }
     let address = section.quantity("address", "\"198.18.0.1/24\"", network)?;
-    let (address, _) = section.required("address", "\"198.18.0.1/24\"", address)?;
+    let attach = match (attach, address) {
+        (Some(AttachKey::Interface), None) => Attach::Interface,
+        (Some(AttachKey::Interface), Some((_, span))) => {
+            return Err(section.error(
+                span,
+                "`attach = \"interface\"` uses the address that the host has",
+                "leave `address` out here; `address` of the host itself names one of several",
+            ));
+        }
+        (Some(AttachKey::Macvlan) | None, address) => {
+            let (address, _) = section.required("address", "\"198.18.0.1/24\"", address)?;
+            Attach::Macvlan { address }
+        }
+    };
     section.end()?;
-    Ok(Shaping { parent, address })
+    Ok(Shaping { parent, attach })
 }
 
 #[cfg(test)]
@@ -290,6 +319,10 @@ address = "198.18.0.1/24"
 [lab2]
 ssh = "lab2"
 
+[lab2.shaping]
+attach = "interface"
+parent = "eth2"
+
 [local]
 address = "10.0.1.1"
 "#;
@@ -301,7 +334,13 @@ address = "10.0.1.1"
         assert_eq!(lab1.ssh.as_deref(), Some("alice@10.0.0.7"));
         assert_eq!(lab1.become_words, ["sudo", "-n"]);
         let shaping = lab1.shaping.as_ref().unwrap();
-        assert_eq!(shaping.address, (Ipv4Addr::new(198, 18, 0, 1), 24));
+        let address = (Ipv4Addr::new(198, 18, 0, 1), 24);
+        assert_eq!(shaping.attach, Attach::Macvlan { address });
+        let shaping = hosts["lab2"].shaping.as_ref().unwrap();
+        assert_eq!(
+            (&*shaping.parent, shaping.attach),
+            ("eth2", Attach::Interface)
+        );
         assert_eq!(hosts["lab2"].address, None);
         assert_eq!(hosts["local"].ssh, None);
     }
@@ -314,9 +353,11 @@ address = "10.0.1.1"
             ssh_options: vec!["-oPort=2222".into()],
             ..RemoteHost::parse_all(FILE, "hosts.toml").unwrap()["lab1"].clone()
         };
-        let text = format!("{FILE}\n{}", host.table("new"));
+        let other = RemoteHost::parse_all(FILE, "hosts.toml").unwrap()["lab2"].clone();
+        let text = format!("{FILE}\n{}{}", host.table("new"), other.table("newer"));
         let hosts = RemoteHost::parse_all(&text, "hosts.toml").unwrap();
         assert_eq!(hosts["new"], host);
+        assert_eq!(hosts["newer"], other);
         let without = RemoteHost::without(FILE, "lab1");
         assert!(
             without.starts_with("# Machines of the lab.\n[lab2]"),
@@ -347,6 +388,16 @@ address = "10.0.1.1"
                 "[a]\nssh = \"x\"\n[a.shaping]\nattach = \"macvlan\"",
                 3,
                 "has no `parent`",
+            ),
+            (
+                "[a]\nssh = \"x\"\n[a.shaping]\nparent = \"eth1\"",
+                3,
+                "has no `address`",
+            ),
+            (
+                "[a]\nssh = \"x\"\n[a.shaping]\nattach = \"interface\"\nparent = \"eth1\"\naddress = \"10.0.0.1/8\"",
+                6,
+                "the address that the host has",
             ),
             ("[a", 1, "not TOML"),
         ] {

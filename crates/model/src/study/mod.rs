@@ -25,7 +25,7 @@ pub use emulator::{Emulator, LossBy, Offloads, PathSetup, Placement};
 pub use error::StudyError;
 pub use file::{StudyFile, is_host_name};
 pub use guest::{Clock, GuestMistake, GuestSetup, Guests};
-pub use hosts_file::{LOCAL, RemoteHost, Shaping};
+pub use hosts_file::{Attach, LOCAL, RemoteHost, Shaping};
 pub use keys::{KeyKind, PATH_KEYS, PathKey};
 pub use parts::LONGEST_NAME;
 pub use path::change_condition;

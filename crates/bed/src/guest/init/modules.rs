@@ -27,6 +27,8 @@ const WANTED: &[&str] = &[
     "udp_diag",
     "macvlan",
     "sch_netem",
+    "sch_prio",
+    "sch_sfq",
     "sch_tbf",
     "sch_htb",
     "sch_fq",

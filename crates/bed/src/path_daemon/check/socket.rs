@@ -18,8 +18,9 @@ use nix::{
 
 use super::super::{error::DaemonError, namespaces::Namespace};
 
-/// Bytes of the IP and UDP headers of a datagram.
-pub(super) const HEADER_BYTES: u64 = 28;
+/// Bytes of the IP and UDP headers of a datagram over IPv4 and over IPv6.
+const IPV4_HEADER_BYTES: u64 = 28;
+const IPV6_HEADER_BYTES: u64 = 48;
 
 /// Size of the receive buffer: the path's packets while the reader is kept waiting.
 const RECEIVE_BUFFER_BYTES: usize = 16 << 20;
@@ -43,7 +44,10 @@ pub(super) struct Arrival {
 
 /// Socket of one end of the measurement.
 #[derive(Debug)]
-pub(super) struct Prober(UdpSocket);
+pub(super) struct Prober {
+    socket: UdpSocket,
+    header_bytes: u64,
+}
 
 fn failed(step: &'static str) -> impl Fn(io::Error) -> DaemonError {
     move |source| DaemonError::Socket { step, source }
@@ -75,18 +79,25 @@ impl Prober {
             setsockopt(&socket, sockopt::RcvBuf, &RECEIVE_BUFFER_BYTES)
                 .map_err(|e| failed("receive buffer")(e.into()))?;
         }
-        Ok(Self(socket))
+        let header_bytes = match address {
+            IpAddr::V4(_) => IPV4_HEADER_BYTES,
+            IpAddr::V6(_) => IPV6_HEADER_BYTES,
+        };
+        Ok(Self {
+            socket,
+            header_bytes,
+        })
     }
 
     /// Returns the local port of the socket.
     pub(super) fn port(&self) -> Result<u16, DaemonError> {
-        let address = self.0.local_addr().map_err(failed("address"))?;
+        let address = self.socket.local_addr().map_err(failed("address"))?;
         Ok(address.port())
     }
 
     /// Connects the socket to the other end.
     pub(super) fn connect(&self, other: (IpAddr, u16)) -> Result<(), DaemonError> {
-        self.0.connect(other).map_err(failed("connect"))
+        self.socket.connect(other).map_err(failed("connect"))
     }
 
     /// Sends a datagram that makes an IP packet of `packet_bytes`.
@@ -101,7 +112,7 @@ impl Prober {
         held_ns: u64,
         packet_bytes: u64,
     ) -> Result<(), DaemonError> {
-        let words = HEADER_BYTES + WORDS_BYTES as u64;
+        let words = self.header_bytes + WORDS_BYTES as u64;
         let padding = (packet_bytes.saturating_sub(words) as usize).min(PADDING.len());
         let number = number.to_le_bytes();
         let held = held_ns.to_le_bytes();
@@ -110,7 +121,13 @@ impl Prober {
             IoSlice::new(&held),
             IoSlice::new(&PADDING[..padding]),
         ];
-        let sent = sendmsg::<()>(self.0.as_raw_fd(), &slices, &[], MsgFlags::empty(), None);
+        let sent = sendmsg::<()>(
+            self.socket.as_raw_fd(),
+            &slices,
+            &[],
+            MsgFlags::empty(),
+            None,
+        );
         match sent {
             // A full queue of the host is the path's affair: the datagram will be missing.
             Ok(_) | Err(Errno::ENOBUFS) => Ok(()),
@@ -125,7 +142,7 @@ impl Prober {
         loop {
             let mut slices = [IoSliceMut::new(&mut payload)];
             let received = recvmsg::<()>(
-                self.0.as_raw_fd(),
+                self.socket.as_raw_fd(),
                 &mut slices,
                 Some(&mut control),
                 MsgFlags::MSG_DONTWAIT,
@@ -165,7 +182,7 @@ impl Prober {
 pub(super) fn wait(probers: &[&Prober], within: Duration) -> Result<(), DaemonError> {
     let mut polled: Vec<_> = probers
         .iter()
-        .map(|prober| PollFd::new(prober.0.as_fd(), PollFlags::POLLIN))
+        .map(|prober| PollFd::new(prober.socket.as_fd(), PollFlags::POLLIN))
         .collect();
     // Rounded up, or a wait of less than a millisecond would spin.
     let milliseconds = u16::try_from(within.as_millis() + 1).unwrap_or(u16::MAX);

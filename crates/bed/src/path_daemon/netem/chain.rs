@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use regatta_model::{Offloads, Placement};
 
 use super::{
+    interface::Shaping,
     iptables::Rule,
     wires::{Interface, Node},
 };
@@ -175,6 +176,19 @@ impl Chain {
         let other = end.host.other() as usize;
         host.neighbour(interface, addresses[other], ethernet(run, other))?;
         Ok(Self::of_end(end, host, interface))
+    }
+
+    /// Sets up one host on an interface of its own, of which only the packets to the other host are shaped. Dropping the
+    /// second value ends that.
+    pub(super) fn lay_interface(
+        end: &End,
+        name: &str,
+        ssh_ports: &[u16],
+    ) -> Result<(Self, Shaping), DaemonError> {
+        let host = Node::own()?;
+        let laid = Shaping::install(&host, end, name, ssh_ports);
+        let (shaping, interface) = laid.map_err(|source| DaemonError::interface(name, source))?;
+        Ok((Self::of_end(end, host, interface), shaping))
     }
 
     fn of_end(end: &End, host: Node, interface: Interface) -> Self {

@@ -6,9 +6,9 @@ use regatta_model::{LossBy, Offloads, PathSetup, Placement};
 
 use super::{
     chain::{Chain, DirectionInterfaces, NodeInterface},
-    failed,
+    failed, interface,
     plan::Stages,
-    qdisc::{self, Qdisc, Statistics},
+    qdisc::{self, Place, Qdisc, Statistics},
     sampler::Watched,
     wires::Counted,
 };
@@ -55,26 +55,24 @@ impl Installed {
             if let Some(old) = self.0[direction].take() {
                 for (interface, stands) in places(place, &old.stages) {
                     if stands.is_some() {
-                        qdisc::remove(
-                            &chain.nodes[interface.node].netlink,
-                            interface.interface.index,
-                        )
-                        .map_err(failed("take a queueing discipline away"))?;
+                        qdisc::remove(&chain.nodes[interface.node].netlink, interface.interface)
+                            .map_err(failed("take a queueing discipline away"))?;
                     }
                 }
             }
-            for interface in &place.interfaces {
-                chain.nodes[interface.node]
-                    .set_mtu(interface.interface, mtu_bytes)
-                    .map_err(failed("set the largest packet"))?;
+            for at in &place.interfaces {
+                let node = &chain.nodes[at.node];
+                if at.interface.place == Place::ROOT {
+                    node.set_mtu(at.interface, mtu_bytes)
+                        .map_err(failed("set the largest packet"))?;
+                } else {
+                    interface::has_mtu(node, at.interface, mtu_bytes)?;
+                }
             }
             for (interface, wanted) in places(place, &stages) {
                 if let Some(wanted) = wanted {
                     wanted
-                        .add(
-                            &chain.nodes[interface.node].netlink,
-                            interface.interface.index,
-                        )
+                        .add(&chain.nodes[interface.node].netlink, interface.interface)
                         .map_err(failed("set a queueing discipline"))?;
                 }
             }
@@ -157,7 +155,7 @@ impl Standing {
         let standing = places(place, &self.stages);
         for (index, (interface, wanted)) in places(place, &wanted).into_iter().enumerate() {
             let netlink = &chain.nodes[interface.node].netlink;
-            let interface = interface.interface.index;
+            let interface = interface.interface;
             let stands = standing[index].1;
             let mut set = || -> io::Result<()> {
                 if let (Some(stands), Some(wanted)) = (stands, wanted)
@@ -204,7 +202,7 @@ impl Standing {
         for (index, (interface, stands)) in places(place, &self.stages).into_iter().enumerate() {
             if stands.is_some() {
                 let netlink = &chain.nodes[interface.node].netlink;
-                let counted = qdisc::statistics(netlink, interface.interface.index)
+                let counted = qdisc::statistics(netlink, interface.interface)
                     .map_err(failed("read a discipline's counters"))?;
                 all[index].add(counted);
             }
@@ -243,7 +241,7 @@ impl Standing {
         let mut codel_drops = 0;
         if let (Some([queue, _]), true) = (place.before_wire(), self.stages.has_codel()) {
             let netlink = &chain.nodes[queue.node].netlink;
-            let overflows = qdisc::codel_overflows(netlink, queue.interface.index)
+            let overflows = qdisc::codel_overflows(netlink, queue.interface)
                 .map_err(failed("read a discipline's counters"))?;
             codel_drops = queue_drops.saturating_sub(overflows);
             queue_drops = overflows;

@@ -15,6 +15,7 @@ mod attributes;
 mod chain;
 mod distribution;
 mod installed;
+mod interface;
 mod iptables;
 mod netlink;
 mod offload;
@@ -32,14 +33,19 @@ use std::{
 
 use regatta_model::{Condition, Emulator, Link, LossBy, PathSetup};
 
-pub(crate) use self::plan::{Refusal, refusal};
+pub use self::interface::{COMMAND as INTERFACE_GUARD_COMMAND, main as interface_guard_main};
 use self::{
     chain::Chain,
     installed::Installed,
+    interface::Shaping,
     plan::Stages,
     qdisc::{Netem, Qdisc},
     sampler::Sampler,
     schedule::Schedule,
+};
+pub(crate) use self::{
+    interface::InterfaceError,
+    plan::{Refusal, refusal},
 };
 use super::{error::DaemonError, namespaces::Namespace, tun::MTU_RANGE};
 use crate::messages::{Attach, End, LinkCounters, PathForm};
@@ -56,6 +62,8 @@ pub(super) struct NetemPath {
     /// set.
     condition: Option<(Condition, u64)>,
     schedule: Option<Schedule>,
+    /// Shaping of an interface of the host itself; dropped last.
+    shaping: Option<Shaping>,
 }
 
 impl NetemPath {
@@ -65,13 +73,22 @@ impl NetemPath {
     /// # Errors
     /// [`DaemonError::NoNetem`] where the kernel lacks something of it.
     pub(super) fn up(setup: PathSetup, end: Option<&End>, run: u64) -> Result<Self, DaemonError> {
+        let mut shaping = None;
         let chain = match end {
             Some(end) => match &end.attach {
+                Attach::Interface { name, .. } if setup.loss_by == LossBy::Iptables => {
+                    Err(DaemonError::interface(name, InterfaceError::Iptables))
+                }
+                Attach::Interface { name, ssh_ports } => Chain::lay_interface(end, name, ssh_ports)
+                    .map(|(chain, made)| {
+                        shaping = Some(made);
+                        chain
+                    }),
                 Attach::Wire { name } => Chain::lay_end(end, name),
                 Attach::Macvlan { parent, prefix } => {
                     Chain::lay_macvlan(end, (parent, *prefix), run)
                 }
-                Attach::AsIs => return Err(DaemonError::OneEnd),
+                Attach::AsIs => Err(DaemonError::OneEnd),
             },
             None => Chain::lay(setup.placement, setup.offloads),
         }
@@ -95,7 +112,14 @@ impl NetemPath {
             installed: Arc::default(),
             condition: None,
             schedule: None,
+            shaping,
         })
+    }
+
+    /// Restores the interface of the host, if it is shaped.
+    pub(super) fn end(&mut self) {
+        self.schedule = None;
+        self.shaping = None;
     }
 
     pub(super) fn form(&self) -> PathForm {
@@ -224,13 +248,14 @@ fn probe(chain: &Chain) -> Result<bool, DaemonError> {
     };
     let interface = direction.wire();
     let netlink = &chain.nodes[interface.node].netlink;
-    let index = interface.interface.index;
+    let interface = interface.interface;
     let try_one = |name, discipline: Qdisc| {
         discipline
-            .add(netlink, index)
+            .add(netlink, interface)
             .map_err(|source| missing(name, "set a queueing discipline", source))
     };
-    let clear = || qdisc::remove(netlink, index).map_err(failed("take a queueing discipline away"));
+    let clear =
+        || qdisc::remove(netlink, interface).map_err(failed("take a queueing discipline away"));
     try_one(
         "sch_netem",
         Qdisc::Netem(Netem {
@@ -239,7 +264,7 @@ fn probe(chain: &Chain) -> Result<bool, DaemonError> {
             ..Netem::default()
         }),
     )?;
-    let seeded = qdisc::is_seeded(netlink, index).map_err(failed("read netem's settings"))?;
+    let seeded = qdisc::is_seeded(netlink, interface).map_err(failed("read netem's settings"))?;
     clear()?;
     if direction.before_wire().is_some() {
         try_one(

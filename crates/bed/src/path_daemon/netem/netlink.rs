@@ -72,6 +72,22 @@ impl Netlink {
         Err(io::ErrorKind::UnexpectedEof.into())
     }
 
+    /// Requests all objects of a kind and returns their messages, without the netlink headers.
+    pub(super) fn dump(&self, kind: Rtm, head: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+        self.send(kind, NlmF::DUMP, head, &Attributes::new())?;
+        let mut found = Vec::new();
+        loop {
+            for answer in self.receive()? {
+                match answer.nl_payload() {
+                    NlPayload::Payload(body) => found.push(body.as_ref().to_vec()),
+                    NlPayload::Err(error) => refused(*error.error())?,
+                    NlPayload::Empty | NlPayload::DumpExtAck(_) => return Ok(found),
+                    NlPayload::Ack(_) => {}
+                }
+            }
+        }
+    }
+
     fn send(&self, kind: Rtm, flags: NlmF, head: &[u8], attributes: &Attributes) -> io::Result<()> {
         let mut body = head.to_vec();
         body.extend(attributes.as_bytes());

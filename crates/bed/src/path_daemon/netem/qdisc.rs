@@ -10,6 +10,7 @@ use neli::consts::{nl::NlmF, rtnl::Rtm};
 use super::{
     attributes::{Attributes, find, u32_at, u64_at},
     netlink::Netlink,
+    wires::Interface,
 };
 
 /// Bytes of an Ethernet header. The kernel counts them as part of a packet at an interface; a link
@@ -17,7 +18,7 @@ use super::{
 const ETHERNET_HEADER_BYTES: i32 = 14;
 
 /// `TC_H_ROOT`: handle of an interface's own discipline.
-const ROOT: u32 = 0xffff_ffff;
+pub(super) const ROOT: u32 = 0xffff_ffff;
 
 /// Handle of an interface's own discipline (`1:`), class inside a tbf (`1:1`), and handle of the
 /// discipline in it (`2:`).
@@ -25,11 +26,15 @@ const OUTER: u32 = 0x0001_0000;
 const INSIDE: u32 = 0x0001_0001;
 const INNER: u32 = 0x0002_0000;
 
+/// Handle of the queue of a class without a discipline (`7e9f:`), and the packets that it holds.
+const PLAIN: u32 = 0x7e9f_0000;
+const PLAIN_PACKETS: u32 = 1000;
+
 /// Attributes of a request about a discipline (`TCA_*`).
-const TCA_KIND: u16 = 1;
-const TCA_OPTIONS: u16 = 2;
-const TCA_STATS2: u16 = 7;
-const TCA_STAB: u16 = 8;
+pub(super) const TCA_KIND: u16 = 1;
+pub(super) const TCA_OPTIONS: u16 = 2;
+pub(super) const TCA_STATS2: u16 = 7;
+pub(super) const TCA_STAB: u16 = 8;
 const TCA_STAB_BASE: u16 = 1;
 
 /// Attributes of netem's options (`TCA_NETEM_*`).
@@ -150,6 +155,23 @@ pub(super) struct Bucket {
     pub waiting: Waiting,
 }
 
+/// Place of a discipline on an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Class in which it is, or [`ROOT`].
+    pub parent: u32,
+    /// Handle of its own.
+    pub handle: u32,
+}
+
+impl Place {
+    /// The whole interface.
+    pub(super) const ROOT: Self = Self {
+        parent: ROOT,
+        handle: OUTER,
+    };
+}
+
 /// Queueing discipline of an interface.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Qdisc {
@@ -179,9 +201,7 @@ impl Statistics {
         self.waiting_packets = other.waiting_packets;
         self.waiting_bytes = other.waiting_bytes;
     }
-}
 
-impl Statistics {
     /// Returns the bytes of the IP packets that wait. At a netem that serialises, the packet under
     /// transmission does not wait; its size is taken as the mean of all that are there, as the
     /// kernel does not report it.
@@ -196,14 +216,19 @@ impl Statistics {
 }
 
 impl Qdisc {
-    /// Installs the discipline at an interface that has none.
-    pub(super) fn add(&self, netlink: &Netlink, interface: i32) -> io::Result<()> {
-        self.send(netlink, interface, NlmF::CREATE | NlmF::EXCL)
+    /// Installs the discipline at an interface that has none. In a class it takes the place of the queue that is
+    /// there.
+    pub(super) fn add(&self, netlink: &Netlink, interface: Interface) -> io::Result<()> {
+        let flags = match interface.place.parent {
+            ROOT => NlmF::EXCL,
+            _ => NlmF::REPLACE,
+        };
+        self.send(netlink, interface, NlmF::CREATE | flags)
     }
 
     /// Changes the discipline of the same kind at an interface; packets that wait in it go on
     /// waiting.
-    pub(super) fn change(&self, netlink: &Netlink, interface: i32) -> io::Result<()> {
+    pub(super) fn change(&self, netlink: &Netlink, interface: Interface) -> io::Result<()> {
         self.send(netlink, interface, NlmF::empty())
     }
 
@@ -221,13 +246,16 @@ impl Qdisc {
         }
     }
 
-    fn send(&self, netlink: &Netlink, interface: i32, flags: NlmF) -> io::Result<()> {
+    fn send(&self, netlink: &Netlink, interface: Interface, flags: NlmF) -> io::Result<()> {
         let set = |parent, handle, attributes: &Attributes| {
-            let head = head(interface, handle, parent);
+            let head = head(interface.index, handle, parent);
             netlink.change(Rtm::Newqdisc, flags, &head, attributes)
         };
         match self {
-            Self::Netem(netem) => set(ROOT, OUTER, &named("netem", &netem.options())),
+            Self::Netem(netem) => {
+                let Place { parent, handle } = interface.place;
+                set(parent, handle, &named("netem", &netem.options()))
+            }
             Self::Bucket(bucket) => {
                 set(ROOT, OUTER, &bucket.attributes())?;
                 match bucket.waiting {
@@ -253,15 +281,22 @@ impl Qdisc {
     }
 }
 
-/// Removes an interface's discipline with all packets that wait in it.
-pub(super) fn remove(netlink: &Netlink, interface: i32) -> io::Result<()> {
-    let head = head(interface, 0, ROOT);
+/// Removes an interface's discipline with all packets that wait in it. A class has a plain queue from then on, as one
+/// without a discipline may lose its packets.
+pub(super) fn remove(netlink: &Netlink, interface: Interface) -> io::Result<()> {
+    if interface.place.parent != ROOT {
+        let head = head(interface.index, PLAIN, interface.place.parent);
+        let plain = named("pfifo", &PLAIN_PACKETS.to_ne_bytes());
+        let flags = NlmF::CREATE | NlmF::REPLACE;
+        return netlink.change(Rtm::Newqdisc, flags, &head, &plain);
+    }
+    let head = head(interface.index, 0, interface.place.parent);
     netlink.change(Rtm::Delqdisc, NlmF::empty(), &head, &Attributes::new())
 }
 
 /// Returns the counters of an interface's discipline since it was installed.
-pub(super) fn statistics(netlink: &Netlink, interface: i32) -> io::Result<Statistics> {
-    let message = ask(netlink, interface, 0, ROOT)?;
+pub(super) fn statistics(netlink: &Netlink, interface: Interface) -> io::Result<Statistics> {
+    let message = ask(netlink, interface, 0, interface.place.parent)?;
     let counted = find(attributes_of(&message), TCA_STATS2)
         .and_then(parse_statistics)
         .ok_or(io::ErrorKind::InvalidData)?;
@@ -270,8 +305,8 @@ pub(super) fn statistics(netlink: &Netlink, interface: i32) -> io::Result<Statis
 
 /// Whether the netem at an interface draws from the seed that it was given. Kernels before 6.6
 /// overlook a seed.
-pub(super) fn is_seeded(netlink: &Netlink, interface: i32) -> io::Result<bool> {
-    let message = ask(netlink, interface, 0, ROOT)?;
+pub(super) fn is_seeded(netlink: &Netlink, interface: Interface) -> io::Result<bool> {
+    let message = ask(netlink, interface, 0, interface.place.parent)?;
     let options = find(attributes_of(&message), TCA_OPTIONS).unwrap_or_default();
     let attributes = options.get(NETEM_HEAD_BYTES..).unwrap_or_default();
     Ok(find(attributes, NETEM_PRNG_SEED).is_some())
@@ -279,7 +314,7 @@ pub(super) fn is_seeded(netlink: &Netlink, interface: i32) -> io::Result<bool> {
 
 /// Returns the packets that the CoDel inside an interface's bucket dropped because there was no
 /// room.
-pub(super) fn codel_overflows(netlink: &Netlink, interface: i32) -> io::Result<u64> {
+pub(super) fn codel_overflows(netlink: &Netlink, interface: Interface) -> io::Result<u64> {
     // `struct tc_codel_xstats`: largest packet, count, last count, delay, time of the next drop,
     // drops for want of room.
     let message = ask(netlink, interface, INNER, 0)?;
@@ -291,13 +326,13 @@ pub(super) fn codel_overflows(netlink: &Netlink, interface: i32) -> io::Result<u
         .ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-fn ask(netlink: &Netlink, interface: i32, handle: u32, parent: u32) -> io::Result<Vec<u8>> {
-    let head = head(interface, handle, parent);
+fn ask(netlink: &Netlink, interface: Interface, handle: u32, parent: u32) -> io::Result<Vec<u8>> {
+    let head = head(interface.index, handle, parent);
     netlink.ask(Rtm::Getqdisc, &head, &Attributes::new())
 }
 
 /// Makes a `struct tcmsg`: family, padding, interface, handle, parent, info.
-fn head(interface: i32, handle: u32, parent: u32) -> [u8; 20] {
+pub(super) fn head(interface: i32, handle: u32, parent: u32) -> [u8; 20] {
     let mut bytes = [0; 20];
     bytes[4..8].copy_from_slice(&interface.to_ne_bytes());
     bytes[8..12].copy_from_slice(&handle.to_ne_bytes());
@@ -305,11 +340,11 @@ fn head(interface: i32, handle: u32, parent: u32) -> [u8; 20] {
     bytes
 }
 
-fn attributes_of(message: &[u8]) -> &[u8] {
+pub(super) fn attributes_of(message: &[u8]) -> &[u8] {
     message.get(20..).unwrap_or_default()
 }
 
-fn named(kind: &str, options: &[u8]) -> Attributes {
+pub(super) fn named(kind: &str, options: &[u8]) -> Attributes {
     Attributes::new()
         .text(TCA_KIND, kind)
         .bytes(TCA_OPTIONS, options)
@@ -410,7 +445,8 @@ impl Netem {
 }
 
 impl Bucket {
-    fn attributes(&self) -> Attributes {
+    /// Makes the options, which count the packets with their Ethernet headers.
+    pub(super) fn options(&self) -> Attributes {
         // `struct tc_ratespec` twice (rate, peak), then limit, buffer and mtu, of which the last
         // two give way to the burst in bytes.
         let mut parameters = vec![0, LINKLAYER_ETHERNET, 0, 0, 0, 0, 0, 0];
@@ -429,13 +465,17 @@ impl Bucket {
         if self.bytes_per_second > u64::from(u32::MAX) {
             options = options.u64(TBF_RATE64, self.bytes_per_second);
         }
+        options
+    }
+
+    fn attributes(&self) -> Attributes {
         // `struct tc_sizespec`: logarithms and alignment of cells, overhead of a packet, link
         // layer, least size, largest size, size of a table that is not there.
         let mut sizes = vec![0; 4];
         sizes.extend((-ETHERNET_HEADER_BYTES).to_ne_bytes());
         sizes.extend(u32::from(LINKLAYER_ETHERNET).to_ne_bytes());
         sizes.extend([0; 12]);
-        named("tbf", options.as_bytes())
+        named("tbf", self.options().as_bytes())
             .nested(TCA_STAB, &Attributes::new().bytes(TCA_STAB_BASE, &sizes))
     }
 }

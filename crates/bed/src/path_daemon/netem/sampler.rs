@@ -82,7 +82,7 @@ impl Sampler {
                         // A discipline that is being replaced has nothing to tell.
                         .filter_map(|(interface, is_netem)| {
                             let socket = &sockets[interface.node];
-                            let counted = qdisc::statistics(socket, interface.interface.index);
+                            let counted = qdisc::statistics(socket, interface.interface);
                             Some(counted.ok()?.queued_ip_bytes(*is_netem))
                         })
                         .sum();

@@ -14,6 +14,7 @@ use super::{
     attributes::{Attributes, find, u64_at},
     netlink::Netlink,
     offload,
+    qdisc::Place,
 };
 use crate::path_daemon::{error::DaemonError, namespaces::Namespace, second};
 
@@ -59,11 +60,11 @@ const LOOPBACK: i32 = 1;
 /// Prefix of the hosts' addresses: both are on one /30.
 const PREFIX_BITS: u8 = 30;
 
-/// One end of a virtual Ethernet.
+/// Interface, and the place of the disciplines of the path on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Interface {
-    pub name: &'static str,
     pub index: i32,
+    pub place: Place,
 }
 
 /// Counters of an interface.
@@ -261,7 +262,10 @@ impl Node {
         let head = interface_head(index, flags, flags);
         self.change(Rtm::Newlink, NlmF::empty(), &head, &attributes)
             .map_err(failed("set up an interface"))?;
-        Ok(Interface { name, index })
+        Ok(Interface {
+            index,
+            place: Place::ROOT,
+        })
     }
 
     fn index(&self, name: &str) -> Result<i32, DaemonError> {

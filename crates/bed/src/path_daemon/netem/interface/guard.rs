@@ -1,0 +1,156 @@
+//! Guard of a shaped interface: a second process that restores it when the path daemon is killed or stopped. The
+//! daemon does when its guard is killed.
+
+use std::{
+    fs,
+    io::{self, BufRead, Read as _, Write as _},
+    os::fd::AsFd as _,
+    path::PathBuf,
+    process::{Child, ChildStdin, ExitCode, Stdio},
+    thread,
+    time::Duration,
+};
+
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::signal::{SigSet, Signal, kill},
+    unistd::getppid,
+};
+use regatta_process::{Preparation, ended_within};
+use serde::{Deserialize, Serialize};
+
+use super::{InterfaceError, former::Former, record::Record};
+use crate::launch;
+
+/// First argument of the guard's process.
+pub const COMMAND: &str = "interface-guard";
+
+/// Time between two signs of life of the daemon, and the silence after which it is taken for stopped.
+const INTERVAL: Duration = Duration::from_secs(1);
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// First line to the guard.
+#[derive(Debug, Serialize, Deserialize)]
+struct Order {
+    former: Former,
+    /// File that is removed once the interface is restored.
+    record: PathBuf,
+}
+
+/// Guard, for the daemon. It ends with the daemon.
+#[derive(Debug)]
+pub(super) struct Guard;
+
+impl Guard {
+    /// Starts the guard of an interface. From then on this process restores the interface and ends if the guard does.
+    pub(super) fn start(former: &Former, record: Record) -> Result<Self, InterfaceError> {
+        let failed = || InterfaceError::system("start the guard of an interface");
+        record.write(former).map_err(failed())?;
+        let order = Order {
+            former: former.clone(),
+            record: record.path().to_owned(),
+        };
+        let (child, input) = spawn(&order, &record).map_err(failed())?;
+        let former = former.clone();
+        thread::Builder::new()
+            .name("guard".into())
+            .spawn(move || watch(child, input, &former, &record))
+            .map_err(failed())?;
+        Ok(Self)
+    }
+}
+
+fn spawn(order: &Order, record: &Record) -> io::Result<(Child, ChildStdin)> {
+    let executable = launch::open(&std::env::current_exe()?).map_err(io::Error::other)?;
+    let mut command = executable.command();
+    command
+        .arg(COMMAND)
+        .stdin(Stdio::piped())
+        // Nothing is written to it: it holds the lock.
+        .stdout(record.share()?);
+    let mut blocked = SigSet::empty();
+    for signal in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM] {
+        blocked.add(signal);
+    }
+    // It outlives the daemon, if only to restore the interface.
+    Preparation {
+        blocked: Some(blocked),
+        session: true,
+        ..Preparation::default()
+    }
+    .apply(&mut command);
+    let mut child = command.spawn()?;
+    let mut input = child.stdin.take().expect("a child with a pipe has one");
+    let mut line = serde_json::to_string(order)?;
+    line.push('\n');
+    input.write_all(line.as_bytes())?;
+    Ok((child, input))
+}
+
+/// Gives the guard signs of life until it ends, then restores the interface and ends this process.
+fn watch(mut guard: Child, mut input: ChildStdin, former: &Former, record: &Record) {
+    while let Ok(None) = ended_within(&mut guard, INTERVAL) {
+        // A guard that has ended is noticed above.
+        let _ = input.write_all(b".");
+    }
+    eprintln!("error: the guard of `{}` was killed", former.name);
+    match former.restore() {
+        Ok(()) => record.remove(),
+        Err(error) => report(&error),
+    }
+    std::process::exit(1);
+}
+
+fn report(error: &InterfaceError) {
+    eprintln!("error: {}", crate::error::in_one_line(error));
+}
+
+/// Restores an interface when the path daemon, its parent, ends or is stopped. The body of `regatta interface-guard`.
+#[must_use]
+pub fn main() -> ExitCode {
+    regatta_process::set_name(c"regatta");
+    let daemon = getppid();
+    let mut input = io::stdin().lock();
+    let mut line = String::new();
+    let read = input
+        .read_line(&mut line)
+        .map(|_| serde_json::from_str(&line));
+    let Ok(Ok(Order { former, record })) = read else {
+        return ExitCode::FAILURE;
+    };
+    let timeout = PollTimeout::try_from(SILENCE).unwrap_or(PollTimeout::MAX);
+    let mut part = [0; 64];
+    let mut is_killed = false;
+    loop {
+        let stdin = io::stdin();
+        match poll(
+            &mut [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)],
+            timeout,
+        ) {
+            Ok(0) if is_killed || getppid() != daemon => break,
+            Ok(0) => {
+                // It would go on with what it was doing once it is no longer stopped. Its end closes the pipe.
+                let _ = kill(daemon, Signal::SIGKILL);
+                is_killed = true;
+            }
+            Ok(_) => match input.read(&mut part) {
+                Ok(0) | Err(_) => break,
+                Ok(_) => {}
+            },
+            Err(Errno::EINTR) => {}
+            Err(_) => break,
+        }
+    }
+    match former.restore() {
+        Ok(()) => {
+            // Before the lock ends with this process.
+            let _ = fs::remove_file(record);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            report(&error);
+            ExitCode::FAILURE
+        }
+    }
+}

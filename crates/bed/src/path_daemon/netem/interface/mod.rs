@@ -1,0 +1,250 @@
+//! Shaping of one address on an interface of the host itself.
+//!
+//! A `prio` with two bands takes the place of the interface's discipline. Everything goes to the first band, which
+//! has a discipline like the one that was there; packets to the other host of the path go to the second one by a
+//! filter. There a token bucket that no packet waits for splits what the interface would split later (TSO, GSO), so
+//! that netem below it acts on packets of the wire and the offloads of the interface stay as they are. What was there
+//! is [restored](former::Former::restore), by the path daemon or by its [guard](guard).
+
+mod error;
+mod filter;
+mod former;
+mod guard;
+mod record;
+
+use std::net::IpAddr;
+
+use neli::consts::{nl::NlmF, rtnl::Rtm};
+
+pub(crate) use self::error::InterfaceError;
+pub use self::guard::{COMMAND, main};
+use self::{former::Former, guard::Guard};
+use super::{
+    attributes::{Attributes, find, u32_at},
+    netlink::Netlink,
+    qdisc::{self, Bucket, Netem, Place, Qdisc, Waiting, head, named},
+    wires::{Interface, Node},
+};
+use crate::{messages::End, path_daemon::error::DaemonError};
+
+/// Handle of the discipline of the interface while it is shaped (`7e9a:`), and of the disciplines below it.
+const OURS: u32 = 0x7e9a_0000;
+const SPLITTER: u32 = 0x7e9b_0000;
+const INSIDE: u32 = 0x7e9c_0000;
+const OTHERS: u32 = 0x7e9d_0000;
+
+/// Classes of the `prio`: of all traffic, and of packets to the other host.
+const CLASS_OF_OTHERS: u32 = OURS | 1;
+const CLASS_OF_PEER: u32 = OURS | 2;
+
+/// Place of netem.
+const PLACE: Place = Place {
+    parent: SPLITTER | 1,
+    handle: INSIDE,
+};
+
+/// Rate of a bucket that holds no packet up: none takes a nanosecond.
+const ENDLESS: u64 = 1_000_000_000_000_000;
+
+/// Bytes before the IP packet at most: an Ethernet header with a VLAN tag.
+const HEADER_BYTES: u32 = 18;
+
+/// Shaping of an interface. Dropping this restores the interface.
+#[derive(Debug)]
+pub(super) struct Shaping {
+    former: Former,
+    _guard: Guard,
+}
+
+impl Shaping {
+    /// Prepares an interface for netem on packets to the other host; nothing is shaped yet. Packets of TCP from or to
+    /// one of `ssh_ports` are never shaped.
+    ///
+    /// # Errors
+    /// [`InterfaceError`]; the interface is then as it was.
+    pub(super) fn install(
+        node: &Node,
+        end: &End,
+        name: &str,
+        ssh_ports: &[u16],
+    ) -> Result<(Self, Interface), InterfaceError> {
+        let peer = end.addresses[end.host.other() as usize];
+        let netlink = &node.netlink;
+        let index = interface(netlink, name)?;
+        leaves_by(netlink, peer, name, index)?;
+        let record = record::Record::open(name, index)?;
+        let most_bytes = mtu(netlink, index)?;
+        let shape = |netlink: &Netlink, index: i32, former: &Former| {
+            let others = former.discipline_of_others();
+            shape(
+                netlink,
+                (index, most_bytes),
+                others.as_ref(),
+                (peer, ssh_ports),
+            )
+        };
+        let left = record.left();
+        let is_left = left.is_some();
+        let read = Former::read(netlink, name, index, left).and_then(|former| {
+            former::rehearse(&former, |netlink, index| {
+                shape(netlink, index, &former)?;
+                try_netem(netlink, index)
+            })?;
+            Ok(former)
+        });
+        if read.is_err() && !is_left {
+            record.remove();
+        }
+        let former = read?;
+        // From here on the guard restores the interface whatever happens to this process.
+        let guard = Guard::start(&former, record)?;
+        let shaping = Self {
+            former,
+            _guard: guard,
+        };
+        shape(netlink, index, &shaping.former)?;
+        let interface = Interface {
+            index,
+            place: PLACE,
+        };
+        Ok((shaping, interface))
+    }
+}
+
+/// Installs the disciplines and filters around netem on an interface whose packets have at most `most_bytes` bytes;
+/// `others` is the discipline of what is not shaped.
+fn shape(
+    netlink: &Netlink,
+    (index, most_bytes): (i32, u32),
+    others: Option<&Attributes>,
+    (peer, ssh_ports): (IpAddr, &[u16]),
+) -> Result<(), InterfaceError> {
+    let add = |parent, handle, attributes: &Attributes| {
+        let flags = NlmF::CREATE | NlmF::REPLACE;
+        let head = head(index, handle, parent);
+        netlink.change(Rtm::Newqdisc, flags, &head, attributes)
+    };
+    let missing = |module| InterfaceError::missing(module, "set a queueing discipline");
+    // `struct tc_prio_qopt`: bands, and the band of each of 16 priorities.
+    let mut bands = 2u32.to_ne_bytes().to_vec();
+    bands.extend([0; 16]);
+    add(qdisc::ROOT, OURS, &named("prio", &bands)).map_err(missing("sch_prio"))?;
+    if let Some(others) = others {
+        add(CLASS_OF_OTHERS, OTHERS, others).map_err(missing("sch_prio"))?;
+    }
+    let splitter = Bucket {
+        bytes_per_second: ENDLESS,
+        burst_bytes: most_bytes.saturating_add(HEADER_BYTES),
+        waiting: Waiting::Bytes(u32::MAX),
+    };
+    let splitter = named("tbf", splitter.options().as_bytes());
+    add(CLASS_OF_PEER, SPLITTER, &splitter).map_err(missing("sch_tbf"))?;
+    let interface = Interface {
+        index,
+        place: PLACE,
+    };
+    qdisc::remove(netlink, interface).map_err(missing("sch_netem"))?;
+    let filters = filter::control(peer, ssh_ports)
+        .chain(filter::neighbours(peer))
+        .map(|filter| (filter, CLASS_OF_OTHERS))
+        .chain([(filter::to(peer), CLASS_OF_PEER)]);
+    for (place, (filter, class)) in filters.enumerate() {
+        filter
+            .add(netlink, (index, OURS), place as u16 + 1, class)
+            .map_err(missing("cls_u32"))?;
+    }
+    Ok(())
+}
+
+/// Installs a netem in its place.
+fn try_netem(netlink: &Netlink, index: i32) -> Result<(), InterfaceError> {
+    let interface = Interface {
+        index,
+        place: PLACE,
+    };
+    Qdisc::Netem(Netem {
+        limit: 1,
+        ..Netem::default()
+    })
+    .add(netlink, interface)
+    .map_err(InterfaceError::missing(
+        "sch_netem",
+        "set a queueing discipline",
+    ))
+}
+
+/// Checks that a condition has the largest packet of an interface, which is not changed.
+pub(super) fn has_mtu(
+    node: &Node,
+    interface: Interface,
+    mtu_bytes: u32,
+) -> Result<(), DaemonError> {
+    let failed = |source| DaemonError::interface("of the path", source);
+    let has = mtu(&node.netlink, interface.index).map_err(failed)?;
+    if has == mtu_bytes {
+        return Ok(());
+    }
+    Err(failed(InterfaceError::Mtu {
+        has,
+        asked: mtu_bytes,
+    }))
+}
+
+impl Drop for Shaping {
+    fn drop(&mut self) {
+        if let Err(error) = self.former.restore() {
+            eprintln!("error: {}", crate::error::in_one_line(&error));
+        }
+    }
+}
+
+/// Returns the index of an interface.
+fn interface(netlink: &Netlink, name: &str) -> Result<i32, InterfaceError> {
+    const IFLA_IFNAME: u16 = 3;
+    let attributes = Attributes::new().text(IFLA_IFNAME, name);
+    let found = netlink.ask(Rtm::Getlink, &[0; 16], &attributes);
+    let found = found.map_err(|source| InterfaceError::NotThere {
+        interface: name.to_owned(),
+        source,
+    })?;
+    Ok(u32_at(&found, 4).unwrap_or(0).cast_signed())
+}
+
+/// Returns the largest IP packet of an interface, in bytes.
+fn mtu(netlink: &Netlink, index: i32) -> Result<u32, InterfaceError> {
+    const IFLA_MTU: u16 = 4;
+    let step = "read the largest packet of an interface";
+    let mut head = [0; 16];
+    head[4..8].copy_from_slice(&index.to_ne_bytes());
+    let found = netlink.ask(Rtm::Getlink, &head, &Attributes::new());
+    let found = found.map_err(InterfaceError::system(step))?;
+    find(found.get(16..).unwrap_or_default(), IFLA_MTU)
+        .and_then(|mtu| u32_at(mtu, 0))
+        .ok_or_else(|| InterfaceError::system(step)(std::io::ErrorKind::InvalidData.into()))
+}
+
+/// Checks that packets to an address leave by an interface.
+fn leaves_by(netlink: &Netlink, to: IpAddr, name: &str, index: i32) -> Result<(), InterfaceError> {
+    const RTA_DST: u16 = 1;
+    const RTA_OIF: u16 = 4;
+    let (family, octets) = match to {
+        IpAddr::V4(to) => (libc::AF_INET, to.octets().to_vec()),
+        IpAddr::V6(to) => (libc::AF_INET6, to.octets().to_vec()),
+    };
+    // `struct rtmsg`, which begins with family and bits of the destination.
+    let mut head = [0; 12];
+    head[0] = family as u8;
+    head[1] = 8 * octets.len() as u8;
+    let attributes = Attributes::new().bytes(RTA_DST, &octets);
+    let route = netlink
+        .ask(Rtm::Getroute, &head, &attributes)
+        .map_err(InterfaceError::system("find the way to the other host"))?;
+    let by = find(route.get(head.len()..).unwrap_or_default(), RTA_OIF);
+    if by.and_then(|by| u32_at(by, 0)) == Some(index.cast_unsigned()) {
+        return Ok(());
+    }
+    Err(InterfaceError::OtherWay {
+        interface: name.to_owned(),
+        peer: to,
+    })
+}
