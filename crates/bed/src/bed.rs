@@ -21,6 +21,7 @@ use crate::{
     program::{Program, ProgramOrder},
     second_guest,
     session::Session,
+    test_bed::TestBed,
     two_ends,
 };
 
@@ -41,78 +42,6 @@ const CHECK_WITHIN: Duration = Duration::from_secs(60);
 
 /// Hint for a condition that cannot be had between two machines.
 const OTHER_CONDITION: &str = "change the condition, or run the study with `--bed netns`";
-
-/// Two hosts with a path between them. Implemented by [`Bed`], and by tests of the engine.
-pub trait TestBed {
-    /// Returns the bed's emulator, placement and kernel in words, for the header of the run.
-    fn description(&self) -> String;
-    /// Whether both hosts read the same monotonic clock.
-    fn shares_clock(&self) -> bool;
-    /// Returns the address of a host on the path.
-    fn address(&self, host: Host) -> IpAddr;
-    /// Starts an agent on a host. May be called again after an agent ended.
-    ///
-    /// # Errors
-    /// If the agent cannot be started.
-    fn spawn_agent(&mut self, host: Host) -> Result<Launched, BedError>;
-    /// Starts a process that samples a host until its input ends (`regatta host-monitor`); `None` for a
-    /// bed that does not monitor its hosts. May be called again after the process ended.
-    ///
-    /// # Errors
-    /// If the process cannot be started.
-    fn spawn_monitor(&mut self, _host: Host) -> Result<Option<Launched>, BedError> {
-        Ok(None)
-    }
-    /// Sets the path to `condition`: empties its queues, zeroes its counters, sets the largest
-    /// packet (MTU) of both hosts' interfaces.
-    ///
-    /// The same seed and sequence of packets in a direction lose the same packets.
-    ///
-    /// # Errors
-    /// [`BedError::Refused`] for a condition that cannot be emulated.
-    fn set_condition(&mut self, condition: &Condition, seed: u64) -> Result<(), BedError>;
-    /// Begins the condition's schedule and its traces, at the moment at which the transfer starts.
-    /// With two daemons the second begins later by the time that a message takes to its host.
-    ///
-    /// # Errors
-    /// If a path daemon does not answer.
-    fn begin(&mut self) -> Result<(), BedError>;
-    /// Returns the counters of both directions since [`TestBed::set_condition`].
-    ///
-    /// # Errors
-    /// If a path daemon does not answer.
-    fn counters(&mut self) -> Result<PathCounters, BedError>;
-    /// Captures every packet of the path from now on, in a file.
-    ///
-    /// # Errors
-    /// [`BedError::Refused`] where the file cannot be created, or where the path is netem's, which
-    /// does not report the outcome of each packet.
-    fn start_capture(&mut self, order: CaptureOrder) -> Result<(), BedError>;
-    /// Ends the capture and returns its summary; `None` if no capture was started.
-    ///
-    /// # Errors
-    /// If the path daemon does not answer.
-    fn end_capture(&mut self) -> Result<Option<CaptureSummary>, BedError>;
-    /// Whether the path is a network as it is: nothing counts its packets, and its delay is known from
-    /// checks alone.
-    fn is_real(&self) -> bool {
-        false
-    }
-    /// Reaches hosts again that were lost, and makes their ends of the path anew; agents there have
-    /// ended. Returns whether a host was lost. May take a minute, unless `is_stopped`.
-    ///
-    /// # Errors
-    /// If a host cannot be reached.
-    fn restore(&mut self, _is_stopped: &dyn Fn() -> bool) -> Result<bool, BedError> {
-        Ok(false)
-    }
-    /// Measures the path under a condition, which it sets with a seed of its own and leaves set:
-    /// set the condition again before a trial. Nothing else may use the path meanwhile.
-    ///
-    /// # Errors
-    /// [`BedError::Refused`] for a condition that cannot be emulated.
-    fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError>;
-}
 
 /// Two hosts and the path between them.
 ///

@@ -18,11 +18,13 @@ pub mod path_daemon;
 pub mod program;
 mod second_guest;
 pub mod session;
+mod test_bed;
 mod two_ends;
 
-pub use bed::{Bed, HOST_MONITOR, TestBed};
+pub use bed::{Bed, HOST_MONITOR};
 pub use error::{BedError, Reported};
 pub use launch::{Errors, Input, Launched, LaunchedProcess, Launcher};
 pub use messages::{LinkCounters, PathCounters, UnsupportedCounters};
 pub use regatta_control::Host;
 pub use second_guest::{COMMAND as SECOND_GUEST_COMMAND, main as second_guest_main};
+pub use test_bed::TestBed;

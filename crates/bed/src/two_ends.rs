@@ -7,13 +7,14 @@ use regatta_control::Host;
 use regatta_model::{Condition, PathCheck};
 
 use crate::{
-    bed::{Bed, TestBed as _, unexpected},
+    bed::{Bed, unexpected},
     error::{BedError, Reported},
     messages::{FromDaemon, Probe, ToDaemon},
     path_daemon::{
         check::{self, TrainResult},
         unix_ns,
     },
+    test_bed::TestBed as _,
 };
 
 /// Longest time that one request of a path check may take.

@@ -16,10 +16,10 @@ fn expected_code(summary: &Value) -> i32 {
 }
 
 const SUMMARY_SCHEMA: &str = include_str!("../../../../schemas/summary.schema.json");
-const EVENTS_SCHEMA: &str = include_str!("../../../../schemas/events.schema.json");
+pub const EVENTS_SCHEMA: &str = include_str!("../../../../schemas/events.schema.json");
 
 #[track_caller]
-fn assert_fits(schema: &str, value: &Value) {
+pub fn assert_fits(schema: &str, value: &Value) {
     let schema: Value = serde_json::from_str(schema).expect("the schema is JSON");
     let validator = jsonschema::validator_for(&schema).expect("the schema is one");
     let errors: Vec<String> = validator

@@ -310,12 +310,12 @@ fn parsed(messages: &[Vec<u8>]) -> Vec<Discipline> {
 ///
 /// # Errors
 /// Those of `shape`; [`InterfaceError::NotExact`] if the kernel shows something else afterwards.
-pub(super) fn rehearse(
+pub(super) fn try_in_namespace(
     former: &Former,
     shape: impl Fn(&Netlink, i32) -> Result<(), InterfaceError> + Sync,
 ) -> Result<(), InterfaceError> {
     let step = "try the shaping of an interface in a network namespace";
-    let rehearsal = || {
+    let attempt = || {
         unshare(CloneFlags::CLONE_NEWNET)
             .map_err(|error| InterfaceError::system(step)(error.into()))?;
         let netlink = Netlink::open().map_err(InterfaceError::system(step))?;
@@ -342,11 +342,11 @@ pub(super) fn rehearse(
     };
     // Only that thread enters the namespace, which ends with it.
     thread::scope(|scope| {
-        let rehearsing = thread::Builder::new().name("rehearsal".into());
-        let rehearsing = rehearsing.spawn_scoped(scope, rehearsal);
-        let rehearsing = rehearsing.map_err(InterfaceError::system(step))?;
+        let trying = thread::Builder::new().name("attempt".into());
+        let trying = trying.spawn_scoped(scope, attempt);
+        let trying = trying.map_err(InterfaceError::system(step))?;
         let ended = || InterfaceError::system(step)(io::Error::other("the thread ended"));
-        rehearsing.join().unwrap_or_else(|_| Err(ended()))
+        trying.join().unwrap_or_else(|_| Err(ended()))
     })
 }
 

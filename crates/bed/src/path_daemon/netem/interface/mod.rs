@@ -86,7 +86,7 @@ impl Shaping {
         let left = record.left();
         let is_left = left.is_some();
         let read = Former::read(netlink, name, index, left).and_then(|former| {
-            former::rehearse(&former, |netlink, index| {
+            former::try_in_namespace(&former, |netlink, index| {
                 shape(netlink, index, &former)?;
                 try_netem(netlink, index)
             })?;

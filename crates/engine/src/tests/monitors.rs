@@ -1,0 +1,32 @@
+//! Tests of runs on beds that monitor their hosts.
+
+use super::*;
+use crate::monitor::testing::Monitor;
+
+#[test]
+fn samples_of_both_hosts_are_told_before_the_end() {
+    let plan = Plan::new(&study(2, 1, 1)).unwrap();
+    let mut bed = FakeBed::well();
+    bed.monitors = Box::new(|_, _| Some(Monitor::Well));
+    let (ending, heard) = run(&mut bed, &plan);
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    let [.., Event::HostsSampled { samples }, Event::RunEnded { .. }] = &heard.events[..] else {
+        panic!("{:?}", heard.events.last());
+    };
+    for host in ["sender", "receiver"] {
+        let of_host = samples.iter().filter(|batch| batch.host == host);
+        let trials: Vec<Option<u32>> = of_host.map(|batch| batch.trial).collect();
+        assert_eq!(trials, [None, Some(0), None, Some(1), None], "{host}");
+    }
+}
+
+#[test]
+fn a_run_whose_monitors_fail_is_complete() {
+    let plan = Plan::new(&study(2, 1, 2)).unwrap();
+    let mut bed = FakeBed::well();
+    bed.monitors = Box::new(|_, _| Some(Monitor::Refused));
+    let (ending, heard) = run(&mut bed, &plan);
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(heard.outcomes(), [Outcome::Measured; 4]);
+    assert_eq!(heard.warning_codes(), ["host_not_monitored"; 2]);
+}
