@@ -146,7 +146,9 @@ impl BootstrapError {
                 ),
                 None => "use a host with Linux".to_owned(),
             },
-            Self::Send(_) => String::new(),
+            Self::Send(_) => "try `head -c 20M /dev/zero | ssh HOST 'cat > /dev/null'` with the host's destination: if it \
+                              does not end, packets of full size are lost on the way"
+                .to_owned(),
         }
     }
 }
