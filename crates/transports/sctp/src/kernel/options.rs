@@ -9,6 +9,7 @@ use socket2::Socket;
 
 use super::{
     driver,
+    endpoint::LONGEST_MESSAGE_BYTES,
     socket::{self, Plain as _},
     uapi::{self, AssocParams, AssocValue, Event, InitMsg, PeerAddrParams, RtoInfo, SackInfo},
 };
@@ -26,7 +27,8 @@ const MOST_WINDOW_BYTES: usize = 512 << 20;
 /// slowly when slow start overflows the queue.
 const WINDOWS: WindowRange = WindowRange {
     with_rate: 0..=MOST_WINDOW_BYTES as u64,
-    without_rate: 128 << 10..=8 << 20,
+    // A window below the longest user message stands still until a timer has run out, for each of them.
+    without_rate: 4 * LONGEST_MESSAGE_BYTES as u64..=8 << 20,
 };
 
 /// Options of a trial. Those that are `None` are left to the kernel.
