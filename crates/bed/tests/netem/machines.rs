@@ -9,12 +9,12 @@ use std::{
 
 use nix::sched::{CloneFlags, setns};
 use regatta_bed::{
-    BedError,
+    Bed, BedError, TestBed as _,
     hosts::Connect,
     session::{SILENCE, Session},
 };
 
-use crate::common::executable;
+use crate::common::{condition, executable, explain, quantity};
 
 /// Machine: a process in a network namespace of its own, with the interface `e0`.
 #[derive(Debug)]
@@ -106,4 +106,22 @@ impl Connect for Enter {
             hint: String::new(),
         })
     }
+}
+
+/// Checks a bed under delay, rate and loss by its path check and its counters.
+#[track_caller]
+pub fn check_shaping(bed: &mut Bed) {
+    let check = bed
+        .check_path(&condition(40, 20, 0.05))
+        .unwrap_or_else(|e| panic!("{}", explain(&e)));
+    println!("{check:?}");
+    let achieved = |name: &str| quantity(&check, name).expect("a quantity").achieved;
+    // The guest's clock is kept by a busy machine: no figure is exact.
+    assert!((40e6..80e6).contains(&achieved("round_trip_delay_ns")));
+    assert!(achieved("forward_link_rate_bps") < 22e6);
+    for direction in ["forward_loss_ratio", "reverse_loss_ratio"] {
+        assert!((0.005..0.2).contains(&achieved(direction)));
+    }
+    let counters = bed.counters().expect("counters");
+    assert!(counters.forward.loss_drops > 0 && counters.reverse.loss_drops > 0);
 }

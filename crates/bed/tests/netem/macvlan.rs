@@ -10,7 +10,7 @@ use regatta_bed::{
 use crate::{
     NETEM,
     common::{Agent, condition, explain},
-    machines::Machine,
+    machines::{Machine, check_shaping},
 };
 
 fn is_here(case: &str) -> bool {
@@ -53,24 +53,7 @@ fn delay_loss_and_rate_are_those_that_were_asked_for() {
         description.starts_with("hosts, netem on a macvlan at both ends"),
         "{description}"
     );
-    let path = condition(40, 20, 0.05);
-    let check = bed
-        .check_path(&path)
-        .unwrap_or_else(|e| panic!("{}", explain(&e)));
-    println!("{check:?}");
-    let achieved = |name: &str| {
-        let mut quantities = check.quantities.iter();
-        let found = quantities.find(|quantity| quantity.name == name);
-        found.unwrap_or_else(|| panic!("no {name}")).achieved
-    };
-    // The guest's clock is kept by a busy machine: no figure is exact.
-    assert!((40e6..80e6).contains(&achieved("round_trip_delay_ns")));
-    assert!(achieved("forward_link_rate_bps") < 22e6);
-    for direction in ["forward_loss_ratio", "reverse_loss_ratio"] {
-        assert!((0.005..0.2).contains(&achieved(direction)));
-    }
-    let counters = bed.counters().expect("counters");
-    assert!(counters.forward.loss_drops > 0 && counters.reverse.loss_drops > 0);
+    check_shaping(&mut bed);
 }
 
 #[test]

@@ -1,0 +1,67 @@
+//! Tests of the samples of both hosts, in a run and without one.
+
+use super::*;
+use crate::happy::{EVENTS_SCHEMA, assert_fits};
+
+#[test]
+fn a_run_writes_the_samples_of_both_hosts_as_events() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    let run = lab.race("out", &["--rounds", "1", "--json"]).output();
+    let run = run.expect("a run");
+    succeeds(&run);
+    let events: Vec<serde_json::Value> = String::from_utf8_lossy(&run.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    for event in &events {
+        assert_fits(EVENTS_SCHEMA, event);
+    }
+    let sampled = |host: &str| {
+        let mut batches = (events.iter())
+            .filter(|event| event["event"] == "hosts_sampled")
+            .flat_map(|event| event["samples"].as_array().expect("a list"));
+        batches.any(|batch| batch["host"] == host && batch["trial"] == 0)
+    };
+    assert!(sampled("sender") && sampled("receiver"), "{events:#?}");
+}
+
+#[test]
+fn hosts_are_sampled_without_a_run() {
+    let Some(lab) = Lab::start() else { return };
+    succeeds(&lab.add("a", &lab.password, &["--accept-new"]));
+    let monitor = lab.run(&[
+        "monitor",
+        "a,local",
+        "--for",
+        "2s",
+        "--interval",
+        "100ms",
+        "--out",
+        "out",
+    ]);
+    succeeds(&monitor);
+    let said = text(&monitor);
+    assert!(
+        said.contains("\nlocal: ") && said.starts_with("a: "),
+        "{said}"
+    );
+    let csv = fs::read_to_string(lab.bench.path("out/hosts.csv")).expect("samples");
+    assert!(
+        csv.lines()
+            .next()
+            .is_some_and(|names| names.contains("interface.manage.received_bytes"))
+    );
+    for of in ["a,,", "local,,"] {
+        let samples = csv.lines().filter(|line| line.starts_with(of)).count();
+        // 20 are due; a busy machine takes fewer.
+        assert!((5..=21).contains(&samples), "{of}: {csv}");
+    }
+    assert!(lab.bench.path("out/monitor.html").exists());
+    soon(GONE_WITHIN, "nothing is left on the host", || {
+        lab.on_hosts().is_empty()
+    });
+    let unknown = lab.run(&["monitor", "lap1", "--for", "1s", "--out", "other"]);
+    assert_eq!(unknown.status.code(), Some(2), "{}", text(&unknown));
+    assert!(text(&unknown).contains("has no host `lap1`"));
+}
