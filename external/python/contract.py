@@ -1,5 +1,6 @@
 """Protocol of external drivers (docs/external-drivers.md), shared by the Python drivers."""
 
+import errno
 import json
 import os
 import sys
@@ -46,6 +47,17 @@ def unsupported(reason, hint=""):
     if hint:
         print(f"hint: {hint}", file=sys.stderr)
     leave(UNSUPPORTED)
+
+
+def bind(sock, order):
+    """Binds a socket to the address of this end, and to the first free one of the ports of the order."""
+    first, last = order.get("ports") or (0, 0)
+    for port in range(first, last + 1):
+        try:
+            return sock.bind((order["local"], port))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or port == last:
+                raise
 
 
 class Progress:

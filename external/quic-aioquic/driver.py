@@ -77,7 +77,7 @@ def configure(order, is_client):
 def open_socket(order):
     sock = socket.socket(socket.AF_INET6 if ":" in order["local"] else socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
-    sock.bind((order["local"], 0))
+    contract.bind(sock, order)
     return sock
 
 

@@ -50,6 +50,7 @@ type order struct {
 	Type              string     `json:"type"`
 	Local             netip.Addr `json:"local"`
 	Peer              netip.Addr `json:"peer"`
+	Ports             *[2]uint16 `json:"ports"`
 	Token             string     `json:"token"`
 	SizeBytes         uint64     `json:"size_bytes"`
 	MessageFile       string     `json:"message_file"`
@@ -201,11 +202,20 @@ func (o *order) tlsConfig() *tls.Config {
 }
 
 func (o *order) transport() *quic.Transport {
-	socket, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(o.Local, 0)))
-	if err != nil {
-		fail(err)
+	ports := [2]uint16{0, 0}
+	if o.Ports != nil {
+		ports = *o.Ports
 	}
-	return &quic.Transport{Conn: socket}
+	for port := uint32(ports[0]); ; port++ {
+		address := netip.AddrPortFrom(o.Local, uint16(port))
+		socket, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(address))
+		if err == nil {
+			return &quic.Transport{Conn: socket}
+		}
+		if !errors.Is(err, unix.EADDRINUSE) || port >= uint32(ports[1]) {
+			fail(err)
+		}
+	}
 }
 
 func (o *order) token() []byte {

@@ -43,7 +43,7 @@ def open_socket(sctp, order):
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, max(window, SMALLEST_BUFFER))
     sock.set_nodelay(True)
-    sock.bind((order["local"], 0))
+    contract.bind(sock, order)
     return sock
 
 

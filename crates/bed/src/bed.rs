@@ -4,7 +4,7 @@ use std::{fs::File, net::IpAddr, path::Path, time::Duration};
 
 use nix::sched::CloneFlags;
 use regatta_control::Host;
-use regatta_model::{BedKind, Condition, Emulator, PathCheck, PathSetup, Placement};
+use regatta_model::{BedKind, Condition, Emulator, PathCheck, PathSetup, Placement, PortRange};
 
 use crate::{
     capture::{CaptureOrder, CaptureSummary},
@@ -329,6 +329,10 @@ impl TestBed for Bed {
 
     fn address(&self, host: Host) -> IpAddr {
         self.addresses[host as usize]
+    }
+
+    fn ports(&self, host: Host) -> Option<PortRange> {
+        self.remote.as_ref()?.ends[host as usize].ports
     }
 
     fn is_real(&self) -> bool {

@@ -8,6 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use regatta_model::PortRange;
+
 use crate::{
     error::BedError,
     launch::{Errors, Launched, Launcher},
@@ -62,6 +64,8 @@ pub struct HostEnd {
     pub name: String,
     /// Address on the path.
     pub address: IpAddr,
+    /// Ports on which the host may listen; `None` if any port will do.
+    pub ports: Option<PortRange>,
     /// Way in which the path is shaped here.
     pub shaping: Shaping,
     /// Way to the host.

@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 
 use regatta_control::Host;
-use regatta_model::{Condition, Emulator, LossBy, Offloads, PathCheck, PathSetup, Placement};
+use regatta_model::{
+    Condition, Emulator, LossBy, Offloads, PathCheck, PathSetup, Placement, PortRange,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::capture::{CaptureOrder, CaptureSummary};
@@ -91,8 +93,8 @@ pub(crate) enum HostPlacement {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Probe {
-    /// Open a socket and send its port.
-    Open,
+    /// Open a socket and send its port, which is one of `ports`.
+    Open { ports: Option<PortRange> },
     /// Connect to the other end's socket, which has this port.
     Connect { port: u16 },
     /// Make round trips.

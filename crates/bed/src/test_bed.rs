@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use regatta_control::Host;
-use regatta_model::{Condition, PathCheck};
+use regatta_model::{Condition, PathCheck, PortRange};
 
 use crate::{
     capture::{CaptureOrder, CaptureSummary},
@@ -20,6 +20,10 @@ pub trait TestBed {
     fn shares_clock(&self) -> bool;
     /// Returns the address of a host on the path.
     fn address(&self, host: Host) -> IpAddr;
+    /// Returns the ports on which a host may listen; `None` if any port will do.
+    fn ports(&self, _host: Host) -> Option<PortRange> {
+        None
+    }
     /// Starts an agent on a host. May be called again after an agent ended.
     ///
     /// # Errors

@@ -87,7 +87,10 @@ struct Measured {
 /// Has both daemons send and receive the packets of a check under `condition`.
 fn measure(bed: &mut Bed, condition: &Condition) -> Result<Measured, BedError> {
     let checked_unix_ns = i64::try_from(unix_ns()).unwrap_or(i64::MAX);
-    let [a, b] = match probe(bed, [Probe::Open, Probe::Open])? {
+    let open = Host::BOTH.map(|host| Probe::Open {
+        ports: bed.ports(host),
+    });
+    let [a, b] = match probe(bed, open)? {
         [
             FromDaemon::Opened { port: a },
             FromDaemon::Opened { port: b },

@@ -57,6 +57,7 @@ fn bed() -> Bed {
     let end = |name: &str, address: &str| HostEnd {
         name: name.into(),
         address: address.parse().expect("an address"),
+        ports: None,
         shaping: Shaping::None,
         connect: Box::new(Shell("")),
     };
@@ -143,6 +144,7 @@ fn a_condition_that_netem_cannot_have_is_refused_before_a_host_is_reached() {
     let end = |address: &str| HostEnd {
         name: "one".into(),
         address: address.parse().expect("an address"),
+        ports: None,
         shaping: Shaping::Macvlan {
             parent: "eth0".into(),
             prefix: 24,
@@ -164,6 +166,7 @@ fn hosts_that_are_attached_in_different_ways_are_refused() {
     let end = |address: &str, shaping| HostEnd {
         name: "one".into(),
         address: address.parse().expect("an address"),
+        ports: None,
         shaping,
         connect: Box::new(Shell("exit 1")),
     };

@@ -226,6 +226,7 @@ pub fn run(
                 sample_interval: Duration::from_millis(100),
                 local,
                 peer,
+                ports: None,
                 path: race.path,
                 tells_beginning: false,
                 tls: TlsMaterial {

@@ -66,6 +66,7 @@ fn add(args: &AddArgs, file: Option<&Path>) -> Result<Code, Failure> {
         ..RemoteHost::default()
     });
     host.address = args.address.or(host.address);
+    host.ports = args.ports.or(host.ports);
     if !args.ssh_option.is_empty() {
         host.ssh_options.clone_from(&args.ssh_option);
     }

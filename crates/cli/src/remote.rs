@@ -16,7 +16,7 @@ use regatta_bed::{
     session::{SILENCE, Session, SessionError},
 };
 use regatta_model::{
-    Condition,
+    Condition, PortRange,
     shell::printable,
     study::{Attach, RemoteHost, Shaping},
     units::format_duration,
@@ -80,6 +80,7 @@ pub fn ends(
         Ok::<_, Failure>(Reached {
             connector,
             address: host.address,
+            ports: host.ports,
             shaping: host.shaping.filter(|_| is_shaped),
             addresses,
         })
@@ -98,6 +99,7 @@ struct Reached {
     connector: Connector,
     /// Address in the hosts file.
     address: Option<IpAddr>,
+    ports: Option<PortRange>,
     shaping: Option<Shaping>,
     /// Addresses of this machine and of the host in the connection.
     addresses: Option<[IpAddr; 2]>,
@@ -109,6 +111,7 @@ impl Reached {
         HostEnd {
             name: self.connector.name.clone(),
             address,
+            ports: self.ports,
             shaping: match self.shaping {
                 None => hosts::Shaping::None,
                 Some(Shaping { parent, attach }) => match attach {
@@ -287,15 +290,15 @@ pub fn receive(
     let seen = addresses.map(|[_, server]| server);
     let address = host.address.or(seen);
     let address = address.unwrap_or(Ipv4Addr::LOCALHOST.into()).to_string();
-    let receive = [
-        "wdt",
-        "receive",
-        "--no-progress",
-        "--host",
-        &address,
-        "--",
-        directory,
-    ];
+    let mut receive = vec!["wdt", "receive", "--no-progress", "--host", &address];
+    let ports = host.ports.map(PortRange::bounds);
+    // A port for each connection, no more than a receiver has by itself.
+    let ports =
+        ports.map(|(first, last)| (first.to_string(), ((last - first).min(7) + 1).to_string()));
+    if let Some((first, count)) = &ports {
+        receive.extend(["--start-port", first, "--ports", count]);
+    }
+    receive.extend(["--", directory]);
     let launched = launcher.start(&receive, Errors::Pipe).map_err(no_bed)?;
     let mut receiver = Receiver {
         process: launched.process,

@@ -11,7 +11,8 @@ use std::{
 };
 
 use regatta_model::{
-    Direction, HostFacts, Measurements, Transport, Workload, metric::EndMetrics, units::nanos,
+    Direction, HostFacts, Measurements, PortRange, Transport, Workload, metric::EndMetrics,
+    units::nanos,
 };
 use serde::{Deserialize, Serialize};
 
@@ -167,6 +168,9 @@ pub struct TrialOrder {
     pub local: IpAddr,
     /// The other end's address on the path; nothing else is accepted.
     pub peer: IpAddr,
+    /// Ports on which this end may listen; absent at the connecting end, and where any port will do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ports: Option<PortRange>,
     /// Properties of the path.
     pub path: PathHints,
     /// Whether the connecting end reports the beginning of its transfer with [`FromAgent::Began`],

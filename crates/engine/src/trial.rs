@@ -276,6 +276,9 @@ impl TrialRunner<'_> {
             sample_interval: study.sample_interval,
             local: self.bed.address(host),
             peer: self.bed.address(host.other()),
+            ports: (host == Host::Server)
+                .then(|| self.bed.ports(host))
+                .flatten(),
             path: PathHints {
                 round_trip_delay: condition.longest_round_trip_delay(),
                 longest_one_way: condition.longest_one_way_ever(),

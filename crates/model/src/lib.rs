@@ -7,6 +7,7 @@ pub mod condition;
 pub mod host_sample;
 pub mod metric;
 pub mod outcome;
+pub mod port_range;
 pub mod record;
 pub mod shell;
 pub mod stack;
@@ -23,6 +24,7 @@ pub use condition::{
 pub use host_sample::{HostSample, HostSamples};
 pub use metric::{Better, METRICS, MetricDefinition, Unit};
 pub use outcome::Outcome;
+pub use port_range::PortRange;
 pub use record::{
     AskedAchieved, Histogram, HostFacts, Measurements, PathCheck, RunHeader, Series, TrialRecord,
     Warning,

@@ -155,6 +155,7 @@ pub fn order_for(role: Role, driver: &str, size: u64, message: u64) -> TrialOrde
         sample_interval: Duration::from_millis(100),
         local: loopback,
         peer: loopback,
+        ports: None,
         path: PathHints {
             round_trip_delay: Duration::from_micros(100),
             longest_one_way: Duration::from_millis(1),

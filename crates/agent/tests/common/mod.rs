@@ -216,6 +216,7 @@ pub fn order(trial: u32, role: Role, driver: &str, tls: &TlsMaterial) -> TrialOr
         sample_interval: Duration::from_millis(100),
         local,
         peer: local,
+        ports: None,
         path: PathHints {
             round_trip_delay: Duration::from_millis(1),
             longest_one_way: Duration::from_millis(50),

@@ -71,6 +71,7 @@ fn shape_between(
     let end = |name: &str, address: &str, machine: &Machine| HostEnd {
         name: name.into(),
         address: address.parse().expect("an address"),
+        ports: None,
         shaping: Shaping::Interface {
             name: interface.into(),
             ssh_ports: vec![SSH_PORT],

@@ -28,6 +28,7 @@ fn shaped() -> ([Machine; 2], Bed) {
     let end = |name: &str, address: &str, machine: &Machine| HostEnd {
         name: name.into(),
         address: address.parse().expect("an address"),
+        ports: None,
         shaping: Shaping::Macvlan {
             parent: "e0".into(),
             prefix: 24,
@@ -117,6 +118,7 @@ fn an_interface_that_is_not_there_is_named() {
     let end = |address: &str| HostEnd {
         name: "one".into(),
         address: address.parse().expect("an address"),
+        ports: None,
         shaping: Shaping::Macvlan {
             parent: "eth7".into(),
             prefix: 24,

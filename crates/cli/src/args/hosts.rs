@@ -3,7 +3,7 @@
 use std::{net::IpAddr, os::fd::RawFd, path::PathBuf};
 
 use clap::{Args, Subcommand};
-use regatta_model::study::is_host_name;
+use regatta_model::{PortRange, study::is_host_name};
 
 /// `regatta hosts`.
 #[derive(Debug, Args)]
@@ -58,6 +58,9 @@ pub struct AddArgs {
     /// Address of the interface that carries the transfers [default: the one that `ssh` reaches]
     #[arg(long, value_name = "ADDRESS")]
     pub address: Option<IpAddr>,
+    /// Ports on which it may listen, as its firewall lets them in, such as 5200-5299 [default: any]
+    #[arg(long, value_name = "RANGE")]
+    pub ports: Option<PortRange>,
     /// Read the password from this file descriptor instead of the terminal
     #[arg(long, value_name = "N", value_parser = super::whole(0, 1_000_000))]
     pub password_fd: Option<RawFd>,

@@ -13,7 +13,7 @@ use super::{
     file::{is_host_name, no_files},
     section::{File, Section},
 };
-use crate::{units::UnitError, words::words};
+use crate::{PortRange, units::UnitError, words::words};
 
 /// Name of this machine.
 pub const LOCAL: &str = "local";
@@ -57,6 +57,8 @@ pub struct RemoteHost {
     pub ssh_options: Vec<String>,
     /// Address on the path.
     pub address: Option<IpAddr>,
+    /// Ports on which it may listen; absent, any port.
+    pub ports: Option<PortRange>,
     /// Words before Regatta there, such as `sudo -n`.
     pub become_words: Vec<String>,
     /// Regatta there; absent, it is sent.
@@ -133,6 +135,7 @@ impl RemoteHost {
             }
         };
         let address = section.quantity("address", "\"10.0.0.7\"", address)?;
+        let ports = section.parsed("ports", "5200-5299")?;
         let become_words = section.text("become")?;
         let become_words = become_words
             .map(|(text, span)| words_of(&section, &text, span))
@@ -159,6 +162,7 @@ impl RemoteHost {
             ssh,
             ssh_options,
             address: address.map(|(address, _)| address),
+            ports: ports.map(|(ports, _)| ports),
             become_words,
             agent: agent.map(|(agent, _)| agent.into()),
             key: key.map(|(key, _)| key.into()),
@@ -180,6 +184,7 @@ impl RemoteHost {
                 (!self.ssh_options.is_empty()).then_some(options),
             ),
             ("address", self.address.map(|it| quoted(&it.to_string()))),
+            ("ports", self.ports.map(|it| quoted(&it.to_string()))),
             (
                 "become",
                 (!self.become_words.is_empty()).then(|| quoted(&self.become_words.join(" "))),
@@ -310,6 +315,7 @@ mod tests {
 [lab1]
 ssh = "alice@10.0.0.7" # the old one
 address = "10.0.1.7"
+ports = "5200-5299"
 become = "sudo -n"
 
 [lab1.shaping]
@@ -333,6 +339,7 @@ address = "10.0.1.1"
         let lab1 = &hosts["lab1"];
         assert_eq!(lab1.ssh.as_deref(), Some("alice@10.0.0.7"));
         assert_eq!(lab1.become_words, ["sudo", "-n"]);
+        assert_eq!(lab1.ports, "5200-5299".parse().ok());
         let shaping = lab1.shaping.as_ref().unwrap();
         let address = (Ipv4Addr::new(198, 18, 0, 1), 24);
         assert_eq!(shaping.attach, Attach::Macvlan { address });
@@ -380,6 +387,12 @@ address = "10.0.1.1"
             ("[lab1]\nssh = \"-oProxyCommand=x\"", 2, "no destination"),
             ("[local]\nssh = \"x\"", 2, "this machine"),
             ("[a]\nssh = \"x\"\naddress = \"10.0.0\"", 3, "no IP address"),
+            (
+                "[a]\nssh = \"x\"\nports = \"5299-5200\"",
+                3,
+                "no range of ports",
+            ),
+            ("[a]\nssh = \"x\"\nports = 5200", 3, "5200-5299"),
             ("[a]\nssh = \"x\"\nbecome = \"sudo 'x'\"", 3, "plain words"),
             ("[a]\nssh = \"x\"\nagent = \"regatta\"", 3, "absolute path"),
             ("a = 1", 1, "not the table of a host"),

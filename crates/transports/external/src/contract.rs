@@ -42,6 +42,8 @@ pub(crate) struct Order {
     pub local: IpAddr,
     /// The other end's address; connections from any other are refused.
     pub peer: IpAddr,
+    /// Lowest and highest port on which this end may listen; absent where any port will do.
+    pub ports: Option<(u16, u16)>,
     /// Token of 16 random bytes, hexadecimal, with which the data begins.
     pub token: String,
     /// Workload: `bulk`.

@@ -128,7 +128,12 @@ impl QuicEndpoint {
             .common
             .send_buffer_bytes
             .unwrap_or(sizes.windows.socket_buffer_bytes);
-        let (socket, buffers) = socket::bind(order.local, receive_buffer_bytes, send_buffer_bytes)?;
+        let (socket, buffers) = socket::bind(
+            order.local,
+            order.ports,
+            receive_buffer_bytes,
+            send_buffer_bytes,
+        )?;
         let drops = Arc::new(Drops::new(
             Counters::of(&socket).map_err(TransportError::io("cannot copy a descriptor"))?,
         ));

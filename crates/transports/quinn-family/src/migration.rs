@@ -73,6 +73,7 @@ impl Migration {
     fn rebind(&self, endpoint: &Endpoint) -> Result<(), TransportError> {
         let (socket, _) = socket::bind(
             self.local,
+            None,
             self.receive_buffer_bytes,
             self.send_buffer_bytes,
         )?;

@@ -65,6 +65,7 @@ impl End {
         let connects = order.connects();
         let (socket, buffers) = socket::bind(
             order.local,
+            order.ports,
             sizes.socket_buffer_bytes,
             sizes.socket_buffer_bytes,
         )?;

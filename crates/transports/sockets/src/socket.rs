@@ -7,7 +7,7 @@ use std::{
     os::fd::{AsFd, AsRawFd, OwnedFd},
 };
 
-use regatta_model::Warning;
+use regatta_model::{PortRange, Warning};
 use regatta_transport::TransportError;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -40,19 +40,20 @@ fn set_size(socket: &Socket, option: libc::c_int, bytes: usize) -> bool {
     result == 0
 }
 
-/// Binds a socket and sizes its buffers, above the system's limit where that is permitted.
+/// Binds a socket to one of `ports`, or to any port, and sizes its buffers, above the system's limit where that is permitted.
 ///
 /// # Errors
 /// [`TransportError::Io`] if it cannot be bound.
 pub fn bind(
     local: IpAddr,
+    ports: Option<PortRange>,
     receive_bytes: usize,
     send_bytes: usize,
 ) -> Result<(UdpSocket, Buffers), TransportError> {
-    let address = SocketAddr::new(local, 0);
+    let address = |port| SocketAddr::new(local, port);
     let opened = || -> io::Result<(UdpSocket, Buffers)> {
         let socket = Socket::new(
-            Domain::for_address(address),
+            Domain::for_address(address(0)),
             Type::DGRAM,
             Some(Protocol::UDP),
         )?;
@@ -63,7 +64,7 @@ pub fn bind(
             socket.set_send_buffer_size(send_bytes)?;
         }
         socket.set_nonblocking(true)?;
-        socket.bind(&address.into())?;
+        PortRange::bind(ports, |port| socket.bind(&address(port).into()))?;
         let buffers = Buffers {
             asked_receive_bytes: receive_bytes,
             receive_bytes: socket.recv_buffer_size()?,
@@ -159,8 +160,8 @@ mod tests {
     #[test]
     fn what_the_receive_buffer_cannot_hold_is_counted() {
         let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let (receiver, buffers) = bind(local, 64 << 10, 1 << 20).expect("a socket");
-        let (sender, _) = bind(local, 64 << 10, 1 << 20).expect("a socket");
+        let (receiver, buffers) = bind(local, None, 64 << 10, 1 << 20).expect("a socket");
+        let (sender, _) = bind(local, None, 64 << 10, 1 << 20).expect("a socket");
         assert!(buffers.receive_bytes >= 64 << 10);
         let counters = Counters::of(&receiver).expect("a descriptor");
         assert_eq!(counters.receive_buffer_drops(), Some(0));

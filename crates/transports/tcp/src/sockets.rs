@@ -7,7 +7,7 @@ use std::{
 };
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::StackFacts;
+use regatta_model::{PortRange, StackFacts};
 use regatta_transport::{MonotonicTime, Stop, TransportError, socket_option::set_integer, wait};
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -20,6 +20,8 @@ const BACKLOG: i32 = 1024;
 pub(crate) struct Sockets {
     role: Role,
     local: IpAddr,
+    /// Ports to listen on.
+    ports: Option<PortRange>,
     congestion_control: String,
     buffer: Option<Buffer>,
     multipath: bool,
@@ -38,6 +40,7 @@ impl Sockets {
         Self {
             role: order.role,
             local: order.local,
+            ports: order.ports,
             congestion_control: congestion_control.to_owned(),
             buffer,
             multipath,
@@ -52,20 +55,27 @@ impl Sockets {
         } else {
             (Protocol::TCP, "a TCP")
         };
-        let address = SocketAddr::new(self.local, 0);
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(protocol))
-            .map_err(TransportError::io(format!("cannot open {name} socket")))?;
+        let address = |port| SocketAddr::new(self.local, port);
+        let socket = Socket::new(
+            Domain::for_address(address(0)),
+            Type::STREAM,
+            Some(protocol),
+        )
+        .map_err(TransportError::io(format!("cannot open {name} socket")))?;
         self.set_up(&socket)?;
         // Of many connections one after another each would keep its port from all others for a
         // minute after its end, were the port chosen here and not when it connects.
         set_integer(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
             .map_err(TransportError::io("cannot set IP_BIND_ADDRESS_NO_PORT"))?;
-        socket
-            .bind(&address.into())
-            .map_err(TransportError::io(format!(
-                "cannot bind to `{}`",
-                self.local
-            )))?;
+        if self.ports.is_some() {
+            // Connections of an earlier trial that linger do not hold the few ports.
+            socket
+                .set_reuse_address(true)
+                .map_err(TransportError::io("cannot set SO_REUSEADDR"))?;
+        }
+        PortRange::bind(self.ports, |port| socket.bind(&address(port).into())).map_err(
+            TransportError::io(format!("cannot bind to `{}`", self.local)),
+        )?;
         Ok(socket)
     }
 

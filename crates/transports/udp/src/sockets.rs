@@ -11,7 +11,7 @@ use std::{
 };
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::Warning;
+use regatta_model::{PortRange, Warning};
 use regatta_transport::{TransportError, socket_option::set_integer};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
@@ -30,6 +30,8 @@ pub(crate) struct Sockets {
     role: Role,
     local: IpAddr,
     peer: IpAddr,
+    /// Ports to listen on.
+    ports: Option<PortRange>,
     mtu: usize,
     receive_buffer: usize,
     send_buffer: usize,
@@ -58,6 +60,7 @@ impl Sockets {
             role: order.role,
             local: order.local,
             peer: order.peer,
+            ports: order.ports,
             mtu: order.path.mtu_bytes as usize,
             receive_buffer,
             send_buffer,
@@ -99,12 +102,15 @@ impl Sockets {
                 ("receive_buffer_bytes.receiver", receive.to_string()),
             ],
         };
-        socket
-            .bind(&local.into())
-            .map_err(TransportError::io(format!(
-                "cannot bind to `{}`",
-                local.ip()
-            )))?;
+        let bind = |port| socket.bind(&SocketAddr::new(local.ip(), port).into());
+        match local.port() {
+            0 => PortRange::bind(self.ports, bind),
+            port => bind(port),
+        }
+        .map_err(TransportError::io(format!(
+            "cannot bind to `{}`",
+            local.ip()
+        )))?;
         if local.port() == 0 {
             share(&socket)?;
         }

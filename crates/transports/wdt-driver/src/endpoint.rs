@@ -8,7 +8,7 @@ use std::{
 
 use rand::RngExt as _;
 use regatta_control::TrialOrder;
-use regatta_model::Warning;
+use regatta_model::{PortRange, Warning};
 use regatta_transport::{
     MonotonicTime, Stop, TransferEndpoint, TransportError,
     transfer::{Connections, Incoming, Outgoing},
@@ -37,6 +37,8 @@ pub(crate) struct Endpoint {
     end: &'static str,
     local: IpAddr,
     peer: IpAddr,
+    /// Ports to listen on.
+    ports: Option<PortRange>,
     /// At a receiver, the listener and its URL until it receives.
     listening: Mutex<Option<(Listener, ConnectionUrl)>>,
     report: Mutex<Option<Report>>,
@@ -58,6 +60,7 @@ impl Endpoint {
             end: order.role.name(),
             local: order.local,
             peer: order.peer,
+            ports: order.ports,
             listening: Mutex::default(),
             report: Mutex::default(),
             blocks: OnceLock::new(),
@@ -81,9 +84,11 @@ impl Endpoint {
     }
 
     fn listen(&self) -> Result<(Listener, ConnectionUrl), TransportError> {
-        let ports = vec![0; usize::from(self.options.connections)];
-        let listener =
-            Listener::bind(&ports, &self.door()).map_err(TransportError::io("cannot listen"))?;
+        let mut listener = Listener::default();
+        for _ in 0..self.options.connections {
+            PortRange::bind(self.ports, |port| listener.listen(port, &self.door()))
+                .map_err(TransportError::io("cannot listen"))?;
+        }
         let secret = self
             .options
             .cipher

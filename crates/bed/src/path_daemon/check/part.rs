@@ -65,8 +65,8 @@ impl Part {
         namespace: &Namespace,
     ) -> Result<FromDaemon, DaemonError> {
         clock::wake_on_time();
-        if let Probe::Open = probe {
-            let prober = Prober::open(namespace, self.addresses[self.host as usize])?;
+        if let Probe::Open { ports } = probe {
+            let prober = Prober::open(namespace, self.addresses[self.host as usize], ports)?;
             let port = prober.port()?;
             self.prober = Some(prober);
             self.pauses = Some(PauseWatch::start()?);
@@ -78,7 +78,7 @@ impl Part {
             });
         };
         match probe {
-            Probe::Open | Probe::Close => {}
+            Probe::Open { .. } | Probe::Close => {}
             Probe::Connect { port } => {
                 prober.connect((self.addresses[self.host.other() as usize], port))?;
             }

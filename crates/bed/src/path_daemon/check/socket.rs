@@ -16,6 +16,8 @@ use nix::{
     },
 };
 
+use regatta_model::PortRange;
+
 use super::super::{error::DaemonError, namespaces::Namespace};
 
 /// Bytes of the IP and UDP headers of a datagram over IPv4 and over IPv6.
@@ -60,18 +62,23 @@ pub(super) fn pair(
     addresses: [Ipv4Addr; 2],
 ) -> Result<[Prober; 2], DaemonError> {
     let addresses = addresses.map(IpAddr::from);
-    let a = Prober::open(namespaces[0], addresses[0])?;
-    let b = Prober::open(namespaces[1], addresses[1])?;
+    let a = Prober::open(namespaces[0], addresses[0], None)?;
+    let b = Prober::open(namespaces[1], addresses[1], None)?;
     a.connect((addresses[1], b.port()?))?;
     b.connect((addresses[0], a.port()?))?;
     Ok([a, b])
 }
 
 impl Prober {
-    /// Opens the socket of one end. The calling thread enters the end's namespace.
-    pub(super) fn open(namespace: &Namespace, address: IpAddr) -> Result<Self, DaemonError> {
+    /// Opens the socket of one end, with one of these ports. The calling thread enters the end's namespace.
+    pub(super) fn open(
+        namespace: &Namespace,
+        address: IpAddr,
+        ports: Option<PortRange>,
+    ) -> Result<Self, DaemonError> {
         namespace.enter()?;
-        let socket = UdpSocket::bind((address, 0)).map_err(failed("bind"))?;
+        let socket = PortRange::bind(ports, |port| UdpSocket::bind((address, port)))
+            .map_err(failed("bind"))?;
         setsockopt(&socket, sockopt::ReceiveTimestampns, &true)
             .map_err(|e| failed("time stamps")(e.into()))?;
         // Only root may go above the host's limit; others get as much as it allows.

@@ -7,7 +7,7 @@ mod told;
 use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
 
 use regatta_control::{SideReport, TrialOrder};
-use regatta_model::{Bytes, Direction, Finish, Pattern, Warning, WorkloadKind};
+use regatta_model::{Bytes, Direction, Finish, Pattern, PortRange, Warning, WorkloadKind};
 use regatta_transport::{
     MonotonicTime, Phase, Session, TransportError, TrialContext, Unsupported, complete_stack_facts,
 };
@@ -152,10 +152,10 @@ pub(crate) fn prepare(
     let (description, program, port) = ready().map_err(|broken: Broken| broken.explain(&name))?;
     let listen = match (order.connects(), port) {
         (true, _) => None,
-        (false, Some(port)) if port > 0 => Some(SocketAddr::new(order.local, port)),
-        (false, _) => {
-            let wrong = "it listens and did not say at which port".to_owned();
-            return Err(Broken::from(ProgramError::Wrong(wrong)).explain(&name));
+        (false, port) => {
+            let port = listening_port(port, order.ports);
+            let port = port.map_err(|wrong| Broken::from(wrong).explain(&name))?;
+            Some(SocketAddr::new(order.local, port))
         }
     };
     Ok(Box::new(ProgramSession {
@@ -170,6 +170,21 @@ pub(crate) fn prepare(
         _message: message,
         _tls: tls,
     }))
+}
+
+/// Returns the port that a program listens on if it named one of those that are allowed.
+fn listening_port(port: Option<u16>, allowed: Option<PortRange>) -> Result<u16, ProgramError> {
+    match (port, allowed) {
+        (None | Some(0), _) => Err(ProgramError::Wrong(
+            "it listens and did not say at which port".to_owned(),
+        )),
+        (Some(port), Some(allowed)) if !allowed.ports().contains(&port) => {
+            Err(ProgramError::Wrong(format!(
+                "it listens on port {port}, and `ports` of the host are {allowed}: it has to read `ports` of its order"
+            )))
+        }
+        (Some(port), _) => Ok(port),
+    }
 }
 
 fn nanoseconds(time: Duration) -> u64 {
@@ -188,6 +203,7 @@ fn request(
         contract: CONTRACT_VERSION,
         local: order.local,
         peer: order.peer,
+        ports: order.ports.map(PortRange::bounds),
         token: order.token.clone(),
         workload: WORKLOAD,
         size_bytes: content.size,

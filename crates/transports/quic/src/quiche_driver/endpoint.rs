@@ -91,6 +91,7 @@ impl QuicheEndpoint {
             .unwrap_or(sizes.windows.socket_buffer_bytes);
         let (socket, buffers) = socket::bind(
             order.local,
+            order.ports,
             asked,
             options
                 .common

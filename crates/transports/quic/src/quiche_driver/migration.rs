@@ -19,7 +19,7 @@ pub(super) async fn run(link: Link, shared: Weak<Shared>, after: Duration, buffe
         return;
     };
     let local = shared.lock().local().ip();
-    let opened = socket::bind(local, buffer_bytes, buffer_bytes).and_then(|(socket, _)| {
+    let opened = socket::bind(local, None, buffer_bytes, buffer_bytes).and_then(|(socket, _)| {
         Port::new(socket).map_err(TransportError::io("cannot set up a UDP socket"))
     });
     let port = match opened {

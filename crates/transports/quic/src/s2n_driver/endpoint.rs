@@ -244,7 +244,7 @@ impl S2nEndpoint {
             .common
             .send_buffer_bytes
             .unwrap_or(sizes.windows.socket_buffer_bytes);
-        let (socket, buffers) = socket::bind(order.local, asked, send)?;
+        let (socket, buffers) = socket::bind(order.local, order.ports, asked, send)?;
         let address = socket
             .local_addr()
             .map_err(TransportError::io("cannot read the address of the socket"))?;

@@ -12,7 +12,7 @@ use std::{
 };
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{BitRate, Bytes, Warning, units::format_duration, warning_code};
+use regatta_model::{BitRate, Bytes, PortRange, Warning, units::format_duration, warning_code};
 use regatta_transport::{
     Abort, MessageEndpoint, MonotonicTime, Purpose, Stop, StreamEndpoint, TransportError,
     addresses::further_addresses, opening::Token, stream::Accepted,
@@ -52,6 +52,8 @@ pub(crate) struct End {
     role: Role,
     local: IpAddr,
     peer: IpAddr,
+    /// Ports to listen on.
+    ports: Option<PortRange>,
     token: Token,
     options: Options,
     sizes: Sizes,
@@ -93,6 +95,7 @@ impl End {
             role: order.role,
             local: order.local,
             peer: order.peer,
+            ports: order.ports,
             token: Token::parse(&order.token)?,
             sizes: Sizes::of(&order.path, &options),
             options,
@@ -128,9 +131,10 @@ impl End {
         self.options
             .apply(&socket)
             .map_err(cannot("set the options of an SCTP socket"))?;
-        socket
-            .bind(&SocketAddr::new(self.local, 0).into())
-            .map_err(cannot(&format!("bind to `{}`", self.local)))?;
+        PortRange::bind(self.ports, |port| {
+            socket.bind(&SocketAddr::new(self.local, port).into())
+        })
+        .map_err(cannot(&format!("bind to `{}`", self.local)))?;
         socket::bind_further(&socket, &self.further)
             .map_err(cannot("bind to the further addresses of the interface"))?;
         Ok(socket)

@@ -21,7 +21,7 @@ const READ_BYTES: usize = 256 << 10;
 const BACKLOG: i32 = 128;
 
 /// The listening sockets of a receiver.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Listener {
     sockets: Vec<Socket>,
     ports: Vec<u16>,
@@ -33,33 +33,36 @@ impl Listener {
     /// # Errors
     /// The error of the system, or of `host`.
     pub fn bind(ports: &[u16], host: &dyn Host) -> io::Result<Self> {
-        let mut listener = Self {
-            sockets: Vec::new(),
-            ports: Vec::new(),
-        };
+        let mut listener = Self::default();
         for port in ports {
-            let socket = match host.local() {
-                Some(address) => listen(SocketAddr::new(address, *port), host)?,
-                // Where the system has no IPv6, IPv4 is every address.
-                None => listen(
-                    SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), *port),
-                    host,
-                )
-                .or_else(|error| match error.raw_os_error() {
-                    Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL) => listen(
-                        SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), *port),
-                        host,
-                    ),
-                    _ => Err(error),
-                })?,
-            };
-            let address = socket.local_addr()?.as_socket();
-            listener
-                .ports
-                .push(address.map_or(*port, |address| address.port()));
-            listener.sockets.push(socket);
+            listener.listen(*port, host)?;
         }
         Ok(listener)
+    }
+
+    /// Listens on one port more; on any free one in place of 0.
+    ///
+    /// # Errors
+    /// The error of the system, or of `host`.
+    pub fn listen(&mut self, port: u16, host: &dyn Host) -> io::Result<()> {
+        let on = |address: IpAddr| listen(SocketAddr::new(address, port), host);
+        let socket = match host.local() {
+            Some(address) => on(address)?,
+            // Where the system has no IPv6, IPv4 is every address.
+            None => {
+                on(Ipv6Addr::UNSPECIFIED.into()).or_else(|error| match error.raw_os_error() {
+                    Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL) => {
+                        on(Ipv4Addr::UNSPECIFIED.into())
+                    }
+                    _ => Err(error),
+                })?
+            }
+        };
+        let address = socket.local_addr()?.as_socket();
+        self.ports
+            .push(address.map_or(port, |address| address.port()));
+        self.sockets.push(socket);
+        Ok(())
     }
 
     /// Returns the ports, for the connection URL.
