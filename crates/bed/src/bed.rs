@@ -245,6 +245,11 @@ impl Bed {
         &self.path
     }
 
+    /// Returns the launcher of a host's processes.
+    pub(crate) fn launcher(&mut self, host: Host) -> &mut dyn Launcher {
+        &mut *self.hosts[host as usize]
+    }
+
     /// Whether each end of the path has a daemon of its own.
     fn has_two_daemons(&self) -> bool {
         self.daemons.len() > 1

@@ -15,6 +15,7 @@ pub mod hosts;
 mod launch;
 mod messages;
 pub mod path_daemon;
+pub mod port_probe;
 pub mod program;
 mod second_guest;
 pub mod session;

@@ -82,6 +82,9 @@ pub enum Command {
     /// Keeps a program behind a path together with what it starts; started by the controller
     #[command(hide = true)]
     PathProgram,
+    /// Tries the ports between two hosts; started by the controller
+    #[command(hide = true)]
+    PortProbe,
     /// Keeps a guest; started by the controller
     #[command(hide = true)]
     GuestDaemon,

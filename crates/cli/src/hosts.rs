@@ -21,8 +21,9 @@ use regatta_ssh::{Access, HostKey, KeyError, OwnKey, Prompter, SetUp, Zeroizing}
 use crate::{
     args::{AddArgs, HostsArgs, HostsCommand},
     exit::{Code, Failure},
+    host_check,
     hosts_file::{HostsFile, config_directory},
-    output, remote,
+    output,
 };
 
 /// Longest password, in bytes.
@@ -37,7 +38,7 @@ pub fn hosts(args: &HostsArgs) -> Result<Code, Failure> {
     match &args.command {
         HostsCommand::Add(args) => add(args, file),
         HostsCommand::List => list(file),
-        HostsCommand::Check { name } => remote::check(name, file),
+        HostsCommand::Check { names } => host_check::check(names, file),
         HostsCommand::Script { .. } => script(),
         HostsCommand::Remove { name, local_only } => remove(name, *local_only, file),
     }

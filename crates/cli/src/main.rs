@@ -9,6 +9,7 @@ mod directory;
 mod doctor;
 mod exact;
 mod exit;
+mod host_check;
 mod hosts;
 mod hosts_file;
 mod interrupt;
@@ -34,7 +35,7 @@ use std::process::ExitCode;
 use args::Command;
 use clap::Parser;
 use exit::{Code, Failure};
-use regatta_bed::{guest, path_daemon, program, session};
+use regatta_bed::{guest, path_daemon, port_probe, program, session};
 
 fn main() -> ExitCode {
     interrupt::tell_file_limits();
@@ -62,6 +63,10 @@ fn main() -> ExitCode {
             return guest::daemon_main();
         }
         Some(name) if name == guest::INIT_COMMAND => return guest::init_main(),
+        Some(name) if name == port_probe::COMMAND => {
+            interrupt::ignore();
+            return port_probe::main();
+        }
         Some(name) if name == regatta_bed::SECOND_GUEST_COMMAND => {
             return regatta_bed::second_guest_main();
         }
@@ -107,6 +112,7 @@ fn main() -> ExitCode {
         | Command::HostMonitor
         | Command::PathDaemon
         | Command::PathProgram
+        | Command::PortProbe
         | Command::GuestDaemon
         | Command::GuestInit
         | Command::GuestSecond

@@ -11,7 +11,7 @@ use std::{
 };
 
 use regatta_bed::{
-    BedError, Errors, LaunchedProcess, Launcher as _,
+    BedError, Errors, LaunchedProcess,
     hosts::{self, Connect, HostEnd, SessionLauncher},
     session::{SILENCE, Session, SessionError},
 };
@@ -24,9 +24,8 @@ use regatta_model::{
 use regatta_ssh::{AgentFile, Bootstrap, BootstrapError, Destination};
 
 use crate::{
-    exit::{Code, Failure},
+    exit::Failure,
     hosts_file::{HostsFile, cache_directory},
-    output,
     run::{no_bed, own_executable},
 };
 
@@ -183,11 +182,12 @@ pub struct Opened {
     pub name: String,
     /// Starts processes on the host.
     pub launcher: SessionLauncher,
-    host: RemoteHost,
+    /// Its table of the hosts file.
+    pub host: RemoteHost,
     /// Addresses of this machine and of the host in the connection, if `ssh` made it.
-    addresses: Option<[IpAddr; 2]>,
+    pub addresses: Option<[IpAddr; 2]>,
     /// Time that it took.
-    took: Duration,
+    pub took: Duration,
 }
 
 /// Opens a session with each of these hosts.
@@ -222,46 +222,6 @@ pub fn open<'a>(
 fn open_one(name: &str, hosts_file: Option<&Path>) -> Result<Opened, Failure> {
     let mut opened = open([name], hosts_file)?;
     Ok(opened.remove(0))
-}
-
-/// Runs `regatta hosts check`.
-///
-/// # Errors
-/// If the host cannot be reached.
-pub fn check(name: &str, hosts_file: Option<&Path>) -> Result<Code, Failure> {
-    let Opened {
-        mut launcher,
-        host,
-        addresses,
-        took,
-        ..
-    } = open_one(name, hosts_file)?;
-    let mut text = format!(
-        "Host `{name}` is reached in {}.\n",
-        format_duration(Duration::from_millis(took.as_millis() as u64))
-    );
-    if let Some([here, there]) = addresses {
-        text.push_str(&format!("SSH goes from {here} to {there}.\n"));
-    }
-    match (host.address, addresses) {
-        (Some(address), _) | (None, Some([_, address])) => {
-            text.push_str(&format!("Transfers go to {address}.\n"));
-        }
-        (None, None) => text.push_str("The address of transfers is taken from the other host.\n"),
-    }
-    output::out(&text).map_err(Failure::failed)?;
-    let mut doctor = launcher.launch("doctor", Errors::Inherit).map_err(no_bed)?;
-    let mut found = String::new();
-    File::from(doctor.output)
-        .read_to_string(&mut found)
-        .map_err(Failure::failed)?;
-    doctor.process.ended(Duration::from_secs(10));
-    output::out(&format!(
-        "What Regatta can do there:\n{}",
-        printable(&found)
-    ))
-    .map_err(Failure::failed)?;
-    Ok(Code::Measured)
 }
 
 /// Receiver of files on a host.

@@ -1,4 +1,4 @@
-//! The monotonic clock.
+//! The clocks of the host.
 
 /// Returns this host's `CLOCK_MONOTONIC`, in nanoseconds: the clock of every edge and every sample.
 #[must_use]
@@ -16,4 +16,43 @@ pub(crate) fn clock_ns(clock: libc::clockid_t) -> i64 {
     // this crate asks for; the time stays zero if it does.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+/// State of the wall clock, as the NTP or PTP client that steers it has told the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Synchronisation {
+    /// Whether a client steers the clock.
+    pub(crate) is_synchronised: bool,
+    /// Largest and estimated error, in microseconds.
+    maximum_error_us: i64,
+    estimated_error_us: i64,
+}
+
+impl Synchronisation {
+    /// Reads the state, by adjtimex(2); `None` where the kernel does not tell.
+    pub(crate) fn read() -> Option<Self> {
+        // SAFETY: all bytes of the structure may be zero; no mode is set, so that nothing is changed.
+        let mut state: libc::timex = unsafe { std::mem::zeroed() };
+        // SAFETY: `state` is a valid place for one timex.
+        let result = unsafe { libc::adjtimex(&raw mut state) };
+        (result >= 0).then_some(Self {
+            is_synchronised: state.status & libc::STA_UNSYNC == 0,
+            maximum_error_us: state.maxerror,
+            estimated_error_us: state.esterror,
+        })
+    }
+}
+
+impl std::fmt::Display for Synchronisation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.is_synchronised {
+            return f.write_str("no NTP or PTP client steers the clock");
+        }
+        let [maximum, estimated] =
+            [self.maximum_error_us, self.estimated_error_us].map(|error| error as f64 / 1000.0);
+        write!(
+            f,
+            "an NTP or PTP client steers the clock: at most {maximum} ms off, by its estimate {estimated} ms"
+        )
+    }
 }

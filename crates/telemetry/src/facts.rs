@@ -5,6 +5,7 @@ use std::fs;
 use regatta_model::HostFacts;
 
 use crate::{
+    clock::Synchronisation,
     host_cpu::cores,
     interface::{InterfaceInfo, interfaces_up},
 };
@@ -100,6 +101,13 @@ pub fn host_facts() -> HostFacts {
     put(
         "clock.source",
         line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+    );
+    put(
+        "clock.synchronisation",
+        Synchronisation::read().map(|state| {
+            let by = if state.is_synchronised { "NTP or PTP" } else { "none" };
+            by.to_owned()
+        }),
     );
     for name in SYSCTLS {
         put(&format!("sysctl.{name}"), sysctl(name));

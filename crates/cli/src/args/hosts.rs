@@ -23,11 +23,11 @@ pub enum HostsCommand {
     Add(AddArgs),
     /// Show the hosts of the hosts file
     List,
-    /// Show what Regatta can do on a host: the way there, its kernel, its stacks
+    /// Show what Regatta can do on a host, and on the way to another one: firewalls, delay, clocks, shaping
     Check {
-        /// Name of the host
-        #[arg(value_parser = name)]
-        name: String,
+        /// Name of the host, or of two: `a,b`. The way from one goes to this machine
+        #[arg(value_parser = name, value_delimiter = ',', value_name = "NAME[,NAME]", required = true, num_args = 1)]
+        names: Vec<String>,
     },
     /// Print a script that lets Regatta in with its own key, to be run on the host by hand
     Script {

@@ -1,6 +1,7 @@
 //! Tests of hosts that are reached by SSH: two machines in namespaces with a real `sshd`, and a third for the
 //! controller. They need root, and say so where they do not have it.
 
+mod firewall;
 mod samples;
 
 use std::{
@@ -142,6 +143,24 @@ impl Lab {
         let mut found = running_with(&marks[0].to_string_lossy());
         found.extend(running_with(&marks[1].to_string_lossy()));
         found
+    }
+
+    /// Runs a command in a host's network.
+    fn on_host(&self, host: &str, command: &str) {
+        // The number is that of the namespace in which the hosts were started.
+        let pid = fs::read_to_string(self.bench.path(host).join("pid")).expect("a number");
+        let status = Command::new("nsenter")
+            .args([
+                "--target",
+                &self.controller.to_string(),
+                "--pid",
+                "--mount",
+                "--",
+            ])
+            .args(["nsenter", "--target", pid.trim(), "--net", "--"])
+            .args(["sh", "-e", "-c", command])
+            .status();
+        assert!(status.expect("nsenter").success(), "{command}");
     }
 
     /// Runs a command in the controller's network.

@@ -37,6 +37,7 @@ CONFIG
     until [ -e '$dir/linked' ]; do sleep 0.01; done
     exec /usr/sbin/sshd -D -f '$d/etc/sshd_config' -E '$d/log'" &
   pid=$!
+  echo $pid >"$d/pid"
   until [ -e "$d/run/up" ]; do sleep 0.01; done
   ip link add manage$number type veth peer name manage netns $pid
   ip addr add 10.98.$number.1/24 dev manage$number

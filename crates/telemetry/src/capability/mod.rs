@@ -10,6 +10,7 @@ mod sockets;
 pub use child::has_congestion_control;
 
 use crate::{
+    clock::Synchronisation,
     facts::{governor, sysctl},
     host_cpu::cores,
 };
@@ -61,6 +62,7 @@ pub fn capabilities() -> Vec<Capability> {
     all.push(socket_buffers());
     all.push(core_count());
     all.push(cpu_governor());
+    all.push(clock_synchronised());
     all
 }
 
@@ -152,6 +154,19 @@ fn cpu_governor() -> Capability {
             "cpupower frequency-set -g performance",
         ),
     }
+}
+
+fn clock_synchronised() -> Capability {
+    let (available, detail) = match Synchronisation::read() {
+        None => (false, "the kernel does not tell".to_owned()),
+        Some(state) => (state.is_synchronised, state.to_string()),
+    };
+    Capability::new(
+        "clock_synchronised",
+        available,
+        detail,
+        "start chrony or another NTP or PTP client; figures of one host do not need it",
+    )
 }
 
 #[cfg(test)]

@@ -1,0 +1,345 @@
+//! Which ports of one host the other one reaches: finds the firewalls between them.
+//!
+//! One process on each host (`regatta port-probe`). One listens, on the ports that the hosts file gives it, the other
+//! one connects and sends. They take requests and answer as JSON lines over standard input and output.
+
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io::{self, BufRead, BufReader, Write},
+    net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    process::ExitCode,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use regatta_control::Host;
+use regatta_model::PortRange;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{
+    bed::Bed,
+    error::BedError,
+    launch::{Errors, Launched},
+    test_bed::TestBed as _,
+};
+
+/// First argument of the process on the host.
+pub const COMMAND: &str = "port-probe";
+
+/// Most ports of a range that are tried, spread evenly over it.
+const MOST_PORTS: usize = 64;
+
+/// Longest time in which a connection is made: the first packet of it is repeated once in that time.
+const CONNECTED_WITHIN: Duration = Duration::from_millis(2500);
+
+/// Number of datagrams sent to a port, and the time for which each is answered.
+const DATAGRAMS: u32 = 4;
+const ANSWERED_WITHIN: Duration = Duration::from_millis(600);
+
+/// Ports by protocol.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Ports {
+    tcp: BTreeSet<u16>,
+    udp: BTreeSet<u16>,
+}
+
+/// Requests to the process; it answers each with [`Ports`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Request {
+    /// Listen; the answer is where.
+    Listen {
+        address: IpAddr,
+        ports: Option<PortRange>,
+    },
+    /// Connect and send from this address; the answer is what answered.
+    Reach {
+        from: IpAddr,
+        to: IpAddr,
+        ports: Ports,
+    },
+    /// The answer is what has arrived at the ports since they listen; over TCP nothing is noted.
+    Arrived,
+}
+
+/// Ports of a host that the other host was to reach, over one protocol.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReachedPorts {
+    /// Host that connects or sends first.
+    pub from: Host,
+    /// `TCP` or `UDP`.
+    pub protocol: &'static str,
+    /// Ports that were tried, without those that were in use.
+    pub tried: BTreeSet<u16>,
+    /// Ports to which nothing came, as far as the host can see.
+    pub blocked: BTreeSet<u16>,
+    /// Ports to which a datagram came, and from which the answer did not come back.
+    pub unanswered: BTreeSet<u16>,
+}
+
+impl Bed {
+    /// Tries which ports of each host the other one reaches over TCP and UDP. Takes seconds where packets are dropped.
+    ///
+    /// # Errors
+    /// If a process on a host cannot be started or breaks.
+    pub fn probe_ports(&mut self) -> Result<Vec<ReachedPorts>, BedError> {
+        let mut found = Vec::new();
+        for from in Host::BOTH {
+            let to = from.other();
+            let mut server = Probe::start(self, to)?;
+            let listening = server.ask(&Request::Listen {
+                address: self.address(to),
+                ports: self.ports(to),
+            })?;
+            let reached = Probe::start(self, from)?.ask(&Request::Reach {
+                from: self.address(from),
+                to: self.address(to),
+                ports: listening.clone(),
+            })?;
+            let arrived = server.ask(&Request::Arrived)?;
+            let protocols = [
+                ("TCP", listening.tcp, reached.tcp, arrived.tcp),
+                ("UDP", listening.udp, reached.udp, arrived.udp),
+            ];
+            for (protocol, tried, reached, arrived) in protocols {
+                let (unanswered, blocked) = (&tried - &reached)
+                    .into_iter()
+                    .partition(|port| arrived.contains(port));
+                found.push(ReachedPorts {
+                    from,
+                    protocol,
+                    tried,
+                    blocked,
+                    unanswered,
+                });
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// A process on a host; it ends when this is dropped, as its input does.
+struct Probe {
+    launched: Launched,
+    output: BufReader<File>,
+}
+
+impl Probe {
+    fn start(bed: &mut Bed, host: Host) -> Result<Self, BedError> {
+        let launched = bed.launcher(host).launch(COMMAND, Errors::Inherit)?;
+        let output = launched
+            .output
+            .try_clone()
+            .map_err(|source| BedError::Spawn {
+                what: COMMAND.to_owned(),
+                source,
+            })?;
+        Ok(Self {
+            launched,
+            output: BufReader::new(output.into()),
+        })
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<Ports, BedError> {
+        let asked = tell(&mut self.launched.input, request);
+        asked
+            .and_then(|()| hear(&mut self.output))
+            .and_then(|heard| heard.ok_or_else(|| io::ErrorKind::UnexpectedEof.into()))
+            .map_err(|source| BedError::Host {
+                host: format!("`{COMMAND}` on a host"),
+                source,
+            })
+    }
+}
+
+fn tell(output: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_string(message)?;
+    line.push('\n');
+    output.write_all(line.as_bytes())?;
+    output.flush()
+}
+
+/// Returns the next message; `None` at the end of the input.
+fn hear<T: DeserializeOwned>(input: &mut impl BufRead) -> io::Result<Option<T>> {
+    let mut line = String::new();
+    match input.read_line(&mut line)? {
+        0 => Ok(None),
+        _ => Ok(Some(serde_json::from_str(&line)?)),
+    }
+}
+
+/// Serves requests until the end of the input. The body of `regatta port-probe`.
+#[must_use]
+pub fn main() -> ExitCode {
+    let served = serve(&mut io::stdin().lock(), &mut io::stdout().lock());
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: `{COMMAND}`: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(input: &mut impl BufRead, output: &mut impl Write) -> io::Result<()> {
+    let arrived = Arc::new(Mutex::default());
+    let mut listeners = Vec::new();
+    while let Some(request) = hear(input)? {
+        let answer = match request {
+            Request::Listen { address, ports } => {
+                let (ports, tcp) = listen(address, ports, &arrived)?;
+                listeners.extend(tcp);
+                ports
+            }
+            Request::Reach { from, to, ports } => reach(from, to, &ports)?,
+            Request::Arrived => Ports {
+                tcp: BTreeSet::new(),
+                udp: arrived
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .clone(),
+            },
+        };
+        tell(output, &answer)?;
+    }
+    Ok(())
+}
+
+/// Returns ports of a range, spread evenly, with the lowest and the highest; 0 without a range.
+fn sample(range: Option<PortRange>) -> Vec<u16> {
+    let Some((first, last)) = range.map(PortRange::bounds) else {
+        return vec![0];
+    };
+    let steps = usize::from(last - first).min(MOST_PORTS - 1);
+    let at = |step: usize| usize::from(last - first) * step / steps.max(1);
+    (0..=steps).map(|step| first + at(step) as u16).collect()
+}
+
+/// Listens on the ports that are free, over TCP and UDP. Datagrams are noted in `arrived` and sent back.
+fn listen(
+    address: IpAddr,
+    range: Option<PortRange>,
+    arrived: &Arc<Mutex<BTreeSet<u16>>>,
+) -> io::Result<(Ports, Vec<TcpListener>)> {
+    let mut ports = Ports::default();
+    let mut listeners = Vec::new();
+    for port in sample(range) {
+        if let Some(listener) = free(TcpListener::bind((address, port)))? {
+            ports.tcp.insert(listener.local_addr()?.port());
+            listeners.push(listener);
+        }
+        if let Some(socket) = free(UdpSocket::bind((address, port)))? {
+            let port = socket.local_addr()?.port();
+            ports.udp.insert(port);
+            let arrived = Arc::clone(arrived);
+            // It ends with the process.
+            thread::spawn(move || {
+                let mut datagram = [0; 16];
+                while let Ok((length, from)) = socket.recv_from(&mut datagram) {
+                    arrived
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .insert(port);
+                    let _ = socket.send_to(&datagram[..length], from);
+                }
+            });
+        }
+    }
+    Ok((ports, listeners))
+}
+
+/// Returns `None` for a port that is in use.
+fn free<T>(bound: io::Result<T>) -> io::Result<Option<T>> {
+    match bound {
+        Ok(bound) => Ok(Some(bound)),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the ports that answer.
+fn reach(from: IpAddr, to: IpAddr, ports: &Ports) -> io::Result<Ports> {
+    let answers = |port: &u16| answers_a_datagram(from, SocketAddr::new(to, *port));
+    thread::scope(|scope| {
+        let connecting: Vec<_> = ports
+            .tcp
+            .iter()
+            .map(|port| {
+                let to = SocketAddr::new(to, *port);
+                (
+                    *port,
+                    scope.spawn(move || TcpStream::connect_timeout(&to, CONNECTED_WITHIN).is_ok()),
+                )
+            })
+            .collect();
+        let asking: Vec<_> = ports
+            .udp
+            .iter()
+            .map(|port| (*port, scope.spawn(move || answers(port).unwrap_or(false))))
+            .collect();
+        let those_that_answer = |threads: Vec<(u16, thread::ScopedJoinHandle<'_, bool>)>| {
+            let threads = threads.into_iter();
+            threads
+                .filter_map(|(port, thread)| thread.join().unwrap_or(false).then_some(port))
+                .collect()
+        };
+        Ok(Ports {
+            tcp: those_that_answer(connecting),
+            udp: those_that_answer(asking),
+        })
+    })
+}
+
+fn answers_a_datagram(from: IpAddr, to: SocketAddr) -> io::Result<bool> {
+    let socket = UdpSocket::bind((from, 0))?;
+    socket.connect(to)?;
+    socket.set_read_timeout(Some(ANSWERED_WITHIN))?;
+    let mut answer = [0; 16];
+    for _ in 0..DATAGRAMS {
+        // A firewall that rejects makes these fail, and the next attempt is as good.
+        let _ = socket.send(b"regatta");
+        if socket.recv(&mut answer).is_ok() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn range(text: &str) -> Option<PortRange> {
+        Some(text.parse().expect("a range"))
+    }
+
+    #[test]
+    fn ports_are_spread_over_the_range() {
+        assert_eq!(sample(None), [0]);
+        assert_eq!(sample(range("7")), [7]);
+        assert_eq!(sample(range("7-9")), [7, 8, 9]);
+        let many = sample(range("1-65535"));
+        assert_eq!(many.len(), MOST_PORTS);
+        assert_eq!((many[0], many[MOST_PORTS - 1]), (1, 65535));
+    }
+
+    #[test]
+    fn what_listens_is_reached_and_what_does_not_is_not() {
+        let local = IpAddr::V4(Ipv4Addr::new(127, 98, 0, 1));
+        let taken = TcpListener::bind((local, 7301)).expect("a port");
+        let arrived = Arc::new(Mutex::default());
+        let (ports, listeners) = listen(local, range("7300-7302"), &arrived).expect("listening");
+        let [all, free] = [vec![7300, 7301, 7302], vec![7300, 7302]].map(BTreeSet::from_iter);
+        assert_eq!((&ports.tcp, &ports.udp), (&free, &all));
+        let mut asked = ports.clone();
+        asked.tcp.insert(7309);
+        asked.udp.insert(7309);
+        assert_eq!(reach(local, local, &asked).expect("reached"), ports);
+        assert_eq!(*arrived.lock().expect("noted"), all);
+        drop((taken, listeners));
+    }
+}

@@ -1,0 +1,270 @@
+//! `regatta hosts check`: what Regatta can do on a host, and on the way between it and another one.
+
+use std::{
+    collections::BTreeSet, fmt::Write as _, fs::File, io::Read as _, path::Path, time::Duration,
+};
+
+use regatta_bed::{Bed, Errors, Host, Launcher as _, TestBed as _, port_probe::ReachedPorts};
+use regatta_model::{
+    Condition, Link, PathCheck, PathSetup, shell::printable, study::LOCAL, units::format_duration,
+};
+
+use crate::{
+    exit::{Code, Failure},
+    hosts_file::HostsFile,
+    output,
+    remote::{self, Opened},
+    run::{no_bed, own_executable},
+};
+
+/// Delay in each direction of the condition with which shaping is tried.
+const TRIED_DELAY: Duration = Duration::from_millis(10);
+
+/// Runs `regatta hosts check` for a host and the other one, which is this machine if none is named.
+///
+/// # Errors
+/// If a host cannot be reached; mistakes in the hosts file.
+pub fn check(names: &[String], hosts_file: Option<&Path>) -> Result<Code, Failure> {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    if names.len() > 2 {
+        return Err(Failure::input(
+            "a path has two ends",
+            "name one host, or two: `regatta hosts check a,b`",
+        ));
+    }
+    for opened in remote::open(names.iter().copied(), hosts_file)? {
+        host(opened)?;
+    }
+    match names[..] {
+        [a, b] => way([a, b], hosts_file),
+        // Nobody has asked for a transfer between the two.
+        [name] if name != LOCAL => {
+            if let Err(failure) = way([name, LOCAL], hosts_file) {
+                say(&format!(
+                    "No path to this machine: {}",
+                    failure.render(false)
+                ))?;
+            }
+            say(&format!(
+                "`regatta hosts check {name},OTHER` checks the path to another host.\n"
+            ))?;
+            Ok(Code::Measured)
+        }
+        _ => Ok(Code::Measured),
+    }
+}
+
+fn say(text: &str) -> Result<(), Failure> {
+    output::out(text).map_err(Failure::failed)
+}
+
+/// Says how a host is reached and what its kernel can do.
+fn host(opened: Opened) -> Result<(), Failure> {
+    let Opened {
+        name,
+        mut launcher,
+        host,
+        addresses,
+        took,
+    } = opened;
+    let mut text = format!(
+        "Host `{name}` is reached in {}.\n",
+        format_duration(Duration::from_millis(took.as_millis() as u64))
+    );
+    if let Some([here, there]) = addresses {
+        text.push_str(&format!("SSH goes from {here} to {there}.\n"));
+    }
+    match (host.address, addresses) {
+        (Some(address), _) | (None, Some([_, address])) => {
+            text.push_str(&format!("Transfers go to {address}.\n"));
+        }
+        (None, None) => text.push_str("The address of transfers is taken from the other host.\n"),
+    }
+    say(&text)?;
+    let mut doctor = launcher.launch("doctor", Errors::Inherit).map_err(no_bed)?;
+    let mut found = String::new();
+    File::from(doctor.output)
+        .read_to_string(&mut found)
+        .map_err(Failure::failed)?;
+    doctor.process.ended(Duration::from_secs(10));
+    say(&format!(
+        "What Regatta can do there:\n{}\n",
+        printable(&found)
+    ))
+}
+
+/// Says which ports are open between two hosts, and what the path check finds.
+fn way(names: [&str; 2], hosts_file: Option<&Path>) -> Result<Code, Failure> {
+    let hosts = HostsFile::read_or_new(hosts_file)?;
+    let mut is_shaped = true;
+    for name in names {
+        is_shaped &= hosts.host(name)?.shaping.is_some();
+    }
+    let condition = condition(is_shaped);
+    let conditions = std::slice::from_ref(&condition);
+    let ends = remote::ends(names, conditions, hosts_file, &own_executable()?)?;
+    say(&format!("Between `{}` and `{}`:\n", names[0], names[1]))?;
+    let mut bed =
+        Bed::of_hosts(ends, PathSetup::default(), conditions, "hosts check").map_err(no_bed)?;
+    let reached = bed.probe_ports().map_err(no_bed)?;
+    let is_open = reached.iter().all(is_open);
+    for ports in &reached {
+        let has_range = bed.ports(ports.from.other()).is_some();
+        say(&in_words(ports, names, has_range))?;
+    }
+    if !is_open {
+        let [a, b] = Host::BOTH.map(|host| bed.address(host));
+        say(&format!(
+            "Open these ports in the firewalls of both hosts and of what lies between, for packets between {a} and \
+             {b}; `ports = \"5200-5299\"` in the hosts file names those that a host listens on.\n"
+        ))?;
+        return Ok(Code::Failed);
+    }
+    let check = bed.check_path(&condition).map_err(no_bed)?;
+    say(&path(&check, is_shaped))?;
+    Ok(if check.within {
+        Code::Measured
+    } else {
+        Code::Failed
+    })
+}
+
+fn is_open(ports: &ReachedPorts) -> bool {
+    !ports.tried.is_empty() && ports.blocked.is_empty() && ports.unanswered.is_empty()
+}
+
+/// Returns the network as it is, or a delay with which shaping is tried.
+fn condition(is_shaped: bool) -> Condition {
+    let link = Link {
+        delay: if is_shaped {
+            TRIED_DELAY
+        } else {
+            Duration::ZERO
+        },
+        ..Link::default()
+    };
+    Condition {
+        name: "check".to_owned(),
+        forward: link.clone(),
+        reverse: link,
+        mtu_bytes: Condition::DEFAULT_MTU_BYTES,
+        schedule: Vec::new(),
+    }
+}
+
+/// Returns a line for each group of ports of one host.
+fn in_words(reached: &ReachedPorts, names: [&str; 2], has_range: bool) -> String {
+    let ReachedPorts {
+        from,
+        protocol,
+        tried,
+        blocked,
+        unanswered,
+    } = reached;
+    let [from, to] = [*from, from.other()].map(|host| names[host as usize]);
+    let mut text = String::new();
+    if tried.is_empty() {
+        let _ = writeln!(
+            text,
+            "{protocol} from `{from}` to `{to}`: all ports are in use"
+        );
+    }
+    let open = &(tried - blocked) - unanswered;
+    for (ports, what) in [
+        (&open, "open"),
+        (blocked, "blocked: nothing arrives"),
+        (
+            unanswered,
+            "half open: packets arrive, and the answers do not come back",
+        ),
+    ] {
+        if !ports.is_empty() {
+            let ports = ranges(ports, tried);
+            let any = if has_range {
+                ""
+            } else {
+                ", tried for any port"
+            };
+            let _ = writeln!(
+                text,
+                "{protocol} from `{from}` to `{to}`, port {ports}{any}: {what}"
+            );
+        }
+    }
+    text
+}
+
+/// Returns ports as ranges of those that were tried.
+fn ranges(ports: &BTreeSet<u16>, tried: &BTreeSet<u16>) -> String {
+    let tried: Vec<u16> = tried.iter().copied().collect();
+    let groups = tried.chunk_by(|a, b| ports.contains(a) == ports.contains(b));
+    let groups = groups.filter(|group| ports.contains(&group[0]));
+    let groups = groups.map(|group| match group {
+        [one] => one.to_string(),
+        [first, .., last] => format!("{first}-{last}"),
+        [] => String::new(),
+    });
+    groups.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns what a path check has found.
+fn path(check: &PathCheck, is_shaped: bool) -> String {
+    let milliseconds = |nanoseconds: f64| format!("{:.3} ms", nanoseconds / 1e6);
+    let mut text = String::new();
+    for quantity in &check.quantities {
+        let value = quantity.achieved;
+        let line = match &*quantity.name {
+            "round_trip_delay_ns" => format!("Round-trip delay: {}", milliseconds(value)),
+            "forward_loss_ratio" => format!("Loss there: {:.2} %", value * 100.0),
+            "reverse_loss_ratio" => format!("Loss back: {:.2} %", value * 100.0),
+            "clock_offset_ns" => format!(
+                "Clock of the second host less that of the first: {} ± {}",
+                milliseconds(value),
+                milliseconds((quantity.highest - quantity.lowest) / 2.0)
+            ),
+            _ => continue,
+        };
+        let _ = writeln!(text, "{line} (n = {})", quantity.n);
+    }
+    if is_shaped {
+        let asked = format_duration(2 * TRIED_DELAY);
+        let _ = writeln!(
+            text,
+            "Shaping was tried with a delay of {asked} there and back: {}",
+            if check.within {
+                "within the tolerance of the path check"
+            } else {
+                "not within the tolerance of the path check"
+            }
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reached(blocked: &[u16], unanswered: &[u16]) -> ReachedPorts {
+        ReachedPorts {
+            from: Host::Server,
+            protocol: "UDP",
+            tried: (5200..5210).collect(),
+            blocked: blocked.iter().copied().collect(),
+            unanswered: unanswered.iter().copied().collect(),
+        }
+    }
+
+    #[test]
+    fn blocked_ports_are_named_with_their_direction() {
+        let text = in_words(&reached(&[5203, 5204, 5209], &[5200]), ["a", "b"], true);
+        assert_eq!(
+            text,
+            "UDP from `b` to `a`, port 5201-5202, 5205-5208: open\n\
+             UDP from `b` to `a`, port 5203-5204, 5209: blocked: nothing arrives\n\
+             UDP from `b` to `a`, port 5200: half open: packets arrive, and the answers do not come back\n"
+        );
+        assert!(is_open(&reached(&[], &[])));
+        assert!(!is_open(&reached(&[5200], &[])));
+    }
+}
