@@ -1,14 +1,15 @@
 //! Telemetry in a side's report.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use regatta_control::{Role, SideReport};
 use regatta_model::{
     Series, Warning,
     metric::{id, series_id},
     stack,
+    units::format_duration,
 };
-use regatta_telemetry::{InterfaceInfo, WindowDeltas, series::mean_packet_bytes};
+use regatta_telemetry::{InterfaceInfo, WindowDeltas, cpu_time_step, series::mean_packet_bytes};
 
 use crate::observer::Observed;
 
@@ -57,6 +58,10 @@ pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
         .entry(format!("interface.{side}"))
         .or_insert(fact);
     report.measurements.warnings.extend(warning);
+    if report.measurements.metrics.contains_key(names.cpu) {
+        let step = cpu_time_step();
+        report.measurements.warnings.extend(by_ticks(step, side));
+    }
     if let Some(offloads) = report
         .measurements
         .facts
@@ -65,6 +70,24 @@ pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
     {
         *offloads = offloads_of(observed.interface.as_ref());
     }
+}
+
+/// Largest step of CPU time with which figures of CPU are exact enough for any transfer.
+const FINE_CPU_STEP: Duration = Duration::from_micros(100);
+
+/// Returns a warning about CPU time that grows in such steps at one end.
+fn by_ticks(step: Option<Duration>, side: &str) -> Option<Warning> {
+    let step = step.filter(|step| *step > FINE_CPU_STEP)?;
+    Some(Warning {
+        code: "cpu_by_ticks".to_owned(),
+        message: format!(
+            "the kernel of the {side} counts CPU time by timer ticks of {}: work that begins with the timer is missed or \
+             counted in full, so that CPU figures of transports can be wrong by far",
+            format_duration(step)
+        ),
+        hint: "compare CPU on a kernel that counts it exactly, such as any on real hardware"
+            .to_owned(),
+    })
 }
 
 /// Names the offloads of an interface that join or cut packets, for the comparison of stacks.
@@ -293,5 +316,17 @@ mod tests {
         merge(&mut report, Role::Sender, Observed::default());
         assert_eq!(report.measurements.warnings[0].code, "interface_unknown");
         assert!(report.measurements.metrics.is_empty());
+    }
+
+    #[test]
+    fn cpu_time_that_is_counted_by_ticks_is_warned_of() {
+        let tick = by_ticks(Some(Duration::from_millis(10)), "receiver").expect("a warning");
+        assert!(
+            tick.message
+                .contains("of the receiver counts CPU time by timer ticks of 10 ms")
+        );
+        for fine in [Some(Duration::from_micros(1)), None] {
+            assert!(by_ticks(fine, "sender").is_none());
+        }
     }
 }

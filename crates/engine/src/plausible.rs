@@ -7,8 +7,8 @@ use std::{
 
 use regatta_bed::PathCounters;
 use regatta_model::{
-    BitRate, BulkOptions, Bytes, Measurements, PathCheck, Ratio, Transport, Warning, WorkloadKind,
-    metric::id, stack::NOT_APPLICABLE, units::format_duration, warning_code,
+    BedKind, BitRate, BulkOptions, Bytes, Measurements, PathCheck, Ratio, Transport, Warning,
+    WorkloadKind, metric::id, stack::NOT_APPLICABLE, units::format_duration, warning_code,
 };
 
 use crate::plan::{Plan, PlannedTrial};
@@ -102,8 +102,14 @@ pub(crate) fn check(
         .filter_map(get)
         .sum();
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-        // Both ends, emulator and host are one machine in every bed that reports the host's CPU.
-        found.push(if ours < busy * cores / 2.0 {
+        found.push(if study.bed == BedKind::Hosts {
+            warning(
+                "cpu_saturated",
+                "the CPU of a host was busy for more than 95 % of the transfer, so that it may have limited it".to_owned(),
+                "see \"Hosts over time\" in the report; leave the host alone, or use one with more cores",
+            )
+        // In the other beds both ends and the emulator are on this machine.
+        } else if ours < busy * cores / 2.0 {
             warning(
                 "cpu_saturated",
                 "the host's CPU was busy for more than 95 % of the transfer, most of it with work that is no part of the run".to_owned(),

@@ -105,7 +105,11 @@ pub fn host_facts() -> HostFacts {
     put(
         "clock.synchronisation",
         Synchronisation::read().map(|state| {
-            let by = if state.is_synchronised { "NTP or PTP" } else { "none" };
+            let by = if state.is_synchronised {
+                "NTP or PTP"
+            } else {
+                "none"
+            };
             by.to_owned()
         }),
     );

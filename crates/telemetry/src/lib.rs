@@ -26,6 +26,7 @@ pub use capability::{Capability, capabilities, congestion_controls, has_congesti
 pub use clock::monotonic_ns;
 pub use facts::host_facts;
 pub use interface::{InterfaceCounters, InterfaceInfo, interface_of};
+pub use process::cpu_time_step;
 pub use reading::{Gauges, Instruments, Reading, WindowDeltas};
 pub use sampler::Sampler;
 pub use series::{FlowSample, FlowSource};

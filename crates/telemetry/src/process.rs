@@ -1,6 +1,6 @@
 //! CPU time and memory of this process, and memory of others.
 
-use std::{fs, io::Write};
+use std::{fs, io::Write, sync::OnceLock, time::Duration};
 
 use crate::{TelemetryError, clock::clock_ns, file};
 
@@ -54,6 +54,29 @@ impl ProcessCpu {
 #[must_use]
 pub fn thread_cpu_ns() -> i64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Steps in which a thread's CPU time is looked at until it changes: about 0.1 s in the slowest kernels that count it by
+/// ticks, and less than a microsecond in others.
+const MOST_LOOKS: usize = 50_000;
+
+/// Returns the smallest amount by which CPU time grows on this kernel, as found by using some; `None` if it did not grow,
+/// as with a virtual clock.
+///
+/// Most kernels count CPU time exactly. Those without a fine clock for the scheduler, such as User Mode Linux, count one
+/// timer tick for whatever runs at the tick, so that work that begins with ticks is missed or counted in full.
+#[must_use]
+pub fn cpu_time_step() -> Option<Duration> {
+    static STEP: OnceLock<Option<Duration>> = OnceLock::new();
+    *STEP.get_or_init(|| {
+        let next = |from: i64| {
+            let mut looks = std::iter::repeat_with(thread_cpu_ns).take(MOST_LOOKS);
+            looks.find(|now| *now > from)
+        };
+        let first = next(thread_cpu_ns())?;
+        let second = next(first)?;
+        Some(Duration::from_nanos((second - first).unsigned_abs()))
+    })
 }
 
 /// Resident set of this process, read from one open file.
