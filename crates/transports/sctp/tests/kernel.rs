@@ -163,13 +163,18 @@ mod with_sctp {
                 "{message}"
             );
         }
-        // Unordered ones are one user message each.
-        let pair = testing::run_pair(&Unordered::of("sctp"), 2_560_000, 256_000, |_| {})
+        // Unordered ones are one user message each, also longer than the window of a short path.
+        for window in [None, Some(20_000)] {
+            let pair = testing::run_pair(&Unordered::of("sctp"), 2_560_000, 256_000, |order| {
+                order.path.link_rate_bps = window.map(|_| 100_000_000);
+                order.path.window_bytes = window;
+            })
             .expect("both ends can be prepared");
-        pair.sender.expect("a report");
-        let receiver = pair.receiver.expect("a report");
-        assert_eq!(receiver.measurements.metrics["messages_delivered"], 10.0);
-        assert_eq!(receiver.measurements.metrics["messages_corrupted"], 0.0);
+            pair.sender.expect("a report");
+            let metrics = pair.receiver.expect("a report").measurements.metrics;
+            assert_eq!(metrics["messages_delivered"], 10.0, "{window:?}");
+            assert_eq!(metrics["messages_corrupted"], 0.0, "{window:?}");
+        }
     }
 
     /// Checks the warning about a window that is too small for the path.

@@ -97,7 +97,11 @@ impl End {
             peer: order.peer,
             ports: order.ports,
             token: Token::parse(&order.token)?,
-            sizes: Sizes::of(&order.path, &options),
+            sizes: Sizes::of(
+                &order.path,
+                &options,
+                order.workload.kind.largest_message().0,
+            ),
             options,
             further,
             connects: order.connects(),
@@ -186,6 +190,18 @@ impl End {
                         self.sizes.window_bytes
                     )
                 },
+            });
+        }
+        let message = self.sizes.message_bytes;
+        if let Some(window) = self.options.window_bytes.filter(|window| *window < message) {
+            self.warnings.push(Warning {
+                code: warning_code::WINDOW_LIMITED.to_owned(),
+                message: format!(
+                    "the window of {} holds no whole message of {}: the kernel's SCTP waits for a timer for each of them",
+                    Bytes(window as u64),
+                    Bytes(message as u64)
+                ),
+                hint: "leave the option `window` out, or send shorter messages".to_owned(),
             });
         }
         if self.options.multihoming && self.further.is_empty() {

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::BTreeMap, io, time::Duration};
 
 use regatta_control::PathHints;
-use regatta_model::{OptionValue, StackFacts, stack};
+use regatta_model::{Bytes, OptionValue, StackFacts, stack};
 use regatta_transport::{OptionDefinition, WindowRange, WindowSizes};
 use socket2::Socket;
 
@@ -25,11 +25,15 @@ const MOST_WINDOW_BYTES: usize = 512 << 20;
 
 /// Windows, in bytes. Larger ones than the path's cost the kernel's SCTP dearly, as it recovers
 /// slowly when slow start overflows the queue.
-const WINDOWS: WindowRange = WindowRange {
-    with_rate: 0..=MOST_WINDOW_BYTES as u64,
-    // A window below the longest user message stands still until a timer has run out, for each of them.
-    without_rate: 4 * LONGEST_MESSAGE_BYTES as u64..=8 << 20,
-};
+///
+/// A window below a user message stands still until a timer has run out, for each of them: it holds four of the workload's
+/// where the path has a rate, and four of the longest where it has none.
+fn windows(message: usize) -> WindowRange {
+    WindowRange {
+        with_rate: 4 * message as u64..=MOST_WINDOW_BYTES as u64,
+        without_rate: 4 * LONGEST_MESSAGE_BYTES as u64..=8 << 20,
+    }
+}
 
 /// Options of a trial. Those that are `None` are left to the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -281,16 +285,21 @@ pub(crate) struct Sizes {
     pub window_bytes: usize,
     /// Size that must be granted, in bytes: the path's bandwidth-delay product; zero without a rate.
     pub needed_bytes: u64,
+    /// Longest user message of the workload, in bytes.
+    pub message_bytes: usize,
 }
 
 impl Sizes {
-    /// Returns the sizes for a path.
-    pub(crate) fn of(path: &PathHints, options: &Options) -> Self {
+    /// Returns the sizes for a path and messages of this size.
+    pub(crate) fn of(path: &PathHints, options: &Options, message: Bytes) -> Self {
         let asked = options.window_bytes.map(|bytes| bytes as u64);
-        let windows = WindowSizes::of(path, asked, &WINDOWS);
+        let message = usize::try_from(message.0).unwrap_or(usize::MAX);
+        let message_bytes = message.min(LONGEST_MESSAGE_BYTES);
+        let windows = WindowSizes::of(path, asked, &windows(message_bytes));
         Self {
             window_bytes: usize::try_from(windows.stream_bytes).unwrap_or(usize::MAX),
             needed_bytes: path.bandwidth_delay_product().unwrap_or(0),
+            message_bytes,
         }
     }
 }
@@ -343,7 +352,7 @@ mod tests {
             shared_clock: true,
             keeps_order: true,
         };
-        let sizes = |rate, options: &Options| Sizes::of(&path(rate), options);
+        let sizes = |rate, options: &Options| Sizes::of(&path(rate), options, Bytes(10_000));
         // 1 Gbit/s × 30 ms is 3.75 MB.
         let found = sizes(Some(1_000_000_000), &options(&[]));
         assert_eq!(
@@ -355,5 +364,11 @@ mod tests {
         assert_eq!(unlimited.needed_bytes, 0);
         let asked = sizes(Some(1_000_000_000), &options(&[("window", "64kB")]));
         assert_eq!(asked.window_bytes, 64_000);
+        let long = Sizes::of(&path(Some(1)), &options(&[]), Bytes(1 << 40));
+        assert_eq!(long.window_bytes, 7_031_250);
+        let mut small = path(Some(1));
+        small.window_bytes = Some(20_000);
+        let long = Sizes::of(&small, &options(&[]), Bytes(1 << 40));
+        assert_eq!(long.window_bytes, 4 * LONGEST_MESSAGE_BYTES);
     }
 }
