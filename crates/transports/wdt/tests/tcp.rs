@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,6 +17,7 @@ use regatta_transport_wdt::source::{MemoryReader, MemorySource, Source, SourceFi
 use regatta_transport_wdt::status::Status;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{Failure, Report, receiver, sender};
+use socket2::{Domain, Socket, Type};
 
 type Ends = (Result<Report, Failure>, Result<Report, Failure>);
 
@@ -271,8 +272,18 @@ fn senders_of_another_transfer_do_not_end_this_one() {
 
 #[test]
 fn nobody_listening_fails_with_its_code() {
-    let (listener, url) = bind(2, None);
-    drop(listener);
+    let (_, mut url) = bind(2, None);
+    // Sockets that do not listen keep these ports from other tests.
+    let unheard = [(); 2].map(|()| {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket
+            .bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())
+            .unwrap();
+        socket
+    });
+    url.ports = (unheard.iter())
+        .map(|socket| socket.local_addr().unwrap().as_socket().unwrap().port())
+        .collect();
     let session = sender::Session::new(source(&files(&[5])), &url, sender::Options::default());
     let failure = send(&Arc::new(session.unwrap()), &url, &Plain).unwrap_err();
     assert_eq!(failure.status, Status::Connection, "{failure}");
