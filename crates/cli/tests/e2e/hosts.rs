@@ -1,7 +1,8 @@
-//! Tests of hosts that are reached by SSH: two machines in namespaces with a real `sshd`, and a third for the
-//! controller. They need root, and say so where they do not have it.
+//! Tests of hosts that are reached by SSH: two machines with a real `sshd`, in namespaces or in guests with a kernel of
+//! their own, and a third for the controller. They need root, and say so where they do not have it.
 
 mod firewall;
+mod guests;
 mod samples;
 
 use std::{
@@ -31,11 +32,24 @@ struct Lab {
     machines: Child,
     /// Process in whose network the controller is.
     controller: i32,
+    /// SSH destinations and data addresses of both.
+    ways: [(&'static str, &'static str); 2],
 }
 
 impl Lab {
-    /// Starts the hosts; `None` without the rights for it.
+    /// Starts hosts in namespaces; `None` without the rights for it.
     fn start() -> Option<Self> {
+        Self::of(
+            concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/hosts.sh"),
+            [
+                ("racer@10.98.1.2", "10.98.3.1"),
+                ("racer@10.98.2.2", "10.98.3.2"),
+            ],
+        )
+    }
+
+    /// Starts the hosts that a script makes; `None` without the rights for it.
+    fn of(script: &str, ways: [(&'static str, &'static str); 2]) -> Option<Self> {
         if !nix::unistd::geteuid().is_root() {
             eprintln!("not tested: hosts in namespaces of their own need root");
             return None;
@@ -50,7 +64,7 @@ impl Lab {
             .command("unshare")
             .args(["--net", "--mount", "--pid", "--fork", "--kill-child"])
             .args(["--mount-proc", "--propagation", "private", "bash"])
-            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/hosts.sh"))
+            .arg(script)
             .arg(bench.path("a").parent().expect("a directory"))
             .arg(&password)
             .stdin(Stdio::piped())
@@ -67,6 +81,7 @@ impl Lab {
             password,
             machines,
             controller,
+            ways,
         })
     }
 
@@ -90,10 +105,7 @@ impl Lab {
 
     /// Returns the command that adds a host, with a password on its standard input.
     fn add(&self, name: &str, password: &str, more: &[&str]) -> Output {
-        let (host, data) = match name {
-            "b" => ("racer@10.98.2.2", "10.98.3.2"),
-            _ => ("racer@10.98.1.2", "10.98.3.1"),
-        };
+        let (host, data) = self.ways[usize::from(name == "b")];
         let known = format!(
             "--ssh-option=-oUserKnownHostsFile={}",
             self.bench.path("known").display()

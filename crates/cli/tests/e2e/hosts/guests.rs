@@ -1,0 +1,172 @@
+//! Hosts with a kernel of their own, which has netem, and on which the user is root: guests on one Ethernet with the
+//! controller.
+
+use super::*;
+
+impl Lab {
+    /// Starts two guests and adds both as hosts with these keys of their `shaping`; `None` without the rights for it.
+    fn shaped(shaping: [&str; 2]) -> Option<Self> {
+        let lab = Self::of(
+            concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/guest-hosts.sh"),
+            [
+                ("root@10.98.0.1", "10.98.0.1"),
+                ("root@10.98.0.2", "10.98.0.2"),
+            ],
+        )?;
+        // A key that outlives the guests, which forget all that is written.
+        let key = format!(
+            "--ssh-option=-oIdentityFile={}",
+            lab.bench.path("key").display()
+        );
+        for name in ["a", "b"] {
+            succeeds(&lab.add(name, "", &["--accept-new", &key]));
+        }
+        let file = lab.bench.path("home/.config/regatta/hosts.toml");
+        let mut hosts = fs::read_to_string(&file).expect("a file");
+        for (name, keys) in ["a", "b"].into_iter().zip(shaping) {
+            hosts.push_str(&format!("[{name}.shaping]\nparent = \"vec0\"\n{keys}\n"));
+        }
+        fs::write(&file, hosts).expect("a file");
+        Some(lab)
+    }
+
+    /// Returns the output of a command in a guest, which may be booting.
+    fn in_guest(&self, host: &str, command: &str) -> Option<String> {
+        let key = self.bench.path("key");
+        let output = Command::new("nsenter")
+            .args(["--target", &self.controller.to_string(), "--net", "--"])
+            .args(["ssh", "-F", "none", "-o", "StrictHostKeyChecking=no"])
+            .args([
+                "-o",
+                "UserKnownHostsFile=/dev/null",
+                "-o",
+                "ConnectTimeout=2",
+            ])
+            .args(["-o", "BatchMode=yes", "-i"])
+            .arg(key)
+            .args([self.ways[usize::from(host == "b")].0, command])
+            .output()
+            .expect("nsenter");
+        (output.status.success()).then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Returns the queueing discipline of the interface of each guest.
+    fn disciplines(&self) -> [Option<String>; 2] {
+        ["a", "b"].map(|host| self.in_guest(host, "tc qdisc show dev vec0"))
+    }
+
+    /// Asserts that guests have neither a process of Regatta nor another discipline than before, soon.
+    fn is_left_alone(&self, before: &[Option<String>; 2]) {
+        soon(GONE_WITHIN, "the interfaces are as before", || {
+            self.disciplines() == *before
+        });
+        soon(GONE_WITHIN, "nothing is left on the hosts", || {
+            // The brackets keep the pattern from the command line that looks for it.
+            ["a", "b"].iter().all(|host| {
+                let found =
+                    self.in_guest(host, "ps ax -o args | grep 'cache/[r]egatta' || echo none");
+                found.is_some_and(|found| found == "none\n")
+            })
+        });
+    }
+}
+
+const MACVLANS: [&str; 2] = ["address = \"198.18.0.1/24\"", "address = \"198.18.0.2/24\""];
+const INTERFACES: [&str; 2] = ["attach = \"interface\""; 2];
+
+/// Runs TCP of the guests' kernels over a shaped path, and asserts that it was as asked and is gone.
+fn measures_a_shaped_path(shaping: [&str; 2]) {
+    let Some(lab) = Lab::shaped(shaping) else {
+        return;
+    };
+    let before = lab.disciplines();
+    assert!(before.iter().all(Option::is_some), "{before:?}");
+    let mut run = lab.regatta(&["run", "--hosts", "a,b", "--out", "out", "--no-progress"]);
+    run.args(["--transport", "tcp:cc=cubic", "--size", "1MB"]);
+    run.args(["--rtt", "60ms", "--rate", "10Mbit/s", "--rounds", "1"]);
+    let run = run.output().expect("a run");
+    succeeds(&run);
+    let csv = fs::read_to_string(lab.bench.path("out/trials.csv")).expect("trials");
+    assert_eq!(csv.matches(",measured,").count(), 1, "{csv}");
+    // 8 Mbit at 10 Mbit/s take 0.8 s: without the shaping it would be a twentieth of it.
+    let (_, fields) = csv.split_once(",outcome,").expect("a column");
+    let column = fields
+        .split(',')
+        .position(|name| name == "transfer_time_ns");
+    let (_, trial) = csv.split_once(",measured,").expect("a trial");
+    let nanoseconds = trial.split(',').nth(column.expect("a column"));
+    let seconds = nanoseconds
+        .expect("a field")
+        .parse::<f64>()
+        .expect("a time")
+        / 1e9;
+    assert!((0.8..4.0).contains(&seconds), "{csv}");
+    lab.is_left_alone(&before);
+}
+
+#[test]
+fn a_path_is_shaped_on_macvlans() {
+    measures_a_shaped_path(MACVLANS);
+}
+
+#[test]
+fn a_path_is_shaped_on_interfaces() {
+    measures_a_shaped_path(INTERFACES);
+}
+
+#[test]
+fn interfaces_are_restored_when_the_controller_is_killed() {
+    let Some(lab) = Lab::shaped(INTERFACES) else {
+        return;
+    };
+    let before = lab.disciplines();
+    let mut run = lab
+        .race("out", &["--rtt", "60ms", "--rounds", "1000"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("a run");
+    soon(WITHIN, "both interfaces are shaped", || {
+        let now = lab.disciplines();
+        (now.iter()).all(|now| now.as_ref().is_some_and(|now| now.contains("netem")))
+    });
+    run.kill().expect("a signal");
+    run.wait().expect("an end");
+    lab.is_left_alone(&before);
+}
+
+#[test]
+fn a_machine_that_boots_again_costs_a_trial_and_the_run_goes_on() {
+    let Some(lab) = Lab::shaped(MACVLANS) else {
+        return;
+    };
+    let before = lab.disciplines();
+    let mut run = lab
+        .race("out", &["--rtt", "60ms", "--rounds", "12", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a run");
+    let kernel = lab.bench.path("b/kernel").display().to_string();
+    let mut trials = 0;
+    let mut invalid = 0;
+    for line in BufReader::new(run.stdout.take().expect("a pipe")).lines() {
+        let line = line.expect("a line");
+        if line.contains("\"trial_ended\"") {
+            trials += 1;
+            invalid += u32::from(line.contains("\"invalid\""));
+            if trials == 2 {
+                for pid in running_with(&kernel) {
+                    let _ = nix::sys::signal::kill(
+                        nix::unistd::Pid::from_raw(pid),
+                        nix::sys::signal::Signal::SIGKILL,
+                    );
+                }
+            }
+        }
+    }
+    let run = run.wait_with_output().expect("an end");
+    succeeds(&run);
+    assert!(trials > 12 && invalid >= 1, "{trials} {invalid}");
+    lab.is_left_alone(&before);
+}
