@@ -1,5 +1,7 @@
 //! The controller's side of a bed.
 
+mod two_ends;
+
 use std::{fs::File, net::IpAddr, path::Path, time::Duration};
 
 use nix::sched::CloneFlags;
@@ -22,7 +24,6 @@ use crate::{
     second_guest,
     session::Session,
     test_bed::TestBed,
-    two_ends,
 };
 
 /// Command of the process at each end.

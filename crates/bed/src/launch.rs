@@ -153,7 +153,7 @@ impl Launcher for Local {
     }
 
     fn start_program(&self, order: ProgramOrder) -> Result<Program, BedError> {
-        program::start(self, order)
+        program::start(&self.executable, self.preparation(), order)
     }
 }
 

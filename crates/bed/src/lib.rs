@@ -20,7 +20,6 @@ pub mod program;
 mod second_guest;
 pub mod session;
 mod test_bed;
-mod two_ends;
 
 pub use bed::{Bed, HOST_MONITOR};
 pub use error::{BedError, Reported};

@@ -3,7 +3,7 @@
 use regatta_model::Link;
 
 use crate::{
-    link::Cause,
+    outcome::Cause,
     rng::{Chance, LinkRng, Purpose},
 };
 

@@ -15,11 +15,14 @@ mod delay;
 mod impairments;
 mod in_flight;
 mod link;
+mod outcome;
 mod packet;
 mod queue;
 mod rng;
 mod settings;
 
 pub use delay::{DelayMoments, delay_moments, netem_table};
-pub use link::{Cause, Counters, Direction, Discarded, Due, EmulatedLink, LinkError, Offer};
+pub use link::EmulatedLink;
+pub use outcome::{Cause, Counters, Discarded, Due, Offer};
 pub use packet::Packet;
+pub use settings::{Direction, LinkError};

@@ -4,11 +4,38 @@ use std::{sync::Arc, time::Duration};
 
 use regatta_model::{Condition, Link, QueueDiscipline, RateOf};
 
-use crate::{
-    bottleneck::Capacity,
-    delay::Propagation,
-    link::{Direction, LinkError},
-};
+use crate::{bottleneck::Capacity, delay::Propagation};
+
+/// Direction of a link; the two directions of a path draw from different random streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Direction from the connecting host to the listening one.
+    Forward,
+    /// Direction from the listening host to the connecting one.
+    Reverse,
+}
+
+/// Reasons why a link cannot be emulated.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum LinkError {
+    /// The link rate is 0, so that nothing would ever arrive.
+    #[error("a link rate of `0 bit/s` carries nothing")]
+    NoRate,
+    /// A ratio is not a probability.
+    #[error("a {what} ratio of `{value}` is not between 0 and 1")]
+    Ratio {
+        /// Name of the ratio.
+        what: &'static str,
+        /// Value of the ratio.
+        value: f64,
+    },
+    /// A time is too long to count in nanoseconds.
+    #[error("a time of `{0:?}` is too long to emulate")]
+    Delay(Duration),
+    /// The times of a trace do not rise.
+    #[error("the times of the trace `{0}` do not rise")]
+    Trace(String),
+}
 
 /// Settings of a direction from a certain time on.
 #[derive(Debug, Clone)]

@@ -132,6 +132,20 @@ pub(crate) fn capital(text: &str) -> String {
     })
 }
 
+/// Formats a ratio with decimals where it is near one, `1.02`, and fewer where it is large: `3.1`,
+/// `94`.
+pub fn ratio_number(ratio: f64) -> String {
+    match ratio {
+        // Two rounds that differ much can detect nothing that has a name.
+        r if r >= 1e6 => "more than a million".to_owned(),
+        r if r >= 100.0 => format!("{r:.0}"),
+        r if r >= 2.0 => format!("{r:.1}"),
+        r if (0.995..1.005).contains(&r) => format!("{r:.4}"),
+        r if r >= 0.1 => format!("{r:.2}"),
+        r => number(r),
+    }
+}
+
 /// Formats a ratio as a signed percentage, with a real minus sign: `−9.8 %`, `+12.5 %`.
 #[must_use]
 pub fn signed_percent(ratio: f64) -> String {

@@ -17,10 +17,10 @@ use std::{
 
 use nix::sys::signal::{SigSet, Signal};
 use regatta_model::shell::printable;
-use regatta_process::{Preparation, end_within};
+use regatta_process::{Executable, Preparation, end_within};
 
 pub use self::supervisor::main;
-use crate::{error::BedError, launch::Local};
+use crate::error::BedError;
 
 /// First argument of the supervisor's process.
 pub const SUPERVISOR_COMMAND: &str = "path-program";
@@ -63,7 +63,12 @@ fn left_to_the_program() -> SigSet {
     ])
 }
 
-pub(crate) fn start(launcher: &Local, order: ProgramOrder) -> Result<Program, BedError> {
+/// Starts a program in the namespaces of `preparation`; `executable` is the supervisor's file.
+pub(crate) fn start(
+    executable: &Executable,
+    preparation: Preparation,
+    order: ProgramOrder,
+) -> Result<Program, BedError> {
     let failed = |source| BedError::Spawn {
         what: order.program.to_string_lossy().into_owned(),
         source,
@@ -71,7 +76,7 @@ pub(crate) fn start(launcher: &Local, order: ProgramOrder) -> Result<Program, Be
     let (held, control) = io::pipe().map_err(failed)?;
     let number = held.as_raw_fd();
     let [input, output, errors] = order.streams;
-    let mut process = launcher.executable.command();
+    let mut process = executable.command();
     process
         .arg(SUPERVISOR_COMMAND)
         .arg(number.to_string())
@@ -86,7 +91,7 @@ pub(crate) fn start(launcher: &Local, order: ProgramOrder) -> Result<Program, Be
         blocked: Some(left_to_the_program()),
         inherited: vec![number],
         session: order.apart,
-        ..launcher.preparation()
+        ..preparation
     }
     .apply(&mut process);
     let supervisor = process.spawn().map_err(failed)?;

@@ -26,7 +26,6 @@ pub use summary::{
     Difference, Failure, FailureKind, Gate, MetricSummary, NoiseFloor, NotRanked, PublishedBeside,
     Ranked, SCHEMA_VERSION, StackRow, State, Statistics, Summary, Verdict, out_of_tolerance,
 };
-pub use verdict::ratio_number;
 
 /// Level of the intervals of means, and of all claims of a run together.
 pub const CONFIDENCE: f64 = 0.95;

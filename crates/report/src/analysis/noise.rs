@@ -1,10 +1,7 @@
 //! Noise floor: the difference measured between two instances of the same transport.
 
-use super::{
-    summary::{Conclusion, NoiseFloor, Summary},
-    verdict::ratio_number,
-};
-use crate::RunData;
+use super::summary::{Conclusion, NoiseFloor, Summary};
+use crate::{RunData, format::ratio_number};
 
 /// Returns the noise floor by the metrics of the rankings; `None` without two transports of the
 /// same driver and options, as `regatta run --aa` creates them.

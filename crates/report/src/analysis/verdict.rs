@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     RunData,
-    format::{capital, list, number, quantity},
+    format::{capital, list, number, quantity, ratio_number},
 };
 
 /// Returns the verdict of each condition and workload, and the one over all.
@@ -338,20 +338,6 @@ fn settling(cell: &Cell) -> Option<String> {
         steps => format!(" (but not after {} steps a trial)", number(steps)),
     };
     Some(format!("`{}` {time}{but}", cell.transport))
-}
-
-/// Formats a ratio with decimals where it is near one, `1.02`, and fewer where it is large: `3.1`,
-/// `94`.
-pub fn ratio_number(ratio: f64) -> String {
-    match ratio {
-        // Two rounds that differ much can detect nothing that has a name.
-        r if r >= 1e6 => "more than a million".to_owned(),
-        r if r >= 100.0 => format!("{r:.0}"),
-        r if r >= 2.0 => format!("{r:.1}"),
-        r if (0.995..1.005).contains(&r) => format!("{r:.4}"),
-        r if r >= 0.1 => format!("{r:.2}"),
-        r => number(r),
-    }
 }
 
 /// Formats the ends of an interval, with as many decimals as it takes to distinguish them, up to

@@ -1,17 +1,19 @@
-//! Descriptor and options of the driver `wdt`.
+//! Descriptor of the driver `wdt`.
 
 use std::collections::BTreeMap;
 
 use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, OptionDefinition, OptionKind, Session, TransferSession,
-    TransportError, TrialContext, Unsupported,
+    Carries, Driver, DriverDescriptor, Session, TransferSession, TransportError, TrialContext,
+    Unsupported,
 };
 use regatta_transport_tcp::parts;
-use regatta_transport_wdt::crypto::Cipher;
 
-use crate::endpoint::Endpoint;
+use crate::{
+    endpoint::Endpoint,
+    options::{BLOCK_SIZE, CHECKSUM, CONNECTIONS, ENCRYPTION, FILES, Options},
+};
 
 /// Warp Data Transfer.
 pub(crate) struct Wdt;
@@ -38,72 +40,6 @@ static WDT: DriverDescriptor = DriverDescriptor {
     ],
 };
 
-// The defaults are those of the reference.
-const CONNECTIONS: OptionDefinition = OptionDefinition {
-    name: "connections",
-    kind: OptionKind::Number { least: 1, most: 64 },
-    default: "8",
-    help: "TCP connections, each to a port of its own",
-};
-
-const BLOCK_SIZE: OptionDefinition = OptionDefinition {
-    name: "block_size",
-    kind: OptionKind::Size,
-    default: "16MiB",
-    help: "longest range of a file that is sent over one connection at a time",
-};
-
-const ENCRYPTION: OptionDefinition = OptionDefinition {
-    name: "encryption",
-    kind: OptionKind::OneOf(&["none", "aes128-ctr", "aes128-gcm"]),
-    default: "none",
-    help: "how each connection is encrypted",
-};
-
-const CHECKSUM: OptionDefinition = OptionDefinition {
-    name: "checksum",
-    kind: OptionKind::Flag,
-    default: "false",
-    help: "whether a CRC-32C follows each block",
-};
-
-const FILES: OptionDefinition = OptionDefinition {
-    name: "files",
-    kind: OptionKind::Number {
-        least: 1,
-        most: 100_000,
-    },
-    default: "1",
-    help: "files that the content is cut into; several make a directory tree",
-};
-
-/// Options of the driver, parsed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Options {
-    pub connections: u16,
-    pub block_bytes: u64,
-    pub cipher: Option<Cipher>,
-    pub checksum: bool,
-    pub files: u64,
-}
-
-impl Options {
-    /// Parses options that were checked.
-    pub(crate) fn new(options: &BTreeMap<String, OptionValue>) -> Self {
-        Self {
-            connections: CONNECTIONS.number(options).unwrap_or(1),
-            block_bytes: BLOCK_SIZE.size(options).unwrap_or_default(),
-            cipher: match ENCRYPTION.text(options) {
-                Some("aes128-ctr") => Some(Cipher::Aes128Ctr),
-                Some("aes128-gcm") => Some(Cipher::Aes128Gcm),
-                _ => None,
-            },
-            checksum: CHECKSUM.flag(options),
-            files: FILES.number(options).unwrap_or(1),
-        }
-    }
-}
-
 impl Driver for Wdt {
     fn descriptor(&self) -> &'static DriverDescriptor {
         &WDT
@@ -129,6 +65,8 @@ impl Driver for Wdt {
 
 #[cfg(test)]
 mod tests {
+    use regatta_transport_wdt::crypto::Cipher;
+
     use super::*;
 
     #[test]

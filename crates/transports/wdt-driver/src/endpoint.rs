@@ -24,8 +24,8 @@ use regatta_transport_wdt::{
 
 use crate::{
     content::{ContentSink, ContentSource},
-    driver::Options,
     host::{Door, TrialHost},
+    options::Options,
 };
 
 /// One end of a trial.

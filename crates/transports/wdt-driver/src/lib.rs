@@ -8,6 +8,7 @@ mod content;
 mod driver;
 mod endpoint;
 mod host;
+mod options;
 
 use regatta_transport::Driver;
 

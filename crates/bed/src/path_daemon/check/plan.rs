@@ -5,10 +5,7 @@ use std::time::Duration;
 
 use regatta_model::{Condition, Link};
 
-use super::{
-    expected::{self, LossPlace},
-    train_delays,
-};
+use super::expected::{self, LossPlace};
 
 /// Smallest IP packet that is sent.
 pub(super) const SMALL_PACKET_BYTES: u64 = 64;
@@ -27,11 +24,11 @@ const ROUND_TRIPS_WITHIN_JITTER: Duration = Duration::from_millis(800);
 
 /// Number of correlation times over which round trips are spread where jitter changes in time
 /// ([`Link::jitter_span`]), and the longest that this may take.
-pub(super) const SPANS: u32 = 20;
+const SPANS: u32 = 20;
 const MOST_ROUND_TRIPS_WITHIN: Duration = Duration::from_secs(4);
 
 /// Longest time for trains over such a link; they carry more packets.
-pub(super) const MOST_TRAIN_WITHIN: Duration = Duration::from_secs(2);
+const MOST_TRAIN_WITHIN: Duration = Duration::from_secs(2);
 
 /// Correlation times that are worth one independent delay: delays closer than that are correlated.
 /// In simulations the mean over 20 of them deviates 1.2 times as much as that of 20 independent
@@ -66,6 +63,12 @@ pub(super) fn transmission(link: &Link, bytes: u64) -> Duration {
     link.rate.map_or(Duration::ZERO, |rate| {
         Duration::from_secs_f64(bytes as f64 * 8.0 / rate.0.max(1) as f64)
     })
+}
+
+/// Returns the time over which a train is spread so that it meets enough independent delays.
+fn jitter_time(link: &Link) -> Duration {
+    link.jitter_span()
+        .map_or(Duration::ZERO, |span| (span * SPANS).min(MOST_TRAIN_WITHIN))
 }
 
 /// Round trips of small packets, one at a time.
@@ -147,7 +150,7 @@ impl Train {
         if link.trace.is_some() {
             return Self::over_trace(condition, link);
         }
-        let jitter_within = train_delays::lasts(link);
+        let jitter_within = jitter_time(link);
         let Some(rate) = link.rate else {
             let interval = Duration::from_micros(50);
             let packets = (jitter_within.as_nanos() / interval.as_nanos()) as u64;

@@ -1,8 +1,6 @@
 //! Delays of a train's packets on a link with jitter: those of packets at the link's rate, beside
 //! the sparse round trips.
 
-use std::time::Duration;
-
 use regatta_emulation::delay_moments;
 use regatta_model::{AskedAchieved, Condition, DelayDistribution, Link};
 
@@ -183,15 +181,10 @@ pub(super) fn judge(
     quantities.append(&mut each);
 }
 
-/// Returns the time over which a train is spread so that it meets enough independent delays.
-pub(super) fn lasts(link: &Link) -> Duration {
-    link.jitter_span().map_or(Duration::ZERO, |span| {
-        (span * plan::SPANS).min(plan::MOST_TRAIN_WITHIN)
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use regatta_emulation::{Direction, EmulatedLink};
     use regatta_model::BitRate;
 

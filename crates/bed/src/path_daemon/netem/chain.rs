@@ -5,11 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use regatta_model::{Offloads, Placement};
 
-use super::{
-    interface::Shaping,
-    iptables::Rule,
-    wires::{Interface, Node},
-};
+use super::{interface::Shaping, iptables::Rule, qdisc::Interface, wires::Node};
 use crate::{
     messages::End,
     path_daemon::{ADDRESSES, error::DaemonError, namespaces::Namespace},

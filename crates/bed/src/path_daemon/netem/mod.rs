@@ -34,6 +34,7 @@ use std::{
 use regatta_model::{Condition, Emulator, Link, LossBy, PathSetup};
 
 pub use self::interface::{COMMAND as INTERFACE_GUARD_COMMAND, main as interface_guard_main};
+pub(crate) use self::plan::refusal;
 use self::{
     chain::Chain,
     installed::Installed,
@@ -43,11 +44,11 @@ use self::{
     sampler::Sampler,
     schedule::Schedule,
 };
-pub(crate) use self::{
-    interface::InterfaceError,
-    plan::{Refusal, refusal},
+use super::{
+    error::{DaemonError, InterfaceError},
+    namespaces::Namespace,
+    tun::MTU_RANGE,
 };
-use super::{error::DaemonError, namespaces::Namespace, tun::MTU_RANGE};
 use crate::messages::{Attach, End, LinkCounters, PathForm};
 
 /// The path.

@@ -10,7 +10,6 @@ use neli::consts::{nl::NlmF, rtnl::Rtm};
 use super::{
     attributes::{Attributes, find, u32_at, u64_at},
     netlink::Netlink,
-    wires::Interface,
 };
 
 /// Bytes of an Ethernet header. The kernel counts them as part of a packet at an interface; a link
@@ -86,6 +85,12 @@ pub(super) enum Loss {
     },
 }
 
+impl Default for Loss {
+    fn default() -> Self {
+        Self::Random(0.0)
+    }
+}
+
 /// Rate at which netem serialises packets, or with which it only keeps their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pace {
@@ -97,7 +102,7 @@ pub(super) enum Pace {
 }
 
 /// Parameters of netem.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Netem {
     pub delay_ns: u64,
     pub jitter_ns: u64,
@@ -111,23 +116,6 @@ pub(super) struct Netem {
     pub corrupt: f64,
     pub pace: Option<Pace>,
     pub seed: u64,
-}
-
-impl Default for Netem {
-    fn default() -> Self {
-        Self {
-            delay_ns: 0,
-            jitter_ns: 0,
-            distribution: None,
-            limit: 0,
-            loss: Loss::Random(0.0),
-            reorder: 0.0,
-            duplicate: 0.0,
-            corrupt: 0.0,
-            pace: None,
-            seed: 0,
-        }
-    }
 }
 
 /// Queue inside a token bucket.
@@ -170,6 +158,13 @@ impl Place {
         parent: ROOT,
         handle: OUTER,
     };
+}
+
+/// Interface, and the place of the disciplines of the path on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Interface {
+    pub index: i32,
+    pub place: Place,
 }
 
 /// Queueing discipline of an interface.

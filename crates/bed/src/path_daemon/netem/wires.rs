@@ -14,7 +14,7 @@ use super::{
     attributes::{Attributes, find, u64_at},
     netlink::Netlink,
     offload,
-    qdisc::Place,
+    qdisc::{Interface, Place},
 };
 use crate::path_daemon::{error::DaemonError, namespaces::Namespace, second};
 
@@ -59,13 +59,6 @@ const LOOPBACK: i32 = 1;
 
 /// Prefix of the hosts' addresses: both are on one /30.
 const PREFIX_BITS: u8 = 30;
-
-/// Interface, and the place of the disciplines of the path on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Interface {
-    pub index: i32,
-    pub place: Place,
-}
 
 /// Counters of an interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use std::{
 
 use super::{
     below::{Below, reserve},
-    journal,
+    journal::{self, staged},
     ranges::Ranges,
 };
 use crate::{
@@ -149,11 +149,6 @@ impl State {
         }
         Ok(bytes)
     }
-}
-
-/// Returns the name of an unfinished file in the staging directory.
-pub(super) fn staged(sequence: u64) -> io::Result<CString> {
-    CString::new(sequence.to_string()).map_err(io::Error::other)
 }
 
 impl Shared {

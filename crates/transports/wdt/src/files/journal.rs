@@ -12,12 +12,17 @@ use std::{
     path::Path,
 };
 
-use super::{below::Below, directory::staged};
+use super::below::Below;
 use crate::codec::{Decoded, FileChunks, decode_frame, encode_frames};
 
 /// Name of the directory of unfinished files that a later transfer may resume.
 pub(super) const DIRECTORY: &CStr = c".wdt-resume.part";
 const NAME: &CStr = c"journal";
+
+/// Returns the name of an unfinished file in the staging directory.
+pub(super) fn staged(sequence: u64) -> io::Result<CString> {
+    CString::new(sequence.to_string()).map_err(io::Error::other)
+}
 
 /// Opens the directory and locks it, as only one receiver may use it.
 pub(super) fn open(root: &Below) -> io::Result<Below> {

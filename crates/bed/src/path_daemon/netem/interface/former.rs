@@ -12,8 +12,9 @@ use super::{
         netlink::Netlink,
         qdisc::{ROOT, TCA_KIND, TCA_OPTIONS, TCA_STAB, TCA_STATS2, attributes_of, head},
     },
-    InterfaceError, OURS,
+    OURS,
 };
+use crate::path_daemon::error::InterfaceError;
 
 /// Kinds that are restored with their options: for each a test compares what the kernel shows before and after.
 const RESTORED: &[&str] = &[

@@ -20,8 +20,9 @@ use nix::{
 use regatta_process::{Preparation, ended_within};
 use serde::{Deserialize, Serialize};
 
-use super::{InterfaceError, former::Former, record::Record};
+use super::{former::Former, record::Record};
 use crate::launch;
+use crate::path_daemon::error::InterfaceError;
 
 /// First argument of the guard's process.
 pub const COMMAND: &str = "interface-guard";

@@ -6,7 +6,6 @@
 //! that netem below it acts on packets of the wire and the offloads of the interface stay as they are. What was there
 //! is [restored](former::Former::restore), by the path daemon or by its [guard](guard).
 
-mod error;
 mod filter;
 mod former;
 mod guard;
@@ -16,16 +15,18 @@ use std::net::IpAddr;
 
 use neli::consts::{nl::NlmF, rtnl::Rtm};
 
-pub(crate) use self::error::InterfaceError;
 pub use self::guard::{COMMAND, main};
 use self::{former::Former, guard::Guard};
 use super::{
     attributes::{Attributes, find, u32_at},
     netlink::Netlink,
-    qdisc::{self, Bucket, Netem, Place, Qdisc, Waiting, head, named},
-    wires::{Interface, Node},
+    qdisc::{self, Bucket, Interface, Netem, Place, Qdisc, Waiting, head, named},
+    wires::Node,
 };
-use crate::{messages::End, path_daemon::error::DaemonError};
+use crate::{
+    messages::End,
+    path_daemon::error::{DaemonError, InterfaceError},
+};
 
 /// Handle of the discipline of the interface while it is shaped (`7e9a:`), and of the disciplines below it.
 const OURS: u32 = 0x7e9a_0000;

@@ -11,7 +11,8 @@ use std::{
     time::Duration,
 };
 
-use super::{InterfaceError, former::Former};
+use super::former::Former;
+use crate::path_daemon::error::InterfaceError;
 
 /// Directory of the records, which the next start of the host empties.
 const DIRECTORY: &str = "/run/regatta/interfaces";

@@ -6,8 +6,8 @@ use std::time::Duration;
 use regatta_control::Host;
 use regatta_model::{Condition, PathCheck};
 
+use super::{Bed, unexpected};
 use crate::{
-    bed::{Bed, unexpected},
     error::{BedError, Reported},
     messages::{FromDaemon, Probe, ToDaemon},
     path_daemon::{

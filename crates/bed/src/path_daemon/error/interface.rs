@@ -47,13 +47,13 @@ pub(crate) enum InterfaceError {
 
 impl InterfaceError {
     /// Makes the error of a step that the kernel refused.
-    pub(super) fn system(step: &'static str) -> impl Fn(io::Error) -> Self {
+    pub(crate) fn system(step: &'static str) -> impl Fn(io::Error) -> Self {
         move |source| Self::System { step, source }
     }
 
     /// Makes the error of a kernel without a module, which returns `ENOENT` or `EOPNOTSUPP`, or of a step that it refused
     /// for another reason.
-    pub(super) fn missing(module: &'static str, step: &'static str) -> impl Fn(io::Error) -> Self {
+    pub(crate) fn missing(module: &'static str, step: &'static str) -> impl Fn(io::Error) -> Self {
         move |source| match source.raw_os_error() {
             Some(libc::ENOENT | libc::EOPNOTSUPP) => Self::Missing { module, source },
             _ => Self::System { step, source },

@@ -1,10 +1,13 @@
 //! Errors of the daemon, with hints.
 
+mod interface;
+mod refusal;
+
 use std::{io, net::IpAddr, path::PathBuf};
 
 use regatta_emulation::LinkError;
 
-use super::netem::{InterfaceError, Refusal};
+pub(crate) use self::{interface::InterfaceError, refusal::Refusal};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DaemonError {

@@ -1,0 +1,73 @@
+//! Options of the driver `wdt`.
+
+use std::collections::BTreeMap;
+
+use regatta_model::OptionValue;
+use regatta_transport::{OptionDefinition, OptionKind};
+use regatta_transport_wdt::crypto::Cipher;
+
+// The defaults are those of the reference.
+pub(crate) const CONNECTIONS: OptionDefinition = OptionDefinition {
+    name: "connections",
+    kind: OptionKind::Number { least: 1, most: 64 },
+    default: "8",
+    help: "TCP connections, each to a port of its own",
+};
+
+pub(crate) const BLOCK_SIZE: OptionDefinition = OptionDefinition {
+    name: "block_size",
+    kind: OptionKind::Size,
+    default: "16MiB",
+    help: "longest range of a file that is sent over one connection at a time",
+};
+
+pub(crate) const ENCRYPTION: OptionDefinition = OptionDefinition {
+    name: "encryption",
+    kind: OptionKind::OneOf(&["none", "aes128-ctr", "aes128-gcm"]),
+    default: "none",
+    help: "how each connection is encrypted",
+};
+
+pub(crate) const CHECKSUM: OptionDefinition = OptionDefinition {
+    name: "checksum",
+    kind: OptionKind::Flag,
+    default: "false",
+    help: "whether a CRC-32C follows each block",
+};
+
+pub(crate) const FILES: OptionDefinition = OptionDefinition {
+    name: "files",
+    kind: OptionKind::Number {
+        least: 1,
+        most: 100_000,
+    },
+    default: "1",
+    help: "files that the content is cut into; several make a directory tree",
+};
+
+/// Options of the driver, parsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub connections: u16,
+    pub block_bytes: u64,
+    pub cipher: Option<Cipher>,
+    pub checksum: bool,
+    pub files: u64,
+}
+
+impl Options {
+    /// Parses options that were checked.
+    pub(crate) fn new(options: &BTreeMap<String, OptionValue>) -> Self {
+        Self {
+            connections: CONNECTIONS.number(options).unwrap_or(1),
+            block_bytes: BLOCK_SIZE.size(options).unwrap_or_default(),
+            cipher: match ENCRYPTION.text(options) {
+                Some("aes128-ctr") => Some(Cipher::Aes128Ctr),
+                Some("aes128-gcm") => Some(Cipher::Aes128Gcm),
+                _ => None,
+            },
+            checksum: CHECKSUM.flag(options),
+            files: FILES.number(options).unwrap_or(1),
+        }
+    }
+}
