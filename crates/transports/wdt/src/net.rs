@@ -5,6 +5,7 @@ mod admission;
 mod listener;
 mod sending;
 mod socket;
+mod thread;
 
 use std::time::{Duration, Instant};
 

@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
-use super::listener::Thread;
 use super::socket::{Connected, waits};
+use super::thread::Thread;
 use crate::receiver::{Connection, Step};
 use crate::sink::Sink;
 

@@ -9,6 +9,7 @@ use socket2::{Domain, Socket, Type};
 
 use super::admission::Admission;
 use super::socket::Connected;
+use super::thread::Thread;
 use super::{Clock, EndsWithThread, SLICE, no_thread, stopped};
 use crate::failure::{Failure, Report};
 use crate::host::Host;
@@ -95,7 +96,7 @@ impl Listener {
                 };
                 let spawned = std::thread::Builder::new()
                     .name(format!("wdt-receive-{index}"))
-                    .spawn_scoped(scope, move || thread.run());
+                    .spawn_scoped(scope, move || run(&thread));
                 match spawned {
                     Ok(spawned) => threads.push(spawned),
                     Err(error) => session.fail(no_thread(&error)),
@@ -124,78 +125,41 @@ fn listen(address: SocketAddr, host: &dyn Host) -> io::Result<Socket> {
     Ok(socket)
 }
 
-pub(super) struct Thread<'a, K> {
-    session: &'a Arc<Session<K>>,
-    index: usize,
-    pub(super) port: u16,
-    pub(super) listener: Socket,
-    pub(super) host: &'a dyn Host,
-    pub(super) clock: Clock,
-}
-
-impl<'a, K: Sink> Thread<'a, K> {
-    fn run(self) {
-        let session = self.session;
-        let _ends = EndsWithThread(|failure| session.fail(failure));
-        let mut connection = Connection::new(self.session.clone(), self.index);
-        let mut socket: Option<Connected<'a>> = None;
-        let mut buffer = vec![0; READ_BYTES];
-        let mut admission = Admission::default();
-        loop {
-            if self.host.stopped() {
-                self.session.fail(stopped());
-            }
-            let changes = self.session.changes();
-            let step = connection.step(self.clock.now());
-            match (step, &socket) {
-                (Step::Accept(_), _) => {
-                    socket = admission.next(&self, &mut connection, &mut buffer);
-                }
-                (Step::Write, Some(socket)) => self.write(&mut connection, socket),
-                (Step::Read(_), Some(socket)) => match socket.read(&mut buffer) {
-                    Ok(Some(count)) => connection.received(&mut buffer[..count], self.clock.now()),
-                    Ok(None) => {}
-                    Err(error) => connection.read_failed(&error, self.clock.now()),
-                },
-                (Step::Wait(until), _) => {
-                    let longest = until.saturating_sub(self.clock.now()).min(SLICE);
-                    self.session.wait_for_change(changes, longest);
-                }
-                (Step::Shutdown, Some(socket)) => socket.shutdown(),
-                (Step::Disconnect, _) => socket = None,
-                (Step::End, _) => return admission.end(&self, &mut connection, &mut buffer),
-                (Step::Write | Step::Read(_) | Step::Shutdown, None) => {
-                    let error = io::ErrorKind::NotConnected.into();
-                    connection.read_failed(&error, self.clock.now());
-                }
-            }
+/// Serves the connections of a port until the transfer ends.
+fn run<K: Sink>(thread: &Thread<'_, K>) {
+    let session = thread.session;
+    let _ends = EndsWithThread(|failure| session.fail(failure));
+    let mut connection = Connection::new(thread.session.clone(), thread.index);
+    let mut socket: Option<Connected<'_>> = None;
+    let mut buffer = vec![0; READ_BYTES];
+    let mut admission = Admission::default();
+    loop {
+        if thread.host.stopped() {
+            thread.session.fail(stopped());
         }
-    }
-
-    pub(super) fn has_failed(&self) -> bool {
-        self.session.failure().is_some()
-    }
-
-    pub(super) fn write(&self, connection: &mut Connection<K>, socket: &Connected<'_>) {
-        let began = self.clock.now();
-        let mut rest = connection.output();
-        let mut failed = None;
-        while !rest.is_empty() && failed.is_none() {
-            match socket.write(rest, &[]) {
-                Ok(Some(count)) => rest = &rest[count..],
-                Ok(None) if self.clock.now() < began + self.session.options().write_timeout => {
-                    if self.host.stopped() {
-                        self.session.fail(stopped());
-                        failed = Some(io::ErrorKind::ConnectionAborted.into());
-                    }
-                }
-                Ok(None) => failed = Some(io::ErrorKind::TimedOut.into()),
-                Err(error) => failed = Some(error),
+        let changes = thread.session.changes();
+        let step = connection.step(thread.clock.now());
+        match (step, &socket) {
+            (Step::Accept(_), _) => {
+                socket = admission.next(thread, &mut connection, &mut buffer);
             }
-        }
-        match failed {
-            None => connection.written(),
-            Some(error) => connection.write_failed(&error, self.clock.now()),
+            (Step::Write, Some(socket)) => thread.write(&mut connection, socket),
+            (Step::Read(_), Some(socket)) => match socket.read(&mut buffer) {
+                Ok(Some(count)) => connection.received(&mut buffer[..count], thread.clock.now()),
+                Ok(None) => {}
+                Err(error) => connection.read_failed(&error, thread.clock.now()),
+            },
+            (Step::Wait(until), _) => {
+                let longest = until.saturating_sub(thread.clock.now()).min(SLICE);
+                thread.session.wait_for_change(changes, longest);
+            }
+            (Step::Shutdown, Some(socket)) => socket.shutdown(),
+            (Step::Disconnect, _) => socket = None,
+            (Step::End, _) => return admission.end(thread, &mut connection, &mut buffer),
+            (Step::Write | Step::Read(_) | Step::Shutdown, None) => {
+                let error = io::ErrorKind::NotConnected.into();
+                connection.read_failed(&error, thread.clock.now());
+            }
         }
     }
 }
