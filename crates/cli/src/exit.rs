@@ -1,6 +1,6 @@
 //! Exit codes, and errors for the user.
 
-use std::{io, process::ExitCode};
+use std::{io, path::PathBuf, process::ExitCode};
 
 use nix::{
     errno::Errno,
@@ -183,6 +183,32 @@ fn hint_of(error: &anyhow::Error) -> String {
         .filter(|hint| !hint.is_empty())
         .last()
         .unwrap_or_default()
+}
+
+/// Creates the error of a bed that cannot be made: unsupported if this machine refuses it,
+/// otherwise a failure.
+pub fn no_bed(error: BedError) -> Failure {
+    // A limit that was set for this process says nothing about the machine.
+    let error = anyhow::Error::from(error);
+    let unsupported = matches!(error.downcast_ref(), Some(BedError::Refused { .. }))
+        && limit_hint(error.chain()).is_none();
+    let failure = if unsupported {
+        Failure::unsupported(error)
+    } else {
+        Failure::failed(error)
+    };
+    failure
+        .context("cannot make the bed")
+        .hint("`regatta doctor` shows what this machine lacks")
+}
+
+/// Returns the path of this program's own file.
+///
+/// # Errors
+/// The system cannot tell it.
+pub fn own_executable() -> Result<PathBuf, Failure> {
+    std::env::current_exe()
+        .map_err(|error| Failure::failed(error).context("cannot find this program's own file"))
 }
 
 #[cfg(test)]

@@ -10,11 +10,10 @@ use regatta_model::{
 };
 
 use crate::{
-    exit::{Code, Failure},
+    exit::{Code, Failure, no_bed, own_executable},
     hosts_file::HostsFile,
     output,
     remote::{self, Opened},
-    run::{no_bed, own_executable},
 };
 
 /// Delay in each direction of the condition with which shaping is tried.

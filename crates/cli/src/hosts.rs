@@ -2,18 +2,15 @@
 
 use std::{
     fmt::Write as _,
-    fs::{self, File},
+    fs::File,
     io::{self, BufRead, Read, Write},
-    os::{
-        fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd},
-        unix::fs::OpenOptionsExt,
-    },
+    os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd},
     path::{Path, PathBuf},
 };
 
 use nix::fcntl::{FcntlArg, fcntl};
 use regatta_model::{
-    shell::{printable, quoted},
+    shell::printable,
     study::{Attach, LOCAL, RemoteHost, Shaping},
 };
 use regatta_ssh::{Access, HostKey, KeyError, OwnKey, Prompter, SetUp, Zeroizing};
@@ -252,24 +249,4 @@ fn password_from(fd: RawFd) -> io::Result<Zeroizing<String>> {
         .unwrap_or_default();
     let text = std::str::from_utf8(line).map_err(io::Error::other)?;
     Ok(Zeroizing::new(text.to_owned()))
-}
-
-/// Writes a file of the user's alone, whole or not at all.
-pub fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
-    let directory = path.parent().unwrap_or(Path::new("."));
-    let written = fs::create_dir_all(directory).and_then(|()| {
-        let temporary = path.with_extension(format!("{}.part", std::process::id()));
-        let mut file = File::options()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&temporary)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
-    });
-    written.map_err(|error| {
-        Failure::failed(error).context(format!("cannot write the hosts file {}", quoted(path)))
-    })
 }

@@ -2,15 +2,19 @@
 
 use std::{
     collections::BTreeMap,
-    io,
+    fs::{self, File},
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
-use regatta_model::study::{LOCAL, RemoteHost, nearest};
+use regatta_model::{
+    shell::quoted,
+    study::{LOCAL, RemoteHost, nearest},
+};
 
 use crate::{
     exit::Failure,
-    hosts::write_private,
     text_file::{self, TextFileError},
 };
 
@@ -134,4 +138,24 @@ fn base(variable: &str, usual: &str) -> Result<PathBuf, Failure> {
         )
     })?;
     Ok(base.join("regatta"))
+}
+
+/// Writes a file of the user's alone, whole or not at all.
+fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    let written = fs::create_dir_all(directory).and_then(|()| {
+        let temporary = path.with_extension(format!("{}.part", std::process::id()));
+        let mut file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&temporary)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    });
+    written.map_err(|error| {
+        Failure::failed(error).context(format!("cannot write the hosts file {}", quoted(path)))
+    })
 }

@@ -24,11 +24,10 @@ use regatta_results::{
 
 use crate::{
     args::MonitorArgs,
-    exit::{Code, Failure},
+    exit::{Code, Failure, no_bed},
     interrupt::Held,
     output,
     remote::{self, Opened},
-    run::no_bed,
 };
 
 /// Name of the page with the figures.

@@ -24,9 +24,8 @@ use regatta_model::{
 use regatta_ssh::{AgentFile, Bootstrap, BootstrapError, Destination};
 
 use crate::{
-    exit::Failure,
+    exit::{Failure, no_bed, own_executable},
     hosts_file::{HostsFile, cache_directory},
-    run::{no_bed, own_executable},
 };
 
 /// Longest time between two lines of a host before the session begins: a connection may have to be

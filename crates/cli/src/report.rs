@@ -15,7 +15,6 @@ use crate::{
     exit::{Code, Failure},
     listen::Tally,
     output::{self, Colour},
-    run,
 };
 
 /// Runs `regatta report`; the exit code is that of the run.
@@ -26,10 +25,7 @@ pub fn report(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
     let dir = directory::of_run(&args.dir);
     let data = regatta_report::load(dir).map_err(unreadable)?;
     let summary = regatta_report::summarise(&data);
-    let code = run::verdict(
-        Tally::of(data.trials.iter().chain(&data.repeated)),
-        !summary.passed(),
-    );
+    let code = Tally::of(data.trials.iter().chain(&data.repeated)).verdict(!summary.passed());
     if args.json {
         let mut text = serde_json::to_string_pretty(&summary).map_err(Failure::failed)?;
         text.push('\n');

@@ -6,7 +6,7 @@ use std::{
 };
 
 use regatta_bed::{
-    Bed, BedError,
+    Bed,
     guest::{self, Image},
 };
 use regatta_engine::{Done, Ending, EngineError, Plan, Run, RunOptions, guest::GuestRun};
@@ -17,7 +17,7 @@ use regatta_transport::FILE_OPTIONS;
 use crate::{
     args::{ResumeArgs, RunArgs},
     checks, describe, directory,
-    exit::{self, Code, Failure},
+    exit::{self, Code, Failure, no_bed, own_executable},
     interrupt::Held,
     listen::{JsonLines, Listeners, Progress, StoreListener, Tally},
     output::{self, Colour, OutputError, counted},
@@ -225,15 +225,6 @@ impl RunSession<'_> {
     }
 }
 
-/// Returns the path of this program's own file.
-///
-/// # Errors
-/// The system cannot tell it.
-pub fn own_executable() -> Result<PathBuf, Failure> {
-    std::env::current_exe()
-        .map_err(|error| Failure::failed(error).context("cannot find this program's own file"))
-}
-
 /// Makes the bed of a study without a guest.
 fn make_bed(
     study: &Study,
@@ -342,23 +333,6 @@ fn failed(error: EngineError) -> Failure {
     }
 }
 
-/// Creates the error of a bed that cannot be made: unsupported if this machine refuses it,
-/// otherwise a failure.
-pub fn no_bed(error: BedError) -> Failure {
-    // A limit that was set for this process says nothing about the machine.
-    let error = anyhow::Error::from(error);
-    let unsupported = matches!(error.downcast_ref(), Some(BedError::Refused { .. }))
-        && exit::limit_hint(error.chain()).is_none();
-    let failure = if unsupported {
-        Failure::unsupported(error)
-    } else {
-        Failure::failed(error)
-    };
-    failure
-        .context("cannot make the bed")
-        .hint("`regatta doctor` shows what this machine lacks")
-}
-
 /// Writes the reports and shows the results.
 fn finish(
     dir: &Path,
@@ -388,19 +362,7 @@ fn finish(
         )))
         .hint(format!("run `regatta resume {}` to go on", quoted(dir))));
     }
-    Ok(verdict(tally, !written.summary.passed()))
-}
-
-/// Returns the exit code of a whole run. A trial that timed out is a result, and one that the
-/// machine spoiled does not count: gates tell whether too much is missing.
-pub fn verdict(tally: Tally, gates_missed: bool) -> Code {
-    if tally.trials > 0 && tally.unsupported == tally.trials {
-        Code::Unsupported
-    } else if tally.failed > 0 || gates_missed {
-        Code::Failed
-    } else {
-        Code::Measured
-    }
+    Ok(tally.verdict(!written.summary.passed()))
 }
 
 /// 16 random bytes, hexadecimal.

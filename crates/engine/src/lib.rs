@@ -5,7 +5,6 @@
 //! protocol and no transport, no file and no terminal.
 
 mod agent;
-mod capture;
 mod certificate;
 mod error;
 mod event;
@@ -24,7 +23,6 @@ mod stop;
 mod testing;
 #[cfg(test)]
 mod tests;
-mod trial;
 mod until;
 
 pub use error::EngineError;

@@ -28,14 +28,6 @@ const MOST_REFUSED: f64 = 1e-4;
 /// Share of the host's CPU above which the emulator and the ends take time from one another.
 const SATURATED: f64 = 0.95;
 
-pub(crate) fn warning(code: &str, message: String, hint: impl Into<String>) -> Warning {
-    Warning {
-        code: code.to_owned(),
-        message,
-        hint: hint.into(),
-    }
-}
-
 /// Adds warnings about the merged figures of one trial.
 pub(crate) fn check(
     plan: &Plan,
@@ -66,7 +58,7 @@ pub(crate) fn check(
         && let Some(bdp) = condition.bdp(&condition.forward)
         && size < bdp.0.saturating_mul(LEAST_BDPS)
     {
-        found.push(warning(
+        found.push(Warning::new(
             "short_transfer",
             format!(
                 "a transfer of {} is less than {LEAST_BDPS} bandwidth-delay products of {bdp}, so slow start weighs in its goodput",
@@ -84,7 +76,7 @@ pub(crate) fn check(
     if let Some(dropped) = get(id::RECEIVE_BUFFER_ERRORS)
         && dropped > 0.0
     {
-        found.push(warning(
+        found.push(Warning::new(
             warning_code::RECEIVE_BUFFER_ERRORS,
             "datagrams that the path had delivered were dropped at the receiver because its socket's buffer was full; they count as lost messages".to_owned(),
             "run `sysctl -w net.core.rmem_max=67108864`, or pace the sender with the option `rate`",
@@ -103,20 +95,20 @@ pub(crate) fn check(
         .sum();
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         found.push(if study.bed == BedKind::Hosts {
-            warning(
+            Warning::new(
                 "cpu_saturated",
                 "the CPU of a host was busy for more than 95 % of the transfer, so that it may have limited it".to_owned(),
                 "see \"Hosts over time\" in the report; leave the host alone, or use one with more cores",
             )
         // In the other beds both ends and the emulator are on this machine.
         } else if ours < busy * cores / 2.0 {
-            warning(
+            Warning::new(
                 "cpu_saturated",
                 "the host's CPU was busy for more than 95 % of the transfer, most of it with work that is no part of the run".to_owned(),
                 "leave the machine alone during the run",
             )
         } else {
-            warning(
+            Warning::new(
                 "cpu_saturated",
                 "the host's CPU was busy for more than 95 % of the transfer, so both ends and the emulator took time from one another".to_owned(),
                 "ask for a lower `--rate`, or use a machine with more cores",
@@ -131,7 +123,7 @@ fn of_path(path: &PathCounters) -> Vec<Warning> {
     let mut found = Vec::new();
     let late = late_ratio(path);
     if late > MOST_LATE {
-        found.push(warning(
+        found.push(Warning::new(
             warning_code::PATH_OUT_OF_TOLERANCE,
             format!(
                 "{:.1} % of the packets left the emulated path more than 2 ms late",
@@ -143,7 +135,7 @@ fn of_path(path: &PathCounters) -> Vec<Warning> {
     let refused = path.forward.refused_drops + path.reverse.refused_drops;
     let offered = path.forward.offered + path.reverse.offered;
     if refused as f64 > MOST_REFUSED * (offered + refused) as f64 {
-        found.push(warning(
+        found.push(Warning::new(
             warning_code::PATH_OVERRUN,
             format!(
                 "{:.2} % of the packets were lost because the emulator did not keep up with the sender, which is no part of the condition",
@@ -187,7 +179,7 @@ pub(crate) fn path_warning(check: &PathCheck, is_real: bool) -> Option<Warning> 
         at => format!(" from {} on", format_duration(Duration::from_nanos(at))),
     };
     if let Some(why) = &check.spoiled {
-        return Some(warning(
+        return Some(Warning::new(
             "path_not_checked",
             format!(
                 "the path of `{}`{step} could not be checked, as the machine was too busy: {why}",
@@ -210,7 +202,7 @@ pub(crate) fn path_warning(check: &PathCheck, is_real: bool) -> Option<Warning> 
         })
         .collect();
     if is_real && !check.within {
-        return Some(warning(
+        return Some(Warning::new(
             warning_code::PATH_OUT_OF_TOLERANCE,
             format!(
                 "the network between the hosts has changed since the first check: {}",
@@ -220,7 +212,7 @@ pub(crate) fn path_warning(check: &PathCheck, is_real: bool) -> Option<Warning> 
         ));
     }
     (!check.within).then(|| {
-        warning(
+        Warning::new(
             warning_code::PATH_OUT_OF_TOLERANCE,
             format!(
                 "the path of `{}`{step} was outside its tolerance when it was checked: {}",
@@ -256,7 +248,7 @@ fn deadline_reached(kind: &WorkloadKind, deadline: Duration) -> Warning {
             "give it a longer `--deadline` or a smaller `--size`",
         ),
     };
-    warning(warning_code::DEADLINE_REACHED, message, hint)
+    Warning::new(warning_code::DEADLINE_REACHED, message, hint)
 }
 
 /// Formats a quantity for messages, in the unit that its name ends with.
@@ -306,7 +298,7 @@ pub(crate) fn congestion_controls(
                 format!("`{label}` {}", names.join(" and "))
             })
             .collect();
-        warning(
+        Warning::new(
             "different_congestion_controls",
             format!(
                 "the transports did not all use the same congestion control ({}), so a difference may be the congestion control's and not the protocol's",

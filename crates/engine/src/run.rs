@@ -1,5 +1,8 @@
 //! A run: bed, agents, path checks, trials in the order of the plan.
 
+mod capture;
+mod trial;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
@@ -15,9 +18,9 @@ use regatta_bed::TestBed;
 use regatta_control::{Host, TlsMaterial};
 use regatta_model::{HostFacts, Outcome, PathCheck, RunHeader, TrialRecord, Warning};
 
+use self::{capture::Capturing, trial::Verdict};
 use crate::{
     agent::{Agent, Signal},
-    capture::Capturing,
     certificate,
     error::EngineError,
     event::{Ending, Event, Listener},
@@ -25,7 +28,6 @@ use crate::{
     plan::{Cell, Done, Plan, PlannedTrial},
     plausible,
     stop::Stopper,
-    trial::Verdict,
 };
 
 /// Most checks of one condition's path in a row. A check is repeated only if the machine disturbed

@@ -8,8 +8,6 @@ use regatta_model::{
     units::format_duration,
 };
 
-use crate::plausible::warning;
-
 /// Retransmitted share of the packets that path and queue hold, above which slow start is to blame.
 /// In congestion avoidance a window grows by a few packets in a round trip, and as few are lost at
 /// once; in slow start it doubles.
@@ -51,7 +49,7 @@ pub(crate) fn overflow(
         .sum();
     let overflowed = again > OVERFLOW * held_packets && queue_drops >= again / 2.0;
     overflowed.then(|| {
-        warning(
+        Warning::new(
             "slow_start_overflow",
             format!(
                 "slow start overflowed the path's queue: after {} {again:.0} packets were sent again, {:.0} % of the {held_packets:.0} that path and queue hold; the queue dropped {queue_drops:.0} in the whole trial",

@@ -112,6 +112,18 @@ pub struct Warning {
     pub hint: String,
 }
 
+impl Warning {
+    /// Makes a warning of its parts.
+    #[must_use]
+    pub fn new(code: &str, message: String, hint: impl Into<String>) -> Self {
+        Self {
+            code: code.to_owned(),
+            message,
+            hint: hint.into(),
+        }
+    }
+}
+
 /// Measurements of a trial: those of one end in its report, or those of both ends and the path.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measurements {

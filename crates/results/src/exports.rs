@@ -13,6 +13,7 @@ use regatta_model::{TrialRecord, metric};
 
 use crate::{
     Reader, ResultsError,
+    cell::cell,
     hosts_csv::{HOSTS_FILE_NAME, hosts_csv},
     open::explain,
     query::read_series,
@@ -126,16 +127,6 @@ fn identity(trial: &TrialRecord) -> [String; 12] {
         cell(trial.hint.clone()),
         cell(warnings.join("; ")),
     ]
-}
-
-/// Formats a text as a cell that no spreadsheet takes for a formula: with `'` before a text that
-/// begins like one, unless it is a number.
-pub(crate) fn cell(text: String) -> String {
-    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err() {
-        format!("'{text}")
-    } else {
-        text
-    }
 }
 
 /// Writes one row for each sample of each series: `trial`, `round`, `transport`, `condition`,

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use regatta_model::HostSamples;
 
-use crate::{Reader, ResultsError, exports::cell};
+use crate::{Reader, ResultsError, cell::cell};
 
 /// Name of the file with one row for each sample of a host.
 pub const HOSTS_FILE_NAME: &str = "hosts.csv";

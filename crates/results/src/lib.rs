@@ -11,6 +11,7 @@
 //! does it later.
 
 mod busy;
+mod cell;
 mod checksum;
 mod displaced;
 mod error;

@@ -9,6 +9,8 @@ use regatta_engine::{Ending, Event, Listener, ListenerError};
 use regatta_model::{Outcome, RunHeader, TrialRecord, Warning};
 use regatta_results::{ResultsError, RunState, Store};
 
+use crate::exit::Code;
+
 /// Numbers of trials by outcome of their last attempt, over the whole run, including earlier parts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -21,6 +23,18 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Returns the exit code of a whole run. A trial that timed out is a result, and one that the
+    /// machine spoiled does not count: gates tell whether too much is missing.
+    pub fn verdict(self, gates_missed: bool) -> Code {
+        if self.trials > 0 && self.unsupported == self.trials {
+            Code::Unsupported
+        } else if self.failed > 0 || gates_missed {
+            Code::Failed
+        } else {
+            Code::Measured
+        }
+    }
+
     /// Counts the stored trials of a run.
     pub fn of<'a>(trials: impl IntoIterator<Item = &'a TrialRecord>) -> Self {
         let mut tally = Self::default();

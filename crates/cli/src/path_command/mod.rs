@@ -31,9 +31,9 @@ use self::{ending::Foreground, server::Server};
 use crate::{
     args::PathCommandArgs,
     directory,
-    exit::Failure,
+    exit::{Failure, no_bed},
     interrupt, output, path_options,
-    run::{new_id, no_bed},
+    run::new_id,
     study,
 };
 

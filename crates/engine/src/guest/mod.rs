@@ -8,7 +8,6 @@
 mod inside;
 mod messages;
 mod outside;
-mod parallel;
 mod watch;
 
 pub use inside::serve;

@@ -1,6 +1,8 @@
 //! Controller's side of a run in guests: starts them, receives their events, and ends those that
 //! hang.
 
+mod parallel;
+
 use std::{
     collections::VecDeque,
     path::PathBuf,
@@ -20,7 +22,6 @@ use regatta_model::{Clock, Guests, Outcome, RunHeader, Warning};
 
 use super::{
     messages::{FromGuest, RunOrder},
-    parallel,
     watch::{SecondGuest, SecondGuestEnd, Watch, hung, is_silent},
 };
 use crate::{

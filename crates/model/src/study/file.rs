@@ -1,17 +1,13 @@
 //! Reader of study files, which fills in every default and reports every mistake with its place.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::Range,
-    time::Duration,
-};
+use std::{collections::BTreeSet, ops::Range, time::Duration};
 
 use toml::de::DeTable;
 
 use super::{
     BedKind, CaptureSetup, Emulator, GuestSetup, Guests, PathSetup, Placement, Study,
     error::StudyError,
-    parts::{LONGEST_NAME, read_published, read_source, read_transport},
+    parts::{LONGEST_NAME, TransportPlace, read_published, read_source, read_transport},
     path::read_condition,
     section::{File, Section},
     work::read_workload,
@@ -28,12 +24,6 @@ pub struct StudyFile {
     text: String,
     transports: Vec<TransportPlace>,
     kernel: Option<Range<usize>>,
-}
-
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct TransportPlace {
-    pub driver: Range<usize>,
-    pub options: BTreeMap<String, Range<usize>>,
 }
 
 impl StudyFile {

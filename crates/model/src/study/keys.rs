@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{error::StudyError, path::Draft, section::Section};
+use super::{draft::Draft, error::StudyError, section::Section};
 use crate::{
     condition::{DeliveryTrace, GilbertElliott, Link, QueueDiscipline},
     units::{BitRate, QueueSize, Ratio, UnitError},

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 mod builtin;
 mod capture;
+mod draft;
 mod emulator;
 mod error;
 mod file;

@@ -7,7 +7,6 @@ use toml::de::DeValue;
 use super::{
     OptionValue, Published, Source, Transport,
     error::StudyError,
-    file::TransportPlace,
     section::{Section, nearest},
 };
 use crate::{
@@ -29,6 +28,13 @@ pub(super) fn read_source(mut section: Section<'_>) -> Result<Source, StudyError
         doi,
         differences,
     })
+}
+
+/// Places of the driver and the options of a transport in the file.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct TransportPlace {
+    pub driver: Range<usize>,
+    pub options: BTreeMap<String, Range<usize>>,
 }
 
 /// Reads a transport; returns it, the places of its parts, and the place of its label.

@@ -1,7 +1,8 @@
 //! What all QUIC drivers share: sizes from the path ([`path`]), the time for which flow control held a
-//! sender back ([`blocked`]), common options ([`options`]), key logs and event logs ([`files`]).
+//! sender back ([`blocked`]), common options ([`options`]) and the facts of an end ([`facts`]), key logs and event logs ([`files`]).
 
 pub mod blocked;
+pub mod facts;
 pub mod files;
 pub mod options;
 pub mod path;

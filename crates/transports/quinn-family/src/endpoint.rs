@@ -21,9 +21,7 @@ use tokio::{
 };
 
 use regatta_transport_quic_common::{
-    files::Files,
-    options::{Mode, stack_facts},
-    path::LEAST_PAYLOAD_BYTES,
+    facts::stack_facts, files::Files, options::Mode, path::LEAST_PAYLOAD_BYTES,
 };
 use regatta_transport_sockets::{
     executor::Tokio,

@@ -7,7 +7,8 @@ use regatta_model::{OptionValue, StackFacts};
 use regatta_transport::OptionDefinition;
 
 use crate::{
-    options::{self as common, Common, stack_facts},
+    facts::stack_facts,
+    options::{self as common, Common},
     path::Sizes,
 };
 

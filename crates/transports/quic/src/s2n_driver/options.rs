@@ -9,7 +9,8 @@ use regatta_transport_tls::Crypto;
 use s2n_quic::provider::limits::Limits;
 
 use crate::{
-    options::{self as common, Common, stack_facts},
+    facts::stack_facts,
+    options::{self as common, Common},
     path::Sizes,
 };
 

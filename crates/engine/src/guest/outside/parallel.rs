@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use super::outside::{Files, GuestRun};
+use super::{Files, GuestRun};
 use crate::{
     error::EngineError,
     event::{Ending, Event, Listener, ListenerError},
