@@ -116,66 +116,71 @@ fn series<'a>(report: &'a SideReport, name: &str) -> Option<&'a Series> {
         .find(|series| series.name == name)
 }
 
+/// Checks what holds for the report of either end.
+fn check_side(driver: &str, size: u64, report: &SideReport, side: &str) {
+    let about = format!("{driver}, {side}: {report:?}");
+    assert!(
+        report.ended_monotonic_ns > report.started_monotonic_ns,
+        "{about}"
+    );
+    for (name, value) in &report.measurements.metrics {
+        assert!(
+            regatta_model::metric::find(name).is_some(),
+            "`{name}` in {about}"
+        );
+        assert!(value.is_finite() && *value >= 0.0, "`{name}` in {about}");
+    }
+    for series in &report.measurements.series {
+        assert!(
+            regatta_model::metric::find_series(&series.name).is_some(),
+            "`{}` in {about}",
+            series.name
+        );
+        assert_eq!(series.side, side, "{about}");
+        assert_eq!(series.t_ns.len(), series.values.len(), "{about}");
+        assert!(series.t_ns.is_sorted(), "{about}");
+    }
+    for what in ["", "_user", "_system"] {
+        let name = format!("cpu_{side}{what}_ratio");
+        assert!(
+            report.measurements.metrics.contains_key(&name),
+            "`{name}` in {about}"
+        );
+    }
+    // What a program has used that is still running is known by timer ticks, which find others at
+    // work in a short window on a busy machine.
+    let window_ns = report.ended_monotonic_ns - report.started_monotonic_ns;
+    let by_ticks = PROGRAMS.contains(&driver);
+    assert!(
+        report.measurements.metrics[&format!("cpu_{side}_ratio")] > 0.0
+            || size < 1_000_000
+            || by_ticks && window_ns < 250_000_000,
+        "{about}"
+    );
+    assert!(
+        report.measurements.metrics[&format!("peak_memory_{side}_bytes")] > 1e5,
+        "{about}"
+    );
+    // The kernel counts the host's time in steps that a short window is too short for.
+    let all_ns = (report.ended_monotonic_ns - report.started_monotonic_ns)
+        * i64::from(regatta_telemetry::host_cpu::cores());
+    assert!(
+        report.measurements.metrics.contains_key("cpu_host_ratio") || all_ns < 110_000_000,
+        "{about}"
+    );
+    assert_eq!(
+        report.measurements.facts[&format!("interface.{side}")],
+        "lo",
+        "{about}"
+    );
+    assert!(series(report, "cpu_ratio").is_some(), "{about}");
+    assert!(series(report, "memory_bytes").is_some(), "{about}");
+}
+
 /// Checks what holds for the reports of every driver.
 fn check(driver: &str, carries: Carries, size: u64, sender: &SideReport, receiver: &SideReport) {
     for (report, side) in [(sender, "sender"), (receiver, "receiver")] {
-        let about = format!("{driver}, {side}: {report:?}");
-        assert!(
-            report.ended_monotonic_ns > report.started_monotonic_ns,
-            "{about}"
-        );
-        for (name, value) in &report.measurements.metrics {
-            assert!(
-                regatta_model::metric::find(name).is_some(),
-                "`{name}` in {about}"
-            );
-            assert!(value.is_finite() && *value >= 0.0, "`{name}` in {about}");
-        }
-        for series in &report.measurements.series {
-            assert!(
-                regatta_model::metric::find_series(&series.name).is_some(),
-                "`{}` in {about}",
-                series.name
-            );
-            assert_eq!(series.side, side, "{about}");
-            assert_eq!(series.t_ns.len(), series.values.len(), "{about}");
-            assert!(series.t_ns.is_sorted(), "{about}");
-        }
-        for what in ["", "_user", "_system"] {
-            let name = format!("cpu_{side}{what}_ratio");
-            assert!(
-                report.measurements.metrics.contains_key(&name),
-                "`{name}` in {about}"
-            );
-        }
-        // What a program has used that is still running is known by timer ticks, which find others at
-        // work in a short window on a busy machine.
-        let window_ns = report.ended_monotonic_ns - report.started_monotonic_ns;
-        let by_ticks = PROGRAMS.contains(&driver);
-        assert!(
-            report.measurements.metrics[&format!("cpu_{side}_ratio")] > 0.0
-                || size < 1_000_000
-                || by_ticks && window_ns < 250_000_000,
-            "{about}"
-        );
-        assert!(
-            report.measurements.metrics[&format!("peak_memory_{side}_bytes")] > 1e5,
-            "{about}"
-        );
-        // The kernel counts the host's time in steps that a short window is too short for.
-        let all_ns = (report.ended_monotonic_ns - report.started_monotonic_ns)
-            * i64::from(regatta_telemetry::host_cpu::cores());
-        assert!(
-            report.measurements.metrics.contains_key("cpu_host_ratio") || all_ns < 110_000_000,
-            "{about}"
-        );
-        assert_eq!(
-            report.measurements.facts[&format!("interface.{side}")],
-            "lo",
-            "{about}"
-        );
-        assert!(series(report, "cpu_ratio").is_some(), "{about}");
-        assert!(series(report, "memory_bytes").is_some(), "{about}");
+        check_side(driver, size, report, side);
     }
     // A level is what its stored samples come to, of which each transfer has one at its end.
     if !PROGRAMS.contains(&driver) {

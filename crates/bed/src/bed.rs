@@ -125,16 +125,8 @@ impl Bed {
             namespaces.push(network_namespace(daemon.id(), file)?);
             Ok(Box::new(local.within(namespaces)))
         };
-        Ok(Self {
-            hosts: [host(a)?, host(b)?],
-            daemons: vec![daemon],
-            path: ends.path,
-            addresses: ADDRESSES.map(IpAddr::from),
-            remote: None,
-            seed: fingerprint(run_id),
-            checks: 0,
-            first_check: None,
-        })
+        let hosts = [host(a)?, host(b)?];
+        Ok(Self::new(hosts, vec![daemon], ends.path, run_id))
     }
 
     /// Makes a bed of two guests, in the first of them: host a here, host b in the other, netem on
@@ -170,16 +162,8 @@ impl Bed {
         let (there, file_there, _) = start(&mut second, Host::Server)?;
         let a = local.within([network_namespace(here.id(), file_here)?]);
         let b = second.within(there.id(), file_there);
-        Ok(Self {
-            hosts: [Box::new(a), Box::new(b)],
-            daemons: vec![here, there],
-            path,
-            addresses,
-            remote: None,
-            seed: fingerprint(run_id),
-            checks: 0,
-            first_check: None,
-        })
+        let hosts: [Box<dyn Launcher>; 2] = [Box::new(a), Box::new(b)];
+        Ok(Self::new(hosts, vec![here, there], path, run_id))
     }
 
     /// Makes a bed of two hosts that are reached over sessions: netem on macvlans or on interfaces of both, or the
@@ -211,19 +195,33 @@ impl Bed {
         let (a, daemon_a, form) = start(Host::Client)?;
         let (b, daemon_b, _) = start(Host::Server)?;
         Ok(Self {
-            hosts: [a, b],
-            daemons: vec![daemon_a, daemon_b],
-            path: form,
             addresses,
             remote: Some(Remote {
                 ends,
                 path,
                 run_id: run_id.to_owned(),
             }),
+            ..Self::new([a, b], vec![daemon_a, daemon_b], form, run_id)
+        })
+    }
+
+    /// Makes a bed of its parts, with the addresses of one on this machine.
+    fn new(
+        hosts: [Box<dyn Launcher>; 2],
+        daemons: Vec<DaemonProcess>,
+        path: PathForm,
+        run_id: &str,
+    ) -> Self {
+        Self {
+            hosts,
+            daemons,
+            path,
+            addresses: ADDRESSES.map(IpAddr::from),
+            remote: None,
             seed: fingerprint(run_id),
             checks: 0,
             first_check: None,
-        })
+        }
     }
 
     /// Starts any program on a host, as `executable path-program` keeps it together. Where the bed

@@ -4,15 +4,15 @@ use std::{
     fs::File,
     io::{self, BufRead, BufReader},
     os::fd::AsFd,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use regatta_process::readable;
 
 use crate::{
     error::{BedError, Reported},
     launch::{Errors, Input, LaunchedProcess, Launcher},
-    messages::{FromDaemon, ToDaemon},
+    messages::{FromDaemon, ToDaemon, write_line},
 };
 
 /// Time that a daemon has to end by itself before it is killed.
@@ -60,9 +60,7 @@ impl DaemonProcess {
         let Some(requests) = &mut self.requests else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
-        let mut text = serde_json::to_string(request)?;
-        text.push('\n');
-        requests.write_all(text.as_bytes())
+        write_line(requests, request)
     }
 
     /// Waits for the answer to a request; `asked` is the result of [`DaemonProcess::put`].
@@ -98,19 +96,8 @@ impl DaemonProcess {
     fn line(&mut self, within: Duration) -> io::Result<Option<String>> {
         let answers = &mut self.answers;
         // The daemon writes a line at once, so that one that has begun will end.
-        let until = Instant::now() + within;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let mut polled = [PollFd::new(answers.get_ref().as_fd(), PollFlags::POLLIN)];
-            match poll(
-                &mut polled,
-                PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX),
-            ) {
-                Ok(0) => return Ok(None),
-                Ok(_) => break,
-                Err(nix::errno::Errno::EINTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+        if !readable(&[answers.get_ref().as_fd()], Some(within))? {
+            return Ok(None);
         }
         let mut line = String::new();
         if answers.read_line(&mut line)? == 0 {

@@ -1,6 +1,9 @@
 //! Messages between the controller and the path daemon: JSON lines, one answer to each request.
 
-use std::net::IpAddr;
+use std::{
+    io::{self, Write},
+    net::IpAddr,
+};
 
 use regatta_control::Host;
 use regatta_model::{
@@ -13,6 +16,17 @@ use crate::capture::{CaptureOrder, CaptureSummary};
 /// Version of these messages. Both ends are the same binary in `regatta`; a difference means that a
 /// bed was made with another binary.
 pub(crate) const DAEMON_PROTOCOL_VERSION: u32 = 7;
+
+/// Writes a message as one line of JSON.
+///
+/// # Errors
+/// Errors of writing.
+pub(crate) fn write_line(to: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    to.write_all(&line)?;
+    to.flush()
+}
 
 /// Requests of the controller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -22,6 +22,7 @@ use crate::{
     bed::Bed,
     error::BedError,
     launch::{Errors, Launched},
+    messages::write_line,
     test_bed::TestBed as _,
 };
 
@@ -143,7 +144,7 @@ impl Probe {
     }
 
     fn ask(&mut self, request: &Request) -> Result<Ports, BedError> {
-        let asked = tell(&mut self.launched.input, request);
+        let asked = write_line(&mut self.launched.input, request);
         asked
             .and_then(|()| hear(&mut self.output))
             .and_then(|heard| heard.ok_or_else(|| io::ErrorKind::UnexpectedEof.into()))
@@ -152,13 +153,6 @@ impl Probe {
                 source,
             })
     }
-}
-
-fn tell(output: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_string(message)?;
-    line.push('\n');
-    output.write_all(line.as_bytes())?;
-    output.flush()
 }
 
 /// Returns the next message; `None` at the end of the input.
@@ -202,7 +196,7 @@ fn serve(input: &mut impl BufRead, output: &mut impl Write) -> io::Result<()> {
                     .clone(),
             },
         };
-        tell(output, &answer)?;
+        write_line(output, &answer)?;
     }
     Ok(())
 }

@@ -158,9 +158,22 @@ fn a_ratio_above_one_is_shown_with_its_line() {
     assert!(shown.contains("hint: "), "{shown}");
 }
 
+/// Checks that each mistake is shown with its place and a hint.
+fn told_with_what_to_write(cases: &[(String, &str)]) {
+    for (text, expected) in cases {
+        let shown = message(text);
+        assert!(
+            shown.contains(expected),
+            "expected {expected:?} in:\n{shown}"
+        );
+        assert!(shown.contains("hint: "), "no hint in:\n{shown}");
+        assert!(shown.contains("my-study.toml:"), "no place in:\n{shown}");
+    }
+}
+
 #[test]
-fn each_mistake_is_told_with_what_to_write() {
-    let cases = [
+fn mistakes_in_a_condition_are_told_with_what_to_write() {
+    told_with_what_to_write(&[
         (
             with("rtt = \"30ms\"", "rtt = \"30MB\""),
             "`MB` is not a unit of time",
@@ -189,6 +202,12 @@ fn each_mistake_is_told_with_what_to_write() {
             with("loss = \"1%\"", "jitter = \"20ms\""),
             "`jitter` is larger than",
         ),
+    ]);
+}
+
+#[test]
+fn mistakes_in_the_study_are_told_with_what_to_write() {
+    told_with_what_to_write(&[
         (format!("rounds = 0\n{SMALL}"), "`rounds` cannot be 0"),
         (format!("rounds = -3\n{SMALL}"), "`rounds` cannot be -3"),
         (
@@ -219,6 +238,12 @@ fn each_mistake_is_told_with_what_to_write() {
             format!("{SMALL}\n[[condition]]\nname = \"lossy\"\n"),
             "have the name `lossy`",
         ),
+    ]);
+}
+
+#[test]
+fn mistakes_in_workloads_and_transports_are_told_with_what_to_write() {
+    told_with_what_to_write(&[
         (
             with("size = \"20MB\"", "size = \"0B\""),
             "must be from 1 B to",
@@ -249,16 +274,7 @@ fn each_mistake_is_told_with_what_to_write() {
         ),
         (with("[[transport]]", "[[transport]"), "this is not TOML"),
         (String::new(), "this study has no transport"),
-    ];
-    for (text, expected) in cases {
-        let shown = message(&text);
-        assert!(
-            shown.contains(expected),
-            "expected {expected:?} in:\n{shown}"
-        );
-        assert!(shown.contains("hint: "), "no hint in:\n{shown}");
-        assert!(shown.contains("my-study.toml:"), "no place in:\n{shown}");
-    }
+    ]);
 }
 
 #[test]

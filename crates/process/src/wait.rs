@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    os::fd::{AsFd, FromRawFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd},
     process::{Child, ExitStatus},
     time::{Duration, Instant},
 };
@@ -42,8 +42,7 @@ pub fn end_within(child: &mut Child, within: Duration) -> Option<ExitStatus> {
     ended
 }
 
-/// Sleeps until a child of this process has ended, for `within` at most; a signal may end the sleep
-/// earlier. Does not reap the child, so that it can run while another thread holds its handle.
+/// Sleeps until a child of this process has ended, for `within` at most. Does not reap the child, so that it can run while another thread holds its handle.
 ///
 /// # Errors
 /// The error of `poll`.
@@ -57,10 +56,31 @@ pub fn await_end(process: u32, within: Duration) -> io::Result<()> {
     }
     // SAFETY: the kernel has just opened it, for nobody else.
     let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
-    let timeout = PollTimeout::try_from(within).unwrap_or(PollTimeout::MAX);
-    match poll(&mut [PollFd::new(fd.as_fd(), PollFlags::POLLIN)], timeout) {
-        Ok(_) | Err(Errno::EINTR) => Ok(()),
-        Err(error) => Err(error.into()),
+    readable(&[fd.as_fd()], Some(within)).map(drop)
+}
+
+/// Sleeps until one of `files` can be read or has ended, for `within` at most; returns whether one
+/// is.
+///
+/// # Errors
+/// The error of `poll`.
+pub fn readable(files: &[BorrowedFd<'_>], within: Option<Duration>) -> io::Result<bool> {
+    let until = within.and_then(|within| Instant::now().checked_add(within));
+    let mut polled: Vec<_> = files
+        .iter()
+        .map(|file| PollFd::new(*file, PollFlags::POLLIN))
+        .collect();
+    loop {
+        let timeout = until.map_or(PollTimeout::NONE, |until| {
+            let left = until.saturating_duration_since(Instant::now());
+            // Rounded up, or a wait of less than a millisecond would spin.
+            PollTimeout::try_from(left.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
+        });
+        match poll(&mut polled, timeout) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 

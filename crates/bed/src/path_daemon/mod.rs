@@ -16,7 +16,7 @@ mod tun;
 mod userspace;
 
 use std::{
-    io::{self, BufRead, Write},
+    io::{self, BufRead},
     net::{IpAddr, Ipv4Addr},
     os::fd::AsRawFd,
     process::ExitCode,
@@ -40,7 +40,7 @@ use crate::{
     capture::{CaptureOrder, CaptureSummary},
     messages::{
         Attach, DAEMON_PROTOCOL_VERSION, End, FromDaemon, LinkCounters, PathCounters, PathForm,
-        Probe, ToDaemon,
+        Probe, ToDaemon, write_line,
     },
 };
 
@@ -68,28 +68,18 @@ pub fn main() -> ExitCode {
             Ok(answer) => answer,
             Err(error) => failed(&error),
         };
-        if say(&answer).is_err() {
+        if write_line(&mut io::stdout().lock(), &answer).is_err() {
             break;
         }
     }
     // A capture that goes on gets its end; there is nobody to be told of a failure.
     if let Some(daemon) = &mut daemon {
         let _ = daemon.path.end_capture();
-        if let Path::Netem(path) = &mut daemon.path {
-            path.end();
-        }
+        daemon.path.end();
     }
     // Not by returning: the forwarding thread need not end first, and the devices and namespaces
     // end with the process.
     ExitCode::SUCCESS
-}
-
-fn say(answer: &FromDaemon) -> io::Result<()> {
-    let mut text = serde_json::to_string(answer)?;
-    text.push('\n');
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
 }
 
 fn failed(error: &DaemonError) -> FromDaemon {
@@ -171,94 +161,61 @@ fn serve(daemon: &mut Option<Daemon>, line: &str) -> Result<FromDaemon, DaemonEr
     }
 }
 
-/// Emulator that carries the packets between the hosts.
-enum Path {
-    Userspace(UserspacePath),
-    Netem(Box<NetemPath>),
-    Real(RealPath),
-}
-
-impl Path {
-    /// Sets up netem where it is asked for, or where the choice is free and the kernel has it;
-    /// otherwise the user-space emulator.
-    fn up(setup: PathSetup, end: Option<&End>, run: u64) -> Result<Self, DaemonError> {
-        if let Some(end) = end {
-            if end.attach == Attach::AsIs {
-                return RealPath::up().map(Self::Real);
-            }
-            return Ok(Self::Netem(Box::new(NetemPath::up(setup, Some(end), run)?)));
-        }
-        if setup.emulator == Emulator::Userspace {
-            return UserspacePath::up().map(Self::Userspace);
-        }
-        match NetemPath::up(setup, None, run) {
-            Ok(path) => Ok(Self::Netem(Box::new(path))),
-            Err(DaemonError::NoNetem { .. }) if setup.needs_netem().is_none() => {
-                UserspacePath::up().map(Self::Userspace)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    fn form(&self) -> PathForm {
-        match self {
-            Self::Userspace(_) => UserspacePath::form(),
-            Self::Netem(path) => path.form(),
-            Self::Real(_) => RealPath::form(),
-        }
-    }
+/// Path between the hosts, or one end of it.
+trait Path {
+    fn form(&self) -> PathForm;
 
     /// Returns the namespaces of the hosts: one, or both.
-    fn hosts(&self) -> Vec<&Namespace> {
-        match self {
-            Self::Userspace(path) => path.hosts().to_vec(),
-            Self::Netem(path) => path.hosts(),
-            Self::Real(path) => vec![path.host()],
-        }
-    }
+    fn hosts(&self) -> Vec<&Namespace>;
 
-    fn set(&mut self, condition: &Condition, seed: u64) -> Result<(), DaemonError> {
-        match self {
-            Self::Userspace(path) => path.set(condition, seed),
-            Self::Netem(path) => path.set(condition, seed),
-            Self::Real(_) => RealPath::set(condition),
-        }
-    }
+    /// Sets the path to a condition: empty queues, counters at zero.
+    fn set(&mut self, condition: &Condition, seed: u64) -> Result<(), DaemonError>;
 
+    /// Begins the condition's schedule.
     fn begin(&mut self) -> Result<(), DaemonError> {
-        match self {
-            Self::Userspace(path) => path.begin(),
-            Self::Netem(path) => path.begin(),
-            Self::Real(_) => Ok(()),
-        }
+        Ok(())
     }
 
-    fn start_capture(&mut self, order: CaptureOrder) -> Result<(), DaemonError> {
-        match self {
-            Self::Userspace(path) => path.start_capture(order),
-            Self::Netem(_) | Self::Real(_) => Err(DaemonError::NotCaptured),
-        }
+    /// Captures every packet from now on.
+    fn start_capture(&mut self, _order: CaptureOrder) -> Result<(), DaemonError> {
+        Err(DaemonError::NotCaptured)
     }
 
+    /// Ends the capture and returns its summary; `None` if no capture was started.
     fn end_capture(&mut self) -> Result<Option<CaptureSummary>, DaemonError> {
-        match self {
-            Self::Userspace(path) => path.end_capture(),
-            Self::Netem(_) | Self::Real(_) => Ok(None),
-        }
+        Ok(None)
     }
 
+    /// Returns the counters of both directions since the condition was set.
     fn counters(&mut self) -> Result<[LinkCounters; 2], DaemonError> {
-        match self {
-            Self::Userspace(path) => path.counters(),
-            Self::Netem(path) => path.counters(),
-            Self::Real(_) => Ok(Default::default()),
+        Ok(Default::default())
+    }
+
+    /// Restores what the path has changed of the host and does not end with this process.
+    fn end(&mut self) {}
+}
+
+/// Sets up netem where it is asked for, or where the choice is free and the kernel has it; otherwise
+/// the user-space emulator.
+fn path(setup: PathSetup, end: Option<&End>, run: u64) -> Result<Box<dyn Path>, DaemonError> {
+    if end.is_some_and(|end| end.attach == Attach::AsIs) {
+        return Ok(Box::new(RealPath::up()?));
+    }
+    if end.is_none() && setup.emulator == Emulator::Userspace {
+        return Ok(Box::new(UserspacePath::up()?));
+    }
+    match NetemPath::up(setup, end, run) {
+        Ok(path) => Ok(Box::new(path)),
+        Err(DaemonError::NoNetem { .. }) if end.is_none() && setup.needs_netem().is_none() => {
+            Ok(Box::new(UserspacePath::up()?))
         }
+        Err(error) => Err(error),
     }
 }
 
 struct Daemon {
     user_namespace: bool,
-    path: Path,
+    path: Box<dyn Path>,
     /// State of this end in a check of the path.
     part: check::Part,
     cpu_before_ns: u64,
@@ -276,7 +233,7 @@ impl Daemon {
         let user_namespace = is_own && become_able()?;
         // Entering a user namespace undid the earlier call.
         let _ = die_with_parent();
-        let path = Path::up(setup, end.as_ref(), fingerprint(run_id))?;
+        let path = path(setup, end.as_ref(), fingerprint(run_id))?;
         let (host, addresses) = end.map_or((Host::Client, ADDRESSES.map(IpAddr::from)), |end| {
             (end.host, end.addresses)
         });

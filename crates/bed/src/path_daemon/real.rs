@@ -2,7 +2,7 @@
 
 use regatta_model::{Condition, Emulator, LossBy, Offloads, Placement};
 
-use super::{error::DaemonError, namespaces::Namespace};
+use super::{Path, error::DaemonError, namespaces::Namespace};
 use crate::messages::PathForm;
 
 /// This machine's end of the network.
@@ -19,8 +19,10 @@ impl RealPath {
     pub(super) fn up() -> Result<Self, DaemonError> {
         Namespace::own().map(|host| Self { host })
     }
+}
 
-    pub(super) fn form() -> PathForm {
+impl Path for RealPath {
+    fn form(&self) -> PathForm {
         PathForm {
             emulator: Emulator::Userspace,
             placement: Placement::default(),
@@ -32,15 +34,15 @@ impl RealPath {
         }
     }
 
-    pub(super) const fn host(&self) -> &Namespace {
-        &self.host
+    fn hosts(&self) -> Vec<&Namespace> {
+        vec![&self.host]
     }
 
     /// Accepts a condition that changes nothing.
     ///
     /// # Errors
     /// [`DaemonError::AsItIs`] for any other.
-    pub(super) fn set(condition: &Condition) -> Result<(), DaemonError> {
+    fn set(&mut self, condition: &Condition, _seed: u64) -> Result<(), DaemonError> {
         if !condition.changes_nothing() {
             return Err(DaemonError::AsItIs {
                 condition: condition.name.clone(),

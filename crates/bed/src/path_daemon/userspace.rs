@@ -6,8 +6,8 @@ use std::fs::File;
 use regatta_model::{Condition, Emulator, PathSetup};
 
 use super::{
-    ADDRESSES, capture::Recorder, error::DaemonError, forwarder::Forwarder, namespaces::Namespace,
-    tun::Tun,
+    ADDRESSES, Path, capture::Recorder, error::DaemonError, forwarder::Forwarder,
+    namespaces::Namespace, tun::Tun,
 };
 use crate::{
     capture::{CaptureOrder, CaptureSummary},
@@ -68,8 +68,10 @@ impl UserspacePath {
             captures: 0,
         })
     }
+}
 
-    pub(super) fn form() -> PathForm {
+impl Path for UserspacePath {
+    fn form(&self) -> PathForm {
         let PathSetup {
             placement,
             loss_by,
@@ -87,11 +89,11 @@ impl UserspacePath {
         }
     }
 
-    pub(super) fn hosts(&self) -> [&Namespace; 2] {
-        [&self.hosts[0].namespace, &self.hosts[1].namespace]
+    fn hosts(&self) -> Vec<&Namespace> {
+        self.hosts.iter().map(|host| &host.namespace).collect()
     }
 
-    pub(super) fn set(&mut self, condition: &Condition, seed: u64) -> Result<(), DaemonError> {
+    fn set(&mut self, condition: &Condition, seed: u64) -> Result<(), DaemonError> {
         for host in &self.hosts {
             host.tun.set_mtu(condition.mtu_bytes)?;
         }
@@ -102,12 +104,11 @@ impl UserspacePath {
         Ok(())
     }
 
-    pub(super) fn begin(&self) -> Result<(), DaemonError> {
+    fn begin(&mut self) -> Result<(), DaemonError> {
         self.forwarder.begin()
     }
 
-    /// Captures every packet from now on.
-    pub(super) fn start_capture(&mut self, order: CaptureOrder) -> Result<(), DaemonError> {
+    fn start_capture(&mut self, order: CaptureOrder) -> Result<(), DaemonError> {
         self.end_capture()?;
         // Far from those of the captures before.
         self.captures = self.captures.wrapping_add(CAPTURE_NUMBERS);
@@ -117,8 +118,7 @@ impl UserspacePath {
         Ok(())
     }
 
-    /// Ends the capture and returns its summary; `None` if no capture was started.
-    pub(super) fn end_capture(&mut self) -> Result<Option<CaptureSummary>, DaemonError> {
+    fn end_capture(&mut self) -> Result<Option<CaptureSummary>, DaemonError> {
         let Some(recorder) = self.recorder.take() else {
             return Ok(None);
         };
@@ -126,7 +126,7 @@ impl UserspacePath {
         Ok(Some(recorder.finish()))
     }
 
-    pub(super) fn counters(&mut self) -> Result<[LinkCounters; 2], DaemonError> {
+    fn counters(&mut self) -> Result<[LinkCounters; 2], DaemonError> {
         let mut links = self.forwarder.counters()?;
         for (link, host) in links.iter_mut().zip(&mut self.hosts) {
             link.refused_drops += host.tun.dropped()?.saturating_sub(host.dropped_before);

@@ -16,7 +16,6 @@ use std::{
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, FdFlag, fcntl},
-    poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
         signal::{SigHandler, SigSet, Signal, kill, signal},
         signalfd::{SfdFlags, SignalFd},
@@ -25,7 +24,7 @@ use nix::{
     unistd::Pid,
 };
 
-use regatta_process::descendants;
+use regatta_process::{descendants, readable};
 
 use super::{left_to_the_program, shown};
 
@@ -126,15 +125,9 @@ fn keep(control: RawFd, program: OsString, arguments: Vec<OsString>) -> io::Resu
 
 /// Sleeps until a child has ended, `control` is readable, or the time is over.
 fn wait(ends: &SignalFd, control: Option<&File>, within: Option<Duration>) -> io::Result<()> {
-    let mut polled = vec![PollFd::new(ends.as_fd(), PollFlags::POLLIN)];
-    polled.extend(control.map(|control| PollFd::new(control.as_fd(), PollFlags::POLLIN)));
-    let timeout = within.map_or(PollTimeout::NONE, |within| {
-        PollTimeout::try_from(within).unwrap_or(PollTimeout::MAX)
-    });
-    match poll(&mut polled, timeout) {
-        Ok(_) | Err(Errno::EINTR) => {}
-        Err(error) => return Err(error.into()),
-    }
+    let mut files = vec![ends.as_fd()];
+    files.extend(control.map(AsFd::as_fd));
+    readable(&files, within)?;
     while let Ok(Some(_)) = ends.read_signal() {}
     Ok(())
 }
@@ -161,8 +154,7 @@ fn reap(child: Pid, code: &mut Option<u8>) -> bool {
 /// Forwards the signals that arrived on the control pipe, if any did; returns whether its
 /// other end is still open.
 fn obey(control: &mut File, child: Pid) -> bool {
-    let mut polled = [PollFd::new(control.as_fd(), PollFlags::POLLIN)];
-    if !matches!(poll(&mut polled, PollTimeout::ZERO), Ok(1..)) {
+    if !readable(&[control.as_fd()], Some(Duration::ZERO)).unwrap_or(false) {
         return true;
     }
     let mut orders = [0; 16];

@@ -9,10 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::{
-    errno::Errno,
-    poll::{PollFd, PollFlags, PollTimeout, poll},
-};
+use regatta_process::readable;
 use serde::{Deserialize, Serialize};
 
 /// Most bytes of content in a frame.
@@ -152,17 +149,8 @@ impl Incoming {
     fn more(&mut self, until: Instant) -> io::Result<()> {
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-            match poll(
-                &mut [PollFd::new(self.file.as_fd(), PollFlags::POLLIN)],
-                timeout,
-            ) {
-                // The limit of `poll` may be shorter than what is left.
-                Ok(0) if Instant::now() < until => continue,
-                Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
-                Ok(_) => {}
-                Err(Errno::EINTR) => continue,
-                Err(error) => return Err(error.into()),
+            if !readable(&[self.file.as_fd()], Some(left))? {
+                return Err(io::ErrorKind::TimedOut.into());
             }
             let mut part = [0; 16 << 10];
             match self.file.read(&mut part) {

@@ -8,12 +8,10 @@ use std::{
 };
 
 use nix::{
-    errno::Errno,
-    poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::signal::{Signal, kill},
     unistd::getppid,
 };
-use regatta_process::{Executable, Preparation};
+use regatta_process::{Executable, Preparation, readable};
 
 use crate::launch;
 
@@ -72,25 +70,20 @@ pub fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     let limit = Duration::from_millis(limit);
-    let timeout = PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX);
     let mut part = [0; 64];
     loop {
-        match poll(
-            &mut [PollFd::new(io::stdin().as_fd(), PollFlags::POLLIN)],
-            timeout,
-        ) {
-            Ok(0) => {
+        match readable(&[io::stdin().as_fd()], Some(limit)) {
+            Ok(false) => {
                 if getppid() == server {
                     // What the server started ends with it.
                     let _ = kill(server, Signal::SIGKILL);
                 }
                 return ExitCode::FAILURE;
             }
-            Ok(_) => match input.read(&mut part) {
+            Ok(true) => match input.read(&mut part) {
                 Ok(0) | Err(_) => return ExitCode::SUCCESS,
                 Ok(_) => {}
             },
-            Err(Errno::EINTR) => {}
             Err(_) => return ExitCode::FAILURE,
         }
     }

@@ -6,18 +6,16 @@ mod words;
 
 use std::{
     ffi::OsString,
+    io,
     os::fd::AsFd,
     path::Path,
     process::{ExitStatus, Stdio},
     time::Duration,
 };
 
-use nix::{
-    poll::{PollFd, PollFlags, PollTimeout, poll},
-    sys::{
-        signal::Signal,
-        signalfd::{SfdFlags, SignalFd},
-    },
+use nix::sys::{
+    signal::Signal,
+    signalfd::{SfdFlags, SignalFd},
 };
 use regatta_bed::{
     Bed, Host, TestBed as _,
@@ -25,6 +23,7 @@ use regatta_bed::{
     program::{Program, ProgramOrder},
 };
 use regatta_model::{BedKind, Condition, PathSetup, study::StudyFile};
+use regatta_process::readable;
 use toml::{Table, Value};
 
 use self::{ending::Foreground, server::Server};
@@ -260,15 +259,8 @@ impl Signals {
 
     /// Waits for signals for at most `within`; returns the first that asks for an end, and whether
     /// it came from a key of the terminal, so that every process in its foreground has received it.
-    fn wait(&self, within: Option<Duration>) -> nix::Result<Option<(Signal, bool)>> {
-        let mut polled = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
-        let timeout = within.map_or(PollTimeout::NONE, |within| {
-            PollTimeout::try_from(within).unwrap_or(PollTimeout::MAX)
-        });
-        match poll(&mut polled, timeout) {
-            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-            Err(error) => return Err(error),
-        }
+    fn wait(&self, within: Option<Duration>) -> io::Result<Option<(Signal, bool)>> {
+        readable(&[self.0.as_fd()], within)?;
         while let Some(heard) = self.0.read_signal()? {
             let number = heard.ssi_signo.cast_signed();
             match Signal::try_from(number)? {
@@ -284,7 +276,7 @@ impl Signals {
         &mut self,
         program: &mut Program,
         mut server: Option<&mut Server>,
-    ) -> std::io::Result<ExitStatus> {
+    ) -> io::Result<ExitStatus> {
         loop {
             if let Some(status) = program.ended()? {
                 return Ok(status);

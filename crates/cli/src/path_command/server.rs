@@ -104,7 +104,7 @@ impl Server {
                 return Ok(Ready::NotYet);
             }
             let heard = signals.wait(Some(LOOK.min(left)));
-            if let Some((signal, _)) = heard.map_err(|error| cannot_wait(error.into()))? {
+            if let Some((signal, _)) = heard.map_err(cannot_wait)? {
                 return Ok(Ready::Stopped(signal));
             }
         }

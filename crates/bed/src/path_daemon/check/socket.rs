@@ -9,14 +9,13 @@ use std::{
 
 use nix::{
     errno::Errno,
-    poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
         socket::{ControlMessageOwned, MsgFlags, recvmsg, sendmsg, setsockopt, sockopt},
         time::TimeSpec,
     },
 };
-
 use regatta_model::PortRange;
+use regatta_process::readable;
 
 use super::super::{error::DaemonError, namespaces::Namespace};
 
@@ -187,14 +186,7 @@ impl Prober {
 
 /// Waits until a datagram has arrived at one of the ends, or the time is over.
 pub(super) fn wait(probers: &[&Prober], within: Duration) -> Result<(), DaemonError> {
-    let mut polled: Vec<_> = probers
-        .iter()
-        .map(|prober| PollFd::new(prober.socket.as_fd(), PollFlags::POLLIN))
-        .collect();
-    // Rounded up, or a wait of less than a millisecond would spin.
-    let milliseconds = u16::try_from(within.as_millis() + 1).unwrap_or(u16::MAX);
-    match poll(&mut polled, PollTimeout::from(milliseconds)) {
-        Ok(_) | Err(Errno::EINTR) => Ok(()),
-        Err(error) => Err(failed("wait")(error.into())),
-    }
+    let sockets: Vec<_> = probers.iter().map(|prober| prober.socket.as_fd()).collect();
+    readable(&sockets, Some(within)).map_err(failed("wait"))?;
+    Ok(())
 }

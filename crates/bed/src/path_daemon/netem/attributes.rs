@@ -30,6 +30,10 @@ impl Attributes {
         self.bytes(kind, &value.to_ne_bytes())
     }
 
+    pub(super) fn i32(self, kind: u16, value: i32) -> Self {
+        self.bytes(kind, &value.to_ne_bytes())
+    }
+
     pub(super) fn u64(self, kind: u16, value: u64) -> Self {
         self.bytes(kind, &value.to_ne_bytes())
     }

@@ -45,6 +45,7 @@ use self::{
     schedule::Schedule,
 };
 use super::{
+    Path,
     error::{DaemonError, InterfaceError},
     namespaces::Namespace,
     tun::MTU_RANGE,
@@ -116,14 +117,16 @@ impl NetemPath {
             shaping,
         })
     }
+}
 
+impl Path for NetemPath {
     /// Restores the interface of the host, if it is shaped.
-    pub(super) fn end(&mut self) {
+    fn end(&mut self) {
         self.schedule = None;
         self.shaping = None;
     }
 
-    pub(super) fn form(&self) -> PathForm {
+    fn form(&self) -> PathForm {
         let kernel = nix::sys::utsname::uname()
             .map(|names| names.release().to_string_lossy().into_owned())
             .unwrap_or_default();
@@ -138,12 +141,11 @@ impl NetemPath {
         }
     }
 
-    pub(super) fn hosts(&self) -> Vec<&Namespace> {
+    fn hosts(&self) -> Vec<&Namespace> {
         self.chain.hosts()
     }
 
-    /// Sets the path to `condition`: empty queues, counters at zero.
-    pub(super) fn set(&mut self, condition: &Condition, seed: u64) -> Result<(), DaemonError> {
+    fn set(&mut self, condition: &Condition, seed: u64) -> Result<(), DaemonError> {
         self.schedule = None;
         if !MTU_RANGE.contains(&condition.mtu_bytes) {
             return Err(DaemonError::Mtu(condition.mtu_bytes));
@@ -166,8 +168,7 @@ impl NetemPath {
         Ok(())
     }
 
-    /// Begins the condition's schedule.
-    pub(super) fn begin(&mut self) -> Result<(), DaemonError> {
+    fn begin(&mut self) -> Result<(), DaemonError> {
         let begun = Instant::now();
         self.schedule = None;
         let Some((condition, seed)) = self.condition.clone() else {
@@ -194,8 +195,7 @@ impl NetemPath {
         Ok(())
     }
 
-    /// Returns the counters of both directions since the condition was set.
-    pub(super) fn counters(&self) -> Result<[LinkCounters; 2], DaemonError> {
+    fn counters(&mut self) -> Result<[LinkCounters; 2], DaemonError> {
         if let Some(schedule) = &self.schedule {
             schedule.outcome()?;
         }

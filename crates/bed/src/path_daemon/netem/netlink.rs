@@ -12,7 +12,10 @@ use neli::{
     utils::Groups,
 };
 
-use super::attributes::Attributes;
+use super::attributes::{Attributes, find, u32_at};
+
+/// Name of an interface (`linux/if_link.h`).
+pub(super) const IFLA_IFNAME: u16 = 3;
 
 /// A socket in the network namespace of the thread that made it.
 pub(super) struct Netlink(NlSocketHandle);
@@ -88,6 +91,39 @@ impl Netlink {
         }
     }
 
+    /// Returns the index of the interface of this name.
+    pub(super) fn link_index(&self, name: &str) -> io::Result<i32> {
+        let attributes = Attributes::new().text(IFLA_IFNAME, name);
+        let message = self.ask(Rtm::Getlink, &link_head(0, 0), &attributes)?;
+        Ok(u32_at(&message, 4).unwrap_or(0).cast_signed())
+    }
+
+    /// Returns the value of an attribute of an interface.
+    pub(super) fn link_attribute(&self, index: i32, kind: u16) -> io::Result<Vec<u8>> {
+        let head = link_head(index, 0);
+        let message = self.ask(Rtm::Getlink, &head, &Attributes::new())?;
+        let attributes = message.get(head.len()..).unwrap_or_default();
+        let value = find(attributes, kind).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(value.to_vec())
+    }
+
+    /// Sets flags and attributes of an interface.
+    pub(super) fn set_link(
+        &self,
+        index: i32,
+        flags: libc::c_int,
+        attributes: &Attributes,
+    ) -> io::Result<()> {
+        let head = link_head(index, flags);
+        self.change(Rtm::Newlink, NlmF::empty(), &head, attributes)
+    }
+
+    /// Creates an interface.
+    pub(super) fn create_link(&self, attributes: &Attributes) -> io::Result<()> {
+        let flags = NlmF::CREATE | NlmF::EXCL;
+        self.change(Rtm::Newlink, flags, &link_head(0, 0), attributes)
+    }
+
     fn send(&self, kind: Rtm, flags: NlmF, head: &[u8], attributes: &Attributes) -> io::Result<()> {
         let mut body = head.to_vec();
         body.extend(attributes.as_bytes());
@@ -104,6 +140,15 @@ impl Netlink {
         let (answers, _) = self.0.recv_all().map_err(from_neli)?;
         Ok(answers.into_iter().collect())
     }
+}
+
+/// Makes a `struct ifinfomsg`: family, padding, type, interface, flags, mask of flags.
+pub(super) fn link_head(index: i32, flags: libc::c_int) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[4..8].copy_from_slice(&index.to_ne_bytes());
+    bytes[8..12].copy_from_slice(&flags.to_ne_bytes());
+    bytes[12..16].copy_from_slice(&flags.to_ne_bytes());
+    bytes
 }
 
 fn refused(error: i32) -> io::Result<()> {

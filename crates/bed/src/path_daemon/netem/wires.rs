@@ -11,8 +11,9 @@ use neli::consts::{nl::NlmF, rtnl::Rtm};
 use regatta_model::Offloads;
 
 use super::{
-    attributes::{Attributes, find, u64_at},
-    netlink::Netlink,
+    attributes::{Attributes, u64_at},
+    failed,
+    netlink::{IFLA_IFNAME, Netlink, link_head},
     offload,
     qdisc::{Interface, Place},
 };
@@ -23,7 +24,6 @@ const ETHERNET_ADDRESS: [u8; 6] = [0x02, 0x60, 0, 0, 0, 1];
 
 /// Attributes of an interface (`IFLA_*`, `linux/if_link.h`).
 const IFLA_ADDRESS: u16 = 1;
-const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_LINK: u16 = 5;
 const IFLA_LINKINFO: u16 = 18;
@@ -87,8 +87,8 @@ impl Node {
             netlink,
             offloads,
         };
-        let up = interface_head(LOOPBACK, libc::IFF_UP as u32, libc::IFF_UP as u32);
-        node.change(Rtm::Newlink, NlmF::empty(), &up, &Attributes::new())
+        node.netlink
+            .set_link(LOOPBACK, libc::IFF_UP, &Attributes::new())
             .map_err(failed("set up the loopback device"))?;
         Ok(node)
     }
@@ -115,27 +115,19 @@ impl Node {
             parent: parent.to_owned(),
             source,
         };
-        let attributes = Attributes::new().text(IFLA_IFNAME, parent);
-        let found = of
-            .netlink
-            .ask(Rtm::Getlink, &interface_head(0, 0, 0), &attributes);
-        let parent = index_in(&found.map_err(no_parent)?);
+        let parent = of.netlink.link_index(parent).map_err(no_parent)?;
         let data = Attributes::new().u32(IFLA_MACVLAN_MODE, MACVLAN_MODE_BRIDGE);
         let info = Attributes::new()
             .text(IFLA_INFO_KIND, "macvlan")
             .nested(IFLA_INFO_DATA, &data);
         let attributes = Attributes::new()
             .text(IFLA_IFNAME, name_here)
-            .bytes(IFLA_LINK, &parent.to_ne_bytes())
+            .i32(IFLA_LINK, parent)
             .bytes(IFLA_ADDRESS, &ethernet)
-            .bytes(
-                IFLA_NET_NS_FD,
-                &self.namespace.file().as_raw_fd().to_ne_bytes(),
-            )
+            .i32(IFLA_NET_NS_FD, self.namespace.file().as_raw_fd())
             .nested(IFLA_LINKINFO, &info);
-        let head = interface_head(0, 0, 0);
-        of.change(Rtm::Newlink, NlmF::CREATE | NlmF::EXCL, &head, &attributes)
-            .map_err(DaemonError::Macvlan)?;
+        let created = of.netlink.create_link(&attributes);
+        created.map_err(DaemonError::Macvlan)?;
         self.prepare(name_here)
     }
 
@@ -186,14 +178,11 @@ impl Node {
     ) -> Result<Interface, DaemonError> {
         let index = from.index(name)?;
         let attributes = Attributes::new()
-            .bytes(
-                IFLA_NET_NS_FD,
-                &self.namespace.file().as_raw_fd().to_ne_bytes(),
-            )
+            .i32(IFLA_NET_NS_FD, self.namespace.file().as_raw_fd())
             .text(IFLA_IFNAME, name_here)
             .bytes(IFLA_ADDRESS, &ETHERNET_ADDRESS);
-        let head = interface_head(index, 0, 0);
-        from.change(Rtm::Newlink, NlmF::empty(), &head, &attributes)
+        from.netlink
+            .set_link(index, 0, &attributes)
             .map_err(failed("take the wire to the other guest"))?;
         self.prepare(name_here)
     }
@@ -216,14 +205,11 @@ impl Node {
         other: &Self,
         name_there: &'static str,
     ) -> Result<[Interface; 2], DaemonError> {
-        let mut peer = interface_head(0, 0, 0).to_vec();
+        let mut peer = link_head(0, 0).to_vec();
         let there = Attributes::new()
             .text(IFLA_IFNAME, name_there)
             .bytes(IFLA_ADDRESS, &ETHERNET_ADDRESS)
-            .bytes(
-                IFLA_NET_NS_FD,
-                &other.namespace.file().as_raw_fd().to_ne_bytes(),
-            );
+            .i32(IFLA_NET_NS_FD, other.namespace.file().as_raw_fd());
         peer.extend(there.as_bytes());
         let data = Attributes::new().bytes(VETH_INFO_PEER, &peer);
         let info = Attributes::new()
@@ -233,12 +219,9 @@ impl Node {
             .text(IFLA_IFNAME, name)
             .bytes(IFLA_ADDRESS, &ETHERNET_ADDRESS)
             .nested(IFLA_LINKINFO, &info);
-        let head = interface_head(0, 0, 0);
-        self.change(Rtm::Newlink, NlmF::CREATE | NlmF::EXCL, &head, &attributes)
-            .map_err(|source| DaemonError::Netem {
-                step: "make a virtual Ethernet",
-                source,
-            })?;
+        self.netlink
+            .create_link(&attributes)
+            .map_err(failed("make a virtual Ethernet"))?;
         Ok([self.prepare(name)?, other.prepare(name_there)?])
     }
 
@@ -251,9 +234,8 @@ impl Node {
             attributes = attributes.u32(IFLA_GSO_MAX_SEGS, 1);
         }
         let index = self.index(name)?;
-        let flags = (libc::IFF_UP | libc::IFF_NOARP) as u32;
-        let head = interface_head(index, flags, flags);
-        self.change(Rtm::Newlink, NlmF::empty(), &head, &attributes)
+        self.netlink
+            .set_link(index, libc::IFF_UP | libc::IFF_NOARP, &attributes)
             .map_err(failed("set up an interface"))?;
         Ok(Interface {
             index,
@@ -262,26 +244,17 @@ impl Node {
     }
 
     fn index(&self, name: &str) -> Result<i32, DaemonError> {
-        let attributes = Attributes::new().text(IFLA_IFNAME, name);
-        let head = interface_head(0, 0, 0);
-        let message = self
-            .netlink
-            .ask(Rtm::Getlink, &head, &attributes)
-            .map_err(failed("find an interface"))?;
-        Ok(index_in(&message))
+        let found = self.netlink.link_index(name);
+        found.map_err(failed("find an interface"))
     }
 
     /// Gives an interface an address of its own, with the same Ethernet address as the other end.
     pub(super) fn wire(&self, name: &'static str, address: Ipv4Addr) -> Result<(), DaemonError> {
         let index = self.index(name)?;
         let attributes = Attributes::new().bytes(IFLA_ADDRESS, &ETHERNET_ADDRESS);
-        self.change(
-            Rtm::Newlink,
-            NlmF::empty(),
-            &interface_head(index, 0, 0),
-            &attributes,
-        )
-        .map_err(failed("set an Ethernet address"))?;
+        self.netlink
+            .set_link(index, 0, &attributes)
+            .map_err(failed("set an Ethernet address"))?;
         let interface = self.prepare(name)?;
         self.one_address(interface, address, PREFIX_BITS)
     }
@@ -317,7 +290,7 @@ impl Node {
         let family = Attributes::new().nested(IFLA_INET_CONF, &forwarding);
         let specific = Attributes::new().nested(libc::AF_INET as u16, &family);
         let attributes = Attributes::new().nested(IFLA_AF_SPEC, &specific);
-        let head = interface_head(through.index, 0, 0);
+        let head = link_head(through.index, 0);
         // Not through `/proc/sys`, which containers have read-only.
         self.change(Rtm::Setlink, NlmF::empty(), &head, &attributes)
             .map_err(failed("have a router forward packets"))?;
@@ -340,7 +313,7 @@ impl Node {
             ];
             let attributes = Attributes::new()
                 .bytes(RTA_DST, &address.octets())
-                .bytes(RTA_OIF, &through.index.to_ne_bytes());
+                .i32(RTA_OIF, through.index);
             self.change(Rtm::Newroute, NlmF::CREATE | NlmF::EXCL, &head, &attributes)
                 .map_err(failed("set a route"))?;
         }
@@ -350,18 +323,13 @@ impl Node {
     /// Sets the largest IP packet of an interface.
     pub(super) fn set_mtu(&self, on: Interface, mtu_bytes: u32) -> io::Result<()> {
         let attributes = Attributes::new().u32(IFLA_MTU, mtu_bytes);
-        let head = interface_head(on.index, 0, 0);
-        self.change(Rtm::Newlink, NlmF::empty(), &head, &attributes)
+        self.netlink.set_link(on.index, 0, &attributes)
     }
 
     pub(super) fn counted(&self, on: Interface) -> io::Result<Counted> {
-        let head = interface_head(on.index, 0, 0);
-        let message = self.netlink.ask(Rtm::Getlink, &head, &Attributes::new())?;
+        let statistics = self.netlink.link_attribute(on.index, IFLA_STATS64)?;
         // `struct rtnl_link_stats64`: packets, bytes, errors and drops, each received and sent.
-        let statistics = message
-            .get(head.len()..)
-            .and_then(|attributes| find(attributes, IFLA_STATS64));
-        let at = |place: usize| statistics.and_then(|bytes| u64_at(bytes, 8 * place));
+        let at = |place: usize| u64_at(&statistics, 8 * place);
         match (at(1), at(7)) {
             (Some(sent_packets), Some(sent_drops)) => Ok(Counted {
                 sent_packets,
@@ -370,23 +338,4 @@ impl Node {
             _ => Err(io::ErrorKind::InvalidData.into()),
         }
     }
-}
-
-fn failed(step: &'static str) -> impl Fn(io::Error) -> DaemonError {
-    move |source| DaemonError::Netem { step, source }
-}
-
-/// Returns the index of the interface in the kernel's answer.
-fn index_in(message: &[u8]) -> i32 {
-    let bytes = message.get(4..8).and_then(|bytes| bytes.try_into().ok());
-    bytes.map_or(0, i32::from_ne_bytes)
-}
-
-/// Makes a `struct ifinfomsg`: family, padding, type, interface, flags, mask of flags.
-fn interface_head(index: i32, flags: u32, mask: u32) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    bytes[4..8].copy_from_slice(&index.to_ne_bytes());
-    bytes[8..12].copy_from_slice(&flags.to_ne_bytes());
-    bytes[12..16].copy_from_slice(&mask.to_ne_bytes());
-    bytes
 }

@@ -202,6 +202,29 @@ impl World {
         }
     }
 
+    /// Begins the next connection of a port, or refuses it.
+    fn connects(&self, index: usize, port: &mut Port, now: Duration) {
+        let connection = port.connections;
+        port.connections += 1;
+        let refused = self
+            .refusals
+            .iter()
+            .any(|refusal| refusal.port == index && connection >= refusal.from);
+        if refused || port.receiver_ended {
+            port.sender
+                .connect_failed(&io::ErrorKind::ConnectionRefused.into(), now);
+        } else {
+            let cut = self
+                .cuts
+                .iter()
+                .find(|cut| cut.port == index && cut.connection == connection);
+            // The receiver may not have noticed yet that the one before is gone.
+            port.pipe = Some(Pipe::new(self.delay, cut.copied()));
+            port.backlog = Some(now + self.delay);
+            port.connected_at = Some(now + 2 * self.delay);
+        }
+    }
+
     fn sender_turn(
         &mut self,
         index: usize,
@@ -233,25 +256,7 @@ impl World {
         }
         match port.sender.step(now) {
             sender::Step::Connect => {
-                let connection = port.connections;
-                port.connections += 1;
-                let refused = self
-                    .refusals
-                    .iter()
-                    .any(|refusal| refusal.port == index && connection >= refusal.from);
-                if refused || port.receiver_ended {
-                    port.sender
-                        .connect_failed(&io::ErrorKind::ConnectionRefused.into(), now);
-                } else {
-                    let cut = self
-                        .cuts
-                        .iter()
-                        .find(|cut| cut.port == index && cut.connection == connection);
-                    // The receiver may not have noticed yet that the one before is gone.
-                    port.pipe = Some(Pipe::new(self.delay, cut.copied()));
-                    port.backlog = Some(now + self.delay);
-                    port.connected_at = Some(now + 2 * self.delay);
-                }
+                self.connects(index, port, now);
                 Did::Something
             }
             sender::Step::Sleep(until) => Did::Blocked(until),

@@ -12,17 +12,14 @@ use std::{
 };
 
 use nix::{
-    errno::Errno,
-    poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::signal::{SigSet, Signal, kill},
     unistd::getppid,
 };
-use regatta_process::{Preparation, ended_within};
+use regatta_process::{Preparation, ended_within, readable};
 use serde::{Deserialize, Serialize};
 
 use super::{former::Former, record::Record};
-use crate::launch;
-use crate::path_daemon::error::InterfaceError;
+use crate::{launch, messages::write_line, path_daemon::error::InterfaceError};
 
 /// First argument of the guard's process.
 pub const COMMAND: &str = "interface-guard";
@@ -83,9 +80,7 @@ fn spawn(order: &Order, record: &Record) -> io::Result<(Child, ChildStdin)> {
     .apply(&mut command);
     let mut child = command.spawn()?;
     let mut input = child.stdin.take().expect("a child with a pipe has one");
-    let mut line = serde_json::to_string(order)?;
-    line.push('\n');
-    input.write_all(line.as_bytes())?;
+    write_line(&mut input, order)?;
     Ok((child, input))
 }
 
@@ -120,26 +115,20 @@ pub fn main() -> ExitCode {
     let Ok(Ok(Order { former, record })) = read else {
         return ExitCode::FAILURE;
     };
-    let timeout = PollTimeout::try_from(SILENCE).unwrap_or(PollTimeout::MAX);
     let mut part = [0; 64];
     let mut is_killed = false;
     loop {
-        let stdin = io::stdin();
-        match poll(
-            &mut [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)],
-            timeout,
-        ) {
-            Ok(0) if is_killed || getppid() != daemon => break,
-            Ok(0) => {
+        match readable(&[io::stdin().as_fd()], Some(SILENCE)) {
+            Ok(false) if is_killed || getppid() != daemon => break,
+            Ok(false) => {
                 // It would go on with what it was doing once it is no longer stopped. Its end closes the pipe.
                 let _ = kill(daemon, Signal::SIGKILL);
                 is_killed = true;
             }
-            Ok(_) => match input.read(&mut part) {
+            Ok(true) => match input.read(&mut part) {
                 Ok(0) | Err(_) => break,
                 Ok(_) => {}
             },
-            Err(Errno::EINTR) => {}
             Err(_) => break,
         }
     }

@@ -201,27 +201,19 @@ impl Drop for Shaping {
 
 /// Returns the index of an interface.
 fn interface(netlink: &Netlink, name: &str) -> Result<i32, InterfaceError> {
-    const IFLA_IFNAME: u16 = 3;
-    let attributes = Attributes::new().text(IFLA_IFNAME, name);
-    let found = netlink.ask(Rtm::Getlink, &[0; 16], &attributes);
-    let found = found.map_err(|source| InterfaceError::NotThere {
+    let found = netlink.link_index(name);
+    found.map_err(|source| InterfaceError::NotThere {
         interface: name.to_owned(),
         source,
-    })?;
-    Ok(u32_at(&found, 4).unwrap_or(0).cast_signed())
+    })
 }
 
 /// Returns the largest IP packet of an interface, in bytes.
 fn mtu(netlink: &Netlink, index: i32) -> Result<u32, InterfaceError> {
     const IFLA_MTU: u16 = 4;
-    let step = "read the largest packet of an interface";
-    let mut head = [0; 16];
-    head[4..8].copy_from_slice(&index.to_ne_bytes());
-    let found = netlink.ask(Rtm::Getlink, &head, &Attributes::new());
-    let found = found.map_err(InterfaceError::system(step))?;
-    find(found.get(16..).unwrap_or_default(), IFLA_MTU)
-        .and_then(|mtu| u32_at(mtu, 0))
-        .ok_or_else(|| InterfaceError::system(step)(std::io::ErrorKind::InvalidData.into()))
+    let failed = InterfaceError::system("read the largest packet of an interface");
+    let found = netlink.link_attribute(index, IFLA_MTU).map_err(&failed)?;
+    u32_at(&found, 0).ok_or_else(|| failed(std::io::ErrorKind::InvalidData.into()))
 }
 
 /// Checks that packets to an address leave by an interface.
