@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use regatta_model::{Outcome, PathCheck, RunHeader, TrialRecord, Warning, warning_code};
+use regatta_model::{
+    Condition, Outcome, PathCheck, RunHeader, TrialRecord, Warning, Workload, warning_code,
+};
 use regatta_results::{Reader, RunState, fold_ended};
 
 use crate::{
@@ -93,6 +95,21 @@ impl RunData {
         let study = &self.header.study;
         (study.transports.len() * study.conditions.len() * study.workloads.len()) as u64
             * u64::from(self.rounds())
+    }
+
+    /// Iterates over the conditions and workloads of the study: those of the first workload first.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (&Condition, &Workload)> {
+        let study = &self.header.study;
+        (study.workloads.iter())
+            .flat_map(|workload| study.conditions.iter().map(move |it| (it, workload)))
+    }
+
+    /// Returns the name of a condition, with that of the workload if the study has several.
+    pub(crate) fn place_name(&self, condition: &str, workload: &str) -> String {
+        match self.header.study.workloads.len() {
+            0 | 1 => condition.to_owned(),
+            _ => format!("{condition}, {workload}"),
+        }
     }
 
     /// Returns the number of rounds of the study; for a run that ended when its intervals were

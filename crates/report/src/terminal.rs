@@ -8,7 +8,7 @@ use comfy_table::{
     TableStyle,
 };
 use regatta_model::{
-    Outcome, metric,
+    metric,
     metric::id,
     shell::{printable, quoted},
 };
@@ -190,51 +190,40 @@ fn tables(
     options: &TerminalOptions,
     width: u16,
 ) {
-    let study = &data.header.study;
     let (mut deadlines, mut doubted, mut any) = (false, false, false);
-    for workload in &study.workloads {
-        for condition in &study.conditions {
-            let title = if study.workloads.len() > 1 {
-                format!("{}, {}", condition.name, workload.name)
-            } else {
-                condition.name.clone()
-            };
-            let cells: Vec<&Cell> = summary
-                .cells
-                .iter()
-                .filter(|cell| cell.condition == condition.name && cell.workload == workload.name)
-                .collect();
-            // Of one workload, so that all tables of it have the same columns and scales.
-            let of_workload: Vec<&Cell> = summary
-                .cells
-                .iter()
-                .filter(|cell| cell.workload == workload.name)
-                .collect();
-            let columns = columns(&of_workload);
-            any |= !columns.is_empty();
-            deadlines |= cells.iter().any(|cell| cell.deadline_reached > 0);
-            doubted |= cells.iter().any(|cell| cell.path_doubted > 0);
-            // An interval stands behind its mean where there is room, and below it where not.
-            let plain_options = TerminalOptions {
-                color: false,
-                ..*options
-            };
-            let natural = table(&columns, &cells, summary, true, &plain_options)
-                .lines()
-                .map(|line| line.chars().count())
-                .max()
-                .unwrap_or(0);
-            let wide = natural <= usize::from(width);
-            let mut table = table(&columns, &cells, summary, wide, options);
-            if !wide {
-                table
-                    .set_content_arrangement(ContentArrangement::Dynamic)
-                    .set_width(width);
-            }
-            let _ = writeln!(out, "\n{}", paint(&printable(&title), "1", options));
-            for line in table.to_string().lines() {
-                let _ = writeln!(out, "{}", line.trim_end());
-            }
+    for (condition, workload) in data.places() {
+        let title = data.place_name(&condition.name, &workload.name);
+        let cells: Vec<&Cell> = summary.cells_of(&condition.name, &workload.name).collect();
+        // Of one workload, so that all tables of it have the same columns and scales.
+        let of_workload: Vec<&Cell> = summary
+            .cells
+            .iter()
+            .filter(|cell| cell.workload == workload.name)
+            .collect();
+        let columns = columns(&of_workload);
+        any |= !columns.is_empty();
+        deadlines |= cells.iter().any(|cell| cell.deadline_reached > 0);
+        doubted |= cells.iter().any(|cell| cell.path_doubted > 0);
+        // An interval stands behind its mean where there is room, and below it where not.
+        let plain_options = TerminalOptions {
+            color: false,
+            ..*options
+        };
+        let natural = table(&columns, &cells, summary, true, &plain_options)
+            .lines()
+            .map(|line| line.chars().count())
+            .max()
+            .unwrap_or(0);
+        let wide = natural <= usize::from(width);
+        let mut table = table(&columns, &cells, summary, wide, options);
+        if !wide {
+            table
+                .set_content_arrangement(ContentArrangement::Dynamic)
+                .set_width(width);
+        }
+        let _ = writeln!(out, "\n{}", paint(&printable(&title), "1", options));
+        for line in table.to_string().lines() {
+            let _ = writeln!(out, "{}", line.trim_end());
         }
     }
     if !any {
@@ -324,7 +313,7 @@ fn table(
         for (position, column) in columns.iter().enumerate() {
             row.push(right(match cell.shown(column.name) {
                 Some(shown) => mean(shown, column.scale, wide),
-                None if cell.n == 0 && position == 0 => outcomes(cell),
+                None if cell.n == 0 && position == 0 => cell.outcome_words(),
                 None => "–".to_owned(),
             }));
         }
@@ -341,20 +330,6 @@ fn table(
         column.set_padding((1, 0));
     }
     table
-}
-
-/// Describes the outcomes of a cell's trials, for the place of its figures.
-fn outcomes(cell: &Cell) -> String {
-    let ended: Vec<String> = Outcome::ALL
-        .into_iter()
-        .filter(|outcome| cell.outcome(*outcome) > 0)
-        .map(|outcome| outcome.name().replace('_', " "))
-        .collect();
-    if ended.is_empty() {
-        "not run".to_owned()
-    } else {
-        ended.join(", ")
-    }
 }
 
 fn warnings(out: &mut String, summary: &Summary, options: &TerminalOptions, width: usize) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use regatta_model::{OptionValue, Outcome, Transport, TrialRecord, Unit, Workload};
+use regatta_model::{Condition, OptionValue, Outcome, Transport, TrialRecord, Unit, Workload};
 use regatta_stats::{Estimate, autocorrelation, trend};
 
 use super::{
@@ -18,16 +18,13 @@ use crate::{
 
 /// Returns all cells of the study, in its order, including those without any trial.
 pub fn all(data: &RunData) -> Vec<Cell> {
-    let study = &data.header.study;
-    let mut cells = Vec::new();
-    for workload in &study.workloads {
-        for condition in &study.conditions {
-            for transport in &study.transports {
-                cells.push(cell(data, transport, &condition.name, workload));
-            }
-        }
-    }
-    cells
+    let of_place = |(condition, workload): (&Condition, _)| {
+        let transports = data.header.study.transports.iter();
+        transports
+            .map(|transport| cell(data, transport, &condition.name, workload))
+            .collect::<Vec<_>>()
+    };
+    data.places().flat_map(of_place).collect()
 }
 
 /// Whether a transport retransmits, according to the facts of its trials; for results of versions

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use regatta_model::{AskedAchieved, PathCheck};
+use regatta_model::{AskedAchieved, Outcome, PathCheck};
 use serde::{Deserialize, Serialize};
 
 /// Version of `summary.json`; raised when a reader of an older version would misread it.
@@ -55,6 +55,18 @@ pub struct Summary {
     pub path_checks: Vec<PathCheck>,
     /// Warnings, equal ones once with their number.
     pub warnings: Vec<CountedWarning>,
+}
+
+impl Summary {
+    /// Iterates over the cells of a condition and a workload.
+    pub(crate) fn cells_of<'a>(
+        &'a self,
+        condition: &'a str,
+        workload: &'a str,
+    ) -> impl Iterator<Item = &'a Cell> {
+        let cells = self.cells.iter();
+        cells.filter(move |cell| cell.condition == condition && cell.workload == workload)
+    }
 }
 
 /// Build of the program. `None` is not known.
@@ -484,8 +496,21 @@ impl Summary {
 impl Cell {
     /// Returns the number of trials with an outcome.
     #[must_use]
-    pub fn outcome(&self, outcome: regatta_model::Outcome) -> u64 {
+    pub fn outcome(&self, outcome: Outcome) -> u64 {
         self.outcomes.get(outcome.name()).copied().unwrap_or(0)
+    }
+
+    /// Returns the outcomes of the trials in words, for a cell without figures.
+    pub(crate) fn outcome_words(&self) -> String {
+        let outcomes = Outcome::ALL.into_iter();
+        let outcomes: Vec<String> = outcomes
+            .filter(|outcome| self.outcome(*outcome) > 0)
+            .map(|outcome| outcome.name().replace('_', " "))
+            .collect();
+        match outcomes[..] {
+            [] => "not run".to_owned(),
+            _ => outcomes.join(", "),
+        }
     }
 
     /// Returns value and interval of a metric for tables and figures: see [`MetricSummary::shown`].

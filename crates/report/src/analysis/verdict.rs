@@ -16,12 +16,9 @@ use crate::{
 /// Returns the verdict of each condition and workload, and the one over all.
 pub fn all(data: &RunData, summary: &Summary) -> Verdict {
     let study = &data.header.study;
-    let mut places = Vec::new();
-    for workload in &study.workloads {
-        for condition in &study.conditions {
-            places.extend(Place::new(summary, &condition.name, workload));
-        }
-    }
+    let places: Vec<Place<'_>> = (data.places())
+        .filter_map(|(condition, workload)| Place::new(summary, &condition.name, workload))
+        .collect();
     let noise_floor = noise::floor(data, summary);
     Verdict {
         overall: overall(summary, study.workloads.as_slice(), &places)

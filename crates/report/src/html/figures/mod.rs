@@ -119,8 +119,7 @@ fn panels<'a, T>(
     row: impl Fn(usize, &'a str, &'a str, &'a str) -> Option<T>,
 ) -> Vec<Place<'a, T>> {
     let transports = &data.header.study.transports;
-    let places = places(data).into_iter();
-    places
+    places(data)
         .map(|(condition, workload, heading)| Place {
             condition,
             heading,
@@ -163,25 +162,12 @@ fn values<'a>(
 }
 
 /// Returns each condition with each workload of the study, as `(condition, workload, heading)`.
-fn places(data: &RunData) -> Vec<(&str, &str, String)> {
-    let study = &data.header.study;
-    let several = study.workloads.len() > 1;
-    let mut places = Vec::new();
-    for workload in &study.workloads {
-        for condition in &study.conditions {
-            let heading = if several {
-                format!("{}, {}", condition.name, workload.name)
-            } else {
-                condition.name.clone()
-            };
-            places.push((
-                condition.name.as_str(),
-                workload.name.as_str(),
-                crate::format::shorten(&heading, 44),
-            ));
-        }
-    }
-    places
+fn places(data: &RunData) -> impl Iterator<Item = (&str, &str, String)> {
+    data.places().map(|(condition, workload)| {
+        let heading = data.place_name(&condition.name, &workload.name);
+        let heading = crate::format::shorten(&heading, 44);
+        (&*condition.name, &*workload.name, heading)
+    })
 }
 
 /// Converts a name such as `goodput_bps` to a part of an anchor.

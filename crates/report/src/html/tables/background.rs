@@ -14,13 +14,8 @@ pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
     let outcomes = Outcome::ALL.map(|outcome| outcome.name().replace('_', " "));
     let head = ["transport".to_owned(), "condition".to_owned()].into_iter();
     let tail = ["at the deadline".to_owned(), "why not measured".to_owned()];
-    let several = data.header.study.workloads.len() > 1;
     let rows = summary.cells.iter().map(|cell| {
-        let place = if several {
-            format!("{}, {}", cell.condition, cell.workload)
-        } else {
-            cell.condition.clone()
-        };
+        let place = data.place_name(&cell.condition, &cell.workload);
         let counts = Outcome::ALL.map(|outcome| figure(cell.outcome(outcome).to_string()));
         let why: Vec<String> = (cell.reasons.iter())
             .map(|reason| {

@@ -4,7 +4,7 @@ mod background;
 mod compared;
 mod results;
 
-use regatta_model::{MetricDefinition, Outcome, metric};
+use regatta_model::{MetricDefinition, metric};
 use serde::Serialize;
 
 use crate::{RunData, Summary, analysis::Cell, format::Scale};
@@ -156,46 +156,18 @@ fn scale(summary: &Summary, definition: &MetricDefinition) -> Scale {
     Scale::for_largest(definition.unit, largest)
 }
 
-fn places(data: &RunData) -> Vec<(String, &str, &str)> {
-    let study = &data.header.study;
-    let several = study.workloads.len() > 1;
-    let mut places = Vec::new();
-    for workload in &study.workloads {
-        for condition in &study.conditions {
-            let heading = if several {
-                format!("`{}` with `{}`", condition.name, workload.name)
-            } else {
-                format!("`{}`", condition.name)
-            };
-            places.push((heading, condition.name.as_str(), workload.name.as_str()));
-        }
-    }
-    places
-}
-
-fn cells_of<'a>(
-    summary: &'a Summary,
-    condition: &'a str,
-    workload: &'a str,
-) -> impl Iterator<Item = &'a Cell> {
-    summary
-        .cells
-        .iter()
-        .filter(move |cell| cell.condition == condition && cell.workload == workload)
-}
-
-/// Returns the words that a cell without figures shows instead.
-fn outcome_words(cell: &Cell) -> String {
-    let parts: Vec<String> = Outcome::ALL
-        .into_iter()
-        .filter(|outcome| *outcome != Outcome::Measured && cell.outcome(*outcome) > 0)
-        .map(|outcome| outcome.name().replace('_', " "))
-        .collect();
-    if parts.is_empty() {
-        "not run".to_owned()
-    } else {
-        parts.join(", ")
-    }
+/// Returns each condition with each workload of the study, as `(heading, condition, workload)`.
+fn places(data: &RunData) -> impl Iterator<Item = (String, &str, &str)> {
+    let several = data.header.study.workloads.len() > 1;
+    data.places().map(move |(condition, workload)| {
+        let with = if several {
+            format!(" with `{}`", workload.name)
+        } else {
+            String::new()
+        };
+        let heading = format!("`{}`{with}", condition.name);
+        (heading, &*condition.name, &*workload.name)
+    })
 }
 
 /// Returns the mean of a cell with its interval.

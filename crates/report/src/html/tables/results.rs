@@ -3,8 +3,8 @@
 use regatta_model::metric::id;
 
 use super::{
-    Columns, Entry, Row, Table, cells_of, definitions, figure, figure_over, mean_entry, none,
-    outcome_words, places, row, scale, transport_row,
+    Columns, Entry, Row, Table, definitions, figure, figure_over, mean_entry, none, places, row,
+    scale, transport_row,
 };
 use crate::{
     RunData, Summary,
@@ -36,7 +36,7 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
         let place = (summary.verdict.conditions.iter())
             .find(|place| place.condition == condition && place.workload == workload);
         let letters = |cell: &Cell| place.and_then(|place| place.letters(&cell.transport));
-        let cells: Vec<&Cell> = cells_of(summary, condition, workload).collect();
+        let cells: Vec<&Cell> = summary.cells_of(condition, workload).collect();
         let grouped = cells.iter().any(|cell| letters(cell).is_some());
         let mut head = vec!["transport".to_owned()];
         head.extend(grouped.then(|| "group".to_owned()));
@@ -56,7 +56,7 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
             if cell.n == 0
                 && let Some(first) = means.first_mut()
             {
-                *first = figure(outcome_words(cell));
+                *first = figure(cell.outcome_words());
             }
             let group = grouped.then(|| letters(cell).map_or_else(none, figure));
             let entries = group.into_iter().chain(means);
@@ -68,7 +68,7 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
         };
         Table::new(caption, head, cells.into_iter().map(row))
     };
-    places(data).into_iter().map(of_place).collect()
+    places(data).map(of_place).collect()
 }
 
 /// Returns the number of measured trials of a cell, with those at the deadline or over a doubtful path.
@@ -117,7 +117,8 @@ pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
             })
         };
         for (heading, condition, workload) in places(data) {
-            let rows: Vec<Row> = cells_of(summary, condition, workload)
+            let rows: Vec<Row> = summary
+                .cells_of(condition, workload)
                 .filter_map(|cell| {
                     let m = cell.metrics.get(definition.name)?;
                     let cv = m.cv.map(|cv| format!("{} %", number(cv * 100.0)));
@@ -163,21 +164,24 @@ pub fn loss(data: &RunData, summary: &Summary) -> Vec<Table> {
     }
     let of_place = |(heading, condition, workload): (String, &str, &str)| {
         let head = ["transport".to_owned()].into_iter();
-        let cells = cells_of(summary, condition, workload).filter(|cell| cell.n > 0);
+        let cells = summary
+            .cells_of(condition, workload)
+            .filter(|cell| cell.n > 0);
         Table::new(
             format!("Loss under {heading}"),
             head.chain(columns.headings()),
             cells.map(|cell| transport_row(data, &cell.transport, columns.means(cell))),
         )
     };
-    places(data).into_iter().map(of_place).collect()
+    places(data).map(of_place).collect()
 }
 
 /// Returns tables of all measured metrics, by condition: metrics down, transports across.
 pub fn every_metric(data: &RunData, summary: &Summary) -> Vec<Table> {
     let metrics = data.metrics_that_occur();
     let of_place = |(heading, condition, workload): (String, &str, &str)| {
-        let cells: Vec<&Cell> = cells_of(summary, condition, workload)
+        let cells: Vec<&Cell> = summary
+            .cells_of(condition, workload)
             .filter(|c| c.n > 0)
             .collect();
         let head = cells.iter().map(|cell| cell.transport.as_str());
@@ -194,5 +198,5 @@ pub fn every_metric(data: &RunData, summary: &Summary) -> Vec<Table> {
         let table = Table::new(caption, ["metric"].into_iter().chain(head), rows);
         (!cells.is_empty()).then(|| table.folded(true))
     };
-    places(data).into_iter().filter_map(of_place).collect()
+    places(data).filter_map(of_place).collect()
 }
