@@ -58,20 +58,7 @@ pub fn compare(executable: &Path, amounts: Amounts, report: &mut Report) -> Resu
                 || agents::race(&wdt, executable),
                 || agents::race(&tcp, executable),
             )?;
-            report.compare(Comparison::new(
-                format!("{name}, goodput"),
-                "bit/s",
-                &pairs,
-                Figures::goodput_bps,
-                gate,
-            ));
-            report.compare(Comparison::new(
-                format!("{name}, CPU for each GiB"),
-                "s/GiB",
-                &pairs,
-                Figures::cpu_seconds_per_gib,
-                None,
-            ));
+            crate::compare(&name, &pairs, gate, None, report);
         }
     }
     Ok(())

@@ -57,11 +57,33 @@ pub struct OptionDefinition {
     pub help: &'static str,
 }
 
+/// Earlier names of options, which command lines and studies may still have: the name of today, and
+/// the earlier one. An earlier name of two options sets both.
+const EARLIER_NAMES: &[(&str, &str)] = &[
+    ("receive_buffer", "socket_buffer"),
+    ("receive_window", "window"),
+    ("rto_max", "max_wait"),
+    ("send_buffer", "socket_buffer"),
+    ("window_messages", "window"),
+];
+
 impl OptionDefinition {
+    /// Returns the names under which the option may be written, today's first.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        let name = self.name;
+        let earlier = EARLIER_NAMES.iter().filter(move |(of, _)| *of == name);
+        std::iter::once(name).chain(earlier.map(|(_, earlier)| *earlier))
+    }
+
+    /// Returns the value of the option, if it is set.
+    fn value<'o>(&self, options: &'o BTreeMap<String, OptionValue>) -> Option<&'o OptionValue> {
+        self.names().find_map(|name| options.get(name))
+    }
+
     /// Returns the value of a flag, among options that were checked.
     #[must_use]
     pub fn flag(&self, options: &BTreeMap<String, OptionValue>) -> bool {
-        match options.get(self.name) {
+        match self.value(options) {
             Some(OptionValue::Flag(flag)) => *flag,
             _ => self.default == "true",
         }
@@ -71,7 +93,7 @@ impl OptionDefinition {
     /// option that is not set and has no default.
     #[must_use]
     pub fn text<'o>(&self, options: &'o BTreeMap<String, OptionValue>) -> Option<&'o str> {
-        match options.get(self.name) {
+        match self.value(options) {
             Some(OptionValue::Text(text)) => Some(text),
             _ => Some(self.default).filter(|default| !default.is_empty()),
         }
@@ -81,7 +103,7 @@ impl OptionDefinition {
     /// not returned.
     #[must_use]
     pub fn number<T: TryFrom<i64>>(&self, options: &BTreeMap<String, OptionValue>) -> Option<T> {
-        let number = match options.get(self.name) {
+        let number = match self.value(options) {
             Some(OptionValue::Number(number)) => *number,
             _ => self.default.parse().ok()?,
         };
@@ -287,13 +309,25 @@ impl DriverDescriptor {
     /// The first option, by name, that is unknown or has a wrong value.
     pub fn check(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), OptionError> {
         for (name, value) in options {
-            let Some(definition) = self.options.iter().find(|option| option.name == *name) else {
+            let mut options_of_name = (self.options.iter())
+                .filter(|option| option.names().any(|of_option| of_option == name));
+            let Some(definition) = options_of_name.next() else {
                 return Err(OptionError::Unknown {
                     driver: self.name,
                     name: name.clone(),
                     hint: self.hint_for_unknown(name),
                 });
             };
+            if let Some(again) =
+                (definition.names()).find(|other| other != name && options.contains_key(*other))
+            {
+                return Err(OptionError::Value {
+                    driver: self.name,
+                    name: definition.name,
+                    value: shown(value),
+                    hint: format!("`{name}` and `{again}` are one option: remove one of them"),
+                });
+            }
             if !definition.kind.accepts(value) {
                 return Err(OptionError::Value {
                     driver: self.name,
@@ -355,8 +389,32 @@ mod tests {
                 default: "cubic",
                 help: "who steers",
             },
+            WINDOW,
         ],
     };
+
+    const WINDOW: OptionDefinition = OptionDefinition {
+        name: "receive_window",
+        kind: OptionKind::Size,
+        default: "",
+        help: "how much it takes aboard",
+    };
+
+    #[test]
+    fn an_earlier_name_is_taken_unless_todays_is_there_too() {
+        let size = || OptionValue::Text("1MiB".to_owned());
+        let mut options = BTreeMap::from([("window".to_owned(), size())]);
+        assert_eq!(DRIVER.check(&options), Ok(()));
+        assert_eq!(WINDOW.size(&options), Some(1 << 20));
+        options.insert("receive_window".to_owned(), size());
+        let error = DRIVER.check(&options).expect_err("twice");
+        assert_eq!(
+            error.hint(),
+            "`receive_window` and `window` are one option: remove one of them"
+        );
+        // Only of a driver that has the option.
+        assert!(check("socket_buffer", size()).is_err());
+    }
 
     #[test]
     fn an_option_is_read_as_it_is_written_or_as_its_default_is() {
@@ -408,7 +466,7 @@ mod tests {
         assert_eq!(error.to_string(), "`raft` has no option `raet`");
         assert_eq!(error.hint(), "did you mean `rate`?");
         let error = check("quite-other", OptionValue::Flag(true)).expect_err("unknown");
-        assert_eq!(error.hint(), "it has `rate`, `cc`");
+        assert_eq!(error.hint(), "it has `rate`, `cc`, `receive_window`");
     }
 
     #[test]

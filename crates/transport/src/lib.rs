@@ -27,6 +27,7 @@ pub mod message;
 mod message_flow;
 mod multi_stream;
 pub mod opening;
+pub mod options;
 mod probe;
 mod session;
 pub mod socket_option;

@@ -8,15 +8,12 @@ mod program;
 use bytes::Bytes;
 use quinn as quic;
 
-use crate::error::BenchError;
-
 pub use program::{receive, send};
 
-/// Returns the data that has arrived, without copying; `None` at the end of the stream.
-async fn next_chunk(stream: &mut quic::RecvStream) -> Result<Option<Bytes>, BenchError> {
-    let chunk = stream
-        .read_chunk(usize::MAX, true)
-        .await
-        .map_err(BenchError::reference)?;
-    Ok(chunk.map(|chunk| chunk.bytes))
+/// Returns the number of chunks that have arrived, without copying; `None` at the end of the stream.
+async fn read_chunks(
+    stream: &mut quic::RecvStream,
+    chunks: &mut [Bytes],
+) -> Result<Option<usize>, quic::ReadError> {
+    stream.read_chunks(chunks).await
 }

@@ -7,6 +7,8 @@ use std::{
     time::Instant,
 };
 
+use bytes::Bytes;
+
 use super::quic::{
     ClientConfig, Endpoint, EndpointConfig, ServerConfig, TokioRuntime, TransportConfig, VarInt,
     congestion::CubicConfig,
@@ -16,6 +18,9 @@ use crate::{
     error::BenchError,
     reference::{self, Client, PAYLOAD_BYTES, SERVER_NAME, Server, WINDOW_BYTES},
 };
+
+/// Chunks that are read under one lock of the connection, as in quinn's own perf program.
+const CHUNKS: usize = 32;
 
 fn transport() -> TransportConfig {
     let mut transport = TransportConfig::default();
@@ -60,11 +65,15 @@ pub fn receive(server: Server, bytes: u64) -> Result<(), BenchError> {
             .await
             .map_err(BenchError::reference)?;
         let mut received = 0;
+        let mut chunks = [const { Bytes::new() }; CHUNKS];
         while received < bytes {
-            let chunk = super::next_chunk(&mut stream)
-                .await?
+            let count = super::read_chunks(&mut stream, &mut chunks)
+                .await
+                .map_err(BenchError::reference)?
                 .ok_or_else(|| BenchError::reference("the stream ended early"))?;
-            received += chunk.len() as u64;
+            for chunk in &mut chunks[..count] {
+                received += std::mem::take(chunk).len() as u64;
+            }
         }
         answer
             .write_all(&received.to_be_bytes())

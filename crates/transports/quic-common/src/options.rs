@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 
 use regatta_model::OptionValue;
+pub use regatta_transport::options::{
+    GSO, RECEIVE_BUFFER, SEND_BUFFER, congestion_control, flag, size, time,
+};
 use regatta_transport::{Carries, OptionDefinition, OptionKind};
 
 /// Largest value of a QUIC variable-length integer (RFC 9000 §16).
@@ -98,89 +101,25 @@ pub const MODE: OptionDefinition = OptionDefinition {
     help: "send over streams, or each message in a DATAGRAM frame (RFC 9221), which is not sent again when it is lost",
 };
 
-/// Definition of the option for segmentation offload.
-pub const GSO: OptionDefinition = OptionDefinition {
-    name: "gso",
-    kind: OptionKind::Flag,
-    default: "true",
-    help: "hand several packets to the kernel at once (UDP_SEGMENT), where it can do that",
-};
-
 /// Definition of the option for path MTU discovery.
-pub const MTU_DISCOVERY: OptionDefinition = OptionDefinition {
-    name: "mtu_discovery",
-    kind: OptionKind::Flag,
-    default: "false",
-    help: "begin with 1200 bytes and search for the packet size (RFC 8899) instead of filling the path's packets from the start",
-};
+pub const MTU_DISCOVERY: OptionDefinition = flag(
+    "mtu_discovery",
+    false,
+    "begin with 1200 bytes and search for the packet size (RFC 8899) instead of filling the path's packets from the start",
+);
 
 /// Definition of the option for the flow-control window of a stream.
-pub const STREAM_WINDOW: OptionDefinition = OptionDefinition {
-    name: "stream_window",
-    kind: OptionKind::Size,
-    default: "",
-    help: "flow-control window of a stream; from the path if not set",
-};
-
-/// Definition of the option for the socket's receive buffer.
-pub const RECEIVE_BUFFER: OptionDefinition = OptionDefinition {
-    name: "receive_buffer",
-    kind: OptionKind::Size,
-    default: "",
-    help: "receive buffer of the UDP socket; from the path if not set",
-};
-
-/// Definition of the option for the socket's send buffer.
-pub const SEND_BUFFER: OptionDefinition = OptionDefinition {
-    name: "send_buffer",
-    kind: OptionKind::Size,
-    default: "",
-    help: "send buffer of the UDP socket; from the path if not set",
-};
+pub const STREAM_WINDOW: OptionDefinition = size(
+    "stream_window",
+    "flow-control window of a stream; from the path if not set",
+);
 
 /// Definition of the option for the log of secrets.
-pub const KEY_LOG: OptionDefinition = OptionDefinition {
-    name: "keylog",
-    kind: OptionKind::Flag,
-    default: "false",
-    help: "leave the secrets of the connections in a file, with which Wireshark reads a capture of them",
-};
-
-/// Returns the definition of the option for the congestion control, of which a stack has these.
-#[must_use]
-pub const fn congestion_control(
-    names: &'static [&'static str],
-    help: &'static str,
-) -> OptionDefinition {
-    OptionDefinition {
-        name: "cc",
-        kind: OptionKind::OneOf(names),
-        default: "cubic",
-        help,
-    }
-}
-
-/// Returns the definition of the option for the migration of the transfer's connection.
-#[must_use]
-pub const fn migrate_after(help: &'static str) -> OptionDefinition {
-    OptionDefinition {
-        name: "migrate_after",
-        kind: OptionKind::Time,
-        default: "",
-        help,
-    }
-}
-
-/// Returns the definition of an option that is on or off.
-#[must_use]
-pub const fn flag(name: &'static str, default: bool, help: &'static str) -> OptionDefinition {
-    OptionDefinition {
-        name,
-        kind: OptionKind::Flag,
-        default: if default { "true" } else { "false" },
-        help,
-    }
-}
+pub const KEY_LOG: OptionDefinition = flag(
+    "keylog",
+    false,
+    "leave the secrets of the connections in a file, with which Wireshark reads a capture of them",
+);
 
 #[cfg(test)]
 mod tests {

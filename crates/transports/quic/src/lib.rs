@@ -2,8 +2,8 @@
 //!
 //! | driver | stack |
 //! |---|---|
-//! | `quic-quinn` | quinn on tokio, one current-thread runtime per end, rustls on aws-lc-rs |
-//! | `quic-noq` | noq, a fork of quinn, on tokio, one current-thread runtime per end, rustls on aws-lc-rs |
+//! | `quic-quinn` | quinn on tokio, one current-thread runtime per end, rustls on ring or aws-lc-rs |
+//! | `quic-noq` | noq, a fork of quinn, on tokio, one current-thread runtime per end, rustls on ring or aws-lc-rs |
 //! | `quic-quiche` | quiche on BoringSSL and tokio, one current-thread runtime per end |
 //! | `quic-s2n` | s2n-quic on tokio, one current-thread runtime per end, rustls on aws-lc-rs |
 //!

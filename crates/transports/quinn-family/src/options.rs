@@ -4,13 +4,13 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use regatta_control::TrialOrder;
 use regatta_model::{OptionValue, WorkloadKind};
-use regatta_transport::{OptionDefinition, OptionKind, Unsupported};
+use regatta_transport::{OptionDefinition, Unsupported};
 
 use regatta_transport_quic_common::{
     options::{self as common, Common, MOST_VARINT, Mode},
     path::{LEAST_PAYLOAD_BYTES, Sizes},
 };
-use regatta_transport_tls::Crypto;
+use regatta_transport_tls::{Crypto, crypto_option};
 
 use crate::{
     stack::controller::CongestionControl,
@@ -43,16 +43,13 @@ const CC: OptionDefinition = common::congestion_control(
     "congestion control of the sender, the stack's own implementation",
 );
 
-/// Library that encrypts packets and handshakes.
-const CRYPTO: OptionDefinition = OptionDefinition {
-    name: "crypto",
-    kind: OptionKind::OneOf(&Crypto::NAMES),
-    default: Crypto::AwsLc.name(),
-    help: "library of the encryption, through rustls",
-};
+/// Library of the encryption: ring, the stacks' own default, with which both need 4 % less CPU time
+/// for each byte than with AWS-LC.
+const CRYPTO: OptionDefinition = crypto_option(Crypto::Ring);
 
 /// Migration.
-const MIGRATE_AFTER: OptionDefinition = common::migrate_after(
+const MIGRATE_AFTER: OptionDefinition = common::time(
+    "migrate_after",
     "so long after the transfer's connection is there, the connecting end moves it to another local port (RFC 9000, 9)",
 );
 
@@ -106,7 +103,7 @@ impl Options {
         Self {
             common: Common::read(options),
             congestion_control: CC.text(options).and_then(control).unwrap_or_default(),
-            crypto: (CRYPTO.text(options).and_then(Crypto::from_name)).unwrap_or_default(),
+            crypto: Crypto::read(&CRYPTO, options),
             migrate_after: MIGRATE_AFTER.time(options),
             event_log: EVENT_LOG.flag(options),
         }
@@ -194,7 +191,7 @@ mod tests {
     fn defaults_are_those_of_the_definitions() {
         let options = Options::read(&BTreeMap::new());
         assert_eq!(options.congestion_control.name(), "cubic");
-        assert_eq!(options.crypto, Crypto::AwsLc);
+        assert_eq!(options.crypto, Crypto::Ring);
         assert!(!options.event_log);
         assert_eq!(options.migrate_after, None);
     }
@@ -205,10 +202,6 @@ mod tests {
         for control in CongestionControl::ALL {
             let options = BTreeMap::from([("cc".to_owned(), text(control.name()))]);
             assert_eq!(Options::read(&options).congestion_control, control);
-        }
-        for crypto in [Crypto::AwsLc, Crypto::Ring] {
-            let options = BTreeMap::from([("crypto".to_owned(), text(crypto.name()))]);
-            assert_eq!(Options::read(&options).crypto, crypto);
         }
         let options = Options::read(&BTreeMap::from([
             ("migrate_after".to_owned(), text("500ms")),

@@ -32,7 +32,7 @@ const SMALL_MESSAGE_BYTES: usize = 1024;
 const YIELD_BYTES: usize = 16 << 20;
 
 /// Maximum number of pieces that are taken from the connection under one lock.
-const PIECES: usize = 8;
+const PIECES: usize = 32;
 
 /// Data written before the other end has answered, to be sent again on another stream if it rejects
 /// early data: RFC 9001 §4.6.2 has the stack forget it.

@@ -7,6 +7,7 @@ use regatta_model::OptionValue;
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, MessageSession, OptionDefinition, OptionKind, Session,
     StreamSession, TransportError, TrialContext, Unsupported,
+    options::{self, GSO, RECEIVE_BUFFER, SEND_BUFFER},
 };
 
 use crate::{
@@ -39,18 +40,18 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
         RTO_MIN,
         RTO_MAX,
         RECEIVE_WINDOW,
-        SOCKET_BUFFER,
+        RECEIVE_BUFFER,
+        SEND_BUFFER,
         GSO,
     ],
 };
 
-pub(crate) const ORDERED: OptionDefinition = OptionDefinition {
-    name: "ordered",
-    kind: OptionKind::Flag,
-    default: "true",
-    help: "whether each stream is delivered in order; if not, every message is delivered \
+pub(crate) const ORDERED: OptionDefinition = options::flag(
+    "ordered",
+    true,
+    "whether each stream is delivered in order; if not, every message is delivered \
            as it comes, and the driver carries messages instead of streams",
-};
+);
 
 pub(crate) const STREAMS: OptionDefinition = OptionDefinition {
     name: "streams",
@@ -83,27 +84,11 @@ pub(crate) const RTO_MAX: OptionDefinition = OptionDefinition {
     help: "largest retransmission time-out (RFC 9260, RTO.Max)",
 };
 
-pub(crate) const RECEIVE_WINDOW: OptionDefinition = OptionDefinition {
-    name: "receive_window",
-    kind: OptionKind::Size,
-    default: "",
-    help: "receive window of an association, from 128 KiB to 64 MiB; if not set what the \
+pub(crate) const RECEIVE_WINDOW: OptionDefinition = options::size(
+    "receive_window",
+    "receive window of an association, from 128 KiB to 64 MiB; if not set what the \
            path holds with its queue full",
-};
-
-pub(crate) const SOCKET_BUFFER: OptionDefinition = OptionDefinition {
-    name: "socket_buffer",
-    kind: OptionKind::Size,
-    default: "",
-    help: "receive and send buffer of the UDP socket; from the window if not set",
-};
-
-pub(crate) const GSO: OptionDefinition = OptionDefinition {
-    name: "gso",
-    kind: OptionKind::Flag,
-    default: "true",
-    help: "hand several packets to the kernel at once (UDP_SEGMENT), where it can do that",
-};
+);
 
 impl Driver for SctpUserspace {
     fn descriptor(&self) -> &'static DriverDescriptor {

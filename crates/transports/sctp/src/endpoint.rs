@@ -66,8 +66,8 @@ impl End {
         let (socket, buffers) = socket::bind(
             order.local,
             order.ports,
-            sizes.socket_buffer_bytes,
-            sizes.socket_buffer_bytes,
+            sizes.receive_buffer_bytes,
+            sizes.send_buffer_bytes,
         )?;
         let runtime = Tokio::new()?;
         let made = || -> io::Result<(Datagrams, SocketAddr)> {

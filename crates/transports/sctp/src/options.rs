@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
 use regatta_control::PathHints;
 use regatta_model::{OptionValue, StackFacts, stack};
-use regatta_transport::{OptionDefinition, Unsupported, WindowRange, WindowSizes};
+use regatta_transport::{
+    OptionDefinition, Unsupported, WindowRange, WindowSizes,
+    options::{GSO, RECEIVE_BUFFER, SEND_BUFFER},
+};
 use sctp_proto::{EndpointConfig, ServerConfig, TransportConfig};
 
 use crate::{
@@ -57,7 +60,8 @@ pub(crate) struct Options {
     pub rto_min: Duration,
     pub rto_max: Duration,
     pub window_bytes: Option<u32>,
-    pub socket_buffer_bytes: Option<usize>,
+    pub receive_buffer_bytes: Option<usize>,
+    pub send_buffer_bytes: Option<usize>,
     pub gso: bool,
 }
 
@@ -71,6 +75,9 @@ impl Options {
                 .unwrap_or_default()
                 .max(Duration::from_millis(1))
         };
+        let buffer = |option: &OptionDefinition| {
+            Some(usize::try_from(option.size(options)?).unwrap_or(usize::MAX))
+        };
         Self {
             ordered: driver::ORDERED.flag(options),
             streams: driver::STREAMS.number(options).unwrap_or(MOST_STREAMS),
@@ -82,10 +89,9 @@ impl Options {
                     .unwrap_or(MOST_WINDOW_BYTES)
                     .clamp(2 * LONGEST_MESSAGE_BYTES as u32, MOST_WINDOW_BYTES)
             }),
-            socket_buffer_bytes: driver::SOCKET_BUFFER
-                .size(options)
-                .map(|size| usize::try_from(size).unwrap_or(usize::MAX)),
-            gso: driver::GSO.flag(options),
+            receive_buffer_bytes: buffer(&RECEIVE_BUFFER),
+            send_buffer_bytes: buffer(&SEND_BUFFER),
+            gso: GSO.flag(options),
         }
     }
 }
@@ -102,8 +108,10 @@ pub(crate) struct Sizes {
     pub ip_headers_bytes: usize,
     /// Receive window, in bytes.
     pub window_bytes: u32,
-    /// Buffers of the socket, in bytes.
-    pub socket_buffer_bytes: usize,
+    /// Receive buffer of the socket, in bytes.
+    pub receive_buffer_bytes: usize,
+    /// Send buffer of the socket, in bytes.
+    pub send_buffer_bytes: usize,
 }
 
 impl Sizes {
@@ -141,8 +149,11 @@ impl Sizes {
             ip_headers_bytes: headers,
             chunk_bytes,
             window_bytes: u32::try_from(windows.stream_bytes).unwrap_or(MOST_WINDOW_BYTES),
-            socket_buffer_bytes: options
-                .socket_buffer_bytes
+            receive_buffer_bytes: options
+                .receive_buffer_bytes
+                .unwrap_or(windows.socket_buffer_bytes),
+            send_buffer_bytes: options
+                .send_buffer_bytes
                 .unwrap_or(windows.socket_buffer_bytes),
         })
     }

@@ -20,7 +20,6 @@ use crate::{
     layer::{Layered, Opened},
     mptcp,
     socket::Connected,
-    tls::CRYPTO,
 };
 
 /// A TCP connection under a `Layer`.
@@ -168,7 +167,6 @@ impl StatisticsSource for Statistics {
             .map(|suite| stack::cipher(suite));
         if let (Some(cipher), "sender") = (cipher, self.end) {
             facts.insert("cipher.sender".to_owned(), cipher);
-            facts.insert("crypto.sender".to_owned(), CRYPTO.name().to_owned());
         }
         if let Some(subflows) = &self.subflows {
             if let Some(socket) = self.socket.upgrade() {

@@ -6,8 +6,9 @@ use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, OptionDefinition, OptionKind, Session, StreamSession,
-    TransportError, TrialContext, Unsupported,
+    TransportError, TrialContext, Unsupported, options,
 };
+use regatta_transport_tls::{Crypto, crypto_option};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{endpoint::Endpoint, mptcp, plain::Plain, tls::Tls};
@@ -23,7 +24,8 @@ pub const CC: OptionDefinition = OptionDefinition {
     help: "congestion control of the kernel, set on every socket and read back",
 };
 
-const OPTIONS: &[OptionDefinition] = &[CC];
+/// Library of the encryption of `tcp-tls`.
+pub(crate) const CRYPTO: OptionDefinition = crypto_option(Crypto::AwsLc);
 
 /// Driver of TCP with nothing on top.
 pub(crate) struct Tcp;
@@ -43,7 +45,7 @@ static TCP: DriverDescriptor = DriverDescriptor {
     capabilities: &[],
     stack: "Linux kernel",
     stack_version: "",
-    options: OPTIONS,
+    options: &[CC],
 };
 
 static TCP_TLS: DriverDescriptor = DriverDescriptor {
@@ -56,9 +58,9 @@ static TCP_TLS: DriverDescriptor = DriverDescriptor {
     multiplexes: false,
     congestion_control_choosable: true,
     capabilities: &["resumption", "0-rtt"],
-    stack: "Linux kernel, rustls on aws-lc-rs",
+    stack: "Linux kernel, rustls",
     stack_version: RUSTLS_VERSION,
-    options: OPTIONS,
+    options: &[CC, CRYPTO],
 };
 
 /// Driver of TCP over several paths.
@@ -80,12 +82,10 @@ static MPTCP: DriverDescriptor = DriverDescriptor {
 };
 
 /// Failure of the further subflows.
-const SUBFLOW_DOWN_AFTER: OptionDefinition = OptionDefinition {
-    name: "subflow_down_after",
-    kind: OptionKind::Time,
-    default: "",
-    help: "take the further subflows down so long after the transfer's connection was made",
-};
+const SUBFLOW_DOWN_AFTER: OptionDefinition = options::time(
+    "subflow_down_after",
+    "take the further subflows down so long after the transfer's connection was made",
+);
 
 /// Returns the congestion control that the options ask for.
 pub(crate) fn congestion_control(options: &BTreeMap<String, OptionValue>) -> &str {

@@ -119,8 +119,11 @@ impl<L: Layer> Endpoint<L> {
         &self,
         socket: &Arc<Connected>,
         layered: Layered<L::Stream>,
-        facts: BTreeMap<String, String>,
+        mut facts: BTreeMap<String, String>,
     ) -> Connection<L::Stream> {
+        if let (Some(crypto), "sender") = (self.layer.crypto(), self.end) {
+            facts.insert("crypto.sender".to_owned(), crypto.to_owned());
+        }
         let multipath = self.multipath.is_some();
         Connection::new(socket, layered, self.end, facts, multipath)
     }

@@ -14,6 +14,11 @@ pub trait Layer: Send + Sync + 'static {
     /// Type of the streams.
     type Stream: ByteStream + 'static;
 
+    /// Returns the name of the library that encrypts; `None` if nothing is encrypted.
+    fn crypto(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Opens a stream at the connecting end. `holds_back` is true if Nagle's algorithm is on.
     fn client(
         &self,

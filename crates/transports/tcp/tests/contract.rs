@@ -102,13 +102,22 @@ fn a_congestion_control_that_the_kernel_lacks_is_unsupported() {
     assert_eq!(error.kind(), FailureKind::Unsupported);
 }
 
-#[test]
-fn tls_says_what_was_negotiated() {
-    let pair = testing::run_pair(driver("tcp-tls"), 100_000, 30_000, |_| {})
-        .expect("both ends can be prepared");
+regatta_transport::test_cases! { tls_says_what_was_negotiated_and_what_encrypts:
+    with_aws_lc("aws-lc")
+    with_ring("ring")
+}
+
+fn tls_says_what_was_negotiated_and_what_encrypts(crypto: &str) {
+    let pair = testing::run_pair(driver("tcp-tls"), 100_000, 30_000, |order| {
+        let crypto = OptionValue::Text(crypto.to_owned());
+        order.transport.options = BTreeMap::from([("crypto".to_owned(), crypto)]);
+    })
+    .expect("both ends can be prepared");
     let facts = pair.sender.expect("a report").measurements.facts;
     assert_eq!(facts["tls.version"], "1.3");
     assert_eq!(facts["tls.cipher_suite"], "TLS13_AES_128_GCM_SHA256");
+    assert_eq!(facts["cipher.sender"], "AES-128-GCM");
+    assert_eq!(facts["crypto.sender"], crypto);
 }
 
 #[test]

@@ -6,7 +6,10 @@ mod pinned;
 mod tickets;
 mod watch;
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 pub use key_log::key_log;
 pub use watch::HandshakeWatch;
@@ -14,7 +17,8 @@ pub use watch::HandshakeWatch;
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use pinned::PinnedCertificate;
 use regatta_control::TlsMaterial;
-use regatta_transport::TransportError;
+use regatta_model::OptionValue;
+use regatta_transport::{OptionDefinition, OptionKind, TransportError};
 use rustls::{
     ClientConfig, ServerConfig, SupportedProtocolVersion,
     client::Resumption as ClientResumption,
@@ -42,11 +46,22 @@ const QUIC_EARLY_DATA_BYTES: u32 = u32::MAX;
 /// a round trip after its early data was answered: meanwhile others can begin.
 const TICKETS: usize = 4;
 
+/// Returns the definition of the option that chooses the library of the encryption, of a driver whose
+/// stack leaves the choice.
+#[must_use]
+pub const fn crypto_option(default: Crypto) -> OptionDefinition {
+    OptionDefinition {
+        name: "crypto",
+        kind: OptionKind::OneOf(&Crypto::NAMES),
+        default: default.name(),
+        help: "library that encrypts handshakes and data, through rustls",
+    }
+}
+
 /// Library that encrypts, for stacks that leave the choice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crypto {
     /// AWS-LC.
-    #[default]
     AwsLc,
     /// ring.
     Ring,
@@ -65,12 +80,13 @@ impl Crypto {
         }
     }
 
-    /// Returns the library of this name.
+    /// Reads the option `definition` from options that were checked.
     #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::AwsLc, Self::Ring]
-            .into_iter()
-            .find(|crypto| crypto.name() == name)
+    pub fn read(definition: &OptionDefinition, options: &BTreeMap<String, OptionValue>) -> Self {
+        match definition.text(options) {
+            Some("ring") => Self::Ring,
+            _ => Self::AwsLc,
+        }
     }
 
     /// Returns the provider for rustls, with the one cipher suite, seeded.
@@ -227,6 +243,19 @@ mod tests {
         let provider = crypto.provider().expect("random numbers");
         assert_eq!(provider.cipher_suites.len(), 1);
         format!("{:?}", provider.key_provider)
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for crypto in [Crypto::AwsLc, Crypto::Ring] {
+            let option = crypto_option(crypto);
+            assert_eq!(Crypto::read(&option, &BTreeMap::new()), crypto);
+            for name in Crypto::NAMES {
+                let value = OptionValue::Text(name.to_owned());
+                let options = BTreeMap::from([("crypto".to_owned(), value)]);
+                assert_eq!(Crypto::read(&option, &options).name(), name);
+            }
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, MessageSession, OptionDefinition, OptionKind, Session,
-    TransportError, TrialContext, Unsupported,
+    TransportError, TrialContext, Unsupported, options,
 };
 
 use endpoint::Endpoint;
@@ -59,26 +59,25 @@ const FRAME: OptionDefinition = OptionDefinition {
            receiver ends with RCVD",
 };
 
+/// Segmentation and receive offload.
 const GSO: OptionDefinition = OptionDefinition {
-    name: "gso",
-    kind: OptionKind::Flag,
-    default: "true",
-    help: "whether several messages that fit a packet each are handed to the kernel as \
-           one (UDP_SEGMENT, UDP_GRO), where it can",
+    help: "hand several messages that each fit a packet to the kernel at once (UDP_SEGMENT, \
+           UDP_GRO), where it can do that",
+    ..options::GSO
 };
 
+/// Receive buffer of the socket.
 const RECEIVE_BUFFER: OptionDefinition = OptionDefinition {
-    name: "receive_buffer",
-    kind: OptionKind::Size,
     default: "32MiB",
     help: "receive buffer of the socket; the kernel may give less, which is read back",
+    ..options::RECEIVE_BUFFER
 };
 
+/// Send buffer of the socket.
 const SEND_BUFFER: OptionDefinition = OptionDefinition {
-    name: "send_buffer",
-    kind: OptionKind::Size,
     default: "4MiB",
     help: "send buffer of the socket; the kernel may give less, which is read back",
+    ..options::SEND_BUFFER
 };
 
 /// Returns a size in bytes; every option that is read so has a default.

@@ -84,7 +84,8 @@ const PACING: OptionDefinition = common::flag(
 );
 
 /// Migration.
-const MIGRATE_AFTER: OptionDefinition = common::migrate_after(
+const MIGRATE_AFTER: OptionDefinition = common::time(
+    "migrate_after",
     "the connecting end goes on from another port so long after the handshake",
 );
 

@@ -6,7 +6,7 @@ use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, MessageSession, OptionDefinition, OptionError, OptionKind,
-    Session, StreamSession, TransportError, TrialContext, Unsupported,
+    Session, StreamSession, TransportError, TrialContext, Unsupported, options,
 };
 
 use super::{
@@ -54,19 +54,17 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
         PF_RETRANS,
         ASSOCIATION_MAX_RETRANS,
         RECEIVE_WINDOW,
-        WINDOW,
         MULTIHOMING,
         PRIMARY_DOWN_AFTER,
     ],
 };
 
-pub(super) const ORDERED: OptionDefinition = OptionDefinition {
-    name: "ordered",
-    kind: OptionKind::Flag,
-    default: "true",
-    help: "whether each stream is delivered in order; if not, every message is delivered \
+pub(super) const ORDERED: OptionDefinition = options::flag(
+    "ordered",
+    true,
+    "whether each stream is delivered in order; if not, every message is delivered \
            as it comes, and the driver carries messages instead of streams",
-};
+);
 
 pub(super) const STREAMS: OptionDefinition = OptionDefinition {
     name: "streams",
@@ -85,41 +83,32 @@ pub(super) const SCHEDULER: OptionDefinition = OptionDefinition {
     help: "which stream's message is sent next: streams in turn, or as they were written",
 };
 
-pub(super) const NODELAY: OptionDefinition = OptionDefinition {
-    name: "nodelay",
-    kind: OptionKind::Flag,
-    default: "true",
-    help: "send small messages at once instead of waiting for more data (SCTP_NODELAY)",
-};
+pub(super) const NODELAY: OptionDefinition = options::flag(
+    "nodelay",
+    true,
+    "send small messages at once instead of waiting for more data (SCTP_NODELAY)",
+);
 
-pub(super) const RTO_INITIAL: OptionDefinition = OptionDefinition {
-    name: "rto_initial",
-    kind: OptionKind::Time,
-    default: "",
-    help: "retransmission time-out before the first measurement (RFC 9260, RTO.Initial); \
+pub(super) const RTO_INITIAL: OptionDefinition = options::time(
+    "rto_initial",
+    "retransmission time-out before the first measurement (RFC 9260, RTO.Initial); \
            the kernel's if not set",
-};
+);
 
-pub(super) const RTO_MIN: OptionDefinition = OptionDefinition {
-    name: "rto_min",
-    kind: OptionKind::Time,
-    default: "",
-    help: "least retransmission time-out (RFC 9260, RTO.Min); the kernel's if not set",
-};
+pub(super) const RTO_MIN: OptionDefinition = options::time(
+    "rto_min",
+    "least retransmission time-out (RFC 9260, RTO.Min); the kernel's if not set",
+);
 
-pub(super) const RTO_MAX: OptionDefinition = OptionDefinition {
-    name: "rto_max",
-    kind: OptionKind::Time,
-    default: "",
-    help: "largest retransmission time-out (RFC 9260, RTO.Max); the kernel's if not set",
-};
+pub(super) const RTO_MAX: OptionDefinition = options::time(
+    "rto_max",
+    "largest retransmission time-out (RFC 9260, RTO.Max); the kernel's if not set",
+);
 
-pub(super) const SACK_DELAY: OptionDefinition = OptionDefinition {
-    name: "sack_delay",
-    kind: OptionKind::Time,
-    default: "",
-    help: "longest delay of an acknowledgement, 500 ms at most; the kernel's if not set",
-};
+pub(super) const SACK_DELAY: OptionDefinition = options::time(
+    "sack_delay",
+    "longest delay of an acknowledgement, 500 ms at most; the kernel's if not set",
+);
 
 pub(super) const SACK_EVERY: OptionDefinition = OptionDefinition {
     name: "sack_every",
@@ -128,20 +117,17 @@ pub(super) const SACK_EVERY: OptionDefinition = OptionDefinition {
     help: "packets after which an acknowledgement is sent; the kernel's if not set",
 };
 
-pub(super) const HEARTBEAT: OptionDefinition = OptionDefinition {
-    name: "heartbeat",
-    kind: OptionKind::Flag,
-    default: "true",
-    help: "whether idle paths are probed with heartbeats",
-};
+pub(super) const HEARTBEAT: OptionDefinition = options::flag(
+    "heartbeat",
+    true,
+    "whether idle paths are probed with heartbeats",
+);
 
-pub(super) const HB_INTERVAL: OptionDefinition = OptionDefinition {
-    name: "hb_interval",
-    kind: OptionKind::Time,
-    default: "",
-    help: "time between heartbeats, beside the time-out (RFC 9260, HB.interval); the \
+pub(super) const HB_INTERVAL: OptionDefinition = options::time(
+    "hb_interval",
+    "time between heartbeats, beside the time-out (RFC 9260, HB.interval); the \
            kernel's if not set",
-};
+);
 
 pub(super) const PATH_MAX_RETRANS: OptionDefinition = OptionDefinition {
     name: "path_max_retrans",
@@ -167,35 +153,23 @@ pub(super) const ASSOCIATION_MAX_RETRANS: OptionDefinition = OptionDefinition {
            Association.Max.Retrans); the kernel's if not set",
 };
 
-pub(super) const RECEIVE_WINDOW: OptionDefinition = OptionDefinition {
-    name: "receive_window",
-    kind: OptionKind::Size,
-    default: "",
-    help: "receive window, and memory for data that is sent; what the path holds with \
+pub(super) const RECEIVE_WINDOW: OptionDefinition = options::size(
+    "receive_window",
+    "receive window, and memory for data that is sent; what the path holds with \
            its queue full if not set",
-};
+);
 
-/// Earlier name of [`RECEIVE_WINDOW`], as studies of today may have it.
-pub(super) const WINDOW: OptionDefinition = OptionDefinition {
-    name: "window",
-    help: "earlier name of `receive_window`",
-    ..RECEIVE_WINDOW
-};
+pub(super) const MULTIHOMING: OptionDefinition = options::flag(
+    "multihoming",
+    false,
+    "use every IPv4 address of the path's interface: one path each (RFC 9260 §6.4)",
+);
 
-pub(super) const MULTIHOMING: OptionDefinition = OptionDefinition {
-    name: "multihoming",
-    kind: OptionKind::Flag,
-    default: "false",
-    help: "use every IPv4 address of the path's interface: one path each (RFC 9260 §6.4)",
-};
-
-pub(super) const PRIMARY_DOWN_AFTER: OptionDefinition = OptionDefinition {
-    name: "primary_down_after",
-    kind: OptionKind::Time,
-    default: "",
-    help: "lose every packet of the primary path so long after the transfer began; needs \
+pub(super) const PRIMARY_DOWN_AFTER: OptionDefinition = options::time(
+    "primary_down_after",
+    "lose every packet of the primary path so long after the transfer began; needs \
            `multihoming`",
-};
+);
 
 /// Checks that SCTP is available by opening a socket; the kernel loads its module if it may.
 fn check_kernel() -> Result<(), Unsupported> {

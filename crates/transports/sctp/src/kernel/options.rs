@@ -65,7 +65,6 @@ impl Options {
             Some(option.time(options)?.max(Duration::from_millis(1)))
         };
         let window = driver::RECEIVE_WINDOW.size(options);
-        let window = window.or_else(|| driver::WINDOW.size(options));
         Self {
             ordered: driver::ORDERED.flag(options),
             streams: driver::STREAMS.number(options).unwrap_or(MOST_STREAMS),

@@ -23,6 +23,7 @@ use rustls_pki_types::ServerName;
 
 use self::{early::EarlyStream, records::RecordStream};
 use crate::{
+    driver::CRYPTO,
     layer::{Layer, Layered, Opened},
     socket::Connected,
 };
@@ -36,12 +37,10 @@ const RECORD_OVERHEAD: usize = 5 + 1 + 16;
 /// TLS with the certificate that was made for the run.
 pub(crate) struct Tls {
     end: End,
+    crypto: Crypto,
     /// Whether connections begin with early data where there is a ticket.
     early: bool,
 }
-
-/// Library of the encryption.
-pub(crate) const CRYPTO: Crypto = Crypto::AwsLc;
 
 enum End {
     Connecting {
@@ -60,9 +59,10 @@ impl Tls {
             Handshake::Resumed => Resumption::Tickets,
             Handshake::EarlyData => Resumption::EarlyData,
         };
+        let crypto = Crypto::read(&CRYPTO, &order.transport.options);
         let early = resumption == Resumption::EarlyData;
         let end = if order.connects() {
-            let config = tls::client(&order.tls, None, resumption, CRYPTO)?;
+            let config = tls::client(&order.tls, None, resumption, crypto)?;
             let server_name = ServerName::try_from(order.tls.server_name.clone())
                 .map_err(TransportError::stack("cannot use the server's name"))?;
             End::Connecting {
@@ -70,7 +70,7 @@ impl Tls {
                 server_name,
             }
         } else {
-            let mut config = tls::server(&order.tls, None, resumption, CRYPTO)?;
+            let mut config = tls::server(&order.tls, None, resumption, crypto)?;
             if early {
                 early::answer_at_once(&mut config);
             }
@@ -78,12 +78,16 @@ impl Tls {
                 config: Arc::new(config),
             }
         };
-        Ok(Self { end, early })
+        Ok(Self { end, crypto, early })
     }
 }
 
 impl Layer for Tls {
     type Stream = TlsStream;
+
+    fn crypto(&self) -> Option<&'static str> {
+        Some(self.crypto.name())
+    }
 
     fn client(
         &self,

@@ -48,7 +48,7 @@ enum Next {
 /// action.
 fn step<D>(
     status: UnbufferedStatus<'_, '_, D>,
-    outgoing: &mut Vec<u8>,
+    outgoing: &mut Outgoing,
     consume: &mut impl FnMut(&[u8]),
 ) -> Result<(usize, Next), TransportError> {
     let UnbufferedStatus { mut discard, state } = status;
@@ -62,15 +62,13 @@ fn step<D>(
             Next::Again
         }
         ConnectionState::EncodeTlsData(mut data) => {
-            let start = outgoing.len();
             // A handshake message fits; certificates of the run are below 1 kB.
-            outgoing.resize(start + (64 << 10), 0);
             let written = data
-                .encode(&mut outgoing[start..])
+                .encode(outgoing.place(64 << 10))
                 .map_err(TransportError::stack(
                     "cannot encode a TLS handshake message",
                 ))?;
-            outgoing.truncate(start + written);
+            outgoing.end += written;
             Next::Again
         }
         ConnectionState::TransmitTlsData(data) => {
@@ -90,13 +88,31 @@ fn step<D>(
     Ok((discard, next))
 }
 
+/// Buffer of records that are not sent yet. What was sent is overwritten, not zeroed again.
+#[derive(Default)]
+struct Outgoing {
+    bytes: Vec<u8>,
+    end: usize,
+}
+
+impl Outgoing {
+    /// Returns `length` bytes of free space after the records; `end` moves over what is written.
+    fn place(&mut self, length: usize) -> &mut [u8] {
+        let end = self.end + length;
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        &mut self.bytes[self.end..end]
+    }
+}
+
 /// A TLS connection whose handshake is done.
 pub(crate) struct RecordStream {
     machine: Machine,
     socket: Arc<Connected>,
     holds_back: bool,
     incoming: Incoming,
-    outgoing: Vec<u8>,
+    outgoing: Outgoing,
     /// A message's header with the beginning of its payload.
     first_record: Vec<u8>,
     /// Data that arrived in one read with the end of the handshake.
@@ -139,7 +155,7 @@ impl RecordStream {
             socket,
             holds_back,
             incoming: Incoming::new(INCOMING_BYTES),
-            outgoing: Vec::new(),
+            outgoing: Outgoing::default(),
             first_record: Vec::with_capacity(RECORD_BYTES),
             with_handshake: Vec::new(),
         };
@@ -181,8 +197,9 @@ impl RecordStream {
     }
 
     fn send_outgoing(&mut self) -> Result<(), TransportError> {
-        self.socket.send_all(&mut [IoSlice::new(&self.outgoing)])?;
-        self.outgoing.clear();
+        let records = &self.outgoing.bytes[..self.outgoing.end];
+        self.socket.send_all(&mut [IoSlice::new(records)])?;
+        self.outgoing.end = 0;
         Ok(())
     }
 
@@ -209,10 +226,7 @@ impl RecordStream {
     /// Encrypts `plain` and appends it to `outgoing`.
     fn encrypt(&mut self, plain: &[u8]) -> Result<(), TransportError> {
         let records = plain.len().div_ceil(RECORD_BYTES);
-        let start = self.outgoing.len();
-        self.outgoing
-            .resize(start + plain.len() + records * RECORD_OVERHEAD, 0);
-        let place = &mut self.outgoing[start..];
+        let place = (self.outgoing).place(plain.len() + records * RECORD_OVERHEAD);
         let written = match &mut self.machine {
             Machine::Client(client) => {
                 match client.process_tls_records(&mut []).state.map_err(failed)? {
@@ -228,7 +242,7 @@ impl RecordStream {
             }
         };
         let written = written.map_err(TransportError::stack("cannot encrypt"))?;
-        self.outgoing.truncate(start + written);
+        self.outgoing.end += written;
         Ok(())
     }
 
@@ -254,7 +268,7 @@ impl RecordStream {
         loop {
             let now = rest
                 .len()
-                .min(room.saturating_sub(self.outgoing.len()).max(1));
+                .min(room.saturating_sub(self.outgoing.end).max(1));
             let now = now.next_multiple_of(RECORD_BYTES).min(rest.len());
             if now > 0 {
                 self.encrypt(&rest[..now])?;

@@ -37,6 +37,7 @@ fn changed(server: &Tls, change: impl FnOnce(&mut ServerConfig)) -> Tls {
         end: End::Listening {
             config: Arc::new(config),
         },
+        crypto: server.crypto,
         early: true,
     }
 }

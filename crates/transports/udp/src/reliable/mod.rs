@@ -25,7 +25,7 @@ use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, OptionDefinition, OptionKind, Session, StreamSession,
-    TransportError, TrialContext, Unsupported,
+    TransportError, TrialContext, Unsupported, options,
 };
 
 use self::{endpoint::Endpoint, frame::LARGEST_WINDOW, sender::Rules};
@@ -51,7 +51,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     options: &[
         WINDOW,
         CC,
-        MAX_WAIT,
+        RTO_MAX,
         MAX_RETRANSMITS,
         GSO,
         RECEIVE_BUFFER,
@@ -60,7 +60,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
 };
 
 const WINDOW: OptionDefinition = OptionDefinition {
-    name: "window",
+    name: "window_messages",
     kind: OptionKind::Number {
         least: 1,
         most: LARGEST_WINDOW as i64,
@@ -69,20 +69,17 @@ const WINDOW: OptionDefinition = OptionDefinition {
     help: "most messages under way; 1 is stop-and-wait",
 };
 
-const CC: OptionDefinition = OptionDefinition {
-    name: "cc",
-    kind: OptionKind::OneOf(&["cubic", "none"]),
-    default: "cubic",
-    help: "congestion control below a window of more than one message; `none` keeps the \
-           window full",
-};
+const CC: OptionDefinition = options::congestion_control(
+    &["cubic", "none"],
+    "congestion control below a window of more than one message; `none` keeps the window full",
+);
 
-const MAX_WAIT: OptionDefinition = OptionDefinition {
-    name: "max_wait",
+const RTO_MAX: OptionDefinition = OptionDefinition {
+    name: "rto_max",
     kind: OptionKind::Time,
     default: "1s",
-    help: "wait for an acknowledgement before a message is sent again; for a larger window \
-           the longest, as it goes by the round-trip time",
+    help: "largest retransmission time-out; with a window of one message every time-out, as it \
+           does not go by the round-trip time",
 };
 
 const MAX_RETRANSMITS: OptionDefinition = OptionDefinition {
@@ -111,7 +108,7 @@ impl Settings {
         Self {
             rules: Rules {
                 window,
-                max_wait: MAX_WAIT.time(options).unwrap_or_default(),
+                max_wait: RTO_MAX.time(options).unwrap_or_default(),
                 max_retransmits: MAX_RETRANSMITS.number(options).unwrap_or_default(),
                 // One message at a time leaves nothing to control.
                 cubic: CC.text(options) == Some("cubic") && window > 1,
