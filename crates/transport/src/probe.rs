@@ -8,7 +8,7 @@ use hdrhistogram::{
     serialization::{Serializer as _, V2Serializer},
 };
 use regatta_control::TrialOrder;
-use regatta_model::{Histogram, Probe, ProbePlacement, Series};
+use regatta_model::{Histogram, Probe, ProbePlacement, Series, WorkloadKind};
 
 use crate::{clock::MonotonicTime, driver::TransportError, stop::Stop};
 
@@ -64,9 +64,14 @@ impl ProbePlan {
         let message = usize::try_from(message.0)
             .unwrap_or(LONGEST_PROBE)
             .clamp(PROBE_HEADER_BYTES, LONGEST_PROBE);
+        // There the messages or exchanges are the measurement.
+        let measures_itself = matches!(
+            order.workload.kind,
+            WorkloadKind::ShortConnections { .. } | WorkloadKind::MultiStream { .. }
+        );
         Self {
             idle_messages,
-            under_load,
+            under_load: under_load && !measures_itself,
             interval: interval
                 .max(Duration::from_micros(100))
                 .max(least_interval(order, message)),

@@ -13,7 +13,6 @@ use crate::{
     executor::Executor as _,
     message::MessageEndpoint,
     message_flow::{self, Either, MessageWork as _, bulk::Messages},
-    multi_stream::{self, Messages as ManyMessages},
     stream::StreamEndpoint,
     stream_flows::{self, Flows},
     transfer::{self, TransferEndpoint},
@@ -26,7 +25,6 @@ use crate::{
 enum Work {
     Flows(Flows),
     Connections(Exchanges),
-    MultiStream(ManyMessages),
 }
 
 impl Work {
@@ -34,7 +32,7 @@ impl Work {
         match &order.workload.kind {
             WorkloadKind::Bulk { .. } => Ok(Self::Flows(Flows::of_bulk(order)?)),
             WorkloadKind::ShortConnections { .. } => Ok(Self::Connections(Exchanges::new(order)?)),
-            WorkloadKind::MultiStream { .. } => Ok(Self::MultiStream(ManyMessages::new(order)?)),
+            WorkloadKind::MultiStream { .. } => Ok(Self::Flows(Flows::of_schedule(order)?)),
             WorkloadKind::StopAndWait { .. } | WorkloadKind::RequestResponse { .. } => {
                 Ok(Self::Flows(Flows::of_exchange(Exchange::new(order)?)))
             }
@@ -145,9 +143,6 @@ impl<E: StreamEndpoint> Session for StreamSession<E> {
             Work::Connections(work) => endpoint
                 .executor()
                 .block_on(connections::run(trial, work, endpoint, peer)),
-            Work::MultiStream(work) => endpoint
-                .executor()
-                .block_on(multi_stream::run(trial, work, endpoint, peer)),
         };
         end(trial, result, BTreeMap::new())
     }

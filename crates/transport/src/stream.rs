@@ -107,6 +107,10 @@ pub trait StreamConnection: Send + Sync {
     fn close(self, until: MonotonicTime) -> impl Future<Output = ()>;
 }
 
+/// Stream of an endpoint's connections.
+pub(crate) type StreamOf<E> =
+    <<E as StreamEndpoint>::Connection as StreamConnection>::Stream;
+
 /// One end of a driver of streams in one trial: it listens from the moment when it is made for a
 /// receiver's order.
 pub trait StreamEndpoint: Send + Sync + Sized + 'static {

@@ -80,7 +80,7 @@ impl Exchanges {
 }
 
 /// Returns `length` random bytes, the same ones for the same `seed`.
-pub(crate) fn noise(seed: u64, length: usize) -> Bytes {
+fn noise(seed: u64, length: usize) -> Bytes {
     let mut bytes = vec![0; length];
     ChaCha8Rng::seed_from_u64(seed).fill(&mut bytes[..]);
     bytes.into()

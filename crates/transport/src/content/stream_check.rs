@@ -63,6 +63,11 @@ impl StreamCheck {
         self.offset == 0
     }
 
+    /// Returns the number of bytes until the message that is coming is whole.
+    pub(crate) const fn missing(&self) -> usize {
+        self.length - self.offset
+    }
+
     /// Takes the next bytes of the stream; returns how many belong to the transfer.
     pub(crate) fn consume(&mut self, mut piece: &[u8]) -> usize {
         let given = piece.len();

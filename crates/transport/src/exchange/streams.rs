@@ -12,7 +12,7 @@ use crate::{
     },
     driver::TransportError,
     stream::{ByteStream, Received},
-    stream_flows::{SCRATCH_BYTES, Sink},
+    stream_flows::{SCRATCH_BYTES, Sink, Tally},
     trial::{Trial, watch::Delivered},
 };
 
@@ -70,8 +70,8 @@ impl Sink for Responder {
         Sink::delivered(&self.requests)
     }
 
-    fn corrupted(&self) -> u64 {
-        self.requests.corrupted
+    fn add_to(&self, tally: &mut Tally) {
+        self.requests.add_to(tally);
     }
 
     async fn answer<S: ByteStream>(&mut self, stream: &mut S) -> Result<(), TransportError> {

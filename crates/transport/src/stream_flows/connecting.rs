@@ -4,7 +4,11 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use regatta_control::{Note, Role, SideReport};
 
-use super::{Flow, Flows, Shared, receiving, sending};
+use super::{
+    Content, Flow, Flows, Shared, receiving,
+    schedule,
+    sending::{self, await_welcome},
+};
 use crate::{
     clock::MonotonicTime,
     content::stream_check::StreamCheck,
@@ -14,7 +18,7 @@ use crate::{
     executor::Executor as _,
     opening::Purpose,
     probe::Probed,
-    stream::{ByteStream, StreamConnection, StreamEndpoint, await_close},
+    stream::{ByteStream, StreamConnection, StreamEndpoint, StreamOf, await_close},
     trial::{
         CONTROL_ANSWER, Trial,
         connecting::{Begun, CLOSING},
@@ -24,17 +28,14 @@ use crate::{
     },
 };
 
-/// Connection of a flow or of the probe, and its stream.
-type Opened<E> = (
-    <E as StreamEndpoint>::Connection,
-    <<E as StreamEndpoint>::Connection as StreamConnection>::Stream,
-);
+/// Stream of a flow, and its connection unless that is another flow's.
+type Opened<E> = (Option<<E as StreamEndpoint>::Connection>, StreamOf<E>);
 
 /// Task of the connecting end: a flow, with its connection if that is made already, or the probe
 /// on a connection of its own.
 enum Part<'a, E: StreamEndpoint> {
     Flow(&'a Flow, Option<Result<Opened<E>, TransportError>>),
-    Probe(&'a mut Opened<E>),
+    Probe(&'a mut StreamOf<E>),
 }
 
 /// Results of a task of the connecting end.
@@ -79,7 +80,9 @@ pub(super) async fn run<E: StreamEndpoint>(
         peer,
         watch: &watch,
     };
-    let probed = client.carry_all(load.as_mut()).await;
+    let probed = client
+        .carry_all(load.as_mut().map(|(_, stream)| stream))
+        .await;
     live.set_phase(Phase::Done);
     let loaded = watch.loaded_since();
     let end = watch.finish();
@@ -209,20 +212,26 @@ struct Client<'a, E> {
 impl<E: StreamEndpoint> Client<'_, E> {
     /// Carries all flows, with the probe beside them on the connection `load` where it has one of its
     /// own, and closes the flows; returns the probe's results.
-    async fn carry_all(&self, load: Option<&mut Opened<E>>) -> Option<Probed> {
+    async fn carry_all(&self, load: Option<&mut StreamOf<E>>) -> Option<Probed> {
         let flows = &self.shared.flows.flows;
-        let mut parts: Vec<Part<'_, E>> = flows.iter().map(|flow| Part::Flow(flow, None)).collect();
-        if let [Part::Flow(flow, opened)] = &mut parts[..] {
-            // Starting the probe's thread takes longer than connecting over a short path.
-            *opened = Some(self.connect(flow, self.shared.started).await);
-        }
+        // Starting the probe's thread takes longer than connecting over a short path.
+        let opened = if flows.len() == 1 || self.shared.flows.schedule().is_some() {
+            self.open_all().await
+        } else {
+            Vec::new()
+        };
+        let mut opened = opened.into_iter();
+        let mut parts: Vec<Part<'_, E>> = flows
+            .iter()
+            .map(|flow| Part::Flow(flow, opened.next()))
+            .collect();
         parts.extend(load.map(Part::Probe));
         let tasks: Vec<_> = parts
             .into_iter()
             .map(|part| {
                 move || async move {
                     match part {
-                        Part::Probe((_, stream)) => Carried {
+                        Part::Probe(stream) => Carried {
                             probed: Some(self.probe(stream).await),
                             whole: None,
                         },
@@ -246,6 +255,40 @@ impl<E: StreamEndpoint> Client<'_, E> {
         probed
     }
 
+    /// Opens all flows one after another, and begins the schedule where there is one.
+    async fn open_all(&self) -> Vec<Result<Opened<E>, TransportError>> {
+        let (shared, flows) = (self.shared, self.shared.flows);
+        let mut opened: Vec<Result<Opened<E>, TransportError>> = Vec::new();
+        let mut begun = shared.started;
+        for flow in &flows.flows {
+            let next = {
+                let first = opened.first().filter(|_| flows.share_connection());
+                let first = first.and_then(|first| first.as_ref().ok()?.0.as_ref());
+                self.open(flow, begun, first).await
+            };
+            opened.push(next);
+            if matches!(opened.last(), Some(Err(_))) {
+                return opened;
+            }
+            begun = MonotonicTime::now();
+        }
+        if flows.schedule().is_some() {
+            for flow in &mut opened {
+                if let Ok((_, stream)) = flow
+                    && let Err(error) = shared.stop.unless_raised(await_welcome(stream)).await
+                {
+                    *flow = Err(error);
+                    return opened;
+                }
+            }
+            shared.scheduled.get_or_init(|| schedule::Begun {
+                start: MonotonicTime::now(),
+                deadline: self.watch.loaded_since() + shared.trial.order.deadline,
+            });
+        }
+        opened
+    }
+
     /// Sends the messages of the probe under load over its stream until all flows have ended.
     async fn probe<S: ByteStream>(&self, stream: &mut S) -> Probed {
         let (plan, over) = (&self.shared.trial.probe, &self.shared.over);
@@ -262,7 +305,7 @@ impl<E: StreamEndpoint> Client<'_, E> {
         let shared = self.shared;
         let opened = match opened {
             Some(opened) => opened,
-            None => self.connect(flow, MonotonicTime::now()).await,
+            None => self.open(flow, MonotonicTime::now(), None).await,
         };
         let (connection, mut stream) = match opened {
             Ok(opened) => opened,
@@ -273,8 +316,8 @@ impl<E: StreamEndpoint> Client<'_, E> {
         };
         let probe = &shared.trial.probe;
         let mut load = None;
-        if probe.under_load && probe.shares_connection() {
-            let opening = open_stream(shared.trial, &connection, Purpose::LoadProbe, &[]);
+        if let Some(connection) = connection.as_ref().filter(|_| probe.shares_connection()) {
+            let opening = open_stream(shared.trial, connection, Purpose::LoadProbe, &[]);
             match shared.stop.unless_raised(opening).await {
                 Ok(stream) => load = Some(stream),
                 Err(error) => {
@@ -315,7 +358,9 @@ impl<E: StreamEndpoint> Client<'_, E> {
             await_close(&mut stream, until).await;
         }
         drop(stream);
-        connection.close(until).await;
+        if let Some(connection) = connection {
+            connection.close(until).await;
+        }
     }
 
     /// Carries a flow's part; returns whether it came to its end.
@@ -323,14 +368,16 @@ impl<E: StreamEndpoint> Client<'_, E> {
         let shared = self.shared;
         let mut asked = Asked::default();
         let part = async {
-            match &shared.flows.exchange {
-                Some(exchange) => {
+            match &shared.flows.content {
+                Content::Exchange(exchange) => {
                     let (at, got) = exchange.ask(shared.trial, stream, &mut asked).await?;
                     shared.tally().acknowledged = got;
                     Ok(at)
                 }
-                None if shared.sends(flow) => sending::send(shared, flow, stream).await,
-                None => receiving::receive(shared, StreamCheck::new(&flow.plan), stream, &[]).await,
+                _ if shared.sends(flow) => {
+                    sending::send(shared, self.endpoint.executor(), flow, stream).await
+                }
+                _ => receiving::receive(shared, StreamCheck::new(&flow.plan), stream, &[]).await,
             }
         };
         let result = shared.stop.unless_raised(part).await;
@@ -366,37 +413,45 @@ impl<E: StreamEndpoint> Client<'_, E> {
         shared.statistics.remember();
     }
 
-    /// Opens a flow's connection and its stream, with the flow's index; set-up counts from `begun`.
-    async fn connect(
+    /// Opens a flow's stream, with the flow's index, on `shared_connection` or on a connection of its
+    /// own, whose set-up counts from `begun`.
+    async fn open(
         &self,
         flow: &Flow,
         begun: MonotonicTime,
+        shared_connection: Option<&E::Connection>,
     ) -> Result<Opened<E>, TransportError> {
         let (shared, trial) = (self.shared, self.shared.trial);
         // The watch ends a connect call that takes too long; this limit only stands behind it.
         let until = shared.started + trial.order.longest_transfer() + CLOSING;
-        let connecting = async {
-            let connection = self
-                .endpoint
-                .connect(self.peer, Purpose::Transfer, until, &shared.connections)
-                .await?;
-            let now = MonotonicTime::now();
-            self.watch.connected(now);
-            shared.statistics.add(connection.statistics());
-            shared.tally().set_up.push(now.since(begun));
+        let opening = async {
+            let mut own = None;
+            let connection = match shared_connection {
+                Some(connection) => connection,
+                None => {
+                    let connecting =
+                        self.endpoint
+                            .connect(self.peer, Purpose::Transfer, until, &shared.connections);
+                    let connection = own.insert(connecting.await?);
+                    let now = MonotonicTime::now();
+                    self.watch.connected(now);
+                    shared.statistics.add(connection.statistics());
+                    shared.tally().set_up.push(now.since(begun));
+                    connection
+                }
+            };
             let index = flow.index.to_le_bytes();
             let index = if shared.flows.have_indices() {
                 &index[..]
             } else {
                 &[]
             };
-            let mut stream = open_stream(trial, &connection, Purpose::Transfer, index).await?;
+            let mut stream = open_stream(trial, connection, Purpose::Transfer, index).await?;
             if shared.abandons() && shared.sends(flow) {
-                // A flow that is closed before anything of it has left would never be known there.
-                sending::await_welcome(&mut stream).await?;
+                await_welcome(&mut stream).await?;
             }
-            Ok((connection, stream))
+            Ok((own, stream))
         };
-        shared.stop.unless_raised(connecting).await
+        shared.stop.unless_raised(opening).await
     }
 }

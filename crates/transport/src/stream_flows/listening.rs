@@ -13,7 +13,7 @@ use std::{
 use regatta_control::{Note, Role, SideReport};
 use regatta_model::metric::id;
 
-use super::{Flows, Shared, receiving, sending};
+use super::{Content, Flows, Shared, receiving, schedule::Arrivals, sending};
 use crate::{
     clock::MonotonicTime,
     content::stream_check::StreamCheck,
@@ -28,7 +28,9 @@ use crate::{
         Trial,
         connecting::CLOSING,
         findings::Findings,
-        stream_admission::{Admitted, admit_further, admit_until_transfer, echo_on, last_answers},
+        stream_admission::{
+            Admitted, admit_further, admit_until_transfer, echo_on, last_answers, read_opening,
+        },
         stream_probe::echo,
         watch::{ReceiverEnd, ReceiverWatch},
     },
@@ -81,12 +83,17 @@ pub(super) async fn run<E: StreamEndpoint>(
         .on_connection(Purpose::Transfer, Arc::downgrade(&statistics));
     let probe = &trial.probe;
     let probe_is_missing = probe.under_load && !probe.shares_connection() && load.is_none();
+    let connections = if flows.share_connection() {
+        1
+    } else {
+        flows.flows.len()
+    };
     let listening = Listening {
         shared: &shared,
         watch: &watch,
         endpoint,
         accepting: trial.stop.child(),
-        missing: AtomicUsize::new(flows.flows.len() + usize::from(probe_is_missing)),
+        missing: AtomicUsize::new(connections + usize::from(probe_is_missing)),
         echoed: trial.stop.child(),
         refused: refused.into(),
     };
@@ -226,13 +233,9 @@ async fn attend<E: StreamEndpoint>(listening: &Listening<'_, E>, mut admitted: A
     }
     shared.statistics.add(admitted.connection.statistics());
     if !trial.probe.shares_connection() {
-        carry(
-            listening,
-            &mut admitted.stream,
-            &mut admitted.rest,
-            &admitted.stop,
-        )
-        .await;
+        let linked = Arc::new(Linked(admitted.stop.clone()));
+        shared.stop.on_stop(&linked);
+        carry_streams(listening, &mut admitted).await;
     } else {
         let (connection, stop) = (&admitted.connection, &trial.stop.child());
         let (stream, rest) = (&mut admitted.stream, &mut admitted.rest);
@@ -241,7 +244,9 @@ async fn attend<E: StreamEndpoint>(listening: &Listening<'_, E>, mut admitted: A
             .executor()
             .join(
                 move || async move {
-                    carry(listening, stream, rest, stop).await;
+                    let linked = Arc::new(Linked(stop.clone()));
+                    listening.shared.stop.on_stop(&linked);
+                    carry(listening, stream, rest).await;
                     end_probe(listening).await;
                 },
                 move || async move {
@@ -271,17 +276,48 @@ async fn end_probe<E: StreamEndpoint>(listening: &Listening<'_, E>) {
     trial.stop.stop();
 }
 
-/// Carries a flow's part to its end, and waits until the other end has closed. `stop` wakes what
-/// blocks in the flow; it is raised when the transfer is stopped.
+/// Carries the flows of a connection: all of them where they share it.
+async fn carry_streams<E: StreamEndpoint>(
+    listening: &Listening<'_, E>,
+    admitted: &mut Admitted<E>,
+) {
+    let (shared, flows) = (listening.shared, &listening.shared.flows.flows);
+    let mut others = Vec::new();
+    let accepting = async {
+        while shared.flows.share_connection() && others.len() + 1 < flows.len() {
+            let limit = listening.watch.limit();
+            let mut stream = admitted.connection.accept_stream(limit).await?;
+            let (purpose, rest) = read_opening(shared.trial, &mut stream).await?;
+            if purpose != Some(Purpose::Transfer) {
+                return Err(TransportError::Protocol {
+                    what: "a stream came that must not".to_owned(),
+                });
+            }
+            others.push((stream, rest));
+        }
+        Ok(())
+    };
+    if let Err(error) = shared.stop.unless_raised(accepting).await {
+        shared.tally().error.get_or_insert(error);
+        shared.stop.stop();
+        return;
+    }
+    let first = std::iter::once((&mut admitted.stream, &mut admitted.rest));
+    let others = others.iter_mut().map(|(stream, rest)| (stream, rest));
+    let tasks = first
+        .chain(others)
+        .map(|(stream, rest)| move || async move { carry(listening, stream, rest).await })
+        .collect();
+    listening.endpoint.executor().join_all(tasks).await;
+}
+
+/// Carries a flow's part to its end, and waits until the other end has closed.
 async fn carry<E: StreamEndpoint, S: ByteStream>(
     listening: &Listening<'_, E>,
     stream: &mut S,
     rest: &mut Vec<u8>,
-    stop: &Stop,
 ) {
     let shared = listening.shared;
-    let linked = Arc::new(Linked(stop.clone()));
-    shared.stop.on_stop(&linked);
     let result = shared
         .stop
         .unless_raised(part(listening, stream, rest))
@@ -344,16 +380,23 @@ async fn part<E: StreamEndpoint, S: ByteStream>(
             what: format!("the other end opened flow {index}, which this transfer does not have"),
         })?;
     if shared.sends(flow) {
-        return Ok((true, sending::send(shared, flow, stream).await?));
+        let executor = listening.endpoint.executor();
+        return Ok((true, sending::send(shared, executor, flow, stream).await?));
     }
-    if shared.abandons() {
+    if shared.flows.are_welcomed() {
         receiving::welcome(stream).await?;
     }
-    let at = match &shared.flows.exchange {
-        Some(exchange) => {
+    let at = match &shared.flows.content {
+        Content::Bulk => {
+            receiving::receive(shared, StreamCheck::new(&flow.plan), stream, rest).await?
+        }
+        Content::Exchange(exchange) => {
             receiving::receive(shared, Responder::new(exchange), stream, rest).await?
         }
-        None => receiving::receive(shared, StreamCheck::new(&flow.plan), stream, rest).await?,
+        Content::Scheduled(schedule) => {
+            let arrivals = Arrivals::new(schedule, flow.index, &flow.plan);
+            receiving::receive(shared, arrivals, stream, rest).await?
+        }
     };
     Ok((false, at))
 }

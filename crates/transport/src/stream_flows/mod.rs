@@ -1,13 +1,15 @@
-//! Trial over the streams of one or several connections: a bulk transfer, or an exchange of
-//! requests and responses.
+//! Trial over the streams of one or several connections: a bulk transfer, an exchange of requests
+//! and responses, or messages that leave on a schedule.
 //!
-//! A *flow* is one connection that carries a part of one direction. A transfer in both directions
+//! A *flow* is one stream that carries a part of one direction, and has a connection of its own
+//! unless the workload is about the streams of one connection. A transfer in both directions
 //! has two sets of flows, because one task cannot read a stream while it writes it. A transfer over
 //! one connection is a transfer of one flow.
 
 mod connecting;
 mod listening;
 mod receiving;
+mod schedule;
 mod sending;
 
 pub(crate) use receiving::{SCRATCH_BYTES, Sink};
@@ -15,7 +17,7 @@ pub(crate) use receiving::{SCRATCH_BYTES, Sink};
 use std::{
     net::SocketAddr,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -35,10 +37,17 @@ use crate::{
     statistics::AllConnections,
     stop::Stop,
     stream::StreamEndpoint,
-    trial::{Trial, findings::Deliveries, findings::Findings, warm_up::WarmUp, watch::Delivered},
+    trial::{
+        Trial,
+        distribution::Distribution,
+        findings::{Deliveries, Findings},
+        warm_up::WarmUp,
+        watch::Delivered,
+    },
 };
+use schedule::Schedule;
 
-/// One direction's part on one connection.
+/// One direction's part on one stream.
 #[derive(Debug)]
 struct Flow {
     /// Index of the flow, sent after its opening, so that both ends mean the same part.
@@ -49,14 +58,22 @@ struct Flow {
     offset: u64,
 }
 
+/// Content of the flows.
+#[derive(Debug)]
+enum Content {
+    Bulk,
+    /// Questions and answers, which the only flow carries.
+    Exchange(Exchange),
+    Scheduled(Schedule),
+}
+
 /// All flows of a trial. Both ends make the same from their orders.
 #[derive(Debug)]
 pub(crate) struct Flows {
     flows: Vec<Flow>,
     /// Options of a bulk transfer.
     options: BulkOptions,
-    /// Questions and answers that the only flow carries, where it is no bulk transfer.
-    exchange: Option<Exchange>,
+    content: Content,
     /// File that is sent, at an end that sends from one.
     noise: Option<Noise>,
     /// Bytes of the file, where there is one.
@@ -79,8 +96,56 @@ impl Flows {
             noise: None,
             file_bytes: 0,
             size: exchange.size(),
-            exchange: Some(exchange),
+            content: Content::Exchange(exchange),
         }
+    }
+
+    /// Makes the flows of messages that leave on a schedule.
+    ///
+    /// # Errors
+    /// [`TransportError::Order`] for an order that cannot be carried out,
+    /// [`TransportError::Unsupported`] where delays cannot be measured.
+    pub(crate) fn of_schedule(order: &TrialOrder) -> Result<Self, TransportError> {
+        let WorkloadKind::MultiStream {
+            messages,
+            message,
+            messages_per_second,
+            streams,
+            spread,
+        } = order.workload.kind
+        else {
+            return Err(TransportError::Order {
+                what: format!(
+                    "`{}` is not spread over streams",
+                    order.workload.kind.name()
+                ),
+            });
+        };
+        let schedule = Schedule {
+            per_second: messages_per_second,
+            flows: streams.into(),
+            spread,
+        };
+        schedule.check(messages, order)?;
+        let size = messages.saturating_mul(message.0);
+        let whole = Plan::of(order, "", Bytes(size), message, Pattern::Random)?;
+        let flow = |number: u32| {
+            let count = schedule.of_flow(number.into(), messages);
+            Ok(Flow {
+                index: index_of(number as usize)?,
+                sent_by: Role::Sender,
+                plan: whole.part(count * message.0, number),
+                offset: 0,
+            })
+        };
+        Ok(Self {
+            flows: (0..streams).map(flow).collect::<Result<_, TransportError>>()?,
+            options: BulkOptions::default(),
+            noise: None,
+            file_bytes: 0,
+            size,
+            content: Content::Scheduled(schedule),
+        })
     }
 
     /// Makes the flows of a bulk transfer.
@@ -117,9 +182,7 @@ impl Flows {
             for number in 0..per_direction {
                 // The first ones have one byte more where it does not divide.
                 let part = size.0 / per_direction + u64::from(number < size.0 % per_direction);
-                let index = u16::try_from(flows.len()).map_err(|_| TransportError::Order {
-                    what: format!("{per_direction} flows are too many"),
-                })?;
+                let index = index_of(flows.len())?;
                 let plan = match options.duration {
                     None => whole.part(part, u32::from(index)),
                     Some(_) => whole.endless(u32::from(index)),
@@ -146,7 +209,7 @@ impl Flows {
         Ok(Self {
             flows,
             options,
-            exchange: None,
+            content: Content::Bulk,
             noise,
             file_bytes,
             size: size.0,
@@ -160,8 +223,37 @@ impl Flows {
     }
 
     fn has_goodput(&self) -> bool {
-        self.exchange.as_ref().is_none_or(Exchange::has_goodput)
+        match &self.content {
+            Content::Bulk => true,
+            Content::Exchange(exchange) => exchange.has_goodput(),
+            Content::Scheduled(_) => false,
+        }
     }
+
+    fn schedule(&self) -> Option<&Schedule> {
+        match &self.content {
+            Content::Scheduled(schedule) => Some(schedule),
+            _ => None,
+        }
+    }
+
+    /// Whether all flows are streams of one connection.
+    fn share_connection(&self) -> bool {
+        self.schedule().is_some_and(Schedule::shares_connection)
+    }
+
+    /// Whether a flow is known at the receiving end before its sender goes on: it could be closed
+    /// before anything of it has left, or its schedule could begin before.
+    fn are_welcomed(&self) -> bool {
+        self.options.finish == Finish::Abandon || self.schedule().is_some()
+    }
+}
+
+/// Returns a flow's index.
+fn index_of(number: usize) -> Result<u16, TransportError> {
+    u16::try_from(number).map_err(|_| TransportError::Order {
+        what: "more than 65536 flows are too many".to_owned(),
+    })
 }
 
 /// Runs one end.
@@ -191,6 +283,8 @@ struct Shared<'a> {
     over: Stop,
     statistics: std::sync::Arc<AllConnections>,
     started: MonotonicTime,
+    /// Moments of the schedule, once it has begun, at its sending end.
+    scheduled: OnceLock<schedule::Begun>,
     warm_up: WarmUp,
     left: AtomicUsize,
     /// Sum over the flows of the digests of what was sent, and of what was delivered.
@@ -200,8 +294,8 @@ struct Shared<'a> {
 }
 
 /// Totals over the flows.
-#[derive(Default)]
-struct Tally {
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
     corrupted: u64,
     deliveries: Option<Deliveries>,
     /// Sum of the other end's acknowledgements.
@@ -211,6 +305,8 @@ struct Tally {
     set_up: Vec<Duration>,
     /// Results of the exchange at the end that asks.
     asked: Option<Asked>,
+    /// Delays of messages that had a moment to leave, at the end that gets them.
+    delays: Option<Distribution>,
     /// Error of the first flow that failed.
     error: Option<TransportError>,
 }
@@ -238,6 +334,7 @@ impl<'a> Shared<'a> {
             over: Stop::new(),
             statistics: std::sync::Arc::new(AllConnections::new(trial.order.role.name())),
             started,
+            scheduled: OnceLock::new(),
             warm_up: WarmUp::since(&trial.context.observer, started, flows.options.warm_up),
             left: AtomicUsize::new(flows.flows.len()),
             digest_sent: AtomicU64::new(0),
@@ -356,12 +453,14 @@ impl<'a> Shared<'a> {
         if !options.warm_up.is_zero() && self.trial.order.connects() {
             findings.metric(id::WARM_UP_NS, options.warm_up.as_nanos() as f64);
         }
-        if let Some(exchange) = &self.flows.exchange {
-            if let Some(asked) = &tally.asked {
-                exchange.report(asked, findings);
+        match &self.flows.content {
+            Content::Bulk => findings.fact("flows", options.flows.to_string()),
+            Content::Exchange(exchange) => {
+                if let Some(asked) = &tally.asked {
+                    exchange.report(asked, findings);
+                }
             }
-        } else {
-            findings.fact("flows", options.flows.to_string());
+            Content::Scheduled(schedule) => schedule.report(&tally, (sends, receives), findings),
         }
         if self.abandons() {
             findings.fact("finish", "abandon");

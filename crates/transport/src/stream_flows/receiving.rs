@@ -5,7 +5,7 @@ use std::{future::Future, sync::atomic::Ordering};
 use bytes::Bytes;
 use regatta_model::Verify;
 
-use super::Shared;
+use super::{Shared, Tally};
 use crate::{
     clock::MonotonicTime,
     content::{acknowledgement::Acknowledgement, plan::ALIGNMENT, stream_check::StreamCheck},
@@ -18,7 +18,7 @@ use crate::{
 /// to stay in a core's cache between copy and check.
 pub(crate) const SCRATCH_BYTES: usize = 128 << 10;
 
-/// Answer of the receiving end to a flow that will be abandoned, sent once it knows the flow.
+/// Answer of the receiving end to a flow that waits for it, sent once it knows the flow.
 pub(super) const WELCOME: &[u8] = b"!";
 
 /// Sends [`WELCOME`].
@@ -41,8 +41,8 @@ pub(crate) trait Sink: Send {
     /// Returns the bytes and messages that are here, whole and sound.
     fn delivered(&self) -> Delivered;
 
-    /// Returns the number of messages that came damaged.
-    fn corrupted(&self) -> u64;
+    /// Adds the results to those of the other flows: the messages that came damaged.
+    fn add_to(&self, tally: &mut Tally);
 
     /// Answers what has come, if the workload has answers.
     fn answer<S: ByteStream>(
@@ -74,8 +74,8 @@ impl Sink for StreamCheck {
         }
     }
 
-    fn corrupted(&self) -> u64 {
-        self.corrupted
+    fn add_to(&self, tally: &mut Tally) {
+        tally.corrupted += self.corrupted;
     }
 }
 
@@ -94,7 +94,7 @@ pub(super) async fn receive<K: Sink, S: ByteStream>(
     } else {
         0
     };
-    shared.tally().corrupted += sink.corrupted();
+    sink.add_to(&mut shared.tally());
     shared.digest_delivered.fetch_add(digest, Ordering::Relaxed);
     // A sender that abandons its transfer closes in the middle of it.
     let ended = match result {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use regatta_model::Verify;
 
 use super::{Flow, Shared, receiving::WELCOME};
@@ -14,6 +14,7 @@ use crate::{
         stream_check::encode_header,
     },
     driver::TransportError,
+    executor::Executor,
     stream::{ByteStream, Received},
 };
 
@@ -29,9 +30,16 @@ fn look_bytes(link_rate_bps: Option<u64>) -> u64 {
 /// of its end.
 pub(super) async fn send<S: ByteStream>(
     shared: &Shared<'_>,
+    executor: &impl Executor,
     flow: &Flow,
     stream: &mut S,
 ) -> Result<MonotonicTime, TransportError> {
+    let schedule = shared.flows.schedule().zip(shared.scheduled.get());
+    if let Some((_, begun)) = schedule {
+        let start = begun.start.0.to_le_bytes();
+        stream.send_message(&start, &Bytes::new()).await?;
+        stream.flush().await?;
+    }
     let (plan, live) = (&flow.plan, &shared.trial.context.live);
     let looks_at_clock =
         shared.flows.options.duration.is_some() || !shared.flows.options.warm_up.is_zero();
@@ -45,6 +53,15 @@ pub(super) async fn send<S: ByteStream>(
     let mut sent = 0;
     let mut next_look = 0;
     for sequence in 0..plan.count {
+        if let Some((schedule, begun)) = schedule {
+            let due = schedule.due(begun.start, flow.index, sequence);
+            // What is due after the deadline is not sent, however late the end of the trial comes.
+            let late = due > begun.deadline;
+            let due = if late { MonotonicTime::NEVER } else { due };
+            if !due.has_passed() && executor.sleep_unless_stopped(due, &shared.stop).await {
+                return Err(TransportError::Cancelled);
+            }
+        }
         if looks_at_clock && sent >= next_look {
             let now = MonotonicTime::now();
             shared.is_warm(now);
@@ -82,6 +99,9 @@ pub(super) async fn send<S: ByteStream>(
             digest.update(payload);
         }
         stream.send_message(&head[..header], payload).await?;
+        if schedule.is_some() {
+            stream.flush().await?;
+        }
         sent += length as u64;
         live.messages_sent.fetch_add(1, Ordering::Relaxed);
         live.bytes_sent.fetch_add(length as u64, Ordering::Relaxed);
