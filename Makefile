@@ -143,7 +143,7 @@ $(CRYPTO_CMAKE): scripts/crypto.cmake
 	@mkdir -p $(CACHE) && cp $< $@
 
 tools-test:
-	@scripts/need chromium python3 linux.uml modprobe iptables sshd
+	@scripts/need chromium python3 linux.uml modprobe iptables sshd sudo
 
 tools-kernel:
 	@scripts/need make cc flex bison bc xz libelf linux-source-6.12

@@ -72,7 +72,11 @@ impl DaemonProcess {
     ) -> Result<FromDaemon, BedError> {
         let line = match asked.and_then(|()| self.line(within)) {
             Ok(Some(line)) => line,
-            Ok(None) => return Err(BedError::TimedOut(within)),
+            Ok(None) => {
+                // An answer that comes later would be taken for that of the next request: there is none.
+                self.requests = None;
+                return Err(BedError::TimedOut(within));
+            }
             Err(source) => {
                 let status = match self.process.ended(EXIT_LIMIT) {
                     Some(status) => format!(" ({status})"),

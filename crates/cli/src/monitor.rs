@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
     time::{Duration, Instant},
 };
@@ -16,11 +16,7 @@ use regatta_model::{
     units::format_duration,
 };
 use regatta_report::{HostTimeline, timeline};
-use regatta_results::{
-    ResultsError,
-    exports::{self, ReplaceError},
-    hosts_csv::{HOSTS_FILE_NAME, HostsCsv},
-};
+use regatta_results::hosts_csv::{GrowingHostsCsv, HOSTS_FILE_NAME};
 
 use crate::{
     args::MonitorArgs,
@@ -32,6 +28,9 @@ use crate::{
 
 /// Name of the page with the figures.
 const PAGE: &str = "monitor.html";
+
+/// Time between two writes of samples.
+const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Reason to stop waiting.
 enum Wake {
@@ -69,13 +68,14 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code, Failure> {
     held.end_with("stopping: what was sampled is kept", stop)
         .map_err(|error| Failure::failed(error).context("cannot start a thread"))?;
     let begun = Instant::now();
-    let stopped = wait(&woken, begun + args.duration, &monitors);
+    let mut written = Written::new(&args.out);
+    let stopped = wait(&woken, begun + args.duration, &monitors, &mut written)?;
     let lasted = begun.elapsed();
     let early = stopped_early(stopped, lasted, &monitors);
-    let samples: Vec<HostSamples> = (monitors.into_iter())
-        .flat_map(|named| named.monitor.stop().0)
-        .collect();
-    write(&args.out, &samples)?;
+    for named in monitors {
+        written.add(&named.monitor.stop().0)?;
+    }
+    written.finish(args)?;
     match early {
         None => Ok(Code::Measured),
         Some(why) => Err(Failure::failed(anyhow::Error::msg(why))),
@@ -125,19 +125,32 @@ fn start(host: Opened, interval: Duration, wake: &Sender<Wake>) -> Result<Named,
     Ok(Named { host, monitor })
 }
 
-/// Waits until the time is over, the user stops it, or no monitor is left; returns whether the user
-/// stopped it.
-fn wait(woken: &Receiver<Wake>, until: Instant, monitors: &[Named]) -> bool {
+/// Writes samples until the time is over, the user stops it, or no monitor is left; returns whether the user stopped
+/// it.
+///
+/// # Errors
+/// If the samples cannot be written.
+fn wait(
+    woken: &Receiver<Wake>,
+    until: Instant,
+    monitors: &[Named],
+    written: &mut Written,
+) -> Result<bool, Failure> {
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        match woken.recv_timeout(left) {
-            Ok(Wake::Stop) => return true,
+        let woken = woken.recv_timeout(left.min(WRITE_INTERVAL));
+        for named in monitors {
+            written.add(&named.monitor.take())?;
+        }
+        match woken {
+            Ok(Wake::Stop) => return Ok(true),
             Ok(Wake::Ended) => {
                 if monitors.iter().all(|named| named.monitor.ended().is_some()) {
-                    return false;
+                    return Ok(false);
                 }
             }
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return false,
+            Err(RecvTimeoutError::Timeout) if left > WRITE_INTERVAL => {}
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(false),
         }
     }
 }
@@ -160,47 +173,72 @@ fn stopped_early(stopped: bool, lasted: Duration, monitors: &[Named]) -> Option<
     stopped.then(|| format!("the samples are partial: stopped by the user after {lasted}"))
 }
 
-/// Writes the files, and a line for each host on standard output.
-fn write(dir: &Path, samples: &[HostSamples]) -> Result<(), Failure> {
-    let mut timelines: Vec<HostTimeline> = Vec::new();
-    for batch in samples {
-        timeline::add(&mut timelines, batch);
+/// Samples that were written, and what the figures need of them.
+struct Written {
+    table: PathBuf,
+    csv: GrowingHostsCsv,
+    timelines: Vec<HostTimeline>,
+}
+
+impl Written {
+    fn new(dir: &Path) -> Self {
+        let table = dir.join(HOSTS_FILE_NAME);
+        Self {
+            csv: GrowingHostsCsv::new(table.clone()),
+            table,
+            timelines: Vec::new(),
+        }
     }
-    if timelines.is_empty() {
-        return Err(Failure::failed(anyhow::Error::msg("no host was sampled")));
+
+    fn add(&mut self, samples: &[HostSamples]) -> Result<(), Failure> {
+        self.csv.add(samples).map_err(|error| {
+            let failure = cannot_write(&self.table, error);
+            match self.timelines.is_empty() {
+                true => failure,
+                false => failure.hint(
+                    "the samples up to then are in it: free space, and run the rest with another `--out`",
+                ),
+            }
+        })?;
+        for batch in samples {
+            timeline::add(&mut self.timelines, batch);
+        }
+        Ok(())
     }
-    let table = dir.join(HOSTS_FILE_NAME);
-    let written = exports::replace(&table, |out| -> Result<(), ResultsError> {
-        let lists = samples.iter().map(|batch| batch.names.as_slice());
-        let mut csv = HostsCsv::new(out, lists)?;
-        samples.iter().try_for_each(|batch| csv.add(batch))?;
-        csv.finish()
-    });
-    written.map_err(|error| match error {
-        ReplaceError::Write(source) => cannot_write(&table, source),
-        ReplaceError::Content(source) => cannot_write(&table, source),
-    })?;
-    let page = regatta_report::write_monitor(&timelines, dir).map_err(Failure::failed)?;
-    let mut text = String::new();
-    for host in &timelines {
-        let time = Duration::from_secs(host.end_ns().unsigned_abs() / 1_000_000_000);
-        let counted = output::counted(
-            usize::try_from(host.samples).unwrap_or(usize::MAX),
-            "sample",
-        );
+
+    /// Writes the page with the figures, and a line for each host on standard output.
+    fn finish(self, args: &MonitorArgs) -> Result<(), Failure> {
+        let Self {
+            table,
+            mut timelines,
+            ..
+        } = self;
+        timelines.sort_by_key(|host| args.hosts.iter().position(|name| *name == host.host));
+        if timelines.is_empty() {
+            return Err(Failure::failed(anyhow::Error::msg("no host was sampled")));
+        }
+        let page = regatta_report::write_monitor(&timelines, &args.out).map_err(Failure::failed)?;
+        let mut text = String::new();
+        for host in &timelines {
+            let time = Duration::from_secs(host.end_ns().unsigned_abs() / 1_000_000_000);
+            let counted = output::counted(
+                usize::try_from(host.samples).unwrap_or(usize::MAX),
+                "sample",
+            );
+            text.push_str(&format!(
+                "{}: {counted} in {}: {}\n",
+                host.host,
+                format_duration(time),
+                host.in_words()
+            ));
+        }
         text.push_str(&format!(
-            "{}: {counted} in {}: {}\n",
-            host.host,
-            format_duration(time),
-            host.in_words()
+            "the samples are in {}; open {}\n",
+            quoted(&table),
+            quoted(&page)
         ));
+        output::out(&text).map_err(Failure::failed)
     }
-    text.push_str(&format!(
-        "the samples are in {}; open {}\n",
-        quoted(&table),
-        quoted(&page)
-    ));
-    output::out(&text).map_err(Failure::failed)
 }
 
 fn cannot_write(path: &Path, error: impl Into<anyhow::Error>) -> Failure {

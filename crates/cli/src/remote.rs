@@ -21,7 +21,7 @@ use regatta_model::{
     study::{Attach, RemoteHost, Shaping},
     units::format_duration,
 };
-use regatta_ssh::{AgentFile, Bootstrap, BootstrapError, Destination};
+use regatta_ssh::{AgentFile, Bootstrap, BootstrapError, Destination, NO_SESSION};
 
 use crate::{
     exit::{Failure, no_bed, own_executable},
@@ -347,25 +347,61 @@ impl Connector {
             }
             Err(error) => Err(BedError::Session {
                 host: format!("host `{}`", self.name),
-                hint: self.hint(&error),
+                hint: self.hint(&error, bootstrap.reached),
                 source: Box::new(error),
             }),
         }
     }
 
-    /// Returns a command that helps against an error of a session.
-    fn hint(&self, error: &SessionError) -> String {
+    /// Returns a command that helps against an error of a session; `reached` is whether a shell of the host has run
+    /// Regatta's script.
+    fn hint(&self, error: &SessionError, reached: bool) -> String {
         let name = &self.name;
+        let Destination {
+            become_words, ssh, ..
+        } = &self.destination;
+        let ended = match error {
+            SessionError::Interrupted { reason, .. } => reason.as_str(),
+            SessionError::Ended { reason } if reached => reason.as_str(),
+            SessionError::Ended { reason } if reason.ends_with("exit status: 255") => {
+                return NO_SESSION.to_owned();
+            }
+            _ => "",
+        };
+        if ended.contains("No space left on device") || ended.contains("Disk quota exceeded") {
+            return format!(
+                "make room for some 50 MB in `~/.cache` on `{name}`, or set `XDG_CACHE_HOME` there to another place"
+            );
+        }
+        if ended.contains("the file arrived damaged") || ended.contains("cannot be unpacked") {
+            return "try again: the file is sent whole then".to_owned();
+        }
+        if let SessionError::Interrupted { during, .. } = error {
+            return bootstrap_hint(&**during);
+        }
+        if let (false, Some(destination), [program, ..]) =
+            (ended.is_empty(), ssh, &become_words[..])
+        {
+            let words = become_words.join(" ");
+            return format!(
+                "`ssh {destination} {words} true` has to work without a question: allow it there (for `{program}`, \
+                 NOPASSWD in its rules), or leave `become` of `{name}` out of the hosts file"
+            );
+        }
+        if !ended.is_empty() {
+            return format!(
+                "Regatta is sent to `~/.cache/regatta` on `{name}`, which has to let this user write and execute files \
+                 there; or set `XDG_CACHE_HOME` there to another place, or name a file there with `agent` in the hosts file"
+            );
+        }
         match error {
-            SessionError::Bootstrap(error) => error
-                .downcast_ref()
-                .map_or_else(String::new, BootstrapError::hint),
+            SessionError::Bootstrap(error) => bootstrap_hint(&**error),
             SessionError::Version { .. } => {
                 format!(
                     "leave `agent` of `{name}` out of the hosts file, so that this Regatta is sent there"
                 )
             }
-            _ => match &self.destination.ssh {
+            _ => match ssh {
                 Some(destination) => format!(
                     "try `ssh {destination} true`; `regatta hosts add {name} {destination}` sets up a key"
                 ),
@@ -373,6 +409,12 @@ impl Connector {
             },
         }
     }
+}
+
+fn bootstrap_hint(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
+    error
+        .downcast_ref()
+        .map_or_else(String::new, BootstrapError::hint)
 }
 
 impl Connect for Connector {

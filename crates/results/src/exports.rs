@@ -2,13 +2,10 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{self, File, OpenOptions},
-    io::{self, BufWriter, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    io::{self, Write},
     path::Path,
 };
 
-use nix::fcntl::OFlag;
 use regatta_model::{TrialRecord, metric};
 
 use crate::{
@@ -17,6 +14,7 @@ use crate::{
     hosts_csv::{HOSTS_FILE_NAME, hosts_csv},
     open::explain,
     query::read_series,
+    replace::{ReplaceError, replace},
 };
 
 /// Name of the file with one row for each trial.
@@ -224,79 +222,4 @@ fn write_whole(
         ReplaceError::Write(source) => fail(source),
         ReplaceError::Content(error) => error,
     })
-}
-
-/// Reason for which a file was not replaced.
-#[derive(Debug)]
-pub enum ReplaceError<E> {
-    /// Error of the system that prevents writing.
-    Write(io::Error),
-    /// Error of the function that makes the content.
-    Content(E),
-}
-
-/// Replaces a file by writing to `.NAME.tmp` beside it and renaming that: a reader sees the old
-/// file or the new one, whole. A temporary file left by a process that was killed is overwritten
-/// the next time.
-///
-/// # Errors
-/// Errors of `write` or the system; then the old file is still there, unchanged.
-pub fn replace<E>(
-    path: &Path,
-    write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
-) -> Result<(), ReplaceError<E>> {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(".tmp");
-    let beside = path.with_file_name(name);
-    let file = claim(&beside).map_err(ReplaceError::Write)?;
-    let written = (|| {
-        let mut out = BufWriter::new(&file);
-        write(&mut out).map_err(ReplaceError::Content)?;
-        out.flush().map_err(ReplaceError::Write)?;
-        drop(out);
-        file.sync_all().map_err(ReplaceError::Write)?;
-        fs::rename(&beside, path).map_err(ReplaceError::Write)
-    })();
-    if written.is_err() {
-        // The first error is the one to tell; a leftover is no second one.
-        let _ = fs::remove_file(&beside);
-    }
-    written
-}
-
-/// Opens a temporary file, locked for this process and emptied.
-fn claim(path: &Path) -> io::Result<File> {
-    loop {
-        let open = || {
-            OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(false)
-                // Never through a link to somewhere else, nor waiting for who reads a pipe.
-                .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
-                .open(path)
-        };
-        let file = open().or_else(|error| {
-            // A leftover of another user, or no file.
-            fs::remove_file(path).map_err(|_| error)?;
-            open()
-        })?;
-        if !file.metadata()?.is_file() {
-            fs::remove_file(path)?;
-            continue;
-        }
-        // Another process may be writing the same; it moves its file away when it is done. Where a
-        // file system has no locks, the last one wins.
-        let _ = file.lock();
-        let ours = file.metadata()?;
-        match fs::metadata(path) {
-            Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => {
-                file.set_len(0)?;
-                return Ok(file);
-            }
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-    }
 }

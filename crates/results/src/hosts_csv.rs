@@ -1,10 +1,18 @@
 //! `hosts.csv`: the samples of the hosts, one row for each.
 
-use std::io::Write;
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    path::PathBuf,
+};
 
 use regatta_model::HostSamples;
 
-use crate::{Reader, ResultsError, cell::cell};
+use crate::{
+    Reader, ResultsError,
+    cell::cell,
+    replace::{ReplaceError, replace},
+};
 
 /// Name of the file with one row for each sample of a host.
 pub const HOSTS_FILE_NAME: &str = "hosts.csv";
@@ -28,17 +36,12 @@ impl<W: Write> HostsCsv<W> {
         out: W,
         lists: impl IntoIterator<Item = &'a [String]>,
     ) -> Result<Self, ResultsError> {
-        let mut columns: Vec<String> = Vec::new();
-        for list in lists {
-            for name in list {
-                if !columns.contains(name) {
-                    columns.push(name.clone());
-                }
-            }
-        }
+        let mut columns = Vec::new();
+        lists
+            .into_iter()
+            .for_each(|list| add_columns(&mut columns, list));
         let mut csv = csv::Writer::from_writer(out);
-        let fixed = ["host", "trial", "unix_ns", "monotonic_ns"].map(str::to_owned);
-        csv.write_record(fixed.into_iter().chain(columns.iter().cloned().map(cell)))?;
+        csv.write_record(head(&columns))?;
         Ok(Self { csv, columns })
     }
 
@@ -79,6 +82,111 @@ impl<W: Write> HostsCsv<W> {
     }
 }
 
+/// Adds those of the names that are not among the columns yet.
+fn add_columns(columns: &mut Vec<String>, names: &[String]) {
+    for name in names {
+        if !columns.contains(name) {
+            columns.push(name.clone());
+        }
+    }
+}
+
+fn head(columns: &[String]) -> impl Iterator<Item = String> {
+    let fixed = ["host", "trial", "unix_ns", "monotonic_ns"].map(str::to_owned);
+    fixed.into_iter().chain(columns.iter().cloned().map(cell))
+}
+
+/// `hosts.csv` that grows with the samples, so that a process that is killed loses none of those that it has added.
+#[derive(Debug)]
+pub struct GrowingHostsCsv {
+    path: PathBuf,
+    columns: Vec<String>,
+    /// The file and the length of its whole rows; `None` before the first sample.
+    rows: Option<(File, u64)>,
+}
+
+impl GrowingHostsCsv {
+    /// Begins a file that is created with the first sample.
+    #[must_use]
+    pub const fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            columns: Vec::new(),
+            rows: None,
+        }
+    }
+
+    /// Writes samples. A quantity that occurs for the first time adds a column, which is empty in the rows before.
+    ///
+    /// # Errors
+    /// Errors of writing, such as a full disk; the file then has the whole rows of what was added before.
+    pub fn add(&mut self, batches: &[HostSamples]) -> Result<(), ResultsError> {
+        let known = self.columns.len();
+        for batch in batches {
+            add_columns(&mut self.columns, &batch.names);
+        }
+        if self.columns.len() > known {
+            self.widen().inspect_err(|_| self.columns.truncate(known))?;
+        }
+        let Some((file, length)) = &mut self.rows else {
+            return Ok(());
+        };
+        let mut csv = HostsCsv {
+            csv: csv::Writer::from_writer(Vec::new()),
+            columns: std::mem::take(&mut self.columns),
+        };
+        let added = batches.iter().try_for_each(|batch| csv.add(batch));
+        self.columns = csv.columns;
+        added?;
+        let rows = csv.csv.into_inner().map_err(|error| {
+            csv::Error::from(io::Error::new(
+                error.error().kind(),
+                error.error().to_string(),
+            ))
+        })?;
+        match file.write_all(&rows) {
+            Ok(()) => {
+                *length += rows.len() as u64;
+                Ok(())
+            }
+            Err(error) => {
+                // A part of a row would be read as a row.
+                let _ = file.set_len(*length);
+                Err(csv::Error::from(error).into())
+            }
+        }
+    }
+
+    /// Writes the file again with all columns.
+    fn widen(&mut self) -> Result<(), ResultsError> {
+        let former = self
+            .rows
+            .is_some()
+            .then(|| csv::Reader::from_path(&self.path));
+        let former = former.transpose()?;
+        let width = head(&self.columns).count();
+        replace(&self.path, |out| -> Result<(), csv::Error> {
+            let mut csv = csv::Writer::from_writer(out);
+            csv.write_record(head(&self.columns))?;
+            for row in former.into_iter().flat_map(csv::Reader::into_records) {
+                let row = row?;
+                let empty = std::iter::repeat_n("", width - row.len());
+                csv.write_record(row.iter().chain(empty))?;
+            }
+            Ok(csv.flush()?)
+        })
+        .map_err(|error| match error {
+            ReplaceError::Write(error) => csv::Error::from(error),
+            ReplaceError::Content(error) => error,
+        })?;
+        let file = OpenOptions::new().append(true).open(&self.path);
+        let file = file.map_err(csv::Error::from)?;
+        let length = file.metadata().map_err(csv::Error::from)?.len();
+        self.rows = Some((file, length));
+        Ok(())
+    }
+}
+
 /// Writes the samples of a run, in the order in which they were stored.
 ///
 /// # Errors
@@ -95,4 +203,41 @@ pub fn hosts_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErro
     })?;
     written?;
     csv.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use regatta_model::HostSample;
+
+    use super::*;
+
+    fn batch(host: &str, names: &[&str], values: &[Option<f32>]) -> HostSamples {
+        HostSamples {
+            host: host.to_owned(),
+            trial: None,
+            names: names.iter().map(|&name| name.to_owned()).collect(),
+            samples: vec![HostSample {
+                unix_ns: 2,
+                monotonic_ns: 1,
+                values: values.to_vec(),
+            }],
+        }
+    }
+
+    #[test]
+    fn a_growing_file_has_all_columns_of_what_was_added() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(HOSTS_FILE_NAME);
+        let mut csv = GrowingHostsCsv::new(path.clone());
+        csv.add(&[]).unwrap();
+        assert!(!path.exists());
+        csv.add(&[batch("a", &["x"], &[Some(1.0)])]).unwrap();
+        csv.add(&[batch("b", &["y", "x"], &[Some(3.0), None])])
+            .unwrap();
+        csv.add(&[batch("a", &["x"], &[Some(2.0)])]).unwrap();
+        let expected = "host,trial,unix_ns,monotonic_ns,x,y\na,,2,1,1,\nb,,2,1,,3\na,,2,1,2,\n";
+        assert_eq!(fs::read_to_string(path).unwrap(), expected);
+    }
 }

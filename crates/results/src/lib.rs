@@ -22,6 +22,7 @@ mod insert;
 mod open;
 mod query;
 mod reader;
+mod replace;
 pub mod schema;
 mod store;
 
@@ -29,6 +30,7 @@ pub use busy::{LOCK_LIMIT, on_locked};
 pub use error::{Displaced, ResultsError, SqliteError, export_hint};
 pub use open::has_log;
 pub use reader::Reader;
+pub use replace::{ReplaceError, replace};
 pub use store::{Claim, Store, fold_ended, leftover};
 
 /// Name of the results file in a result directory.

@@ -91,7 +91,8 @@ impl Destination {
             r#"then umask 077; mkdir -p "$d" || exit 1; h=0; [ ! -f "$p" ] || h=$(wc -c <"$p")"#
                 .to_owned(),
             format!(r#"echo {WORD} needs $h; read -r n || exit 1; head -c "$n" >>"$p" || exit 1"#),
-            r#"gzip -dc <"$p" >"$f.$$" || { rm -f "$p" "$f.$$"; exit 1; }"#.to_owned(),
+            r#"gzip -dc <"$p" >"$f.$$" || { rm -f "$p" "$f.$$"; echo "the file cannot be unpacked" >&2; exit 1; }"#
+                .to_owned(),
             r#"s=$(sha256sum <"$f.$$" | cut -d " " -f 1)"#.to_owned(),
             format!(
                 r#"[ "$s" = {digest} ] || {{ rm -f "$p" "$f.$$"; echo "the file arrived damaged" >&2; exit 1; }}"#
@@ -161,6 +162,8 @@ fn ours() -> String {
 #[derive(Debug)]
 pub struct Bootstrap<'a> {
     file: &'a AgentFile,
+    /// Whether a shell of the host has run the script.
+    pub reached: bool,
     /// Whether the file is sent, not found or named by the user.
     pub sent: bool,
     /// Addresses of this machine and of the host in the connection, as the host sees them.
@@ -177,6 +180,7 @@ impl<'a> Bootstrap<'a> {
     pub const fn new(file: &'a AgentFile, has_own_file: bool) -> Self {
         Self {
             file,
+            reached: false,
             sent: false,
             addresses: None,
             port: None,
@@ -192,6 +196,7 @@ impl<'a> Bootstrap<'a> {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         match words[..] {
             [WORD, "is", system, processor, ref connection @ ..] => {
+                self.reached = true;
                 let theirs = format!("{system} {processor}");
                 let fits = system == "Linux" && (self.has_own_file || theirs == ours());
                 if !fits {

@@ -20,6 +20,9 @@ const KEY: &str = "id_ed25519";
 /// Restrictions of the key on a host: no terminal, no forwarding of anything.
 const RESTRICTIONS: &str = "restrict";
 
+/// Exit code of `ssh` for errors of its own.
+const SSH_FAILED: i32 = 255;
+
 /// First version of OpenSSH that asks a program for passwords although there is a terminal.
 const LEAST_VERSION: (u32, u32) = (8, 4);
 
@@ -33,6 +36,12 @@ const INSTALL: &str = "umask 077; cd && mkdir -p .ssh && read -r k && f=.ssh/aut
 const REMOVE: &str = "umask 077; cd && read -r k && f=.ssh/authorized_keys && { [ ! -f $f ] || \
     { grep -vxF \"$k\" $f >$f.regatta; if [ -h $f ]; then cat $f.regatta >$f && rm -f $f.regatta; \
     else mv -f $f.regatta $f; fi; }; }";
+
+/// Beginning of the message for a call of `ssh` that fails and says nothing.
+const SILENT: &str = "`ssh` says nothing and ends with ";
+
+/// Hint for a host at which `ssh` ends without a word: the refusal of a session is no error in its log.
+pub const NO_SESSION: &str = "see what `ssh -v` says: a server whose `MaxSessions` is 0 lets users in and opens no session for them";
 
 /// Errors of key set-up.
 #[derive(Debug, thiserror::Error)]
@@ -116,6 +125,7 @@ impl KeyError {
                  directory there",
                 writable.join(" ")
             ),
+            Self::Ssh { message } if message.starts_with(SILENT) => NO_SESSION.to_owned(),
             Self::Io { .. } | Self::Ssh { .. } => String::new(),
         }
     }
@@ -340,7 +350,10 @@ impl SetUp<'_> {
         if called.status.success() {
             return Ok(Ok(called.output));
         }
-        let message = called.errors;
+        let mut message = called.errors;
+        if message.is_empty() && called.status.code() == Some(SSH_FAILED) {
+            message = format!("{SILENT}{}", called.status);
+        }
         if message.contains("IDENTIFICATION HAS CHANGED") {
             return Err(KeyError::ChangedHostKey { message });
         }

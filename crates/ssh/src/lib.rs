@@ -11,5 +11,5 @@ mod keys;
 pub use agent_file::{AgentFile, AgentFileError};
 pub use askpass::{askpass_main, is_askpass};
 pub use connection::{Bootstrap, BootstrapError, Destination};
-pub use keys::{Access, HostKey, KeyError, OwnKey, Prompter, SetUp};
+pub use keys::{Access, HostKey, KeyError, NO_SESSION, OwnKey, Prompter, SetUp};
 pub use zeroize::Zeroizing;

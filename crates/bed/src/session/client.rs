@@ -69,6 +69,14 @@ pub enum SessionError {
         /// Version of Regatta on the host.
         theirs: String,
     },
+    /// The carrier ended during a dialogue before the greeting.
+    #[error("{reason}")]
+    Interrupted {
+        /// Its last lines.
+        reason: String,
+        /// Error of the dialogue.
+        during: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A dialogue before the greeting failed.
     #[error(transparent)]
     Bootstrap(Box<dyn std::error::Error + Send + Sync>),
@@ -150,6 +158,7 @@ impl Session {
         let mut incoming = Incoming::new(output);
         let greeted =
             greet(&mut incoming, &mut input, until, on_line).map_err(|error| match error {
+                Greeting::Session(SessionError::Bootstrap(error)) => carrier.explain(error),
                 Greeting::Session(error) => error,
                 Greeting::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
                     SessionError::Silent { within }
@@ -380,16 +389,42 @@ impl Carrier {
         if let (Some(reader), true) = (self.reader.take(), status.is_some()) {
             let _ = reader.join();
         }
+        let said = self.said();
+        match (said.is_empty(), status) {
+            (false, Some(_)) => said,
+            (true, Some(status)) => format!("the connection ended with {status}"),
+            (_, None) => error.to_string(),
+        }
+    }
+
+    /// Returns the last lines of its standard error.
+    fn said(&self) -> String {
         let last_errors = self
             .last_errors
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let said: Vec<&str> = last_errors.iter().map(String::as_str).collect();
-        match (said.is_empty(), status) {
-            (false, Some(_)) => said.join("; "),
-            (true, Some(status)) => format!("the connection ended with {status}"),
-            (_, None) => error.to_string(),
+        said.join("; ")
+    }
+
+    /// Returns the error of a dialogue, with what the carrier said if it ended meanwhile.
+    fn explain(&mut self, error: Box<dyn std::error::Error + Send + Sync>) -> SessionError {
+        let mut causes = std::iter::successors(error.source(), |cause| cause.source());
+        let is_broken = causes.any(|cause| {
+            let cause = cause.downcast_ref::<io::Error>();
+            cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+        });
+        if is_broken {
+            self.end(&io::ErrorKind::UnexpectedEof.into());
+            let reason = self.said();
+            if !reason.is_empty() {
+                return SessionError::Interrupted {
+                    reason,
+                    during: error,
+                };
+            }
         }
+        SessionError::Bootstrap(error)
     }
 }
 

@@ -407,57 +407,57 @@ pub fn cell<'a>(
     first.unwrap_or_else(|| panic!("no trial of `{transport}`, `{workload}`, `{condition}`"))
 }
 
-/// Random times to kill a run at, one in each of `count` equal parts of `0..longest`.
+/// Random numbers of a test.
 ///
 /// The seed is that of `REGATTA_TEST_SEED`, or another one each time; it is printed when this is
 /// dropped by a panic.
-pub struct Moments {
+pub struct Random {
     seed: u64,
-    count: u64,
-    longest: Duration,
+    state: u64,
 }
 
-impl Moments {
-    pub fn new(count: u64, longest: Duration) -> Self {
+impl Random {
+    pub fn new() -> Self {
         let given = std::env::var("REGATTA_TEST_SEED").map(|text| text.parse().expect("a seed"));
         let seed = given.unwrap_or_else(|_| {
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
             now.expect("a clock after 1970").as_secs()
         });
-        Self {
-            seed,
-            count,
-            longest,
-        }
+        Self { seed, state: seed }
     }
 
-    /// Returns all times in a random order, so that they do not follow the load of the machine.
-    pub fn all(&self) -> Vec<Duration> {
+    /// Returns a number below another one.
+    pub fn below(&mut self, limit: u64) -> u64 {
         // SplitMix64.
-        let mut state = self.seed;
-        let mut draw = |below: u64| {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = state;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            (z ^ (z >> 31)) % below
-        };
-        let part = u64::try_from(self.longest.as_nanos()).expect("a short time") / self.count;
-        let mut all: Vec<Duration> = (0..self.count)
-            .map(|place| Duration::from_nanos(place * part + draw(part)))
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % limit
+    }
+
+    /// Returns random times, one in each of `count` equal parts of `0..longest`, in a random order, so that they do not
+    /// follow the load of the machine.
+    pub fn moments(&mut self, count: u64, longest: Duration) -> Vec<Duration> {
+        let part = u64::try_from(longest.as_nanos()).expect("a short time") / count;
+        let mut all: Vec<Duration> = (0..count)
+            .map(|place| Duration::from_nanos(place * part + self.below(part)))
             .collect();
         for last in (1..all.len()).rev() {
-            let other = draw(last as u64 + 1);
+            let other = self.below(last as u64 + 1);
             all.swap(last, usize::try_from(other).expect("a place"));
         }
         all
     }
 }
 
-impl Drop for Moments {
+impl Drop for Random {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("the moments of this test: REGATTA_TEST_SEED={}", self.seed);
+            eprintln!(
+                "the random numbers of this test: REGATTA_TEST_SEED={}",
+                self.seed
+            );
         }
     }
 }

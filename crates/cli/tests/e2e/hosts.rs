@@ -1,6 +1,8 @@
 //! Tests of hosts that are reached by SSH: two machines with a real `sshd`, in namespaces or in guests with a kernel of
 //! their own, and a third for the controller. They need root, and say so where they do not have it.
 
+mod accounts;
+mod disturbances;
 mod firewall;
 mod guests;
 mod samples;

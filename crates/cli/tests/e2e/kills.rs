@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use regatta_telemetry::testing::repetitions;
 
-use crate::help::{Bench, Moments, SMALL};
+use crate::help::{Bench, Random, SMALL};
 
 /// Returns the state of this machine that a bed could leave behind beside processes.
 fn machine() -> (String, BTreeSet<std::ffi::OsString>) {
@@ -23,8 +23,8 @@ pub fn nothing_survives_kills(study: &str, kills: u64, longest: Duration) {
     let scratch = bench.path("scratch");
     std::fs::create_dir(&scratch).expect("a directory");
     let before = machine();
-    let moments = Moments::new(kills, longest);
-    for (kill, moment) in moments.all().into_iter().enumerate() {
+    let mut random = Random::new();
+    for (kill, moment) in random.moments(kills, longest).into_iter().enumerate() {
         let out = format!("out-{kill}");
         let mut run = bench
             .regatta(&["run", "study.toml", "--out", &out, "--no-progress"])

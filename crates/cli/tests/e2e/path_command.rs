@@ -9,7 +9,7 @@ use std::{
 use nix::sys::signal::Signal;
 use regatta_telemetry::testing::repetitions;
 
-use crate::help::{Bench, Done, Moments, root, signal};
+use crate::help::{Bench, Done, Random, root, signal};
 
 /// Server that answers each line with itself, and client that times one answer.
 const ECHO: &str = r#"
@@ -285,8 +285,8 @@ fn nothing_outlives_a_kill() {
 #[test]
 fn nothing_outlives_a_kill_at_any_moment() {
     let bench = Bench::new();
-    let moments = Moments::new(repetitions(12, 200), Duration::from_millis(120));
-    for moment in moments.all() {
+    let mut random = Random::new();
+    for moment in random.moments(repetitions(12, 200), Duration::from_millis(120)) {
         let mut child = bench
             .regatta(&["path", "-q", "--server", "sleep 600", "--", "sleep", "600"])
             .spawn()

@@ -472,7 +472,7 @@ fn a_file_is_replaced_whole_by_several_at_once() {
     // What a process left that was ended while it wrote.
     fs::write(dir.path().join(".trials.csv.tmp"), "half of something long").unwrap();
     let write = |text: &str| {
-        exports::replace(&path, |out| {
+        regatta_results::replace(&path, |out| {
             text.bytes().try_for_each(|byte| out.write_all(&[byte]))
         })
         .unwrap();
@@ -501,7 +501,7 @@ fn a_pipe_in_the_place_of_a_temporary_file_holds_nothing_up() {
         dir.path().join("trials.csv"),
         dir.path().join(".trials.csv.tmp"),
     );
-    let write = || exports::replace(&path, |out| out.write_all(b"whole")).unwrap();
+    let write = || regatta_results::replace(&path, |out| out.write_all(b"whole")).unwrap();
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
     write();
     fs::remove_file(&path).unwrap();

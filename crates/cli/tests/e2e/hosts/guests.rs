@@ -5,7 +5,7 @@ use super::*;
 
 impl Lab {
     /// Starts two guests and adds both as hosts with these keys of their `shaping`; `None` without the rights for it.
-    fn shaped(shaping: [&str; 2]) -> Option<Self> {
+    pub(super) fn shaped(shaping: [&str; 2]) -> Option<Self> {
         let lab = Self::of(
             concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/guest-hosts.sh"),
             [
@@ -31,7 +31,7 @@ impl Lab {
     }
 
     /// Returns the output of a command in a guest, which may be booting.
-    fn in_guest(&self, host: &str, command: &str) -> Option<String> {
+    pub(super) fn in_guest(&self, host: &str, command: &str) -> Option<String> {
         let key = self.bench.path("key");
         let output = Command::new("nsenter")
             .args(["--target", &self.controller.to_string(), "--net", "--"])
@@ -71,36 +71,38 @@ impl Lab {
     }
 }
 
-const MACVLANS: [&str; 2] = ["address = \"198.18.0.1/24\"", "address = \"198.18.0.2/24\""];
-const INTERFACES: [&str; 2] = ["attach = \"interface\""; 2];
+pub(super) const MACVLANS: [&str; 2] =
+    ["address = \"198.18.0.1/24\"", "address = \"198.18.0.2/24\""];
+pub(super) const INTERFACES: [&str; 2] = ["attach = \"interface\""; 2];
 
 /// Runs TCP of the guests' kernels over a shaped path, and asserts that it was as asked and is gone.
 fn measures_a_shaped_path(shaping: [&str; 2]) {
     let Some(lab) = Lab::shaped(shaping) else {
         return;
     };
+    // A machine without a battery begins long ago.
+    (lab.in_guest("b", "date -s 2001-01-01")).expect("a guest with a clock");
     let before = lab.disciplines();
     assert!(before.iter().all(Option::is_some), "{before:?}");
     let mut run = lab.regatta(&["run", "--hosts", "a,b", "--out", "out", "--no-progress"]);
-    run.args(["--transport", "tcp:cc=cubic", "--size", "1MB"]);
+    run.args(["--transport", "tcp:cc=cubic,tcp-tls:cc=cubic"]);
+    run.args(["--size", "1MB"]);
     run.args(["--rtt", "60ms", "--rate", "10Mbit/s", "--rounds", "1"]);
     let run = run.output().expect("a run");
     succeeds(&run);
     let csv = fs::read_to_string(lab.bench.path("out/trials.csv")).expect("trials");
-    assert_eq!(csv.matches(",measured,").count(), 1, "{csv}");
-    // 8 Mbit at 10 Mbit/s take 0.8 s: without the shaping it would be a twentieth of it.
+    assert_eq!(csv.matches(",measured,").count(), 2, "{csv}");
     let (_, fields) = csv.split_once(",outcome,").expect("a column");
     let column = fields
         .split(',')
         .position(|name| name == "transfer_time_ns");
-    let (_, trial) = csv.split_once(",measured,").expect("a trial");
-    let nanoseconds = trial.split(',').nth(column.expect("a column"));
-    let seconds = nanoseconds
-        .expect("a field")
-        .parse::<f64>()
-        .expect("a time")
-        / 1e9;
-    assert!((0.8..4.0).contains(&seconds), "{csv}");
+    for trial in csv.lines().filter_map(|line| line.split_once(",measured,")) {
+        // 8 Mbit at 10 Mbit/s take 0.8 s: without the shaping it would be a twentieth of it.
+        let nanoseconds = trial.1.split(',').nth(column.expect("a column"));
+        let nanoseconds = nanoseconds.expect("a field").parse::<f64>();
+        let seconds = nanoseconds.expect("a time") / 1e9;
+        assert!((0.8..4.0).contains(&seconds), "{csv}");
+    }
     lab.is_left_alone(&before);
 }
 

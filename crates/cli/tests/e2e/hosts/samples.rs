@@ -65,3 +65,49 @@ fn hosts_are_sampled_without_a_run() {
     assert_eq!(unknown.status.code(), Some(2), "{}", text(&unknown));
     assert!(text(&unknown).contains("has no host `lap1`"));
 }
+
+#[test]
+fn a_monitor_that_is_killed_has_written_its_samples() {
+    let bench = Bench::new();
+    let args = ["monitor", "local", "--for", "10min", "--interval", "100ms"];
+    let mut monitor = bench.regatta(&args);
+    let mut monitor = monitor.args(["--out", "out"]).spawn().expect("a monitor");
+    let csv = || fs::read_to_string(bench.path("out/hosts.csv")).unwrap_or_default();
+    soon(WITHIN, "samples are written", || csv().lines().count() > 5);
+    monitor.kill().expect("a signal");
+    monitor.wait().expect("an end");
+    bench.assert_nothing_left();
+    let csv = csv();
+    let fields = |line: &str| line.matches(',').count();
+    let head = fields(csv.lines().next().expect("a head"));
+    assert!(csv.lines().all(|line| fields(line) == head), "{csv}");
+    assert!(csv.ends_with('\n'), "{csv}");
+}
+
+#[test]
+fn a_monitor_whose_disk_is_full_keeps_the_samples_before() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("full")).expect("a directory");
+    let regatta = env!("CARGO_BIN_EXE_regatta");
+    let script = format!(
+        "mount -t tmpfs -o size=64k tmpfs full || exit
+         {regatta} monitor local --for 10min --interval 20ms --out full/out; code=$?
+         cat full/out/hosts.csv; exit $code"
+    );
+    let mut monitor = bench.command("unshare");
+    monitor.args(["--map-root-user", "--mount", "sh", "-c", &script]);
+    let monitor = monitor.output().expect("unshare");
+    let said = text(&monitor);
+    assert_eq!(monitor.status.code(), Some(1), "{said}");
+    let errors = String::from_utf8_lossy(&monitor.stderr);
+    for expected in [
+        "cannot write `full/out/hosts.csv`",
+        "No space left on device",
+        "hint: the samples up to then are in it",
+    ] {
+        assert!(errors.contains(expected), "{errors}");
+    }
+    let csv = String::from_utf8_lossy(&monitor.stdout);
+    assert!(csv.lines().count() > 5 && csv.ends_with('\n'), "{csv}");
+    bench.assert_nothing_left();
+}

@@ -1,0 +1,405 @@
+//! Accounts and servers of hosts that are set up in other ways: sudo, few sessions, IPv6, a terminal, disks that are full
+//! or cannot be written, uploads that broke off.
+
+use std::io::Read as _;
+
+use super::*;
+
+impl Lab {
+    /// Returns the `sshd` of a host that listens.
+    fn server(&self, host: &str) -> i32 {
+        let configuration = self.bench.path(host).join("etc/sshd_config");
+        let name = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let found = running_with(&configuration.display().to_string()).into_iter();
+        let mut found = found.filter(|pid| name(pid) == "sshd\n");
+        found.next().expect("a server")
+    }
+
+    /// Runs a command as root in all namespaces of a host.
+    fn in_host(&self, host: &str, command: &str) {
+        let mut nsenter = Command::new("nsenter");
+        nsenter.args(["--target", &self.server(host).to_string()]);
+        nsenter.args(["--net", "--mount", "--pid", "--", "sh", "-e", "-c", command]);
+        let status = nsenter.status().expect("nsenter");
+        assert!(status.success(), "{command}");
+    }
+
+    /// Adds lines to the configuration of a host's `sshd`, which reads it again.
+    fn configure(&self, host: &str, lines: &str) {
+        let path = self.bench.path(host).join("etc/sshd_config");
+        let former = fs::read_to_string(&path).expect("a file");
+        fs::write(&path, format!("{lines}\n{former}")).expect("a file");
+        let log = self.bench.path(host).join("log");
+        let listens = || {
+            let log = fs::read_to_string(&log).expect("a log");
+            log.matches("Server listening on 0.0.0.0").count()
+        };
+        let before = listens();
+        crate::help::signal(self.server(host), nix::sys::signal::Signal::SIGHUP);
+        soon(WITHIN, "the server reads its configuration", || {
+            listens() > before
+        });
+    }
+
+    /// Adds a line to the table of each host in the hosts file.
+    fn set(&self, line: &str) {
+        let file = self.bench.path("home/.config/regatta/hosts.toml");
+        let mut hosts = fs::read_to_string(&file).expect("a file");
+        for table in ["[a]", "[b]"] {
+            hosts = hosts.replace(table, &format!("{table}\n{line}"));
+        }
+        fs::write(&file, hosts).expect("a file");
+    }
+
+    /// Gives both hosts a `sudo` with these rules.
+    fn sudo(&self, rules: &str) {
+        let file = self.bench.write("sudoers", rules);
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o440)).expect("a file");
+        let bind = format!("mount --bind {} /etc/sudoers", file.display());
+        for host in ["a", "b"] {
+            self.in_host(host, &bind);
+        }
+        self.set("become = \"sudo -n\"");
+    }
+
+    /// Directory of the files that were sent to a host.
+    fn agents(&self, host: &str) -> PathBuf {
+        self.home(host).join(".cache/regatta/agents")
+    }
+
+    /// Bytes that a host has received over the wire to the controller.
+    fn received(&self, wire: &str) -> u64 {
+        let path = format!("cat /sys/class/net/{wire}/statistics/tx_bytes");
+        let output = Command::new("nsenter")
+            .args(["--target", &self.controller.to_string(), "--net", "--"])
+            .args(["unshare", "--mount", "sh", "-c"])
+            .arg(format!("mount -t sysfs sysfs /sys && {path}"))
+            .output()
+            .expect("nsenter");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.trim().parse().expect("a number")
+    }
+}
+
+#[track_caller]
+fn says(output: &Output, expected: &[&str]) {
+    for expected in expected {
+        fails(output, expected);
+    }
+}
+
+#[test]
+fn one_session_is_enough() {
+    let Some(lab) = Lab::start() else { return };
+    lab.configure("a", "MaxSessions 1");
+    lab.configure("b", "MaxSessions 1\nMaxStartups 1:100:1");
+    lab.add_both();
+    let run = lab.race("out", &["--rounds", "1"]).output();
+    succeeds(&run.expect("a run"));
+}
+
+#[test]
+fn a_host_without_sessions_is_refused() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    for host in ["a", "b"] {
+        lab.configure(host, "MaxSessions 0");
+    }
+    let expected = ["opens no session", "hint: ", "`MaxSessions`"];
+    says(&lab.run(&["hosts", "check", "a"]), &expected);
+    says(&lab.add("a", &lab.password, &[]), &expected);
+}
+
+#[test]
+fn root_by_sudo_runs_a_study_and_leaves_nothing() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    lab.sudo("Defaults use_pty\nracer ALL=(root) NOPASSWD: ALL\n");
+    let run = lab.race("out", &["--rounds", "1"]).output();
+    succeeds(&run.expect("a run"));
+    soon(GONE_WITHIN, "nothing is left on the hosts", || {
+        lab.on_hosts().is_empty()
+    });
+    let mut run = lab
+        .race("killed", &["--rounds", "1000"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("a run");
+    soon(WITHIN, "a trial", || {
+        lab.on_hosts().len() >= 8 && lab.bench.path("killed/results.sqlite").exists()
+    });
+    run.kill().expect("a signal");
+    run.wait().expect("an end");
+    soon(GONE_WITHIN, "nothing is left on the hosts", || {
+        lab.on_hosts().is_empty()
+    });
+}
+
+#[test]
+fn sudo_that_asks_for_a_password_is_named() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    lab.sudo("racer ALL=(root) ALL\n");
+    let expected = [
+        "sudo: a password is required",
+        "hint: `ssh racer@10.98.1.2 sudo -n true` has to work",
+        "NOPASSWD",
+    ];
+    says(&lab.run(&["hosts", "check", "a"]), &expected);
+    let run = lab.race("out", &["--rounds", "1"]).output();
+    says(&run.expect("a run"), &expected);
+}
+
+#[test]
+fn hosts_are_reached_and_measured_over_ipv6() {
+    let Some(mut lab) = Lab::start() else { return };
+    lab.ways = [
+        ("racer@fd98:1::2", "fd98:3::1"),
+        ("racer@fd98:2::2", "fd98:3::2"),
+    ];
+    for (host, number) in [("a", 1), ("b", 2)] {
+        lab.in_network(&format!(
+            "ip addr add fd98:{number}::1/64 dev manage{number} nodad"
+        ));
+        lab.on_host(
+            host,
+            &format!(
+                "ip addr add fd98:{number}::2/64 dev manage nodad
+                 ip addr add fd98:3::{number}/64 dev data nodad"
+            ),
+        );
+    }
+    lab.add_both();
+    let transports = "tcp:cc=reno,quic-quinn,udp-reliable,wdt:cc=reno";
+    let mut run = lab.regatta(&["run", "--hosts", "a,b", "--out", "out", "--no-progress"]);
+    let run = run.args([
+        "--transport",
+        transports,
+        "--size",
+        "300kB",
+        "--rounds",
+        "1",
+    ]);
+    succeeds(&run.output().expect("a run"));
+    let csv = fs::read_to_string(lab.bench.path("out/trials.csv")).expect("trials");
+    assert_eq!(csv.matches(",measured,").count(), 4, "{csv}");
+    succeeds(&lab.run(&["hosts", "check", "a,b"]));
+    let checked = lab.run(&["hosts", "check", "a"]);
+    assert!(text(&checked).contains("SSH goes from fd98:1::1 to fd98:1::2"));
+}
+
+#[test]
+fn an_upload_that_broke_off_goes_on() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    fs::write(lab.home("a").join(".bashrc"), "ulimit -f 4000\n").expect("a file");
+    let broken = lab.run(&["hosts", "check", "a"]);
+    fails(&broken, "cannot reach host `a`");
+    let parts = || {
+        let entries = fs::read_dir(lab.agents("a")).expect("a directory");
+        let parts = entries.flatten().map(|entry| entry.path());
+        parts
+            .filter(|path| path.extension().is_some_and(|of| of == "part"))
+            .map(|path| path.metadata().expect("a file").len())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(parts(), [4_000 * 1024]);
+    fs::remove_file(lab.home("a").join(".bashrc")).expect("a file");
+    let before = lab.received("manage1");
+    succeeds(&lab.run(&["hosts", "check", "a"]));
+    let resumed = lab.received("manage1") - before;
+    assert!(parts().is_empty());
+    let before = lab.received("manage2");
+    succeeds(&lab.run(&["hosts", "check", "b"]));
+    let whole = lab.received("manage2") - before;
+    assert!(resumed + 3_000_000 < whole, "{resumed} {whole}");
+}
+
+#[test]
+fn a_beginning_of_another_file_is_noticed() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    succeeds(&lab.run(&["hosts", "check", "a"]));
+    let agent = fs::read_dir(lab.agents("a"))
+        .expect("a directory")
+        .flatten();
+    let agent = agent.map(|entry| entry.path()).next().expect("a file");
+    fs::remove_file(&agent).expect("a file");
+    // The names of the parts of both hosts are the same.
+    let part = agent.with_extension("part");
+    fs::write(&part, vec![b'x'; 100_000]).expect("a file");
+    std::os::unix::fs::chown(&part, Some(4242), Some(4242)).expect("a file");
+    let damaged = lab.run(&["hosts", "check", "a"]);
+    says(&damaged, &["cannot be unpacked", "hint: try again"]);
+    succeeds(&lab.run(&["hosts", "check", "a"]));
+}
+
+#[test]
+fn files_that_were_not_used_for_thirty_days_are_removed() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    let agents = lab.agents("a");
+    let touch = |name: &str, days: u32| {
+        let mut touch = Command::new("setpriv");
+        touch.args(["--reuid", "4242", "--regid", "4242", "--clear-groups"]);
+        touch.args(["sh", "-e", "-c"]).arg(format!(
+            "mkdir -p {directory}; touch -d '{days} days ago' {directory}/{name}",
+            directory = agents.display()
+        ));
+        assert!(touch.status().expect("setpriv").success());
+    };
+    touch("old", 32);
+    touch("older.part", 40);
+    touch("recent", 29);
+    succeeds(&lab.run(&["hosts", "check", "a"]));
+    assert!(!agents.join("old").exists());
+    assert!(!agents.join("older.part").exists());
+    assert!(agents.join("recent").exists());
+    assert_eq!(fs::read_dir(agents).expect("a directory").count(), 2);
+}
+
+/// Terminal of a command.
+struct Terminal {
+    child: Child,
+    shown: String,
+}
+
+impl Terminal {
+    fn start(lab: &Lab, args: &str) -> Self {
+        let command = lab.regatta(&[]);
+        let words: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+        // All but the program: `script` makes a terminal for it.
+        let mut terminal = lab.bench.command("nsenter");
+        terminal
+            .args(&words[..words.len() - 1])
+            .args(["script", "-qefc"])
+            .arg(format!("{} {args}", env!("CARGO_BIN_EXE_regatta")))
+            .arg("/dev/null")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => terminal.env(name, value),
+                None => terminal.env_remove(name),
+            };
+        }
+        Self {
+            child: terminal.spawn().expect("script"),
+            shown: String::new(),
+        }
+    }
+
+    /// Waits until the terminal shows this.
+    fn shows(&mut self, text: &str) {
+        let out = self.child.stdout.as_mut().expect("a pipe");
+        let mut byte = [0];
+        let from = self.shown.len();
+        while !self.shown[from..].contains(text) {
+            let read = out.read(&mut byte).expect("output");
+            assert!(read > 0, "no `{text}` in `{}`", self.shown);
+            self.shown.push(char::from(byte[0]));
+        }
+    }
+
+    fn types(&mut self, line: &str) {
+        let input = self.child.stdin.as_mut().expect("a pipe");
+        writeln!(input, "{line}").expect("a terminal");
+    }
+
+    /// Returns the exit code and everything that was shown.
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut rest = Vec::new();
+        let out = self.child.stdout.as_mut().expect("a pipe");
+        out.read_to_end(&mut rest).expect("output");
+        let status = self.child.wait().expect("an end");
+        self.shown.push_str(&String::from_utf8_lossy(&rest));
+        (status.code(), self.shown)
+    }
+}
+
+#[test]
+fn fingerprint_and_password_are_asked_for_on_the_terminal() {
+    let Some(lab) = Lab::start() else { return };
+    let known = lab.bench.path("known").display().to_string();
+    for (name, destination) in [("a", lab.ways[0].0), ("b", lab.ways[1].0)] {
+        let add =
+            format!("hosts add {name} {destination} --ssh-option=-oUserKnownHostsFile={known}");
+        let mut terminal = Terminal::start(&lab, &add);
+        terminal.shows("SHA256:");
+        terminal.shows("(yes/no");
+        terminal.types("no");
+        let (code, shown) = terminal.end();
+        assert_eq!(code, Some(1), "{shown}");
+        assert!(shown.contains("was not confirmed"), "{shown}");
+
+        let mut terminal = Terminal::start(&lab, &add);
+        terminal.shows("(yes/no");
+        terminal.types("yes");
+        terminal.shows("assword:");
+        terminal.types("wrong");
+        let (code, shown) = terminal.end();
+        assert_eq!(code, Some(1), "{shown}");
+        assert!(shown.contains("the host refused the password"), "{shown}");
+
+        let mut terminal = Terminal::start(&lab, &add);
+        terminal.shows("assword:");
+        terminal.types(&lab.password);
+        let (code, shown) = terminal.end();
+        assert_eq!(code, Some(0), "{shown}");
+        assert!(!shown.contains(&lab.password), "{shown}");
+        assert!(shown.contains("is ready"), "{shown}");
+    }
+}
+
+#[test]
+fn a_full_disk_on_the_host_is_named() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    let cache = lab.home("a").join(".cache");
+    let mount = format!(
+        "mkdir -p {cache}; mount -t tmpfs -o size=2m,uid=4242,gid=4242,mode=700 tmpfs {cache}",
+        cache = cache.display()
+    );
+    lab.in_host("a", &mount);
+    let expected = [
+        "cannot reach host `a`",
+        "No space left on device",
+        "hint: make room",
+    ];
+    says(&lab.run(&["hosts", "check", "a"]), &expected);
+    let run = lab.race("out", &["--rounds", "1"]).output();
+    says(&run.expect("a run"), &expected);
+}
+
+#[test]
+fn a_home_that_cannot_be_written_is_named() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    let home = lab.home("a").display().to_string();
+    lab.in_host(
+        "a",
+        &format!("mount --bind {home} {home}; mount -o remount,bind,ro {home}"),
+    );
+    let expected = ["cannot reach host `a`", "Read-only file system", "`agent`"];
+    says(&lab.run(&["hosts", "check", "a"]), &expected);
+}
+
+#[test]
+fn a_host_whose_temporary_directory_cannot_be_written_runs_a_study() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    // The hosts' homes are below it.
+    let all = lab.bench.path(".").display().to_string();
+    let read_only = format!(
+        "mount --bind {all} {all}; mount --rbind /tmp /tmp; mount -o remount,bind,ro /tmp
+         ! touch /tmp/regatta-written 2>/dev/null"
+    );
+    for host in ["a", "b"] {
+        lab.in_host(host, &read_only);
+    }
+    let mut run = lab.regatta(&["run", "--hosts", "a,b", "--out", "out", "--no-progress"]);
+    run.args(["--transport", "tcp:cc=reno,quic-quinn,wdt:cc=reno"]);
+    let run = run.args(["--size", "300kB", "--rounds", "1"]).output();
+    succeeds(&run.expect("a run"));
+}
