@@ -11,7 +11,7 @@ use crate::{
     alternate, cubic,
     error::BenchError,
     report::Report,
-    rounds::{Comparison, Figures, Gate},
+    rounds::Gate,
 };
 
 /// Least goodput of unencrypted `wdt` over that of `tcp`.

@@ -111,8 +111,6 @@ mod tests {
 
     use regatta_transport::{OptionDefinition, OptionKind};
 
-    use super::*;
-
     /// Row of the table of options on a driver's page: names, values, and the default of each name.
     type Row = (Vec<String>, String, Vec<String>);
 
