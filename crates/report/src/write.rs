@@ -2,9 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use regatta_results::{
-    Reader, ReplaceError, ResultsError, exports, hosts_csv::HOSTS_FILE_NAME, replace,
-};
+use regatta_results::{Reader, ReplaceError, ResultsError, exports, hosts_csv::HOSTS_FILE_NAME};
 
 use crate::{HostTimeline, ReportError, RunData, Summary, html, load, summarise};
 
@@ -82,7 +80,7 @@ pub fn write_monitor(hosts: &[HostTimeline], dir: &Path) -> Result<PathBuf, Repo
 }
 
 fn replace(path: &Path, text: &str) -> Result<PathBuf, ReportError> {
-    replace(path, |out| out.write_all(text.as_bytes())).map_err(|error| {
+    regatta_results::replace(path, |out| out.write_all(text.as_bytes())).map_err(|error| {
         let (ReplaceError::Write(source) | ReplaceError::Content(source)) = error;
         ReportError::Write {
             path: path.to_owned(),
