@@ -42,6 +42,7 @@ pub mod wait;
 mod window;
 
 pub use clock::MonotonicTime;
+pub use content::plan::message_content;
 pub use context::{
     LiveCounters, Mailbox, Observer, Phase, ProtocolSample, StatisticsSource, TrialContext,
     WindowEdge, WindowLimited, WindowStatistics,
@@ -59,4 +60,9 @@ pub use session::{
 pub use stop::{Abort, Stop};
 pub use stream::{ByteStream, HandshakeMade, Received, StreamConnection, StreamEndpoint};
 pub use transfer::TransferEndpoint;
+pub use trial::{
+    Trial,
+    findings::Findings,
+    watch::{Delivered, SenderEnd},
+};
 pub use window::{WindowRange, WindowSizes};

@@ -90,6 +90,11 @@ impl ProbePlan {
         self.under_load && self.placement == ProbePlacement::Stream
     }
 
+    /// Whether the messages under load have a flow of their own.
+    pub(crate) fn has_flow(&self) -> bool {
+        self.under_load && self.placement == ProbePlacement::Connection
+    }
+
     /// Returns the time after the transfer for which the last answers are waited for, over any
     /// transport.
     pub(crate) fn last_answers_within(&self) -> Duration {

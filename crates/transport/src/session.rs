@@ -12,7 +12,7 @@ use crate::{
     exchange::Exchange,
     executor::Executor as _,
     message::MessageEndpoint,
-    message_flow::{self, Either, MessageWork as _, bulk::Messages},
+    message_flow,
     stream::StreamEndpoint,
     stream_flows::{self, Flows},
     transfer::{self, TransferEndpoint},
@@ -192,28 +192,11 @@ impl<E: TransferEndpoint> Session for TransferSession<E> {
     }
 }
 
-/// Workload of a session over messages.
-type OverMessages = Either<Messages, Exchange>;
-
-fn over_messages(order: &TrialOrder) -> Result<OverMessages, TransportError> {
-    match &order.workload.kind {
-        WorkloadKind::Bulk { .. } => Ok(Either::A(Messages::new(order)?)),
-        WorkloadKind::StopAndWait { .. } | WorkloadKind::RequestResponse { .. } => {
-            let work = Exchange::new(order)?;
-            work.check_messages()?;
-            Ok(Either::B(work))
-        }
-        WorkloadKind::ShortConnections { .. } | WorkloadKind::MultiStream { .. } => {
-            Err(needs_connections())
-        }
-    }
-}
-
 /// One end of one trial over messages.
 #[derive(Debug)]
 pub struct MessageSession<E> {
     trial: Trial,
-    work: OverMessages,
+    work: message_flow::Work,
     endpoint: E,
 }
 
@@ -229,7 +212,7 @@ impl<E: MessageEndpoint> MessageSession<E> {
         order: &TrialOrder,
         context: TrialContext,
     ) -> Result<Self, TransportError> {
-        let work = over_messages(order)?;
+        let work = message_flow::Work::new(order)?;
         carries(&endpoint, work.longest_message())?;
         Ok(Self {
             trial: Trial::new(order, context)?,
@@ -237,14 +220,6 @@ impl<E: MessageEndpoint> MessageSession<E> {
             endpoint,
         })
     }
-}
-
-/// Returns the error of a workload of connections over a transport that has none.
-fn needs_connections() -> TransportError {
-    TransportError::Unsupported(Unsupported {
-        reason: "messages without connections or streams cannot run this workload".to_owned(),
-        hint: "choose a transport of streams".to_owned(),
-    })
 }
 
 /// Refuses messages that are longer than the transport's.

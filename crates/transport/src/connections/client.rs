@@ -8,25 +8,19 @@ use regatta_control::{Note, SideReport};
 use regatta_model::{
     Handshake, Words,
     metric::{DelayMetrics, id},
-    units::format_duration,
     warning_code,
 };
 
 use super::{Exchanges, Expected, NOT_MEASURED, head};
 use crate::{
     clock::MonotonicTime,
-    context::Phase,
     driver::TransportError,
     opening::Purpose,
     stop::Stop,
     stream::{ByteStream, HandshakeMade, Received, StreamConnection, StreamEndpoint},
     trial::{
-        Trial,
-        connecting::Begun,
-        distribution::Distribution,
-        findings::Findings,
-        stream_opening::begin_report,
-        watch::{Delivered, SenderEnd},
+        Trial, connecting::Connecting, distribution::Distribution, findings::Findings,
+        streams::Streams, watch::Delivered,
     },
 };
 
@@ -289,15 +283,15 @@ pub(super) async fn run<E: StreamEndpoint>(
     trial: &Trial,
     work: &Exchanges,
     endpoint: &E,
-    peer: SocketAddr,
+    peer: Option<SocketAddr>,
 ) -> Result<SideReport, TransportError> {
-    let live = &trial.context.live;
-    let mut findings = begin_report(trial, endpoint, peer).await?;
+    let carrier = Streams(endpoint);
+    let (mut end, mut findings) = Connecting::new(trial, &carrier, peer).await?;
     let client = Client {
         trial,
         work,
         endpoint,
-        peer,
+        peer: end.peer,
         connected: Cell::new(false),
     };
     let mut scratch = vec![0; SCRATCH_BYTES];
@@ -308,30 +302,22 @@ pub(super) async fn run<E: StreamEndpoint>(
         .await
         .map_err(|error| trial.explain_opening(error))?;
 
-    let Begun {
-        transfer,
-        watch,
-        started,
-    } = trial.begin()?;
+    end.begin();
     // The connections are the work: the exchange before it has shown that the path lets one through.
-    let deadline = watch.connected(started) + trial.order.deadline;
-    let tally = client.exchange_all(&mut scratch, deadline, &transfer).await;
-    let sent = Delivered::sent(live);
-    if !transfer.is_stopped() {
-        watch.acknowledged(MonotonicTime::now(), sent);
+    let deadline = end.watch.connected(end.started) + trial.order.deadline;
+    let exchanging = client.exchange_all(&mut scratch, deadline, &end.transfer);
+    let tally = exchanging.await;
+    let sent = Delivered::sent(&trial.context.live);
+    if !end.transfer.is_stopped() {
+        end.watch.acknowledged(MonotonicTime::now(), sent);
     }
-    live.set_phase(Phase::Done);
-    let end = watch.finish();
-    let Some(end) = end else {
-        return Err(trial.explain(TransportError::Cancelled));
-    };
-    let deadline_reached = matches!(end, SenderEnd::Deadline { .. });
-    if !deadline_reached {
+    let ended = end.end(Err(TransportError::Cancelled), true)?;
+    if !ended.by_deadline() {
         // The other end serves until it is told.
         trial.context.observer.send_note(Note::Sent {
             messages: sent.messages,
             bytes: sent.bytes,
-            deadline_reached,
+            deadline_reached: false,
         });
     }
     if tally.completed() == 0 {
@@ -344,29 +330,14 @@ pub(super) async fn run<E: StreamEndpoint>(
             None => trial.no_connection(),
         });
     }
-
-    let ended = end.at();
-    findings.span(started, ended);
-    findings.metric(id::TRANSFER_TIME_NS, (ended - started) as f64);
-    tally.report(work, &mut findings);
-    if deadline_reached {
-        findings.warn(
-            warning_code::DEADLINE_REACHED,
-            format!(
-                "the connections were stopped at the deadline of {}; measured are the {} of {} \
-                 that were done by then",
-                format_duration(trial.order.deadline),
-                tally.completed(),
-                work.connections
-            ),
-            "give a longer `deadline` or fewer `connections`",
-        );
-    }
+    findings.endpoint(endpoint);
     // What a connection told stands over what its end knew before.
-    for (name, value) in endpoint.facts() {
-        findings.0.measurements.facts.entry(name).or_insert(value);
-    }
-    findings.0.measurements.warnings.extend(endpoint.warnings());
+    tally.report(work, &mut findings);
+    let of_all = format!("the {} of {}", tally.completed(), work.connections);
+    ended.report_times(
+        &mut findings,
+        &format!("{of_all} connections that were done"),
+    );
     Ok(findings.0)
 }
 

@@ -13,12 +13,11 @@ mod server;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use rand::{RngExt as _, SeedableRng as _};
-use rand_chacha::ChaCha8Rng;
 use regatta_control::{Role, SideReport, TrialOrder};
-use regatta_model::{Handshake, WorkloadKind};
+use regatta_model::{Handshake, Pattern, WorkloadKind};
 
 use crate::{
+    content::plan::message_content,
     driver::TransportError,
     opening::{self, OPENING_BYTES, Purpose, Token},
     stream::StreamEndpoint,
@@ -73,17 +72,10 @@ impl Exchanges {
         Ok(Self {
             connections: connections.into(),
             handshake,
-            request: noise(order.seed, request.0 as usize),
-            response: noise(!order.seed, response.0 as usize),
+            request: message_content(Pattern::Random, request.0 as usize, order.seed),
+            response: message_content(Pattern::Random, response.0 as usize, !order.seed),
         })
     }
-}
-
-/// Returns `length` random bytes, the same ones for the same `seed`.
-fn noise(seed: u64, length: usize) -> Bytes {
-    let mut bytes = vec![0; length];
-    ChaCha8Rng::seed_from_u64(seed).fill(&mut bytes[..]);
-    bytes.into()
 }
 
 /// Returns the bytes before a request: the opening and the number of the exchange.
@@ -131,7 +123,7 @@ pub(crate) async fn run<E: StreamEndpoint>(
     peer: Option<SocketAddr>,
 ) -> Result<SideReport, TransportError> {
     match trial.order.role {
-        Role::Sender => client::run(trial, work, endpoint, trial.peer_of(peer)?).await,
+        Role::Sender => client::run(trial, work, endpoint, peer).await,
         Role::Receiver => server::run(trial, work, endpoint).await,
     }
 }

@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering},
-    time::Duration,
 };
 
 use regatta_control::SideReport;
@@ -16,23 +15,20 @@ use crate::{
     executor::Executor as _,
     opening::Purpose,
     stop::Stop,
-    stream::{Accepted, ByteStream, Received, StreamConnection, StreamEndpoint},
+    stream::{ByteStream, Received, StreamConnection, StreamEndpoint, await_close},
     trial::{
         Trial,
+        carrier::{Admission, Admitted, Carrier as _},
         findings::Findings,
-        stream_admission::read_opening,
-        stream_probe::echo,
-        watch::{Delivered, ReceiverEnd, ReceiverWatch},
+        listening::Listening,
+        streams::{FlowOf, StreamFlow, Streams},
+        watch::Delivered,
     },
 };
 
 /// Most connections that are served at once: one whose exchange is under way, those before it that
 /// are being closed, and some that are not the other end's or never complete their handshake.
 const AT_ONCE: usize = 4;
-
-/// Longest time that a connection may take to open its stream, beyond what the path can take: some
-/// retransmissions.
-const STREAM_TIME: Duration = Duration::from_secs(5);
 
 /// Memory to receive into.
 const SCRATCH_BYTES: usize = 64 << 10;
@@ -45,18 +41,14 @@ struct State {
     /// Stop that ends the connection served last.
     last: Option<Stop>,
     answered: Delivered,
-    refused: u64,
     damaged: u64,
     /// Facts about the first connection of the transfer.
     facts: Option<BTreeMap<String, String>>,
 }
 
-struct Server<'a, E> {
-    trial: &'a Trial,
+struct Server<'a, E: StreamEndpoint> {
+    end: &'a Listening<'a, Streams<'a, E>>,
     work: &'a Exchanges,
-    endpoint: &'a E,
-    limit: MonotonicTime,
-    serving: &'a Stop,
     state: Mutex<State>,
 }
 
@@ -68,31 +60,30 @@ impl<E: StreamEndpoint> Server<'_, E> {
 
     /// Serves one connection after another, until the other end has done or the trial is over.
     async fn serve(&self) -> Result<(), TransportError> {
+        let (end, serving) = (self.end, &self.end.transfer);
         let mut scratch = vec![0; SCRATCH_BYTES];
-        while !self.serving.is_stopped() {
-            let stop = self.serving.child();
-            let mut arrived = MonotonicTime::now();
-            let accepted = self
-                .endpoint
-                .accept(self.limit, &stop, &mut || {
-                    arrived = MonotonicTime::now();
-                    if self.lock().started.is_none() {
-                        // This may be the first that is measured; the last call before it counts.
-                        self.trial.context.observer.on_window(WindowEdge::Start);
-                    }
-                })
-                .await;
-            match accepted {
-                Ok(Accepted::Connection(connection)) => {
-                    let answered = self.answer(&connection, arrived, &mut scratch, &stop).await;
+        let open_window = || {
+            if self.lock().started.is_none() {
+                // This may be the first that is measured; the last call before it counts.
+                end.trial.context.observer.on_window(WindowEdge::Start);
+            }
+        };
+        while !serving.is_stopped() {
+            let mut admission = Admission::default();
+            let arrived = (serving, &open_window);
+            let admitting =
+                (end.carrier).admit_with(end.trial, end.watch.limit(), &mut admission, arrived);
+            let admitted = admitting.await;
+            end.refuse(admission.refused);
+            match admitted {
+                Ok(mut admitted) => {
                     // A connection that breaks is counted at the other end, which knows better how
                     // far it had come.
-                    drop(answered);
+                    drop(self.answer(&mut admitted, &mut scratch).await);
                 }
-                Ok(Accepted::Failed(_)) => self.lock().refused += 1,
-                Err(_) if self.serving.is_stopped() => break,
+                Err(_) if serving.is_stopped() => break,
                 Err(error) => {
-                    self.serving.stop();
+                    serving.stop();
                     return Err(error);
                 }
             }
@@ -103,47 +94,40 @@ impl<E: StreamEndpoint> Server<'_, E> {
     /// Answers one connection's request and waits for its end.
     async fn answer(
         &self,
-        connection: &E::Connection,
-        arrived: MonotonicTime,
+        admitted: &mut Admitted<FlowOf<E>>,
         scratch: &mut [u8],
-        stop: &Stop,
     ) -> Result<(), TransportError> {
-        let within = MonotonicTime::now() + STREAM_TIME + self.trial.probe.longest_round_trip;
-        let mut stream = connection.accept_stream(within.min(self.limit)).await?;
-        let (purpose, rest) = read_opening(self.trial, &mut stream).await?;
-        let Some(purpose) = purpose else {
-            self.lock().refused += 1;
-            return Ok(());
-        };
         // The other end has one connection at a time, so the one before has had its answer. The
         // word that it is closed may be lost: it is not waited for any longer.
-        let before = self.lock().last.replace(stop.clone());
+        let before = self.lock().last.replace(admitted.stop.clone());
         if let Some(before) = before {
             before.stop();
         }
-        if purpose != Purpose::Transfer {
-            echo(&mut stream, rest).await;
+        if admitted.purpose != Purpose::Transfer {
+            let (trial, over) = (self.end.trial, &Stop::new());
+            self.end.carrier.echo(trial, admitted, over).await;
             return Ok(());
         }
+        let StreamFlow {
+            connection,
+            stream,
+            rest,
+        } = &mut admitted.flow;
         let is_first = self.lock().facts.is_none();
         if is_first {
             let facts = connection.statistics().facts();
             self.lock().facts = Some(facts);
         }
-        if !self
-            .read_request(&mut stream, rest, arrived, scratch)
-            .await?
-        {
+        let rest = std::mem::take(rest);
+        let reading = self.read_request(stream, rest, admitted.arrived, scratch);
+        if !reading.await? {
             self.lock().damaged += 1;
             return Ok(());
         }
         stream.send_message(&[], &self.work.response).await?;
         stream.flush().await?;
         // The other end closes when it has the answer, and may be gone when that is seen here.
-        while let Received::Bytes(_) = stream
-            .receive(scratch, self.limit, &mut |_: &[u8]| {})
-            .await?
-        {}
+        await_close(stream, self.end.watch.limit()).await;
         Ok(())
     }
 
@@ -169,7 +153,7 @@ impl<E: StreamEndpoint> Server<'_, E> {
         let mut complete = take(&rest);
         while !complete {
             let received = stream
-                .receive(scratch, self.limit, &mut |piece: &[u8]| {
+                .receive(scratch, self.end.watch.limit(), &mut |piece: &[u8]| {
                     complete = take(piece);
                 })
                 .await?;
@@ -180,7 +164,7 @@ impl<E: StreamEndpoint> Server<'_, E> {
         let sound = expected.sound;
         let number = number.try_into().map_or(NOT_MEASURED, u64::from_le_bytes);
         if sound && number != NOT_MEASURED {
-            let live = &self.trial.context.live;
+            let live = &self.end.trial.context.live;
             let mut state = self.lock();
             if state.started.is_none() {
                 state.started = Some(arrived);
@@ -203,51 +187,31 @@ pub(super) async fn run<E: StreamEndpoint>(
     work: &Exchanges,
     endpoint: &E,
 ) -> Result<SideReport, TransportError> {
-    let serving = trial.stop.child();
-    let watch = ReceiverWatch::new(trial)?;
-    watch.transfer(&serving);
-    watch.stop_when_sent(&serving);
-    trial.context.live.set_phase(Phase::Idle);
+    let carrier = Streams(endpoint);
+    let end = Listening::new(trial, &carrier)?;
+    end.watch.transfer(&end.transfer);
+    end.watch.stop_when_sent(&end.transfer);
     let mut findings = Findings::default();
     findings.endpoint(endpoint);
 
     let server = Server {
-        trial,
+        end: &end,
         work,
-        endpoint,
-        limit: watch.limit(),
-        serving: &serving,
         state: Mutex::default(),
     };
     let one = &server;
-    let served = endpoint
-        .executor()
-        .join_all((0..AT_ONCE).map(|_| move || one.serve()).collect())
-        .await;
+    let tasks = (0..AT_ONCE).map(|_| move || one.serve()).collect();
+    let served = endpoint.executor().join_all(tasks).await;
     let error = served.into_iter().find_map(Result::err);
     let state = server
         .state
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner);
-    if watch.sent().is_some() && error.is_none() && watch.complete(state.answered) {
+    if end.watch.sent().is_some() && error.is_none() && end.watch.complete(state.answered) {
         trial.context.observer.on_window(WindowEdge::End);
     }
-    let ended = match watch.end() {
-        Some(ReceiverEnd::Complete { at, .. } | ReceiverEnd::Deadline { at, .. }) => at,
-        Some(ReceiverEnd::TimedOut) => return Err(trial.timed_out()),
-        None => {
-            return Err(trial.explain(error.unwrap_or(TransportError::Closed {
-                flow: "connections",
-            })));
-        }
-    };
-    findings
-        .0
-        .measurements
-        .facts
-        .extend(state.facts.unwrap_or_default());
-    findings.span(state.started.unwrap_or(ended), ended);
-    findings.refused(state.refused);
+    let outcome = end.outcome(error)?;
+    findings.facts(state.facts.unwrap_or_default());
     if state.damaged > 0 {
         findings.warn(
             "requests_damaged",
@@ -258,6 +222,5 @@ pub(super) async fn run<E: StreamEndpoint>(
             "",
         );
     }
-    trial.context.live.set_phase(Phase::Done);
-    Ok(findings.0)
+    Ok(end.report(findings, state.started.unwrap_or(outcome.at), outcome.at))
 }

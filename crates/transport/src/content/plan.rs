@@ -76,7 +76,7 @@ impl Plan {
             size: size.0,
             message,
             count: size.0.div_ceil(longest),
-            content: fill(pattern, message, order.seed),
+            content: message_content(pattern, message, order.seed),
             salt: salt.finalize(),
             compared: pattern != Pattern::File,
         })
@@ -134,8 +134,10 @@ impl Plan {
 /// lie differently in their cache lines is slower.
 pub(crate) const ALIGNMENT: usize = 4096;
 
-/// Makes the content of a whole message, aligned to a page.
-fn fill(pattern: Pattern, length: usize, seed: u64) -> Bytes {
+/// Makes the content of a whole message of `length` bytes, aligned to a page: the same for the same
+/// `seed`.
+#[must_use]
+pub fn message_content(pattern: Pattern, length: usize, seed: u64) -> Bytes {
     let mut content: Vec<u8> = Vec::with_capacity(length + ALIGNMENT);
     // The vector does not grow beyond its capacity, so it stays where it is.
     let start = content.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);

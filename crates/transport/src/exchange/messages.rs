@@ -1,6 +1,6 @@
 //! Requests and responses over messages that may be lost.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{collections::VecDeque, sync::atomic::Ordering, time::Duration};
 
 use regatta_model::metric::id;
 
@@ -16,15 +16,13 @@ use crate::{
     executor::Executor as _,
     message::{Arrival, MessageEndpoint, MessageFlow},
     message_flow::{
-        MessageSink, MessageWork,
+        MessageSink,
         messages::{agree, say_done},
     },
     stop::Stop,
     trial::{
-        Trial,
-        findings::Findings,
-        message_control::Control,
-        watch::{Delivered, SenderWatch},
+        Trial, connecting::Connecting, findings::Findings, message_control::Control,
+        messages::Messages, watch::Delivered,
     },
 };
 
@@ -44,7 +42,7 @@ pub(crate) struct Responder {
     reordered: u64,
     corrupted: u64,
     /// Numbers of the requests that are not answered yet.
-    unanswered: Vec<u64>,
+    unanswered: VecDeque<u64>,
     /// Memory for an answer.
     answer: Vec<u8>,
 }
@@ -66,7 +64,7 @@ impl MessageSink for Responder {
         }
         self.delivered.messages += 1;
         self.delivered.bytes += message.len() as u64;
-        self.unanswered.push(number);
+        self.unanswered.push_back(number);
         None
     }
 
@@ -86,14 +84,11 @@ impl MessageSink for Responder {
         self.corrupted
     }
 
-    async fn answer<F: MessageFlow>(&mut self, flow: &mut F) -> Result<(), TransportError> {
-        for number in self.unanswered.drain(..) {
-            let length = self.responses.length(number);
-            let answer = &mut self.answer[..length];
-            numbered::write(&self.responses, number, answer);
-            flow.send_batch(answer, length).await?;
-        }
-        Ok(())
+    fn next_answer(&mut self) -> Option<&[u8]> {
+        let number = self.unanswered.pop_front()?;
+        let answer = &mut self.answer[..self.responses.length(number)];
+        numbered::write(&self.responses, number, answer);
+        Some(answer)
     }
 
     fn report(&self, findings: &mut Findings) {
@@ -103,10 +98,8 @@ impl MessageSink for Responder {
     }
 }
 
-impl MessageWork for Exchange {
-    type Sink = Responder;
-
-    fn message_sink(&self) -> Responder {
+impl Exchange {
+    pub(crate) fn sink(&self) -> Responder {
         Responder {
             requests: self.requests.clone(),
             responses: self.responses.clone(),
@@ -116,23 +109,23 @@ impl MessageWork for Exchange {
             duplicated: 0,
             reordered: 0,
             corrupted: 0,
-            unanswered: Vec::new(),
+            unanswered: VecDeque::new(),
             answer: self.responses.content.to_vec(),
         }
     }
 
-    fn longest_message(&self) -> usize {
+    pub(crate) fn longest_message(&self) -> usize {
         self.requests.message.max(self.responses.message)
     }
 
-    async fn send<E: MessageEndpoint>(
+    /// Asks all questions; returns whether the acknowledgement of them came in the flow.
+    pub(crate) async fn send<E: MessageEndpoint>(
         &self,
-        trial: &Trial,
-        endpoint: &E,
+        end: &Connecting<'_, Messages<'_, E>>,
         flow: &mut E::Flow,
-        (stop, watch): (&Stop, &SenderWatch),
         asked: &mut Asked,
     ) -> Result<bool, TransportError> {
+        let (trial, endpoint, stop) = (end.trial, end.carrier.0, &end.transfer);
         // A rate that the transport was given holds here as well.
         let gap = endpoint.pace().map_or(Duration::ZERO, |bits| {
             let seconds = self.requests.message as f64 * 8.0 / bits.max(1) as f64;
@@ -143,11 +136,7 @@ impl MessageWork for Exchange {
         asked.ledger = Some(Ledger::new(rules, MonotonicTime::now()));
         let early = self.exchange(trial, (endpoint, flow), stop, asked).await?;
         let over = MonotonicTime::now();
-        let live = &trial.context.live;
-        let sent = Delivered {
-            bytes: live.bytes_sent.load(Ordering::Relaxed),
-            messages: live.messages_sent.load(Ordering::Relaxed),
-        };
+        let sent = Delivered::sent(&trial.context.live);
         // The exchange is over with its last answer; what follows is counting.
         let (in_band, delivered) = match early {
             Some(delivered) => (true, delivered),
@@ -156,15 +145,13 @@ impl MessageWork for Exchange {
                 (in_band, delivered)
             }
         };
-        watch.acknowledged(over, delivered);
+        end.watch.acknowledged(over, delivered);
         if in_band {
             say_done(trial, flow).await;
         }
         Ok(in_band)
     }
-}
 
-impl Exchange {
     /// Sends all questions and takes their answers. Returns the other end's account of what it got,
     /// if it came: the other end sends it unasked when it has everything.
     async fn exchange<E: MessageEndpoint>(

@@ -27,7 +27,6 @@ use crate::{
         plan::{HEADER_BYTES, Plan},
     },
     driver::{TransportError, Unsupported},
-    message_flow::Work,
     probe::longest_round_trip,
     trial::findings::Findings,
 };
@@ -198,18 +197,19 @@ pub(crate) struct Asked {
     patience: Option<Duration>,
 }
 
-impl Work for Exchange {
-    type Sent = Asked;
-
-    fn size(&self) -> u64 {
+impl Exchange {
+    /// Returns the bytes of all questions.
+    pub(crate) fn size(&self) -> u64 {
         self.requests.size
     }
 
-    fn has_goodput(&self) -> bool {
+    /// Whether the exchange's goodput is meaningful.
+    pub(crate) fn has_goodput(&self) -> bool {
         self.kind == Kind::StopAndWait
     }
 
-    fn report(&self, asked: &Asked, findings: &mut Findings) {
+    /// Adds the results of the end that asks to its report.
+    pub(crate) fn report(&self, asked: &Asked, findings: &mut Findings) {
         let Some(ledger) = &asked.ledger else {
             return;
         };

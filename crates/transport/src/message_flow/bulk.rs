@@ -6,7 +6,7 @@ use regatta_control::TrialOrder;
 use regatta_model::{BulkOptions, Pattern, WorkloadKind, metric::id};
 
 use super::{
-    MessageSink, MessageWork, Work,
+    MessageSink,
     messages::{agree, say_done},
 };
 use crate::{
@@ -18,28 +18,25 @@ use crate::{
     driver::{TransportError, Unsupported},
     executor::Executor as _,
     message::{MessageEndpoint, MessageFlow},
-    stop::Stop,
     trial::{
-        Trial,
-        findings::Findings,
-        warm_up::WarmUp,
-        watch::{Delivered, SenderWatch},
+        connecting::Connecting, findings::Findings, messages::Messages, warm_up::WarmUp,
+        watch::Delivered,
     },
 };
 
 /// The messages of one flow.
 #[derive(Debug)]
-pub(crate) struct Messages {
+pub(crate) struct Bulk {
     /// Messages of the flow; of a transfer with a duration as many as can be numbered.
-    plan: Plan,
+    pub(super) plan: Plan,
     /// Size that was asked for, in bytes.
-    size: u64,
+    pub(super) size: u64,
     /// Time since the first connect call during which messages are sent; if absent, all are sent.
     duration: Option<Duration>,
-    warm_up: Duration,
+    pub(super) warm_up: Duration,
 }
 
-impl Messages {
+impl Bulk {
     /// Makes the messages of an order.
     ///
     /// # Errors
@@ -98,44 +95,27 @@ fn for_streams() -> TransportError {
     })
 }
 
-impl Work for Messages {
-    type Sent = ();
-
-    fn size(&self) -> u64 {
-        self.size
-    }
-
-    fn report(&self, (): &(), findings: &mut Findings) {
-        if !self.warm_up.is_zero() {
-            findings.metric(id::WARM_UP_NS, self.warm_up.as_nanos() as f64);
-        }
-    }
-}
-
-impl MessageWork for Messages {
-    type Sink = MessageCheck;
-
-    fn message_sink(&self) -> MessageCheck {
+impl Bulk {
+    pub(super) fn sink(&self) -> MessageCheck {
         MessageCheck::new(&self.plan)
     }
 
-    fn longest_message(&self) -> usize {
-        self.plan.message
-    }
-
-    fn warm_up(&self) -> Duration {
-        self.warm_up
-    }
-
-    async fn send<E: MessageEndpoint>(
+    /// Sends every message and the end marker, and waits for the acknowledgement. Returns whether it
+    /// came in the flow.
+    pub(super) async fn send<E: MessageEndpoint>(
         &self,
-        trial: &Trial,
-        endpoint: &E,
+        end: &Connecting<'_, Messages<'_, E>>,
         flow: &mut E::Flow,
-        (stop, watch): (&Stop, &SenderWatch),
-        (): &mut (),
     ) -> Result<bool, TransportError> {
-        send_all((trial, self), endpoint, flow, stop, watch).await
+        let (trial, stop) = (end.trial, &end.transfer);
+        let over = send_data(self, end, flow).await?;
+        let sent = Delivered::sent(&trial.context.live);
+        let (in_band, at, delivered) = agree(trial, flow, stop, sent, over).await?;
+        end.watch.acknowledged(at, delivered);
+        if in_band {
+            say_done(trial, flow).await;
+        }
+        Ok(in_band)
     }
 }
 
@@ -175,29 +155,6 @@ impl MessageSink for MessageCheck {
     }
 }
 
-/// Sends every message and the end marker, and waits for the acknowledgement. Returns whether it
-/// came in the flow.
-async fn send_all<E: MessageEndpoint>(
-    (trial, work): (&Trial, &Messages),
-    endpoint: &E,
-    flow: &mut E::Flow,
-    stop: &Stop,
-    watch: &SenderWatch,
-) -> Result<bool, TransportError> {
-    let over = send_data((trial, work), endpoint, flow, stop, watch.started()).await?;
-    let live = &trial.context.live;
-    let sent = Delivered {
-        bytes: live.bytes_sent.load(Ordering::Relaxed),
-        messages: live.messages_sent.load(Ordering::Relaxed),
-    };
-    let (in_band, at, delivered) = agree(trial, flow, stop, sent, over).await?;
-    watch.acknowledged(at, delivered);
-    if in_band {
-        say_done(trial, flow).await;
-    }
-    Ok(in_band)
-}
-
 /// Longest delay that a paced sender makes up for after it was held up, as time at its rate: making
 /// up for more would be a burst of its own.
 const CATCH_UP: Duration = Duration::from_millis(5);
@@ -208,12 +165,12 @@ const PACED_BATCH: Duration = Duration::from_micros(500);
 /// Sends every message, or as many as fit into the flow's duration; returns the moment when the
 /// last message's time at the asked rate is over, which has passed if no rate was asked for.
 async fn send_data<E: MessageEndpoint>(
-    (trial, work): (&Trial, &Messages),
-    endpoint: &E,
+    work: &Bulk,
+    end: &Connecting<'_, Messages<'_, E>>,
     flow: &mut E::Flow,
-    stop: &Stop,
-    started: MonotonicTime,
 ) -> Result<MonotonicTime, TransportError> {
+    let (trial, endpoint, stop) = (end.trial, end.carrier.0, &end.transfer);
+    let started = end.started;
     let live = &trial.context.live;
     let plan = &work.plan;
     let until = work

@@ -6,21 +6,22 @@ use hdrhistogram::Histogram as Hdr;
 use regatta_control::{Note, SideReport};
 use regatta_model::metric::id;
 
-use super::{MessageSink, MessageWork};
+use super::{MessageSink, Work};
 use crate::{
     clock::MonotonicTime,
-    context::{Phase, WindowEdge},
+    context::WindowEdge,
     driver::TransportError,
-    executor::Executor as _,
     message::{MessageEndpoint, MessageFlow},
     opening::Purpose,
     probe,
     stop::Stop,
     trial::{
         LEAVING, MARGIN, NOTE_SLACK, Trial,
+        carrier::Admitted,
         findings::{Deliveries, Findings},
+        listening::Listening,
         message_control::{self, Control},
-        message_probe::echo,
+        messages::Messages,
         warm_up::WarmUp,
         watch::{Delivered, ReceiverEnd, ReceiverWatch},
     },
@@ -29,105 +30,9 @@ use crate::{
 /// Interval at which a receiver without arrivals looks for notes over control.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// A flow that has shown this trial's token.
-struct Admitted<F> {
-    purpose: Purpose,
-    flow: F,
-    arrived: MonotonicTime,
-    stop: Stop,
-}
-
-/// Flows that asked to be admitted: the purposes of those that were, the number of those refused.
-#[derive(Debug, Default)]
-struct Admission {
-    admitted: Vec<Purpose>,
-    refused: u64,
-}
-
-impl Admission {
-    /// Returns the purpose of a flow whose first message is `message`, if it is to be admitted.
-    fn purpose(&mut self, trial: &Trial, message: &[u8]) -> Option<Purpose> {
-        match Control::decode(trial, message) {
-            // A copy of an opening that was sent again before the flow was there.
-            Some((purpose, Control::Open)) if self.admitted.contains(&purpose) => None,
-            Some((purpose, Control::Open)) => {
-                self.admitted.push(purpose);
-                Some(purpose)
-            }
-            // A late message of a flow that has ended.
-            Some(_) => None,
-            None => {
-                self.refused += 1;
-                None
-            }
-        }
-    }
-}
-
-async fn admit<E: MessageEndpoint>(
-    trial: &Trial,
-    endpoint: &E,
-    until: MonotonicTime,
-    admission: &mut Admission,
-) -> Result<Admitted<E::Flow>, TransportError> {
-    let stop = trial.stop.child();
-    let mut admitted = None;
-    let mut flow = endpoint
-        .accept(until, &stop, &mut |message: &[u8]| {
-            let purpose = admission.purpose(trial, message);
-            if purpose.is_some() {
-                trial.context.observer.on_window(WindowEdge::Start);
-                admitted = Some((purpose, MonotonicTime::now()));
-            }
-            purpose.is_some()
-        })
-        .await?;
-    let Some((Some(purpose), arrived)) = admitted else {
-        return Err(TransportError::Closed { flow: "new flow" });
-    };
-    message_control::send(trial, &mut flow, purpose, Control::Opened).await?;
-    Ok(Admitted {
-        purpose,
-        flow,
-        arrived,
-        stop,
-    })
-}
-
-/// Admits flows until one comes that is not the idle probe's, which is answered meanwhile.
-async fn admit_after_idle<E: MessageEndpoint>(
-    trial: &Trial,
-    endpoint: &E,
-    until: MonotonicTime,
-    admission: &mut Admission,
-) -> Result<Admitted<E::Flow>, TransportError> {
-    let mut next = admit(trial, endpoint, until, admission).await?;
-    while next.purpose == Purpose::IdleProbe {
-        let mut idle = next;
-        let (admission, flow, stop) = (&mut *admission, &mut idle.flow, idle.stop.clone());
-        let (admitted, ()) = endpoint
-            .executor()
-            .join(
-                move || async move {
-                    let admitted = admit(trial, endpoint, until, admission).await;
-                    // Wakes the echo at once: the flow that has come must not wait for it.
-                    stop.stop();
-                    admitted
-                },
-                move || async move {
-                    let over = Stop::new();
-                    echo(trial, flow, Purpose::IdleProbe, &over, Duration::ZERO).await;
-                },
-            )
-            .await;
-        next = admitted?;
-    }
-    Ok(next)
-}
-
 /// Results of the transfer.
-struct Taken<K> {
-    sink: K,
+struct Taken {
+    sink: Box<dyn MessageSink>,
     deliveries: Option<Deliveries>,
     one_way: Hdr<u64>,
     warm_up: WarmUp,
@@ -242,7 +147,7 @@ impl Late {
 
     /// Whether all that left the sender is here, or nothing can come any more: the time in which
     /// it could is over, and what had come by then is read, however late this end is with that.
-    fn is_over(&self, watch: &ReceiverWatch, sink: &impl MessageSink) -> bool {
+    fn is_over(&self, watch: &ReceiverWatch, sink: &dyn MessageSink) -> bool {
         let left = self.left(watch);
         if sink.delivered().messages >= left && sink.arrived_of(left) == left {
             return true;
@@ -256,14 +161,14 @@ impl Late {
     }
 }
 
-async fn take<W: MessageWork, F: MessageFlow>(
-    (trial, work, reliable): (&Trial, &W, bool),
+async fn take<F: MessageFlow>(
+    (trial, work, reliable): (&Trial, &Work, bool),
     watch: &ReceiverWatch,
     deadline: &Stop,
     (flow, arrived): (&mut F, MonotonicTime),
-) -> Taken<W::Sink> {
+) -> Taken {
     let mut taken = Taken {
-        sink: work.message_sink(),
+        sink: work.sink(),
         deliveries: None,
         one_way: probe::new_histogram(),
         warm_up: WarmUp::since(&trial.context.observer, arrived, work.warm_up()),
@@ -273,12 +178,12 @@ async fn take<W: MessageWork, F: MessageFlow>(
     taken
 }
 
-async fn take_all<K: MessageSink, F: MessageFlow>(
+async fn take_all<F: MessageFlow>(
     (trial, reliable): (&Trial, bool),
     watch: &ReceiverWatch,
     deadline: &Stop,
     flow: &mut F,
-    taken: &mut Taken<K>,
+    taken: &mut Taken,
 ) -> Result<(), TransportError> {
     let shared_clock = trial.order.path.shared_clock;
     let Taken {
@@ -309,7 +214,11 @@ async fn take_all<K: MessageSink, F: MessageFlow>(
         if late.is_none() && deadline.is_stopped() {
             late = Some(Late::new(trial, watch));
         }
-        if end_at.has_passed() || late.as_ref().is_some_and(|late| late.is_over(watch, sink)) {
+        if end_at.has_passed()
+            || late
+                .as_ref()
+                .is_some_and(|late| late.is_over(watch, sink.as_ref()))
+        {
             break;
         }
         let began = MonotonicTime::now();
@@ -342,7 +251,9 @@ async fn take_all<K: MessageSink, F: MessageFlow>(
             && !deadline.is_stopped()
         {
             count(trial, (now, sink.delivered()), deliveries, warm_up);
-            sink.answer(flow).await?;
+            while let Some(answer) = sink.next_answer() {
+                flow.send_batch(answer, answer.len()).await?;
+            }
         }
         if std::mem::take(&mut ending.reopened) {
             message_control::send(trial, flow, Purpose::Transfer, Control::Opened).await?;
@@ -412,118 +323,38 @@ async fn answer_markers<F: MessageFlow>(
 }
 
 /// Runs the listening end.
-pub(super) async fn run<W: MessageWork, E: MessageEndpoint>(
+pub(super) async fn run<E: MessageEndpoint>(
     trial: &Trial,
-    work: &W,
+    work: &Work,
     endpoint: &E,
 ) -> Result<SideReport, TransportError> {
-    let watch = ReceiverWatch::new(trial)?;
-    trial.context.live.set_phase(Phase::Idle);
-    let mut admission = Admission::default();
-    let first = match admit_after_idle(trial, endpoint, watch.limit(), &mut admission).await {
-        Ok(first) => first,
-        Err(error) => return without_transfer(trial, &watch, error),
-    };
-    let (mut load, transfer) = if first.purpose == Purpose::LoadProbe {
-        (Some(first), None)
-    } else {
-        (None, Some(first))
-    };
-    let over = Stop::new();
-    let (over_ref, load_ref, watch_ref, admission_ref) = (&over, &mut load, &watch, &mut admission);
-    let (transferred, ()) = endpoint
-        .executor()
-        .join(
-            move || async move {
-                let transferred =
-                    transfer_flow((trial, work), endpoint, watch_ref, admission_ref, transfer);
-                let transferred = transferred.await;
-                over_ref.stop();
-                transferred
-            },
-            move || async move {
-                if let Some(load) = load_ref {
-                    // The probe's last messages are answered after the transfer as well; its
-                    // sender says when it has enough.
-                    let linger = trial.probe.last_answers_within();
-                    let flow = &mut load.flow;
-                    echo(trial, flow, Purpose::LoadProbe, over_ref, linger).await;
-                }
-            },
-        )
+    let carrier = Messages(endpoint);
+    let end = Listening::new(trial, &carrier)?;
+    let (end_ref, reliable) = (&end, endpoint.reliable());
+    let taken = end
+        .beside_echo(move |mut transfer: Admitted<E::Flow>, _| async move {
+            // The deadline ends what is delivered, and not the flow: what is under way arrives still.
+            let (watch, deadline) = (&end_ref.watch, &end_ref.transfer);
+            let flow = (&mut transfer.flow, transfer.arrived);
+            let taken = take((trial, work, reliable), watch, deadline, flow).await;
+            transfer.stop.stop();
+            (transfer, taken)
+        })
         .await;
-    match transferred {
-        Ok((transfer, taken)) => report((trial, work), &watch, &transfer, taken, &admission),
-        Err(error) => without_transfer(trial, &watch, error),
+    match taken {
+        Ok((transfer, taken)) => report(work, &end, &transfer, taken),
+        Err(error) => end.without_transfer(Findings::default(), error),
     }
 }
 
-/// Takes the transfer, whose flow is here or is to come.
-async fn transfer_flow<W: MessageWork, E: MessageEndpoint>(
-    (trial, work): (&Trial, &W),
-    endpoint: &E,
-    watch: &ReceiverWatch,
-    admission: &mut Admission,
-    transfer: Option<Admitted<E::Flow>>,
-) -> Result<(Admitted<E::Flow>, Taken<W::Sink>), TransportError> {
-    let mut transfer = match transfer {
-        Some(transfer) => transfer,
-        None => admit(trial, endpoint, watch.limit(), admission).await?,
-    };
-    if transfer.purpose != Purpose::Transfer {
-        return Err(TransportError::Protocol {
-            what: format!(
-                "the sender opened the {} where the transfer was due",
-                transfer.purpose.name()
-            ),
-        });
-    }
-    trial.context.live.set_phase(Phase::Transfer);
-    // The deadline ends what is delivered, and not the flow: what is under way arrives still.
-    let deadline = trial.stop.child();
-    watch.transfer(&deadline);
-    let flow = (&mut transfer.flow, transfer.arrived);
-    let taken = take((trial, work, endpoint.reliable()), watch, &deadline, flow).await;
-    transfer.stop.stop();
-    Ok((transfer, taken))
-}
-
-/// Returns the report of a receiver that the transfer never reached.
-fn without_transfer(
-    trial: &Trial,
-    watch: &ReceiverWatch,
-    error: TransportError,
+fn report<E: MessageEndpoint>(
+    work: &Work,
+    end: &Listening<'_, Messages<'_, E>>,
+    transfer: &Admitted<E::Flow>,
+    taken: Taken,
 ) -> Result<SideReport, TransportError> {
-    match watch.end() {
-        Some(ReceiverEnd::Deadline { at, .. }) => {
-            let mut findings = Findings::default();
-            findings.span(at, at);
-            findings.delivery(Delivered::default(), 0, None);
-            trial.context.live.set_phase(Phase::Done);
-            Ok(findings.0)
-        }
-        Some(ReceiverEnd::TimedOut) => Err(trial.timed_out()),
-        _ => Err(trial.explain(error)),
-    }
-}
-
-fn report<W: MessageWork, F: MessageFlow>(
-    (trial, work): (&Trial, &W),
-    watch: &ReceiverWatch,
-    transfer: &Admitted<F>,
-    taken: Taken<W::Sink>,
-    admission: &Admission,
-) -> Result<SideReport, TransportError> {
-    let (ended, delivered) = match watch.end_after_break() {
-        Some(
-            ReceiverEnd::Complete { at, delivered } | ReceiverEnd::Deadline { at, delivered, .. },
-        ) => (at, delivered),
-        Some(ReceiverEnd::TimedOut) => return Err(trial.timed_out()),
-        None => {
-            let error = taken.result.err();
-            return Err(trial.explain(error.unwrap_or(TransportError::Closed { flow: "transfer" })));
-        }
-    };
+    let (trial, watch) = (end.trial, &end.watch);
+    let outcome = end.outcome(taken.result.err())?;
     if let Some(ReceiverEnd::Deadline { sent, .. }) = watch.end()
         && trial.late_arrivals_within().is_some()
     {
@@ -533,18 +364,13 @@ fn report<W: MessageWork, F: MessageFlow>(
         trial.context.observer.send_note(Note::Arrived { messages });
     }
     let mut findings = Findings::default();
-    findings.span(transfer.arrived, ended);
-    findings.0.measurements.facts.extend(transfer.flow.facts());
     if let Some(statistics) = transfer.flow.statistics() {
         findings.stack(statistics.as_ref());
     }
+    findings.facts(transfer.flow.facts());
     let deliveries = taken.deliveries.filter(|_| work.has_goodput());
-    findings.delivery(delivered, taken.sink.corrupted(), deliveries);
-    if !work.warm_up().is_zero() {
-        let bytes = trial.context.live.bytes_in_warm_up.load(Ordering::Relaxed);
-        findings.count(id::WARM_UP_BYTES, bytes);
-    }
-    findings.refused(admission.refused);
+    findings.delivery(outcome.delivered, taken.sink.corrupted(), deliveries);
+    findings.warm_up_bytes(trial, work.warm_up(), u64::MAX);
     taken.sink.report(&mut findings);
     if !taken.one_way.is_empty() {
         let median = taken.one_way.value_at_quantile(0.5) as f64;
@@ -552,6 +378,5 @@ fn report<W: MessageWork, F: MessageFlow>(
         let histogram = probe::encode(id::ONE_WAY_DELAY_NS, "receiver", &taken.one_way);
         findings.0.measurements.histograms.extend(histogram);
     }
-    trial.context.live.set_phase(Phase::Done);
-    Ok(findings.0)
+    Ok(end.report(findings, transfer.arrived, outcome.at))
 }

@@ -1,27 +1,24 @@
 //! Connecting end of a trial of one flow of messages.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::atomic::Ordering, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use regatta_control::{Note, Role, SideReport};
 use regatta_model::metric::id;
 
-use super::{MessageWork, message_receiver};
+use super::{Work, message_receiver};
 use crate::{
     clock::MonotonicTime,
-    context::Phase,
     driver::TransportError,
-    executor::Executor as _,
+    exchange::Asked,
     message::{MessageEndpoint, MessageFlow},
     opening::Purpose,
-    probe::{Delays, Probed},
     stop::Stop,
     trial::{
         LEAVING, MARGIN, Trial,
-        connecting::Begun,
-        findings::Findings,
+        connecting::Connecting,
         message_control::{self, Control},
-        message_probe,
-        watch::{Delivered, SenderEnd, SenderWatch},
+        messages::Messages,
+        watch::{Delivered, SenderEnd},
     },
 };
 
@@ -29,89 +26,37 @@ use crate::{
 const LATE_ANSWER: Duration = Duration::from_secs(3);
 
 /// Runs one end.
-pub(crate) async fn run<W: MessageWork, E: MessageEndpoint>(
+pub(crate) async fn run<E: MessageEndpoint>(
     trial: &Trial,
-    work: &W,
+    work: &Work,
     endpoint: &E,
     peer: Option<SocketAddr>,
 ) -> Result<SideReport, TransportError> {
     match trial.order.role {
-        Role::Sender => send_side(trial, work, endpoint, trial.peer_of(peer)?).await,
+        Role::Sender => send_side(trial, work, endpoint, peer).await,
         Role::Receiver => message_receiver::run(trial, work, endpoint).await,
     }
 }
 
-/// Probes the idle path on a flow of its own.
-async fn probe_idle<E: MessageEndpoint>(
-    trial: &Trial,
-    endpoint: &E,
-    peer: SocketAddr,
-) -> Result<Probed, TransportError> {
-    let opening_until = trial.opening_until();
-    let stop = trial.stop.child();
-    let mut flow = endpoint
-        .connect(peer, Purpose::IdleProbe, &stop)
-        .await
-        .map_err(|error| trial.explain_opening(error))?;
-    match message_control::open(trial, &mut flow, Purpose::IdleProbe, opening_until).await {
-        Ok(()) => {
-            let until = MonotonicTime::now() + trial.probe.idle_limit;
-            Ok(message_probe::idle(trial, &mut flow, until).await)
-        }
-        Err(error @ TransportError::TimedOut { .. }) => Ok(Probed {
-            delays: Delays::default(),
-            broken: Some(error),
-        }),
-        Err(error) => Err(error),
-    }
-}
-
 /// Runs the connecting end.
-async fn send_side<W: MessageWork, E: MessageEndpoint>(
+async fn send_side<E: MessageEndpoint>(
     trial: &Trial,
-    work: &W,
+    work: &Work,
     endpoint: &E,
-    peer: SocketAddr,
+    peer: Option<SocketAddr>,
 ) -> Result<SideReport, TransportError> {
     let live = &trial.context.live;
-    live.set_phase(Phase::Idle);
-    let mut findings = Findings::default();
-    if trial.probe.idle_messages > 0 {
-        let probed = probe_idle(trial, endpoint, peer).await?;
-        findings.idle_probe(trial, &probed);
-    }
-    let load = if trial.probe.under_load {
-        let until = trial.opening_until();
-        let mut flow = endpoint
-            .connect(peer, Purpose::LoadProbe, &trial.stop)
-            .await
-            .map_err(|error| trial.explain_opening(error))?;
-        message_control::open(trial, &mut flow, Purpose::LoadProbe, until)
-            .await
-            .map_err(|error| trial.explain_opening(error))?;
-        Some(flow)
-    } else {
-        None
-    };
-
-    let Begun {
-        transfer,
-        watch,
-        started,
-    } = trial.begin()?;
-    let mut sent = Sent::<W::Sent>::default();
-    let flows = (&transfer, &watch, load);
-    let result = send_transfer((trial, work), endpoint, peer, started, flows, &mut sent).await;
-    live.set_phase(Phase::Done);
-    let loaded = watch.loaded_since();
-    let end = watch.finish();
-    let (end, delivered) = trial.outcome(end, result, sent.set_up.is_some())?;
-    let handed_over = match end {
+    let carrier = Messages(endpoint);
+    let (mut end, mut findings) = Connecting::new(trial, &carrier, peer).await?;
+    end.begin();
+    let mut sent = Sent::default();
+    let result = send_transfer(work, &end, &mut sent).await;
+    let is_connected = end.is_connected();
+    let ended = end.end(result, is_connected)?;
+    let delivered = ended.delivered()?;
+    let handed_over = match ended.end {
         SenderEnd::Deadline { sent, .. } => sent,
-        SenderEnd::Acknowledged { .. } => Delivered {
-            bytes: live.bytes_sent.load(Ordering::Relaxed),
-            messages: live.messages_sent.load(Ordering::Relaxed),
-        },
+        SenderEnd::Acknowledged { .. } => Delivered::sent(live),
     };
     // The counters lag behind by the batch under way when the deadline came, part of which may
     // have been delivered.
@@ -120,29 +65,25 @@ async fn send_side<W: MessageWork, E: MessageEndpoint>(
     // What was under way at the deadline is not lost, and what never left this end neither. What
     // a reliable flow would have sent again is not known.
     let left = sent.left.unwrap_or(messages);
-    let arrived = match end {
-        SenderEnd::Deadline { .. } if endpoint.reliable() => None,
-        SenderEnd::Deadline { .. } if delivered.messages < messages => arrived_late(trial),
-        _ => Some(delivered.messages),
+    let arrived = if !ended.by_deadline() {
+        Some(delivered.messages)
+    } else if endpoint.reliable() {
+        None
+    } else if delivered.messages < messages {
+        arrived_late(trial)
+    } else {
+        Some(delivered.messages)
     };
-    findings.fact(
-        "retransmission",
-        if endpoint.reliable() {
-            "by the transport"
-        } else {
-            "none"
-        },
-    );
-    findings.transfer(trial, (started, work.size()), &end, delivered, sent.set_up);
-    findings.fact(
-        "acknowledgement",
-        if sent.in_band { "in_band" } else { "control" },
-    );
-    if work.has_goodput() {
-        findings.goodput(delivered, end.at().since(started));
-    }
-    work.report(&sent.work, &mut findings);
-    findings.counters(trial, end.at().since(started));
+    let retransmission = match endpoint.reliable() {
+        true => "by the transport",
+        false => "none",
+    };
+    findings.fact("retransmission", retransmission);
+    ended.report(&mut findings, work.size(), delivered, work.has_goodput());
+    let acknowledgement = if sent.in_band { "in_band" } else { "control" };
+    findings.fact("acknowledgement", acknowledgement);
+    work.report(&sent.asked, &mut findings);
+    findings.counters(trial, ended.time());
     findings.count(id::BYTES_SENT, bytes);
     findings.count(id::MESSAGES_SENT, messages);
     if let Some(arrived) = arrived {
@@ -156,15 +97,9 @@ async fn send_side<W: MessageWork, E: MessageEndpoint>(
         let given_up = handed_over.messages.saturating_sub(left);
         findings.fact("messages_given_up.sender", given_up.to_string());
     }
-    if let Some(probed) = &sent.probed {
-        findings.load_probe(trial, probed, (loaded, &end));
-    }
-    findings.0.measurements.facts.extend(sent.facts);
-    findings
-        .0
-        .measurements
-        .warnings
-        .extend(endpoint.warnings(work.longest_message()));
+    findings.facts(sent.facts);
+    let warnings = endpoint.warnings(work.longest_message());
+    findings.0.measurements.warnings.extend(warnings);
     Ok(findings.0)
 }
 
@@ -182,68 +117,50 @@ fn arrived_late(trial: &Trial) -> Option<u64> {
 
 /// Results of the transfer at its sender.
 #[derive(Debug, Default)]
-struct Sent<W> {
-    set_up: Option<Duration>,
-    work: W,
+struct Sent {
+    /// Results of an exchange.
+    asked: Asked,
     /// Number of messages that left this end, if the deadline stopped it.
     left: Option<u64>,
     in_band: bool,
-    probed: Option<Probed>,
     facts: BTreeMap<String, String>,
 }
 
-async fn send_transfer<W: MessageWork, E: MessageEndpoint>(
-    (trial, work): (&Trial, &W),
-    endpoint: &E,
-    peer: SocketAddr,
-    started: MonotonicTime,
-    (stop, watch, mut load): (&Stop, &SenderWatch, Option<E::Flow>),
-    sent: &mut Sent<W::Sent>,
+async fn send_transfer<E: MessageEndpoint>(
+    work: &Work,
+    end: &Connecting<'_, Messages<'_, E>>,
+    sent: &mut Sent,
 ) -> Result<(), TransportError> {
-    // The watch ends the opening at the deadline; this limit only stands behind it.
-    let until = started + trial.order.longest_transfer() + MARGIN;
-    let connected = endpoint.connect(peer, Purpose::Transfer, stop).await;
+    let (trial, watch, stop) = (end.trial, &end.watch, &end.transfer);
+    let connected = end
+        .carrier
+        .0
+        .connect(end.peer, Purpose::Transfer, stop)
+        .await;
     let mut flow = connected.map_err(|error| match error {
         // A stack that has the same limit may notice it before the watch.
         TransportError::TimedOut { .. } => trial.no_connection(),
         error => error,
     })?;
+    let until = end.started + trial.order.longest_transfer() + MARGIN;
     message_control::open(trial, &mut flow, Purpose::Transfer, until).await?;
-    sent.set_up = Some(watch.connected(MonotonicTime::now()).since(started));
+    end.connected(end.started);
     sent.facts = flow.facts();
     let statistics = flow.statistics();
     if let Some(statistics) = &statistics {
         watch.connection(statistics);
     }
-
-    let over = Stop::new();
-    let (over_ref, flow_ref, load_ref) = (&over, &mut flow, &mut load);
-    let (work_sent, left) = (&mut sent.work, &mut sent.left);
-    let (result, probed) = endpoint
-        .executor()
-        .join(
-            move || async move {
-                let result = work
-                    .send(trial, endpoint, flow_ref, (stop, watch), work_sent)
-                    .await;
-                over_ref.stop();
-                if let Some(handed_over) = watch.stopped_with() {
-                    *left = Some(settle(trial, flow_ref, handed_over).await);
-                }
-                result
-            },
-            move || async move {
-                match load_ref {
-                    Some(flow) => Some(
-                        message_probe::under_load(trial, flow, watch.loaded_since(), over_ref)
-                            .await,
-                    ),
-                    None => None,
-                }
-            },
-        )
+    let (flow_ref, sent_ref) = (&mut flow, &mut *sent);
+    let result = end
+        .beside_probe(move || async move {
+            let result = work.send(end, flow_ref, &mut sent_ref.asked).await;
+            end.over.stop();
+            if let Some(handed_over) = watch.stopped_with() {
+                sent_ref.left = Some(settle(trial, flow_ref, handed_over).await);
+            }
+            result
+        })
         .await;
-    sent.probed = probed;
     sent.facts = flow.facts();
     sent.in_band = result?;
     Ok(())

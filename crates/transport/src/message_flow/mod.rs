@@ -2,75 +2,118 @@
 //! end by agreement of both ends or by the deadline. The workload decides what the flow carries.
 
 pub(crate) mod bulk;
-mod either;
 mod message_receiver;
 pub(crate) mod messages;
 
-pub(crate) use either::Either;
+use std::{fmt, time::Duration};
 
-use std::{future::Future, time::Duration};
+use regatta_control::TrialOrder;
+use regatta_model::WorkloadKind;
 
 use crate::{
     clock::MonotonicTime,
-    driver::TransportError,
-    message::{MessageEndpoint, MessageFlow},
-    stop::Stop,
-    trial::{
-        Trial,
-        findings::Findings,
-        watch::{Delivered, SenderWatch},
-    },
+    driver::{TransportError, Unsupported},
+    exchange::{Asked, Exchange},
+    message::MessageEndpoint,
+    trial::{connecting::Connecting, findings::Findings, messages::Messages, watch::Delivered},
 };
 
-/// Workload that sends on one flow.
-pub(crate) trait Work: Sync {
-    /// Results of the sender, also when the deadline has stopped it.
-    type Sent: Default + Send;
+/// Workload of one flow of messages.
+#[derive(Debug)]
+pub(crate) enum Work {
+    Bulk(bulk::Bulk),
+    Exchange(Exchange),
+}
+
+impl Work {
+    /// Reads an order.
+    ///
+    /// # Errors
+    /// [`TransportError::Order`] for an order that cannot be carried out,
+    /// [`TransportError::Unsupported`] for what only streams can do.
+    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+        match &order.workload.kind {
+            WorkloadKind::Bulk { .. } => Ok(Self::Bulk(bulk::Bulk::new(order)?)),
+            WorkloadKind::StopAndWait { .. } | WorkloadKind::RequestResponse { .. } => {
+                let work = Exchange::new(order)?;
+                work.check_messages()?;
+                Ok(Self::Exchange(work))
+            }
+            WorkloadKind::ShortConnections { .. } | WorkloadKind::MultiStream { .. } => {
+                Err(TransportError::Unsupported(Unsupported {
+                    reason: "messages without connections or streams cannot run this workload"
+                        .to_owned(),
+                    hint: "choose a transport of streams".to_owned(),
+                }))
+            }
+        }
+    }
 
     /// Returns the bytes that the workload means to deliver.
-    fn size(&self) -> u64;
+    fn size(&self) -> u64 {
+        match self {
+            Self::Bulk(bulk) => bulk.size,
+            Self::Exchange(exchange) => exchange.size(),
+        }
+    }
 
     /// Whether the workload's goodput is meaningful.
     fn has_goodput(&self) -> bool {
-        true
+        match self {
+            Self::Bulk(_) => true,
+            Self::Exchange(exchange) => exchange.has_goodput(),
+        }
     }
-
-    /// Adds the sender's results to the report.
-    fn report(&self, sent: &Self::Sent, findings: &mut Findings) {
-        let _ = (sent, findings);
-    }
-}
-
-/// A workload over messages.
-pub(crate) trait MessageWork: Work {
-    /// Receiver's part of the workload.
-    type Sink: MessageSink;
-
-    /// Makes the receiver's part.
-    fn message_sink(&self) -> Self::Sink;
 
     /// Returns the length of the longest message, in bytes.
-    fn longest_message(&self) -> usize;
+    pub(crate) fn longest_message(&self) -> usize {
+        match self {
+            Self::Bulk(bulk) => bulk.plan.message,
+            Self::Exchange(exchange) => exchange.longest_message(),
+        }
+    }
 
     /// Returns the length of the beginning that is left out of goodput and of CPU time.
     fn warm_up(&self) -> Duration {
-        Duration::ZERO
+        match self {
+            Self::Bulk(bulk) => bulk.warm_up,
+            Self::Exchange(_) => Duration::ZERO,
+        }
+    }
+
+    /// Makes the receiver's part.
+    fn sink(&self) -> Box<dyn MessageSink> {
+        match self {
+            Self::Bulk(bulk) => Box::new(bulk.sink()),
+            Self::Exchange(exchange) => Box::new(exchange.sink()),
+        }
     }
 
     /// Runs the sender's part: everything until both ends have agreed on what was delivered; it
-    /// tells `watch`. Returns whether the acknowledgement came in the flow.
-    fn send<E: MessageEndpoint>(
+    /// tells the watch. Returns whether the acknowledgement came in the flow.
+    async fn send<E: MessageEndpoint>(
         &self,
-        trial: &Trial,
-        endpoint: &E,
+        end: &Connecting<'_, Messages<'_, E>>,
         flow: &mut E::Flow,
-        ends: (&Stop, &SenderWatch),
-        sent: &mut Self::Sent,
-    ) -> impl Future<Output = Result<bool, TransportError>>;
+        asked: &mut Asked,
+    ) -> Result<bool, TransportError> {
+        match self {
+            Self::Bulk(bulk) => bulk.send(end, flow).await,
+            Self::Exchange(exchange) => exchange.send(end, flow, asked).await,
+        }
+    }
+
+    /// Adds the sender's results to the report.
+    fn report(&self, asked: &Asked, findings: &mut Findings) {
+        match self {
+            Self::Bulk(bulk) => findings.warm_up(bulk.warm_up),
+            Self::Exchange(exchange) => exchange.report(asked, findings),
+        }
+    }
 }
 
 /// The receiver's part of a workload over messages.
-pub(crate) trait MessageSink: Send {
+pub(crate) trait MessageSink: Send + fmt::Debug {
     /// Takes one message; returns its time of sending if it carries one and is intact and new.
     fn consume(&mut self, message: &[u8], now: MonotonicTime) -> Option<MonotonicTime>;
 
@@ -86,13 +129,9 @@ pub(crate) trait MessageSink: Send {
     /// Returns the number of messages that came damaged.
     fn corrupted(&self) -> u64;
 
-    /// Answers what has come, if the workload has answers.
-    fn answer<F: MessageFlow>(
-        &mut self,
-        flow: &mut F,
-    ) -> impl Future<Output = Result<(), TransportError>> {
-        let _ = flow;
-        async { Ok(()) }
+    /// Returns the next answer to what has come, if the workload has answers.
+    fn next_answer(&mut self) -> Option<&[u8]> {
+        None
     }
 
     /// Adds further results to the report.

@@ -5,141 +5,87 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use regatta_control::{Note, Role, SideReport};
 
 use super::{
-    Content, Flow, Flows, Shared, receiving,
-    schedule,
+    Content, Flow, Flows, Shared, receiving, schedule,
     sending::{self, await_welcome},
 };
 use crate::{
     clock::MonotonicTime,
     content::stream_check::StreamCheck,
-    context::{Phase, StatisticsSource},
+    context::StatisticsSource,
     driver::TransportError,
     exchange::Asked,
     executor::Executor as _,
     opening::Purpose,
-    probe::Probed,
     stream::{ByteStream, StreamConnection, StreamEndpoint, StreamOf, await_close},
     trial::{
         CONTROL_ANSWER, Trial,
-        connecting::{Begun, CLOSING},
-        stream_opening::{begin_report, open_load_probe, open_stream},
-        stream_probe,
-        watch::{Delivered, SenderEnd, SenderWatch},
+        connecting::{CLOSING, Connecting},
+        streams::{StreamFlow, Streams, open_stream},
+        watch::{Delivered, SenderEnd},
     },
 };
 
 /// Stream of a flow, and its connection unless that is another flow's.
 type Opened<E> = (Option<<E as StreamEndpoint>::Connection>, StreamOf<E>);
 
-/// Task of the connecting end: a flow, with its connection if that is made already, or the probe
-/// on a connection of its own.
-enum Part<'a, E: StreamEndpoint> {
-    Flow(&'a Flow, Option<Result<Opened<E>, TransportError>>),
-    Probe(&'a mut StreamOf<E>),
-}
-
-/// Results of a task of the connecting end.
-struct Carried<'a, E: StreamEndpoint> {
-    /// Those of the probe, where the task ran it.
-    probed: Option<Probed>,
-    /// The flow with its connection, if it came to its end and is to be closed.
-    whole: Option<(&'a Flow, Opened<E>)>,
-}
-
-impl<E: StreamEndpoint> Carried<'_, E> {
-    const NOTHING: Self = Self {
-        probed: None,
-        whole: None,
-    };
-}
-
 pub(super) async fn run<E: StreamEndpoint>(
     trial: &Trial,
     flows: &Flows,
     endpoint: &E,
-    peer: SocketAddr,
+    peer: Option<SocketAddr>,
 ) -> Result<SideReport, TransportError> {
-    let live = &trial.context.live;
-    let mut findings = begin_report(trial, endpoint, peer).await?;
-    let mut load = None;
-    if trial.probe.under_load && !trial.probe.shares_connection() {
-        load = Some(open_load_probe(trial, endpoint, peer).await?);
-    }
-
-    let Begun {
-        transfer,
-        watch,
-        started,
-    } = trial.begin()?;
-    let shared = Shared::new(trial, flows, &transfer, started);
+    let carrier = Streams(endpoint);
+    let (mut end, mut findings) = Connecting::new(trial, &carrier, peer).await?;
+    end.begin();
+    let shared = Shared::new(trial, flows, (&end.transfer, &end.over), end.started);
     let statistics: Arc<dyn StatisticsSource> = shared.statistics.clone();
-    watch.connection(&statistics);
+    end.watch.connection(&statistics);
     let client = Client {
         shared: &shared,
         endpoint,
-        peer,
-        watch: &watch,
+        end: &end,
     };
-    let probed = client
-        .carry_all(load.as_mut().map(|(_, stream)| stream))
-        .await;
-    live.set_phase(Phase::Done);
-    let loaded = watch.loaded_since();
-    let end = watch.finish();
-    let (error, set_up, acknowledged) = {
+    // Starting the probe's thread takes longer than connecting over a short path.
+    let opened = if flows.flows.len() == 1 || flows.schedule().is_some() {
+        client.open_all().await
+    } else {
+        Vec::new()
+    };
+    let client_ref = &client;
+    let whole = end.beside_probe(move || client_ref.carry_all(opened)).await;
+    client.close_all(whole).await;
+    let (error, acknowledged) = {
         let mut tally = shared.tally();
-        let acknowledged = tally.acknowledged.delivered();
-        (tally.error.take(), tally.mean_set_up(), acknowledged)
+        let error = tally.error.take();
+        (error.map_or(Ok(()), Err), tally.acknowledged.delivered())
     };
-    let Some(end) = end else {
-        let error = error.unwrap_or(TransportError::Closed { flow: "transfer" });
-        return Err(trial.explain(error));
-    };
-    if set_up.is_none() && matches!(end, SenderEnd::Deadline { .. }) {
-        return Err(trial.no_connection());
-    }
-    let (ours, theirs) = delivered_each_way(endpoint, &shared, &end, acknowledged).await?;
+    let is_connected = end.is_connected();
+    let ended = end.end(error, is_connected)?;
+    let (ours, theirs) = delivered_each_way(endpoint, &shared, &ended.end, acknowledged).await?;
     let delivered = Delivered {
         bytes: ours.bytes + theirs.bytes,
         messages: ours.messages + theirs.messages,
     };
-    let directions = 1 + u64::from(
-        flows
-            .flows
-            .iter()
-            .any(|flow| flow.sent_by == Role::Receiver),
-    );
-    findings.transfer(
-        trial,
-        (started, flows.size * directions),
-        &end,
-        delivered,
-        set_up,
-    );
-    if flows.has_goodput() && flows.options.warm_up.is_zero() {
-        findings.goodput(delivered, end.at().since(started));
-    }
+    let both_ways = flows
+        .flows
+        .iter()
+        .any(|flow| flow.sent_by == Role::Receiver);
+    let size = flows.size * (1 + u64::from(both_ways));
+    let has_goodput = flows.has_goodput() && flows.options.warm_up.is_zero();
+    ended.report(&mut findings, size, delivered, has_goodput);
     if trial.order.role == Role::Sender {
-        findings.counters(trial, end.at().since(started));
-        if matches!(end, SenderEnd::Acknowledged { .. }) && !shared.abandons() {
+        findings.counters(trial, ended.time());
+        if !ended.by_deadline() && !shared.abandons() {
             findings.nothing_lost();
         }
     }
     shared.report(&mut findings, ours, Some(theirs));
-    if let Some(probed) = &probed {
-        findings.load_probe(trial, probed, (loaded, &end));
+    if let Some(schedule) = flows.schedule() {
+        schedule.report_set_up(&ended.set_up, &mut findings);
     }
     findings.endpoint(endpoint);
-    findings
-        .0
-        .measurements
-        .facts
-        .extend(shared.statistics.facts());
-    findings.stack(shared.statistics.as_ref());
-    if let Some((connection, stream)) = load {
-        drop(stream);
-        connection.close(MonotonicTime::now() + CLOSING).await;
-    }
+    findings.connection(shared.statistics.as_ref());
+    ended.close().await;
     Ok(findings.0)
 }
 
@@ -186,10 +132,7 @@ async fn answer_while_closing<E: StreamEndpoint>(
             Some(Note::Received { messages, bytes }) => return Ok(Delivered { bytes, messages }),
             Some(_) => {}
             None if until.has_passed() || trial.stop.is_stopped() => {
-                return Err(trial.explain(TransportError::TimedOut {
-                    what: "answer of the receiver over control".to_owned(),
-                    seconds: CONTROL_ANSWER.as_secs_f64(),
-                }));
+                return Err(trial.no_answer_over_control());
             }
             None => {
                 endpoint
@@ -202,59 +145,13 @@ async fn answer_while_closing<E: StreamEndpoint>(
 }
 
 /// The connecting end while the flows are carried.
-struct Client<'a, E> {
+struct Client<'a, 'c, E: StreamEndpoint> {
     shared: &'a Shared<'a>,
     endpoint: &'a E,
-    peer: SocketAddr,
-    watch: &'a SenderWatch,
+    end: &'a Connecting<'c, Streams<'c, E>>,
 }
 
-impl<E: StreamEndpoint> Client<'_, E> {
-    /// Carries all flows, with the probe beside them on the connection `load` where it has one of its
-    /// own, and closes the flows; returns the probe's results.
-    async fn carry_all(&self, load: Option<&mut StreamOf<E>>) -> Option<Probed> {
-        let flows = &self.shared.flows.flows;
-        // Starting the probe's thread takes longer than connecting over a short path.
-        let opened = if flows.len() == 1 || self.shared.flows.schedule().is_some() {
-            self.open_all().await
-        } else {
-            Vec::new()
-        };
-        let mut opened = opened.into_iter();
-        let mut parts: Vec<Part<'_, E>> = flows
-            .iter()
-            .map(|flow| Part::Flow(flow, opened.next()))
-            .collect();
-        parts.extend(load.map(Part::Probe));
-        let tasks: Vec<_> = parts
-            .into_iter()
-            .map(|part| {
-                move || async move {
-                    match part {
-                        Part::Probe(stream) => Carried {
-                            probed: Some(self.probe(stream).await),
-                            whole: None,
-                        },
-                        Part::Flow(flow, opened) => self.carry(flow, opened).await,
-                    }
-                }
-            })
-            .collect();
-        let executor = self.endpoint.executor();
-        let (mut probed, mut closing) = (None, Vec::new());
-        for part in executor.join_all(tasks).await {
-            probed = probed.or(part.probed);
-            closing.extend(part.whole);
-        }
-        // Only now: the other end stops answering the probe when the flows are closed.
-        let tasks = closing
-            .into_iter()
-            .map(|(flow, opened)| move || self.close(flow, opened))
-            .collect();
-        executor.join_all(tasks).await;
-        probed
-    }
-
+impl<E: StreamEndpoint> Client<'_, '_, E> {
     /// Opens all flows one after another, and begins the schedule where there is one.
     async fn open_all(&self) -> Vec<Result<Opened<E>, TransportError>> {
         let (shared, flows) = (self.shared, self.shared.flows);
@@ -283,71 +180,90 @@ impl<E: StreamEndpoint> Client<'_, E> {
             }
             shared.scheduled.get_or_init(|| schedule::Begun {
                 start: MonotonicTime::now(),
-                deadline: self.watch.loaded_since() + shared.trial.order.deadline,
+                deadline: self.end.watch.loaded_since() + shared.trial.order.deadline,
             });
         }
         opened
     }
 
-    /// Sends the messages of the probe under load over its stream until all flows have ended.
-    async fn probe<S: ByteStream>(&self, stream: &mut S) -> Probed {
-        let (plan, over) = (&self.shared.trial.probe, &self.shared.over);
-        stream_probe::under_load(stream, plan, self.watch.loaded_since(), over).await
+    /// Carries all flows, of which the first are `opened`; returns those that came to their end and
+    /// are to be closed.
+    async fn carry_all(
+        &self,
+        opened: Vec<Result<Opened<E>, TransportError>>,
+    ) -> Vec<(&Flow, Opened<E>)> {
+        let mut opened = opened.into_iter();
+        let tasks = (self.shared.flows.flows.iter())
+            .map(|flow| {
+                let opened = opened.next();
+                move || self.carry(flow, opened)
+            })
+            .collect();
+        let whole = self.endpoint.executor().join_all(tasks).await;
+        whole.into_iter().flatten().collect()
+    }
+
+    /// Closes the flows. Only after the probe: the other end stops answering it when they are closed.
+    async fn close_all(&self, whole: Vec<(&Flow, Opened<E>)>) {
+        let tasks = whole
+            .into_iter()
+            .map(|(flow, opened)| move || self.close(flow, opened))
+            .collect();
+        self.endpoint.executor().join_all(tasks).await;
     }
 
     /// Makes a flow's connection, unless it is `opened`, and carries its part; the last flow ends the
-    /// transfer.
+    /// transfer. Returns the flow if it came to its end and is to be closed.
     async fn carry<'f>(
         &self,
         flow: &'f Flow,
         opened: Option<Result<Opened<E>, TransportError>>,
-    ) -> Carried<'f, E> {
-        let shared = self.shared;
+    ) -> Option<(&'f Flow, Opened<E>)> {
+        let (shared, trial) = (self.shared, self.shared.trial);
         let opened = match opened {
             Some(opened) => opened,
             None => self.open(flow, MonotonicTime::now(), None).await,
         };
-        let (connection, mut stream) = match opened {
+        let with_probe = async {
+            let (connection, stream) = opened?;
+            let mut probe = None;
+            if let Some(connection) = &connection
+                && trial.probe.shares_connection()
+            {
+                let opening = open_stream(trial, connection, Purpose::LoadProbe, &[]);
+                probe = Some(shared.stop.unless_raised(opening).await?);
+            }
+            Ok((connection, stream, probe))
+        };
+        let (connection, mut stream, probe) = match with_probe.await {
             Ok(opened) => opened,
             Err(error) => {
                 self.ended(Err(error));
-                return Carried::NOTHING;
+                return None;
             }
         };
-        let probe = &shared.trial.probe;
-        let mut load = None;
-        if let Some(connection) = connection.as_ref().filter(|_| probe.shares_connection()) {
-            let opening = open_stream(shared.trial, connection, Purpose::LoadProbe, &[]);
-            match shared.stop.unless_raised(opening).await {
-                Ok(stream) => load = Some(stream),
-                Err(error) => {
-                    self.ended(Err(error));
-                    return Carried::NOTHING;
-                }
-            }
-        }
-        let (stream_ref, load_ref) = (&mut stream, &mut load);
-        let (whole, probed) = match load_ref {
-            None => (self.part(flow, stream_ref).await, None),
-            Some(load) => {
-                let (whole, probed) = self
-                    .endpoint
-                    .executor()
-                    .join(
-                        move || async move { self.part(flow, stream_ref).await },
-                        move || async move { self.probe(load).await },
-                    )
-                    .await;
-                (whole, Some(probed))
+        let whole = match probe {
+            None => self.part(flow, &mut stream).await,
+            Some(probe) => {
+                let stream = &mut stream;
+                let (whole, probed) =
+                    self.endpoint
+                        .executor()
+                        .join(
+                            move || async move { self.part(flow, stream).await },
+                            move || async move {
+                                self.end.probe_on(&mut StreamFlow::new((), probe)).await
+                            },
+                        )
+                        .await;
+                self.end.probed(probed);
+                whole
             }
         };
         if !whole {
             shared.connections.stop();
         }
-        Carried {
-            probed,
-            whole: (whole && !shared.abandons()).then_some((flow, (connection, stream))),
-        }
+        (whole && !shared.abandons()).then_some((flow, (connection, stream)))
     }
 
     /// Closes the connection of a flow that came to its end.
@@ -408,7 +324,7 @@ impl<E: StreamEndpoint> Client<'_, E> {
                     deadline_reached: false,
                 });
             }
-            self.watch.acknowledged(at, shared.delivered());
+            self.end.watch.acknowledged(at, shared.delivered());
         }
         shared.statistics.remember();
     }
@@ -421,22 +337,17 @@ impl<E: StreamEndpoint> Client<'_, E> {
         begun: MonotonicTime,
         shared_connection: Option<&E::Connection>,
     ) -> Result<Opened<E>, TransportError> {
-        let (shared, trial) = (self.shared, self.shared.trial);
-        // The watch ends a connect call that takes too long; this limit only stands behind it.
-        let until = shared.started + trial.order.longest_transfer() + CLOSING;
+        let (shared, end) = (self.shared, self.end);
         let opening = async {
             let mut own = None;
             let connection = match shared_connection {
                 Some(connection) => connection,
                 None => {
-                    let connecting =
-                        self.endpoint
-                            .connect(self.peer, Purpose::Transfer, until, &shared.connections);
+                    let (purpose, stop) = (Purpose::Transfer, &shared.connections);
+                    let connecting = self.endpoint.connect(end.peer, purpose, end.limit(), stop);
                     let connection = own.insert(connecting.await?);
-                    let now = MonotonicTime::now();
-                    self.watch.connected(now);
+                    end.connected(begun);
                     shared.statistics.add(connection.statistics());
-                    shared.tally().set_up.push(now.since(begun));
                     connection
                 }
             };
@@ -446,7 +357,7 @@ impl<E: StreamEndpoint> Client<'_, E> {
             } else {
                 &[]
             };
-            let mut stream = open_stream(trial, connection, Purpose::Transfer, index).await?;
+            let mut stream = open_stream(end.trial, connection, Purpose::Transfer, index).await?;
             if shared.abandons() && shared.sends(flow) {
                 await_welcome(&mut stream).await?;
             }

@@ -1,14 +1,6 @@
 //! Listening end of a transfer over flows.
 
-use std::{
-    future::Future,
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use regatta_control::{Note, Role, SideReport};
 use regatta_model::metric::id;
@@ -17,22 +9,20 @@ use super::{Content, Flows, Shared, receiving, schedule::Arrivals, sending};
 use crate::{
     clock::MonotonicTime,
     content::stream_check::StreamCheck,
-    context::{Phase, StatisticsSource},
+    context::StatisticsSource,
     driver::TransportError,
     exchange::streams::Responder,
     executor::Executor as _,
     opening::Purpose,
     stop::Stop,
-    stream::{ByteStream, StreamConnection, StreamEndpoint, await_close, read_exact},
+    stream::{ByteStream, StreamConnection, StreamEndpoint, StreamOf, await_close, read_exact},
     trial::{
         Trial,
+        carrier::{Admission, Admitted, Carrier},
         connecting::CLOSING,
         findings::Findings,
-        stream_admission::{
-            Admitted, admit_further, admit_until_transfer, echo_on, last_answers, read_opening,
-        },
-        stream_probe::echo,
-        watch::{ReceiverEnd, ReceiverWatch},
+        listening::Listening,
+        streams::{FlowOf, StreamFlow, Streams, accept_stream, echo},
     },
 };
 
@@ -40,18 +30,11 @@ use crate::{
 const INTRODUCTION: Duration = Duration::from_secs(5);
 
 /// State shared by the tasks of this end beside the flows' own.
-struct Listening<'a, E> {
+struct Serving<'a, E: StreamEndpoint> {
     shared: &'a Shared<'a>,
-    watch: &'a ReceiverWatch,
-    endpoint: &'a E,
+    end: &'a Listening<'a, Streams<'a, E>>,
     /// Stop that ends the wait for further connections once every flow has ended.
     accepting: Stop,
-    /// Number of connections that have not come: those of the flows, and that of the probe, whose
-    /// opening can be lost and come again after the flows'.
-    missing: AtomicUsize,
-    /// Stop that is raised when the probe's messages are no longer sent back.
-    echoed: Stop,
-    refused: AtomicU64,
 }
 
 pub(super) async fn run<E: StreamEndpoint>(
@@ -59,94 +42,82 @@ pub(super) async fn run<E: StreamEndpoint>(
     flows: &Flows,
     endpoint: &E,
 ) -> Result<SideReport, TransportError> {
-    let watch = ReceiverWatch::new(trial)?;
-    trial.context.live.set_phase(Phase::Idle);
+    let carrier = Streams(endpoint);
+    let end = Listening::new(trial, &carrier)?;
     let mut findings = Findings::default();
     findings.endpoint(endpoint);
+    let end_ref = &end;
+    let served = end
+        .beside_echo(move |first, probe_is_missing| {
+            serve_all(end_ref, flows, first, probe_is_missing)
+        })
+        .await;
+    let shared = match served {
+        Ok(shared) => shared,
+        Err(error) => return end.without_transfer(findings, error),
+    };
+    let error = shared.tally().error.take();
+    let outcome = end.outcome(error)?;
+    let theirs = if !outcome.is_complete && shared.ways().0 {
+        end.watch.theirs_after_break()
+    } else {
+        None
+    };
+    findings.connection(shared.statistics.as_ref());
+    shared.report(&mut findings, outcome.delivered, theirs);
+    if trial.order.role == Role::Sender {
+        own_samples(&mut findings, &shared);
+        if outcome.is_complete && !shared.abandons() {
+            findings.nothing_lost();
+        }
+    }
+    Ok(end.report(findings, shared.started, outcome.at))
+}
 
-    let mut refused = 0;
-    let (mut load, first) =
-        match admit_until_transfer(trial, endpoint, watch.limit(), &mut refused).await {
-            Ok(admitted) => admitted,
-            Err(error) => return findings.without_transfer(trial, &watch, error),
-        };
-
-    trial.context.live.set_phase(Phase::Transfer);
-    let stop = trial.stop.child();
-    watch.transfer(&stop);
-    let started = first.arrived;
-    let shared = Shared::new(trial, flows, &stop, started);
+/// Serves the connection of the first flow and all that come after it.
+async fn serve_all<'a, E: StreamEndpoint>(
+    end: &'a Listening<'a, Streams<'a, E>>,
+    flows: &'a Flows,
+    first: Admitted<FlowOf<E>>,
+    probe_is_missing: bool,
+) -> Shared<'a> {
+    let trial = end.trial;
+    let stops = (&end.transfer, &Stop::new());
+    let shared = Shared::new(trial, flows, stops, first.arrived);
     let statistics: Arc<dyn StatisticsSource> = shared.statistics.clone();
-    trial
-        .context
-        .observer
-        .on_connection(Purpose::Transfer, Arc::downgrade(&statistics));
-    let probe = &trial.probe;
-    let probe_is_missing = probe.under_load && !probe.shares_connection() && load.is_none();
+    (trial.context.observer).on_connection(Purpose::Transfer, Arc::downgrade(&statistics));
     let connections = if flows.share_connection() {
         1
     } else {
         flows.flows.len()
     };
-    let listening = Listening {
+    let serving = &Serving {
         shared: &shared,
-        watch: &watch,
-        endpoint,
+        end,
         accepting: trial.stop.child(),
-        missing: AtomicUsize::new(connections + usize::from(probe_is_missing)),
-        echoed: trial.stop.child(),
-        refused: refused.into(),
     };
-    let (listening_ref, load_ref) = (&listening, &mut load);
-    endpoint
-        .executor()
-        .join(
+    // The opening of the probe can be lost and come again after the flows'.
+    let all = connections + usize::from(probe_is_missing);
+    let first = std::iter::once(Some(first)).chain((1..all).map(|_| None));
+    let tasks = first
+        .map(|first| {
             move || async move {
-                serve(listening_ref, first).await;
-                end_probe(listening_ref).await;
-            },
-            move || async move {
-                if let Some(load) = load_ref {
-                    echo(&mut load.stream, std::mem::take(&mut load.rest)).await;
+                let admitted = match first {
+                    Some(first) => Some(first),
+                    None => accept_next(serving).await,
+                };
+                if let Some(admitted) = admitted {
+                    attend(serving, admitted).await;
                 }
-                if !trial.probe.shares_connection() {
-                    listening_ref.echoed.stop();
-                }
-            },
-        )
-        .await;
-    trial.context.live.set_phase(Phase::Done);
-
-    let error = shared.tally().error.take();
-    let (ended, ours, theirs) = match watch.end_after_break() {
-        Some(ReceiverEnd::Complete { at, delivered }) => (at, delivered, None),
-        Some(ReceiverEnd::Deadline { at, delivered, .. }) => {
-            let theirs = shared.ways().0.then(|| watch.theirs_after_break());
-            (at, delivered, theirs.flatten())
-        }
-        Some(ReceiverEnd::TimedOut) => return Err(trial.timed_out()),
-        None => {
-            let error = error.unwrap_or(TransportError::Closed { flow: "transfer" });
-            return Err(trial.explain(error));
-        }
-    };
-    let whole = matches!(watch.end(), Some(ReceiverEnd::Complete { .. }));
-    findings.span(started, ended);
-    findings
-        .0
-        .measurements
-        .facts
-        .extend(shared.statistics.facts());
-    findings.stack(shared.statistics.as_ref());
-    shared.report(&mut findings, ours, theirs);
-    if trial.order.role == Role::Sender {
-        own_samples(&mut findings, &shared);
-        if whole && !shared.abandons() {
-            findings.nothing_lost();
-        }
+            }
+        })
+        .collect();
+    end.carrier.executor().join_all(tasks).await;
+    let broken = shared.tally().error.is_some();
+    if broken {
+        end.end_probe(true).await;
     }
-    findings.refused(listening.refused.into_inner());
-    Ok(findings.0)
+    shared
 }
 
 /// Retransmissions of an end that sends though it listens; the sampler has the rest.
@@ -163,131 +134,96 @@ fn own_samples(findings: &mut Findings, shared: &Shared<'_>) {
     );
 }
 
-/// Serves a connection, and beside it all that come after it, until every flow has ended.
-fn serve<'a, E: StreamEndpoint>(
-    listening: &'a Listening<'a, E>,
-    admitted: Admitted<E>,
-) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
-    Box::pin(async move {
-        let is_last = admitted.purpose != Purpose::IdleProbe
-            && listening.missing.fetch_sub(1, Ordering::AcqRel) == 1;
-        if is_last {
-            attend(listening, admitted).await;
-            return;
-        }
-        listening
-            .endpoint
-            .executor()
-            .join(
-                move || async move { attend(listening, admitted).await },
-                move || async move { accept_next(listening).await },
-            )
-            .await;
-    })
-}
-
-/// Waits for the next connection, unless every flow has ended.
-async fn accept_next<E: StreamEndpoint>(listening: &Listening<'_, E>) {
-    let mut refused = 0;
-    let next = listening
-        .accepting
-        .unless_raised(admit_here(listening, &mut refused))
-        .await;
-    listening.refused.fetch_add(refused, Ordering::Relaxed);
-    match next {
-        Ok(admitted) => serve(listening, admitted).await,
-        Err(error) => {
-            if !listening.accepting.is_stopped() && !listening.shared.stop.is_stopped() {
-                listening.shared.tally().error.get_or_insert(error);
-                listening.shared.stop.stop();
-            }
-        }
-    }
-}
-
-async fn admit_here<E: StreamEndpoint>(
-    listening: &Listening<'_, E>,
-    refused: &mut u64,
-) -> Result<Admitted<E>, TransportError> {
+/// Waits for a further connection; returns none once every flow has ended.
+async fn accept_next<E: StreamEndpoint>(serving: &Serving<'_, E>) -> Option<Admitted<FlowOf<E>>> {
     // A blocking driver's wait cannot be woken, so it is made in short ones.
     const LOOK: Duration = Duration::from_millis(200);
-    let limit = listening.watch.limit();
-    loop {
-        let until = limit.min(MonotonicTime::now() + LOOK);
-        match admit_further(listening.shared.trial, listening.endpoint, until, refused).await {
-            Err(TransportError::TimedOut { .. })
-                if !listening.accepting.is_stopped() && !limit.has_passed() => {}
-            other => return other,
+    let (end, accepting) = (serving.end, &serving.accepting);
+    let (limit, mut admission) = (end.watch.limit(), Admission::default());
+    // The window is open already.
+    let arrived = (&end.trial.stop, &|| {});
+    let admitting = async {
+        loop {
+            let until = limit.min(MonotonicTime::now() + LOOK);
+            let admitting = (end.carrier).admit_with(end.trial, until, &mut admission, arrived);
+            match admitting.await {
+                // One that was given up, as its connection took too long.
+                Ok(admitted) if admitted.purpose == Purpose::IdleProbe => {}
+                Err(TransportError::TimedOut { .. })
+                    if !accepting.is_stopped() && !limit.has_passed() => {}
+                other => return other,
+            }
+        }
+    };
+    let next = accepting.unless_raised(admitting).await;
+    end.refuse(admission.refused + admission.broken);
+    match next {
+        Ok(admitted) => Some(admitted),
+        Err(error) => {
+            if !accepting.is_stopped() && !serving.shared.stop.is_stopped() {
+                serving.shared.broke(error);
+            }
+            None
         }
     }
 }
 
-/// Serves one connection: a flow, or the probe under load.
-async fn attend<E: StreamEndpoint>(listening: &Listening<'_, E>, mut admitted: Admitted<E>) {
-    let shared = listening.shared;
-    let trial = shared.trial;
+/// Serves one connection: its flows, or the probe under load.
+async fn attend<E: StreamEndpoint>(serving: &Serving<'_, E>, mut admitted: Admitted<FlowOf<E>>) {
+    let (shared, end) = (serving.shared, serving.end);
+    let (trial, over) = (end.trial, &Stop::new());
     if admitted.purpose != Purpose::Transfer {
-        let rest = std::mem::take(&mut admitted.rest);
-        echo(&mut admitted.stream, rest).await;
+        end.carrier.echo(trial, &mut admitted, over).await;
         return;
     }
-    shared.statistics.add(admitted.connection.statistics());
-    if !trial.probe.shares_connection() {
-        let linked = Arc::new(Linked(admitted.stop.clone()));
+    let StreamFlow {
+        connection,
+        stream,
+        rest,
+    } = &mut admitted.flow;
+    shared.statistics.add(connection.statistics());
+    if trial.probe.shares_connection() {
+        let (connection, linked) = (&*connection, Arc::new(Linked(trial.stop.child())));
         shared.stop.on_stop(&linked);
-        carry_streams(listening, &mut admitted).await;
-    } else {
-        let (connection, stop) = (&admitted.connection, &trial.stop.child());
-        let (stream, rest) = (&mut admitted.stream, &mut admitted.rest);
-        listening
-            .endpoint
+        end.carrier
             .executor()
             .join(
                 move || async move {
-                    let linked = Arc::new(Linked(stop.clone()));
-                    listening.shared.stop.on_stop(&linked);
-                    carry(listening, stream, rest).await;
-                    end_probe(listening).await;
+                    carry(serving, stream, rest).await;
+                    let broken = shared.tally().error.is_some();
+                    end.end_probe(broken).await;
                 },
                 move || async move {
-                    echo_on(trial, connection, MonotonicTime::NEVER).await;
-                    listening.echoed.stop();
+                    let accepting = accept_stream(trial, connection, MonotonicTime::NEVER).await;
+                    if let Ok((Some(Purpose::LoadProbe), mut stream, rest)) = accepting {
+                        echo(&mut stream, rest).await;
+                    }
+                    end.echoed.stop();
                 },
             )
             .await;
+    } else {
+        let linked = Arc::new(Linked(admitted.stop.clone()));
+        shared.stop.on_stop(&linked);
+        carry_streams(serving, connection, (stream, rest)).await;
     }
     if !shared.abandons() {
-        drop(admitted.stream);
-        let until = MonotonicTime::now() + CLOSING;
-        admitted.connection.close(until).await;
+        Streams::<E>::close(admitted.flow, MonotonicTime::now() + CLOSING).await;
     }
-}
-
-/// Ends the answers to the probe under load, once the transfer has ended: those that are under way at
-/// the deadline still leave.
-async fn end_probe<E: StreamEndpoint>(listening: &Listening<'_, E>) {
-    let trial = listening.shared.trial;
-    // The sender's end of the transfer may be seen before its note over control.
-    let stopped = matches!(listening.watch.end(), Some(ReceiverEnd::Deadline { .. }));
-    if stopped || listening.shared.tally().error.is_some() {
-        last_answers(trial, listening.endpoint, &listening.echoed).await;
-    }
-    // Wakes the echo, if it waits for what will not come any more.
-    trial.stop.stop();
 }
 
 /// Carries the flows of a connection: all of them where they share it.
 async fn carry_streams<E: StreamEndpoint>(
-    listening: &Listening<'_, E>,
-    admitted: &mut Admitted<E>,
+    serving: &Serving<'_, E>,
+    connection: &E::Connection,
+    first: (&mut StreamOf<E>, &mut Vec<u8>),
 ) {
-    let (shared, flows) = (listening.shared, &listening.shared.flows.flows);
+    let (shared, end) = (serving.shared, serving.end);
     let mut others = Vec::new();
     let accepting = async {
-        while shared.flows.share_connection() && others.len() + 1 < flows.len() {
-            let limit = listening.watch.limit();
-            let mut stream = admitted.connection.accept_stream(limit).await?;
-            let (purpose, rest) = read_opening(shared.trial, &mut stream).await?;
+        while shared.flows.share_connection() && others.len() + 1 < shared.flows.flows.len() {
+            let limit = end.watch.limit();
+            let (purpose, stream, rest) = accept_stream(end.trial, connection, limit).await?;
             if purpose != Some(Purpose::Transfer) {
                 return Err(TransportError::Protocol {
                     what: "a stream came that must not".to_owned(),
@@ -298,34 +234,28 @@ async fn carry_streams<E: StreamEndpoint>(
         Ok(())
     };
     if let Err(error) = shared.stop.unless_raised(accepting).await {
-        shared.tally().error.get_or_insert(error);
-        shared.stop.stop();
-        return;
+        return shared.broke(error);
     }
-    let first = std::iter::once((&mut admitted.stream, &mut admitted.rest));
     let others = others.iter_mut().map(|(stream, rest)| (stream, rest));
-    let tasks = first
+    let tasks = std::iter::once(first)
         .chain(others)
-        .map(|(stream, rest)| move || async move { carry(listening, stream, rest).await })
+        .map(|(stream, rest)| move || async move { carry(serving, stream, rest).await })
         .collect();
-    listening.endpoint.executor().join_all(tasks).await;
+    end.carrier.executor().join_all(tasks).await;
 }
 
 /// Carries a flow's part to its end, and waits until the other end has closed.
 async fn carry<E: StreamEndpoint, S: ByteStream>(
-    listening: &Listening<'_, E>,
+    serving: &Serving<'_, E>,
     stream: &mut S,
     rest: &mut Vec<u8>,
 ) {
-    let shared = listening.shared;
-    let result = shared
-        .stop
-        .unless_raised(part(listening, stream, rest))
-        .await;
+    let shared = serving.shared;
+    let result = shared.stop.unless_raised(part(serving, stream, rest)).await;
     let sent_here = matches!(result, Ok((true, _)));
     let whole = result.is_ok();
     if shared.ended(result.map(|(_, at)| at)) {
-        finish(listening);
+        finish(serving);
     }
     shared.statistics.remember();
     if shared.abandons() || !whole {
@@ -336,16 +266,16 @@ async fn carry<E: StreamEndpoint, S: ByteStream>(
         let _ = stream.finish().await;
     }
     // The other end closes when it has the acknowledgement, and may be gone when that is seen here.
-    await_close(stream, listening.watch.limit()).await;
+    await_close(stream, serving.end.watch.limit()).await;
 }
 
 /// Completes the transfer, if no flow failed, and ends the wait for further connections; called
 /// when every flow has ended.
-fn finish<E: StreamEndpoint>(listening: &Listening<'_, E>) {
-    let shared = listening.shared;
+fn finish<E: StreamEndpoint>(serving: &Serving<'_, E>) {
+    let shared = serving.shared;
     if shared.tally().error.is_none() {
         let delivered = shared.delivered();
-        if listening.watch.complete(delivered) {
+        if serving.end.watch.complete(delivered) {
             let observer = &shared.trial.context.observer;
             observer.on_window(crate::context::WindowEdge::End);
             if shared.abandons() {
@@ -356,17 +286,17 @@ fn finish<E: StreamEndpoint>(listening: &Listening<'_, E>) {
             }
         }
     }
-    listening.accepting.stop();
+    serving.accepting.stop();
 }
 
 /// Carries one flow's part; returns whether it was sent from here, and the moment of its end. `rest`
 /// are the bytes that came with its opening.
 async fn part<E: StreamEndpoint, S: ByteStream>(
-    listening: &Listening<'_, E>,
+    serving: &Serving<'_, E>,
     stream: &mut S,
     rest: &mut Vec<u8>,
 ) -> Result<(bool, MonotonicTime), TransportError> {
-    let shared = listening.shared;
+    let shared = serving.shared;
     let until = MonotonicTime::now() + INTRODUCTION + shared.trial.probe.longest_round_trip;
     let index = if shared.flows.have_indices() {
         u16::from_le_bytes(read_exact(stream, rest, until).await?)
@@ -380,7 +310,7 @@ async fn part<E: StreamEndpoint, S: ByteStream>(
             what: format!("the other end opened flow {index}, which this transfer does not have"),
         })?;
     if shared.sends(flow) {
-        let executor = listening.endpoint.executor();
+        let executor = serving.end.carrier.executor();
         return Ok((true, sending::send(shared, executor, flow, stream).await?));
     }
     if shared.flows.are_welcomed() {

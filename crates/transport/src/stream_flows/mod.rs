@@ -20,12 +20,12 @@ use std::{
         Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
 use regatta_control::{Role, SideReport, TrialOrder};
 use regatta_model::{
-    BulkOptions, Bytes, Direction, Finish, Pattern, WorkloadKind, metric::id, warning_code,
+    BulkOptions, Bytes, Direction, Finish, Pattern, WorkloadKind,
+    metric::{DelayMetrics, id},
 };
 
 use crate::{
@@ -33,7 +33,6 @@ use crate::{
     content::{acknowledgement::Acknowledgement, noise::Noise, plan::Plan},
     driver::TransportError,
     exchange::{Asked, Exchange},
-    message_flow::Work as _,
     statistics::AllConnections,
     stop::Stop,
     stream::StreamEndpoint,
@@ -139,7 +138,9 @@ impl Flows {
             })
         };
         Ok(Self {
-            flows: (0..streams).map(flow).collect::<Result<_, TransportError>>()?,
+            flows: (0..streams)
+                .map(flow)
+                .collect::<Result<_, TransportError>>()?,
             options: BulkOptions::default(),
             noise: None,
             file_bytes: 0,
@@ -264,7 +265,7 @@ pub(crate) async fn run<E: StreamEndpoint>(
     peer: Option<SocketAddr>,
 ) -> Result<SideReport, TransportError> {
     if trial.order.connects() {
-        connecting::run(trial, flows, endpoint, trial.peer_of(peer)?).await
+        connecting::run(trial, flows, endpoint, peer).await
     } else {
         listening::run(trial, flows, endpoint).await
     }
@@ -301,8 +302,6 @@ pub(crate) struct Tally {
     /// Sum of the other end's acknowledgements.
     acknowledged: Acknowledgement,
     last_end: Option<MonotonicTime>,
-    /// Set-up time of each connection, from its own connect call.
-    set_up: Vec<Duration>,
     /// Results of the exchange at the end that asks.
     asked: Option<Asked>,
     /// Delays of messages that had a moment to leave, at the end that gets them.
@@ -311,17 +310,13 @@ pub(crate) struct Tally {
     error: Option<TransportError>,
 }
 
-impl Tally {
-    fn mean_set_up(&self) -> Option<Duration> {
-        let count = u32::try_from(self.set_up.len())
-            .ok()
-            .filter(|count| *count > 0)?;
-        Some(self.set_up.iter().sum::<Duration>() / count)
-    }
-}
-
 impl<'a> Shared<'a> {
-    fn new(trial: &'a Trial, flows: &'a Flows, stop: &Stop, started: MonotonicTime) -> Self {
+    fn new(
+        trial: &'a Trial,
+        flows: &'a Flows,
+        (stop, over): (&Stop, &Stop),
+        started: MonotonicTime,
+    ) -> Self {
         Self {
             trial,
             flows,
@@ -331,7 +326,7 @@ impl<'a> Shared<'a> {
             } else {
                 stop.clone()
             },
-            over: Stop::new(),
+            over: over.clone(),
             statistics: std::sync::Arc::new(AllConnections::new(trial.order.role.name())),
             started,
             scheduled: OnceLock::new(),
@@ -368,20 +363,20 @@ impl<'a> Shared<'a> {
         Some(self.started + duration)
     }
 
+    /// Stops all flows for the error of one: what the others still do is of no use.
+    fn broke(&self, error: TransportError) {
+        self.tally().error.get_or_insert(error);
+        self.stop.stop();
+    }
+
     /// Notes the end of a flow, with the moment of it; returns whether it was the last one.
     fn ended(&self, result: Result<MonotonicTime, TransportError>) -> bool {
-        let mut tally = self.tally();
-        let broke = result.is_err();
         match result {
-            Err(error) => {
-                tally.error.get_or_insert(error);
+            Err(error) => self.broke(error),
+            Ok(at) => {
+                let mut tally = self.tally();
+                tally.last_end = tally.last_end.max(Some(at));
             }
-            Ok(at) => tally.last_end = tally.last_end.max(Some(at)),
-        }
-        drop(tally);
-        if broke {
-            // What the others still do is of no use.
-            self.stop.stop();
         }
         let last = self.left.fetch_sub(1, Ordering::AcqRel) == 1;
         if last {
@@ -424,12 +419,7 @@ impl<'a> Shared<'a> {
             findings.count(id::BYTES_SENT, sent.bytes);
             findings.count(id::MESSAGES_SENT, sent.messages);
             if let Some(theirs) = theirs.filter(|_| self.abandons()) {
-                let lost = sent.messages - theirs.messages;
-                findings.count(id::MESSAGES_LOST, lost);
-                findings.metric(
-                    id::MESSAGE_LOSS_RATIO,
-                    lost as f64 / (sent.messages as f64).max(1.0),
-                );
+                findings.lost(sent.messages - theirs.messages, sent.messages);
             }
             if options.verify == regatta_model::Verify::Digest {
                 let digest = self.digest_sent.load(Ordering::Relaxed);
@@ -439,19 +429,15 @@ impl<'a> Shared<'a> {
         if receives {
             let deliveries = tally.deliveries.filter(|_| self.flows.has_goodput());
             findings.delivery(ours, tally.corrupted, deliveries);
-            let live = &self.trial.context.live;
-            if !options.warm_up.is_zero() {
-                let warm = live.bytes_in_warm_up.load(Ordering::Relaxed);
-                // What comes after the deadline is in neither.
-                findings.count(id::WARM_UP_BYTES, warm.min(ours.bytes));
-            }
+            // What comes after the deadline is in neither.
+            findings.warm_up_bytes(self.trial, options.warm_up, ours.bytes);
             if options.verify == regatta_model::Verify::Digest {
                 let digest = self.digest_delivered.load(Ordering::Relaxed);
                 findings.fact("digest.delivered", format!("{digest:016x}"));
             }
         }
-        if !options.warm_up.is_zero() && self.trial.order.connects() {
-            findings.metric(id::WARM_UP_NS, options.warm_up.as_nanos() as f64);
+        if self.trial.order.connects() {
+            findings.warm_up(options.warm_up);
         }
         match &self.flows.content {
             Content::Bulk => findings.fact("flows", options.flows.to_string()),
@@ -460,19 +446,14 @@ impl<'a> Shared<'a> {
                     exchange.report(asked, findings);
                 }
             }
-            Content::Scheduled(schedule) => schedule.report(&tally, (sends, receives), findings),
+            Content::Scheduled(_) => {
+                if let Some(delays) = tally.delays.as_ref().filter(|_| receives) {
+                    delays.report(DelayMetrics::MESSAGE, "receiver", findings);
+                }
+            }
         }
         if self.abandons() {
-            findings.fact("finish", "abandon");
-            if self.trial.order.role == Role::Sender {
-                findings.warn(
-                    warning_code::ABANDONED,
-                    "the sender closed as soon as its last message was handed over, as some \
-                     published experiments did: what was under way then is lost, and the transfer \
-                     time ends there",
-                    "leave `finish` out to have every byte delivered",
-                );
-            }
+            findings.abandoned(self.trial.order.role);
         }
         if let Some(noise) = &self.flows.noise {
             findings.fact("file", noise.name());

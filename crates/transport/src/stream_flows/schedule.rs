@@ -86,25 +86,21 @@ impl Schedule {
         start + Duration::from_secs_f64(number as f64 / self.per_second)
     }
 
-    pub(super) fn report(&self, tally: &Tally, (sends, receives): (bool, bool), findings: &mut Findings) {
-        if let Some(delays) = tally.delays.as_ref().filter(|_| receives) {
-            delays.report(DelayMetrics::MESSAGE, "receiver", findings);
+    /// Adds the set-up times of the connections and how the messages were spread.
+    pub(super) fn report_set_up(&self, times: &[Duration], findings: &mut Findings) {
+        let mut set_up = Distribution::new();
+        for time in times {
+            set_up.add_duration(*time);
         }
-        if sends {
-            let mut set_up = Distribution::new();
-            for time in &tally.set_up {
-                set_up.add_duration(*time);
-            }
-            set_up.report(DelayMetrics::SET_UP, "sender", findings);
-            findings.fact("streams", self.flows.to_string());
-            findings.fact(
-                "spread",
-                match self.spread {
-                    Spread::Streams => "streams of one connection",
-                    Spread::Connections => "connections",
-                },
-            );
-        }
+        set_up.report(DelayMetrics::SET_UP, "sender", findings);
+        findings.fact("streams", self.flows.to_string());
+        findings.fact(
+            "spread",
+            match self.spread {
+                Spread::Streams => "streams of one connection",
+                Spread::Connections => "connections",
+            },
+        );
     }
 }
 
@@ -138,7 +134,9 @@ impl<'a> Arrivals<'a> {
             let rest = &piece[taken..];
             let number = self.check.messages + self.check.corrupted;
             let sound = self.check.messages;
-            taken += self.check.consume(&rest[..rest.len().min(self.check.missing())]);
+            taken += self
+                .check
+                .consume(&rest[..rest.len().min(self.check.missing())]);
             if self.check.messages > sound {
                 self.arrived.push((number, now));
             }
@@ -252,7 +250,8 @@ mod tests {
         arrivals.add_to(&mut tally);
         assert_eq!(tally.corrupted, 1);
         let mut findings = Findings::default();
-        schedule.report(&tally, (false, true), &mut findings);
+        let delays = tally.delays.expect("two messages have a delay");
+        delays.report(DelayMetrics::MESSAGE, "receiver", &mut findings);
         // 7 ms, and 29 ms as the third is due 20 ms after the first.
         assert_eq!(findings.0.measurements.metrics["message_delay_ns"], 18e6);
         assert_eq!(

@@ -7,10 +7,10 @@ use regatta_model::{Bytes, Handshake, Spread, WorkloadKind};
 
 use super::{
     Pair,
-    contract::{metric, name, pair},
+    contract::{check_delivery, check_edges, check_histograms, check_warning, metric, name, pair},
     run_pair,
 };
-use crate::{context::WindowEdge, driver::Driver, driver::TransportError};
+use crate::driver::{Driver, TransportError};
 
 fn short(connections: u32, handshake: Handshake, request: u64, response: u64) -> WorkloadKind {
     WorkloadKind::ShortConnections {
@@ -22,27 +22,12 @@ fn short(connections: u32, handshake: Handshake, request: u64, response: u64) ->
 }
 
 fn run(driver: &dyn Driver, kind: &WorkloadKind) -> (SideReport, SideReport, Pair) {
-    let pair = run_pair(driver, 0, 1, |order| {
+    pair(driver, 0, 1, |order| {
         order.workload.kind = kind.clone();
         // Packets of loopback's size may not be sent at all in a first flight: to an address that is
         // not proved yet goes three times what came from it at most (RFC 9000, 8.1).
         order.path.mtu_bytes = 1500;
     })
-    .expect("both ends can be prepared");
-    let report = |side: &Result<SideReport, TransportError>, end: &str| match side {
-        Ok(report) => report.clone(),
-        Err(error) => panic!(
-            "{}: {}: {end}: {}",
-            name(driver),
-            kind.in_words(),
-            error.reasons().join(": ")
-        ),
-    };
-    (
-        report(&pair.sender, "sender"),
-        report(&pair.receiver, "receiver"),
-        pair,
-    )
 }
 
 /// The driver says that it cannot run this workload, before anything is tried.
@@ -54,17 +39,6 @@ fn is_unsupported(driver: &dyn Driver, kind: &WorkloadKind) {
         name(driver),
         kind.in_words()
     );
-}
-
-/// One end of the window at each end, after at least one beginning.
-fn check_edges(pair: &Pair, what: &str) {
-    for seen in [&pair.sender_seen, &pair.receiver_seen] {
-        let edges = seen.edges();
-        let ends = edges.iter().filter(|edge| **edge == WindowEdge::End);
-        assert_eq!(ends.count(), 1, "{what}: {edges:?}");
-        assert_eq!(edges.first(), Some(&WindowEdge::Start), "{what}");
-        assert_eq!(edges.last(), Some(&WindowEdge::End), "{what}");
-    }
 }
 
 /// The handshakes are those that were asked for. Where a connection can be done before the ticket
@@ -135,20 +109,12 @@ pub fn short_connections_have_their_answers(
         assert!(of("set_up_time") <= first && first <= all, "{what}");
         assert!(all > 0.0 && all < 5e9, "{what}");
     }
-    for histogram in [
+    let histograms = [
         "set_up_time_ns",
         "time_to_first_byte_ns",
         "time_to_completion_ns",
-    ] {
-        assert!(
-            sender
-                .measurements
-                .histograms
-                .iter()
-                .any(|found| found.name == histogram),
-            "{what}: no {histogram}"
-        );
-    }
+    ];
+    check_histograms(&sender, &histograms, &what);
     assert!(
         !sender.measurements.metrics.contains_key("goodput_bps"),
         "{what}"
@@ -180,14 +146,7 @@ pub fn the_deadline_ends_short_connections(driver: &dyn Driver) {
         sender.measurements.warnings
     );
     assert_eq!(metric(&sender, "transfer_time_ns"), 1e9, "{what}");
-    assert!(
-        sender
-            .measurements
-            .warnings
-            .iter()
-            .any(|warning| warning.code == "deadline_reached"),
-        "{what}"
-    );
+    check_warning(&sender, "deadline_reached", what);
     check_edges(&pair, what);
 }
 
@@ -238,12 +197,13 @@ pub fn messages_over_many_streams_arrive(
     }
     let what = format!("{}: {}", name(driver), kind.in_words());
     let (sender, receiver, pair) = run(driver, &kind);
-    let (messages, bytes) = (count as f64, (count * length) as f64);
-    assert_eq!(metric(&sender, "messages_sent"), messages, "{what}");
-    assert_eq!(metric(&sender, "messages_lost"), 0.0, "{what}");
-    assert_eq!(metric(&receiver, "messages_delivered"), messages, "{what}");
-    assert_eq!(metric(&receiver, "bytes_delivered"), bytes, "{what}");
-    assert_eq!(metric(&receiver, "messages_corrupted"), 0.0, "{what}");
+    let messages = count as f64;
+    check_delivery(
+        &sender,
+        &receiver,
+        (messages, (count * length) as f64),
+        &what,
+    );
     let median = metric(&receiver, "message_delay_p50_ns");
     assert!(median > 0.0 && median < 1e9, "{what}: {median}");
     assert!(
@@ -292,13 +252,6 @@ pub fn the_deadline_ends_messages_over_many_streams(driver: &dyn Driver) {
     // 81 are due, and an idle host has sent them; a busy one, some.
     assert!((1.0..=81.0).contains(&delivered), "{what}: {delivered}");
     assert!(metric(&sender, "transfer_time_ns") > 400e6, "{what}");
-    assert!(
-        sender
-            .measurements
-            .warnings
-            .iter()
-            .any(|warning| warning.code == "deadline_reached"),
-        "{what}"
-    );
+    check_warning(&sender, "deadline_reached", what);
     check_edges(&pair, what);
 }

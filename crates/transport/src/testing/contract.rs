@@ -48,11 +48,13 @@ pub(super) fn pair(
     message: u64,
     change: impl Fn(&mut TrialOrder),
 ) -> (SideReport, SideReport, Pair) {
-    let pair = run_pair(driver, size, message, change).expect("both ends can be prepared");
-    let what = format!(
-        "{} with {size} bytes in messages of {message}",
-        name(driver)
-    );
+    let words = std::cell::RefCell::new(String::new());
+    let pair = run_pair(driver, size, message, |order| {
+        change(order);
+        *words.borrow_mut() = order.workload.kind.in_words();
+    })
+    .expect("both ends can be prepared");
+    let what = format!("{}: {}", name(driver), words.into_inner());
     let report = |side: &Result<SideReport, TransportError>, end: &str| match side {
         Ok(report) => report.clone(),
         Err(error) => panic!("{what}: {end}: {}", error.reasons().join(": ")),
@@ -105,29 +107,65 @@ pub fn every_size_is_delivered(driver: &dyn Driver, size: u64, message: u64) {
         name(driver)
     );
     let count = size.div_ceil(message) as f64;
-    assert_eq!(metric(&sender, "bytes_sent"), size as f64, "{what}");
-    assert_eq!(metric(&sender, "messages_sent"), count, "{what}");
-    assert_eq!(metric(&sender, "messages_lost"), 0.0, "{what}");
-    assert_eq!(metric(&receiver, "bytes_delivered"), size as f64, "{what}");
-    assert_eq!(metric(&receiver, "messages_delivered"), count, "{what}");
-    assert_eq!(metric(&receiver, "messages_corrupted"), 0.0, "{what}");
+    check_delivery(&sender, &receiver, (count, size as f64), &what);
     check_times(&sender, size, &what);
     assert_eq!(
         sender.measurements.facts["acknowledgement"], "in_band",
         "{what}"
     );
+    check_edges(&pair, &what);
+}
+
+/// One end of the window at each end, after at least one beginning.
+pub(super) fn check_edges(pair: &Pair, what: &str) {
     for seen in [&pair.sender_seen, &pair.receiver_seen] {
         let edges = seen.edges();
-        assert_eq!(edges.last(), Some(&WindowEdge::End), "{what}");
-        assert_eq!(
-            edges
-                .iter()
-                .filter(|edge| **edge == WindowEdge::End)
-                .count(),
-            1
-        );
+        let ends = edges.iter().filter(|edge| **edge == WindowEdge::End);
+        assert_eq!(ends.count(), 1, "{what}: {edges:?}");
         assert_eq!(edges.first(), Some(&WindowEdge::Start), "{what}");
+        assert_eq!(edges.last(), Some(&WindowEdge::End), "{what}");
     }
+}
+
+/// These metrics have these values.
+pub(super) fn check_metrics(expected: &[(&SideReport, &str, f64)], what: &str) {
+    for (end, name, value) in expected {
+        assert_eq!(metric(end, name), *value, "{what}: {name}");
+    }
+}
+
+/// The report has a warning of this code.
+pub(super) fn check_warning(report: &SideReport, code: &str, what: &str) {
+    let warnings = &report.measurements.warnings;
+    let has = warnings.iter().any(|warning| warning.code == code);
+    assert!(has, "{what}: no `{code}` in {warnings:?}");
+}
+
+/// The report has these histograms.
+pub(super) fn check_histograms(report: &SideReport, names: &[&str], what: &str) {
+    let histograms = &report.measurements.histograms;
+    for name in names {
+        let has = histograms.iter().any(|found| found.name == *name);
+        assert!(has, "{what}: no {name}");
+    }
+}
+
+/// All of these messages and bytes were sent and delivered.
+pub(super) fn check_delivery(
+    sender: &SideReport,
+    receiver: &SideReport,
+    (messages, bytes): (f64, f64),
+    what: &str,
+) {
+    let expected = [
+        (sender, "messages_sent", messages),
+        (sender, "bytes_sent", bytes),
+        (sender, "messages_lost", 0.0),
+        (receiver, "messages_delivered", messages),
+        (receiver, "bytes_delivered", bytes),
+        (receiver, "messages_corrupted", 0.0),
+    ];
+    check_metrics(&expected, what);
 }
 
 fn check_times(sender: &SideReport, delivered: u64, what: &str) {
@@ -208,16 +246,11 @@ pub fn probes_are_answered(driver: &dyn Driver) {
         sender.measurements.facts["probe.placement"], "own connection",
         "{what}"
     );
-    for histogram in ["round_trip_delay_idle_ns", "round_trip_delay_ns"] {
-        assert!(
-            sender
-                .measurements
-                .histograms
-                .iter()
-                .any(|found| found.name == histogram),
-            "{what}: no {histogram}"
-        );
-    }
+    check_histograms(
+        &sender,
+        &["round_trip_delay_idle_ns", "round_trip_delay_ns"],
+        what,
+    );
     let series = sender
         .measurements
         .series

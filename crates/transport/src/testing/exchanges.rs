@@ -8,10 +8,10 @@ use regatta_model::{Arrivals, Bytes, Pattern, WorkloadKind};
 
 use super::{
     Pair,
-    contract::{connected_time, metric, name, pair},
+    contract::{check_delivery, check_edges, check_warning, connected_time, metric, name, pair},
     run_pair_stopped,
 };
-use crate::{context::WindowEdge, descriptor::Carries, driver::Driver};
+use crate::{descriptor::Carries, driver::Driver};
 
 fn stop_and_wait(size: u64, message: u64) -> WorkloadKind {
     WorkloadKind::StopAndWait {
@@ -36,14 +36,7 @@ fn run(driver: &dyn Driver, kind: &WorkloadKind) -> (SideReport, SideReport, Pai
     let (sender, receiver, pair) = pair(driver, 0, 1, |order: &mut TrialOrder| {
         order.workload.kind = kind.clone();
     });
-    let what = what(driver, kind);
-    for seen in [&pair.sender_seen, &pair.receiver_seen] {
-        let edges = seen.edges();
-        let ends = edges.iter().filter(|edge| **edge == WindowEdge::End);
-        assert_eq!(ends.count(), 1, "{what}: {edges:?}");
-        assert_eq!(edges.first(), Some(&WindowEdge::Start), "{what}");
-        assert_eq!(edges.last(), Some(&WindowEdge::End), "{what}");
-    }
+    check_edges(&pair, &what(driver, kind));
     (sender, receiver, pair)
 }
 
@@ -53,16 +46,7 @@ fn what(driver: &dyn Driver, kind: &WorkloadKind) -> String {
 
 /// All messages came, each was answered, and their delays are in order.
 fn check(sender: &SideReport, receiver: &SideReport, (count, size): (u64, u64), what: &str) {
-    for (end, name, expected) in [
-        (sender, "messages_sent", count),
-        (sender, "bytes_sent", size),
-        (sender, "messages_lost", 0),
-        (receiver, "messages_delivered", count),
-        (receiver, "bytes_delivered", size),
-        (receiver, "messages_corrupted", 0),
-    ] {
-        assert_eq!(metric(end, name), expected as f64, "{what}: {name}");
-    }
+    check_delivery(sender, receiver, (count as f64, size as f64), what);
     let time = metric(sender, "transfer_time_ns");
     let set_up = metric(sender, "set_up_time_ns");
     assert!(set_up > 0.0 && set_up <= time, "{what}");
@@ -173,8 +157,7 @@ pub fn neither_end_blocks_the_other(driver: &dyn Driver) {
     let what = what(driver, &kind);
     let (sender, receiver, _) = run(driver, &kind);
     check(&sender, &receiver, (100, 6_000_000), &what);
-    let held = |warning: &regatta_model::Warning| warning.code == "requests_held_back";
-    assert!(sender.measurements.warnings.iter().any(held), "{what}");
+    check_warning(&sender, "requests_held_back", &what);
 }
 
 /// An exchange that takes too long is measured on what was answered by its deadline.
@@ -192,8 +175,7 @@ pub fn the_deadline_ends_an_exchange(driver: &dyn Driver) {
     assert!(delivered > 0.0, "{what}");
     assert!(metric(&sender, "messages_sent") >= delivered, "{what}");
     assert!(metric(&sender, "requests_unanswered") <= 5.0, "{what}");
-    let reached = |warning: &regatta_model::Warning| warning.code == "deadline_reached";
-    assert!(sender.measurements.warnings.iter().any(reached), "{what}");
+    check_warning(&sender, "deadline_reached", &what);
 }
 
 /// The host can end an exchange at any time.

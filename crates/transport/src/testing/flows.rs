@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use regatta_control::{SideReport, TrialOrder};
+use regatta_control::TrialOrder;
 use regatta_model::{BulkOptions, Direction, Finish, Pattern, Verify, WorkloadKind};
 
-use super::{Pair, contract::says_the_deadline, run_pair};
-use crate::{driver::Driver, driver::TransportError};
+use super::contract::{check_warning, metric, pair, says_the_deadline};
+use crate::driver::Driver;
 
 fn with(options: BulkOptions) -> impl Fn(&mut TrialOrder) {
     move |order| {
@@ -15,37 +15,6 @@ fn with(options: BulkOptions) -> impl Fn(&mut TrialOrder) {
             *there = options;
         }
     }
-}
-
-fn reports(what: &str, pair: &Pair) -> (SideReport, SideReport) {
-    let report = |side: &Result<SideReport, TransportError>, end: &str| match side {
-        Ok(report) => report.clone(),
-        Err(error) => panic!("{what}: {end}: {}", error.reasons().join(": ")),
-    };
-    (
-        report(&pair.sender, "sender"),
-        report(&pair.receiver, "receiver"),
-    )
-}
-
-fn run(
-    driver: &dyn Driver,
-    size: u64,
-    message: u64,
-    change: impl Fn(&mut TrialOrder),
-    what: &str,
-) -> (SideReport, SideReport) {
-    let pair = run_pair(driver, size, message, change)
-        .unwrap_or_else(|error| panic!("{what}: {}", error.reasons().join(": ")));
-    reports(what, &pair)
-}
-
-fn metric(report: &SideReport, name: &str) -> f64 {
-    *report
-        .measurements
-        .metrics
-        .get(name)
-        .unwrap_or_else(|| panic!("no metric `{name}` in {:?}", report.measurements.metrics))
 }
 
 /// Sizes that do not divide, both directions, one flow and several; digests agree.
@@ -64,7 +33,7 @@ pub fn every_direction_and_number_of_flows_delivers_everything(
         verify: Verify::Digest,
         ..BulkOptions::default()
     };
-    let (sender, receiver) = run(driver, size, message, with(options), &what);
+    let (sender, receiver, _) = pair(driver, size, message, with(options));
     let total = |name: &str| {
         [&sender, &receiver]
             .iter()
@@ -105,7 +74,7 @@ pub fn a_duration_ends_a_transfer_in_good_order(driver: &dyn Driver) {
         flows: 2,
         ..BulkOptions::default()
     };
-    let (sender, receiver) = run(driver, 1, 20_000, with(options), &what);
+    let (sender, receiver, _) = pair(driver, 1, 20_000, with(options));
     assert!(metric(&sender, "transfer_time_ns") >= 300e6, "{what}");
     assert!(metric(&sender, "bytes_sent") >= 20_000.0, "{what}");
     assert_eq!(metric(&receiver, "messages_corrupted"), 0.0, "{what}");
@@ -126,7 +95,7 @@ pub fn a_warm_up_is_left_out(driver: &dyn Driver) {
         warm_up: Duration::from_millis(300),
         ..BulkOptions::default()
     };
-    let (sender, receiver) = run(driver, 1, 20_000, with(options), &what);
+    let (sender, receiver, _) = pair(driver, 1, 20_000, with(options));
     assert_eq!(metric(&sender, "warm_up_ns"), 3e8, "{what}");
     let (warm, all) = (
         metric(&receiver, "warm_up_bytes"),
@@ -144,7 +113,7 @@ pub fn a_flow_of_messages_ends_after_its_duration(driver: &dyn Driver) {
         warm_up: Duration::from_millis(300),
         ..BulkOptions::default()
     };
-    let (sender, receiver) = run(driver, 1, 1000, with(options), &what);
+    let (sender, receiver, _) = pair(driver, 1, 1000, with(options));
     assert!(metric(&sender, "transfer_time_ns") >= 600e6, "{what}");
     assert_eq!(metric(&sender, "warm_up_ns"), 3e8, "{what}");
     let delivered = metric(&receiver, "messages_delivered");
@@ -173,7 +142,7 @@ pub fn a_file_is_read_and_delivered(driver: &dyn Driver) {
             options.flows = 2;
         }
     };
-    let (sender, receiver) = run(driver, 1_000_001, 30_000, change, &what);
+    let (sender, receiver, _) = pair(driver, 1_000_001, 30_000, change);
     assert_eq!(metric(&receiver, "bytes_delivered"), 1_000_001.0, "{what}");
     assert_eq!(metric(&receiver, "messages_corrupted"), 0.0, "{what}");
     assert_eq!(
@@ -189,7 +158,7 @@ pub fn an_abandoned_transfer_says_what_was_delivered(driver: &dyn Driver) {
         finish: Finish::Abandon,
         ..BulkOptions::default()
     };
-    let (sender, receiver) = run(driver, 3_000_000, 10_000, with(options), &what);
+    let (sender, receiver, _) = pair(driver, 3_000_000, 10_000, with(options));
     let (sent, lost, delivered) = (
         metric(&sender, "messages_sent"),
         metric(&sender, "messages_lost"),
@@ -197,14 +166,7 @@ pub fn an_abandoned_transfer_says_what_was_delivered(driver: &dyn Driver) {
     );
     assert_eq!(sent, 300.0, "{what}");
     assert_eq!(sent - lost, delivered, "{what}");
-    assert!(
-        sender
-            .measurements
-            .warnings
-            .iter()
-            .any(|warning| warning.code == "abandoned"),
-        "{what}"
-    );
+    check_warning(&sender, "abandoned", &what);
 }
 
 /// A transfer of more than fits into the deadline stops at both ends, which agree about what was
@@ -216,16 +178,10 @@ pub fn the_deadline_ends_every_flow(driver: &dyn Driver, direction: Direction) {
         flows: 2,
         ..BulkOptions::default()
     };
-    let (sender, receiver) = run(
-        driver,
-        1 << 45,
-        50_000,
-        |order| {
-            with(options)(order);
-            order.deadline = Duration::from_millis(300);
-        },
-        &what,
-    );
+    let (sender, receiver, _) = pair(driver, 1 << 45, 50_000, |order| {
+        with(options)(order);
+        order.deadline = Duration::from_millis(300);
+    });
     let delivered = metric(&receiver, "bytes_delivered");
     assert!(delivered > 0.0, "{what}");
     assert!(metric(&sender, "bytes_sent") >= delivered, "{what}");

@@ -177,13 +177,9 @@ impl Connections {
         self.all.remember();
     }
 
-    /// Returns the mean set-up time of the connections.
-    fn set_up(&self) -> Option<Duration> {
-        let times = self.times();
-        let count = u32::try_from(times.set_up.len())
-            .ok()
-            .filter(|count| *count > 0)?;
-        Some(times.set_up.iter().sum::<Duration>() / count)
+    /// Returns the set-up times of the connections.
+    fn set_up(&self) -> Vec<Duration> {
+        self.times().set_up.clone()
     }
 
     fn first(&self) -> Option<MonotonicTime> {
@@ -281,7 +277,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
     peer: Option<SocketAddr>,
 ) -> Result<SideReport, TransportError> {
     if trial.order.connects() {
-        sending::run(trial, content, endpoint, trial.peer_of(peer)?).await
+        sending::run(trial, content, endpoint, peer).await
     } else {
         receiving::run(trial, content, endpoint).await
     }

@@ -1,27 +1,25 @@
 //! Listening end, which receives.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::Arc;
 
 use regatta_control::SideReport;
-use regatta_model::metric::id;
 
 use super::{Connections, Content, Incoming, TransferEndpoint, offer::make_offer};
 use crate::{
-    clock::MonotonicTime,
     content::acknowledgement::Acknowledgement,
-    context::{Phase, StatisticsSource},
+    context::StatisticsSource,
     driver::TransportError,
-    executor::Executor as _,
     opening::Purpose,
     stop::Stop,
-    stream::{ByteStream, StreamEndpoint, await_close},
+    stream::{ByteStream, await_close},
     trial::{
         Trial,
+        carrier::Admitted,
         findings::Findings,
-        stream_admission::{admit_until_transfer, last_answers},
-        stream_probe::echo,
+        listening::Listening,
+        streams::{FlowOf, Streams},
         warm_up::WarmUp,
-        watch::{Delivered, ReceiverEnd, ReceiverWatch},
+        watch::{ReceiverEnd, ReceiverWatch},
     },
 };
 
@@ -30,111 +28,68 @@ pub(crate) async fn run<E: TransferEndpoint>(
     content: Content,
     endpoint: &E,
 ) -> Result<SideReport, TransportError> {
-    let flows = endpoint.flows();
-    let watch = ReceiverWatch::new(trial)?;
-    trial.context.live.set_phase(Phase::Idle);
+    let carrier = Streams(endpoint.flows());
+    let end = Listening::new(trial, &carrier)?;
     let mut findings = Findings::default();
-    findings.endpoint(flows);
-    let mut refused = 0;
-    let flows_come = admit_until_transfer(trial, flows, watch.limit(), &mut refused).await;
-    let (mut load, mut control) = match flows_come {
-        Ok(flows) => flows,
-        Err(error) => return findings.without_transfer(trial, &watch, error),
-    };
-
-    trial.context.live.set_phase(Phase::Transfer);
-    let transfer = trial.stop.child();
-    watch.transfer(&transfer);
+    findings.endpoint(endpoint.flows());
     let observer = Arc::clone(&trial.context.observer);
     let warm_up = Arc::new(WarmUp::new(&observer, content.warm_up));
     let window = (Arc::clone(&observer), Arc::clone(&warm_up));
     let connections = Connections::arriving(trial.order.role.name(), window);
     let statistics: Arc<dyn StatisticsSource> = Arc::clone(&connections) as _;
-    observer.on_connection(Purpose::Transfer, Arc::downgrade(&statistics));
-    let incoming = Incoming::new(
-        content,
-        &trial.context.live,
-        &warm_up,
-        Some(watch.completion()),
-    );
-    let echoed = trial.stop.child();
-    let (echoed_here, echoed_there) = (&echoed, &echoed);
-    let (load_ref, stream) = (&mut load, &mut control.stream);
+    let completion = Some(end.watch.completion());
+    let incoming = Incoming::new(content, &trial.context.live, &warm_up, completion);
     let taking = Taking {
-        watch: &watch,
+        watch: &end.watch,
         endpoint,
         incoming: &incoming,
         connections: &connections,
-        stop: &transfer,
+        stop: &end.transfer,
     };
-    let (result, ()) = flows
-        .executor()
-        .join(
-            move || async move {
-                let result = taking.all(stream).await;
-                let stopped = matches!(taking.watch.end(), Some(ReceiverEnd::Deadline { .. }));
-                if stopped || result.is_err() {
-                    last_answers(trial, flows, echoed_here).await;
+    let (taking_ref, end_ref) = (&taking, &end);
+    let taken = end
+        .beside_echo(
+            move |mut control: Admitted<FlowOf<E::Flows>>, _| async move {
+                observer.on_connection(Purpose::Transfer, Arc::downgrade(&statistics));
+                let result = taking_ref.all(&mut control.flow.stream).await;
+                if result.is_err() {
+                    end_ref.end_probe(true).await;
                 }
-                // Wakes the echo, if it waits for what will not come any more.
-                trial.stop.stop();
-                result
-            },
-            move || async move {
-                if let Some(load) = load_ref {
-                    echo(&mut load.stream, std::mem::take(&mut load.rest)).await;
-                }
-                echoed_there.stop();
+                (result, control.arrived)
             },
         )
         .await;
+    let (result, arrived) = match taken {
+        Ok(taken) => taken,
+        Err(error) => return end.without_transfer(findings, error),
+    };
 
-    let end = watch.end_after_break();
-    let stopped = transfer.is_stopped();
-    let (ended, delivered, digest) = outcome(trial, end, result, (stopped, &incoming))?;
-    findings.span(connections.first().unwrap_or(control.arrived), ended);
+    // What was whole must have come to a sound end as well, unless its sender was stopped before it
+    // knew.
+    let is_complete = matches!(end.watch.end(), Some(ReceiverEnd::Complete { .. }));
+    let (digest, error) = match result {
+        Ok(digest) => (digest, None),
+        Err(error) if is_complete && !end.transfer.is_stopped() => {
+            return Err(trial.explain(error));
+        }
+        Err(error) => (None, Some(error)),
+    };
+    let outcome = end.outcome(error)?;
+    // Messages in several parts are counted with the last of these.
+    let delivered = match outcome.is_complete {
+        true => incoming.delivered(),
+        false => outcome.delivered,
+    };
     if let Some(digest) = digest {
         findings.fact("digest.delivered", format!("{digest:016x}"));
     }
-    findings.0.measurements.facts.extend(connections.facts());
-    findings.stack(connections.as_ref());
+    findings.connection(connections.as_ref());
     findings.delivery(delivered, incoming.corrupted(), incoming.deliveries());
-    if !warm_up.length().is_zero() {
-        let warm = trial.context.live.bytes_in_warm_up.load(Ordering::Acquire);
-        // What comes after the deadline is in neither.
-        findings.count(id::WARM_UP_BYTES, warm.min(delivered.bytes));
-    }
-    findings.refused(refused);
-    findings.0.measurements.facts.extend(endpoint.facts());
+    // What comes after the deadline is in neither.
+    findings.warm_up_bytes(trial, warm_up.length(), delivered.bytes);
+    findings.facts(endpoint.facts());
     findings.0.measurements.warnings.extend(endpoint.warnings());
-    trial.context.live.set_phase(Phase::Done);
-    Ok(findings.0)
-}
-
-/// Returns when the transfer ended, what had arrived by then, and the digest of a whole content.
-fn outcome(
-    trial: &Trial,
-    end: Option<ReceiverEnd>,
-    result: Result<Option<u64>, TransportError>,
-    (stopped, incoming): (bool, &Incoming),
-) -> Result<(MonotonicTime, Delivered, Option<u64>), TransportError> {
-    let digest = match result {
-        Ok(digest) => digest,
-        // What was whole must have come to a sound end as well, unless its sender was stopped before
-        // it knew.
-        Err(error) if matches!(end, Some(ReceiverEnd::Complete { .. })) && !stopped => {
-            return Err(trial.explain(error));
-        }
-        Err(error) if end.is_none() => return Err(trial.explain(error)),
-        Err(_) => None,
-    };
-    match end {
-        // Messages in several parts are counted with the last of these.
-        Some(ReceiverEnd::Complete { at, .. }) => Ok((at, incoming.delivered(), digest)),
-        Some(ReceiverEnd::Deadline { at, delivered, .. }) => Ok((at, delivered, digest)),
-        Some(ReceiverEnd::TimedOut) => Err(trial.timed_out()),
-        None => Err(trial.explain(TransportError::Closed { flow: "transfer" })),
-    }
+    Ok(end.report(findings, connections.first().unwrap_or(arrived), outcome.at))
 }
 
 /// State of the transfer itself at the receiver.

@@ -1,62 +1,283 @@
-//! Connecting end of every workload: the beginning of the transfer, and its outcome.
+//! Connecting end of every workload, in the order of its steps: the idle path is probed and the probe
+//! under load opened ([`Connecting::new`]), the transfer begins ([`Connecting::begin`]), is carried
+//! out beside the probe ([`Connecting::beside_probe`]), ends ([`Connecting::end`]), and is reported
+//! ([`Ended::report`]).
+
+use std::{
+    future::Future,
+    net::SocketAddr,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use super::{
     Trial,
+    carrier::Carrier,
+    findings::Findings,
+    probing,
     watch::{Delivered, SenderEnd, SenderWatch},
 };
-use std::time::Duration;
-
-use crate::{clock::MonotonicTime, context::Phase, driver::TransportError, stop::Stop};
+use crate::{
+    clock::MonotonicTime,
+    context::Phase,
+    driver::TransportError,
+    executor::Executor as _,
+    opening::Purpose,
+    probe::{Delays, Probed},
+    stop::Stop,
+};
 
 /// Longest time that closing may take once both ends agree on what was delivered.
 pub(crate) const CLOSING: Duration = Duration::from_secs(2);
 
-/// A transfer that has begun.
-pub(crate) struct Begun {
+/// The connecting end until its transfer has ended.
+pub(crate) struct Connecting<'a, C: Carrier> {
+    pub trial: &'a Trial,
+    pub carrier: &'a C,
+    pub peer: SocketAddr,
     /// Stop of the transfer, raised at the deadline.
     pub transfer: Stop,
     pub watch: SenderWatch,
     /// Moment from which the transfer's time counts.
     pub started: MonotonicTime,
+    /// Stop that is raised when the work is over.
+    pub over: Stop,
+    probe: Mutex<Probe<C::Flow>>,
+    /// Set-up time of each connection, from its own connect call.
+    set_up: Mutex<Vec<Duration>>,
 }
 
-impl Trial {
-    /// Begins the transfer, and with it its time. The transfer has until `connect_deadline` to be
-    /// connected, and from then on until `deadline`.
-    pub(crate) fn begin(&self) -> Result<Begun, TransportError> {
-        let transfer = self.stop.child();
-        let watch = SenderWatch::new(
-            &self.context,
-            &transfer,
-            (self.order.connect_deadline, self.order.deadline),
-        )?;
-        self.context.live.set_phase(Phase::Transfer);
-        let started = watch.arm();
-        Ok(Begun {
+/// The probe under load.
+struct Probe<F> {
+    flow: Option<F>,
+    probed: Option<Probed>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that can panic runs under these locks.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Probes the idle path on a flow of its own.
+async fn probe_idle<C: Carrier>(
+    trial: &Trial,
+    carrier: &C,
+    peer: SocketAddr,
+) -> Result<Probed, TransportError> {
+    let (purpose, stop) = (Purpose::IdleProbe, trial.stop.child());
+    let opening = carrier.open(trial, peer, purpose, trial.opening_until(), &stop);
+    match opening.await {
+        Ok(mut flow) => {
+            let until = MonotonicTime::now() + trial.probe.idle_limit;
+            let probed = probing::idle(trial, &mut flow, until).await;
+            C::close(flow, MonotonicTime::now()).await;
+            Ok(probed)
+        }
+        // A path too lossy to connect in time is a result; whatever else is wrong will be wrong
+        // with the transfer as well.
+        Err(error @ TransportError::TimedOut { .. }) => Ok(Probed {
+            delays: Delays::default(),
+            broken: Some(error),
+        }),
+        Err(error) => Err(error),
+    }
+}
+
+impl<'a, C: Carrier> Connecting<'a, C> {
+    /// Begins the report, with the idle path where it is to be probed, and opens the probe under load
+    /// where it has a flow of its own.
+    pub(crate) async fn new(
+        trial: &'a Trial,
+        carrier: &'a C,
+        peer: Option<SocketAddr>,
+    ) -> Result<(Self, Findings), TransportError> {
+        let peer = trial.peer_of(peer)?;
+        trial.context.live.set_phase(Phase::Idle);
+        let mut findings = Findings::default();
+        if trial.probe.idle_messages > 0 {
+            let probed = probe_idle(trial, carrier, peer).await?;
+            findings.idle_probe(trial, &probed);
+        }
+        let mut flow = None;
+        if trial.probe.has_flow() {
+            let (purpose, until) = (Purpose::LoadProbe, trial.opening_until());
+            let opening = carrier.open(trial, peer, purpose, until, &trial.stop).await;
+            flow = Some(opening.map_err(|error| trial.explain_opening(error))?);
+        }
+        let transfer = trial.stop.child();
+        let deadlines = (trial.order.connect_deadline, trial.order.deadline);
+        let this = Self {
+            trial,
+            carrier,
+            peer,
+            watch: SenderWatch::new(&trial.context, &transfer, deadlines)?,
             transfer,
-            watch,
-            started,
-        })
+            started: MonotonicTime::NEVER,
+            over: Stop::new(),
+            probe: Mutex::new(Probe { flow, probed: None }),
+            set_up: Mutex::default(),
+        };
+        Ok((this, findings))
     }
 
-    /// Returns the outcome of a transfer and what was delivered by then, from `end`, the outcome by
-    /// its watch, and `result`, that of sending it. `connected` is whether it ever had a
-    /// connection.
-    pub(crate) fn outcome(
-        &self,
-        end: Option<SenderEnd>,
+    /// Begins the transfer, and with it its time. It has until the order's `connect_deadline` to be
+    /// connected, and from then on until `deadline`.
+    pub(crate) fn begin(&mut self) {
+        self.trial.context.live.set_phase(Phase::Transfer);
+        self.started = self.watch.arm();
+    }
+
+    /// Returns the moment at which a connect call gives up, behind the watch, which ends one that takes
+    /// too long.
+    pub(crate) fn limit(&self) -> MonotonicTime {
+        self.started + self.trial.order.longest_transfer() + CLOSING
+    }
+
+    /// Notes that a connection whose connect call began at `begun` can carry data now.
+    pub(crate) fn connected(&self, begun: MonotonicTime) {
+        let now = MonotonicTime::now();
+        self.watch.connected(now);
+        lock(&self.set_up).push(now.since(begun));
+    }
+
+    /// Runs the work with the probe under load beside it, which ends when the work does or raises
+    /// [`Self::over`].
+    pub(crate) async fn beside_probe<F>(&self, work: impl FnOnce() -> F + Send) -> F::Output
+    where
+        F: Future<Output: Send>,
+    {
+        let Some(mut flow) = lock(&self.probe).flow.take() else {
+            let output = work().await;
+            self.over.stop();
+            return output;
+        };
+        let flow_ref = &mut flow;
+        let (output, probed) = self
+            .carrier
+            .executor()
+            .join(
+                move || async move {
+                    let output = work().await;
+                    self.over.stop();
+                    output
+                },
+                move || async move { self.probe_on(flow_ref).await },
+            )
+            .await;
+        *lock(&self.probe) = Probe {
+            flow: Some(flow),
+            probed: Some(probed),
+        };
+        output
+    }
+
+    /// Sends the messages of the probe under load on a flow until the work is over.
+    pub(crate) async fn probe_on<F: super::carrier::ProbeFlow>(&self, flow: &mut F) -> Probed {
+        probing::under_load(self.trial, flow, self.watch.loaded_since(), &self.over).await
+    }
+
+    /// Keeps the results of the probe under load, which had no flow of its own.
+    pub(crate) fn probed(&self, probed: Probed) {
+        lock(&self.probe).probed = Some(probed);
+    }
+
+    /// Ends the watch; returns the end of the transfer. `result` is that of the work.
+    ///
+    /// # Errors
+    /// The error of a transfer that had no end, and that of one which was never `connected` by its
+    /// deadline. When the deadline has stopped it, the stack's complaint about that is no news.
+    pub(crate) fn end(
+        self,
         result: Result<(), TransportError>,
         connected: bool,
-    ) -> Result<(SenderEnd, Delivered), TransportError> {
-        // When the deadline has stopped it, the stack's complaint about that is no news.
-        match end {
-            Some(end @ SenderEnd::Acknowledged { delivered, .. }) => Ok((end, delivered)),
-            Some(SenderEnd::Deadline { .. }) if !connected => Err(self.no_connection()),
-            Some(end @ SenderEnd::Deadline { .. }) => Ok((end, self.answer_over_control()?)),
+    ) -> Result<Ended<'a, C>, TransportError> {
+        let trial = self.trial;
+        trial.context.live.set_phase(Phase::Done);
+        let loaded = self.watch.loaded_since();
+        let probe = self.probe.into_inner();
+        let set_up = self.set_up.into_inner();
+        match self.watch.finish() {
+            Some(SenderEnd::Deadline { .. }) if !connected => Err(trial.no_connection()),
+            Some(end) => Ok(Ended {
+                trial,
+                started: self.started,
+                loaded,
+                end,
+                set_up: set_up.unwrap_or_else(PoisonError::into_inner),
+                probe: probe.unwrap_or_else(PoisonError::into_inner),
+            }),
             None => {
                 let closed = TransportError::Closed { flow: "transfer" };
-                Err(self.explain(result.err().unwrap_or(closed)))
+                Err(trial.explain(result.err().unwrap_or(closed)))
             }
+        }
+    }
+
+    /// Whether any connection was made.
+    pub(crate) fn is_connected(&self) -> bool {
+        !lock(&self.set_up).is_empty()
+    }
+}
+
+/// The connecting end when its transfer has ended.
+pub(crate) struct Ended<'a, C: Carrier> {
+    trial: &'a Trial,
+    pub started: MonotonicTime,
+    loaded: MonotonicTime,
+    pub end: SenderEnd,
+    pub set_up: Vec<Duration>,
+    probe: Probe<C::Flow>,
+}
+
+impl<C: Carrier> Ended<'_, C> {
+    /// Returns the duration of the transfer.
+    pub(crate) fn time(&self) -> Duration {
+        self.end.at().since(self.started)
+    }
+
+    /// Whether the deadline ended the transfer.
+    pub(crate) fn by_deadline(&self) -> bool {
+        matches!(self.end, SenderEnd::Deadline { .. })
+    }
+
+    /// Returns the bytes and messages delivered to the other end: by its acknowledgement, or by its
+    /// account over control.
+    pub(crate) fn delivered(&self) -> Result<Delivered, TransportError> {
+        match self.end {
+            SenderEnd::Acknowledged { delivered, .. } => Ok(delivered),
+            SenderEnd::Deadline { .. } => self.trial.answer_over_control(),
+        }
+    }
+
+    /// Adds the metrics of the transfer and of the probe under load: `delivered` of `size` bytes.
+    pub(crate) fn report(
+        &self,
+        findings: &mut Findings,
+        size: u64,
+        delivered: Delivered,
+        has_goodput: bool,
+    ) {
+        let set_up = u32::try_from(self.set_up.len()).ok().filter(|n| *n > 0);
+        let set_up = set_up.map(|count| self.set_up.iter().sum::<Duration>() / count);
+        let span = (self.started, size);
+        findings.transfer(self.trial, span, &self.end, delivered, set_up);
+        if has_goodput {
+            findings.goodput(delivered, self.time());
+        }
+        if let Some(probed) = &self.probe.probed {
+            findings.load_probe(self.trial, probed, (self.loaded, &self.end));
+        }
+    }
+
+    /// Adds the time of the work, of which `measured` was done by its end.
+    pub(crate) fn report_times(&self, findings: &mut Findings, measured: &str) {
+        findings.times(self.trial, self.started, &self.end, measured);
+    }
+
+    /// Closes the flow of the probe under load.
+    pub(crate) async fn close(self) {
+        if let Some(flow) = self.probe.flow {
+            C::close(flow, MonotonicTime::now() + CLOSING).await;
         }
     }
 }

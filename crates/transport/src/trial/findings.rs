@@ -1,8 +1,8 @@
 //! Metrics, facts and warnings that a session puts into its report.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
-use regatta_control::{PathHints, SideReport};
+use regatta_control::{PathHints, Role, SideReport};
 use regatta_model::{
     ProbePlacement, Warning, WorkloadKind,
     metric::{DelayMetrics, id, series_id},
@@ -12,23 +12,22 @@ use regatta_model::{
 
 use super::{
     Trial,
-    watch::{Delivered, ReceiverEnd, ReceiverWatch, SenderEnd},
+    watch::{Delivered, SenderEnd},
 };
 use crate::{
     clock::MonotonicTime,
-    context::{Phase, StatisticsSource, WindowStatistics},
-    driver::TransportError,
+    context::{StatisticsSource, WindowStatistics},
     probe::Probed,
     stream::StreamEndpoint,
 };
 
 /// First and last moment at which the receiver's application got data.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Deliveries {
-    pub first: MonotonicTime,
+pub struct Deliveries {
+    pub(crate) first: MonotonicTime,
     /// Bytes of the first delivery.
-    pub first_bytes: u64,
-    pub last: MonotonicTime,
+    pub(crate) first_bytes: u64,
+    pub(crate) last: MonotonicTime,
 }
 
 impl Deliveries {
@@ -53,33 +52,50 @@ impl Deliveries {
 
 /// A report that is being filled.
 #[derive(Debug, Default)]
-pub(crate) struct Findings(pub SideReport);
+pub struct Findings(pub SideReport);
 
 impl Findings {
-    pub(crate) fn metric(&mut self, name: &str, value: impl Into<Option<f64>>) {
+    /// Adds a metric, if there is a finite value.
+    pub fn metric(&mut self, name: &str, value: impl Into<Option<f64>>) {
         debug_assert!(regatta_model::metric::find(name).is_some(), "{name}");
         if let Some(value) = value.into().filter(|value| value.is_finite()) {
             self.0.measurements.metrics.insert(name.to_owned(), value);
         }
     }
 
-    pub(crate) fn count(&mut self, name: &str, value: u64) {
+    /// Adds a metric that is a number of things.
+    pub fn count(&mut self, name: &str, value: u64) {
         self.metric(name, value as f64);
     }
 
-    pub(crate) fn fact(&mut self, name: &str, value: impl Into<String>) {
+    /// Adds a fact, which replaces one of the same name.
+    pub fn fact(&mut self, name: &str, value: impl Into<String>) {
         self.0
             .measurements
             .facts
             .insert(name.to_owned(), value.into());
     }
 
-    pub(crate) fn warn(&mut self, code: &str, message: impl Into<String>, hint: impl Into<String>) {
+    /// Adds a warning.
+    pub fn warn(&mut self, code: &str, message: impl Into<String>, hint: impl Into<String>) {
         self.0.measurements.warnings.push(Warning {
             code: code.to_owned(),
             message: message.into(),
             hint: hint.into(),
         });
+    }
+
+    /// Adds that the sender closed without the acknowledgement, with the warning at that end.
+    pub fn abandoned(&mut self, role: Role) {
+        self.fact("finish", "abandon");
+        if role == Role::Sender {
+            self.warn(
+                warning_code::ABANDONED,
+                "the sender closed as soon as its last message was handed over, as some published \
+                 experiments did: what was under way then is lost, and the transfer time ends there",
+                "leave `finish` out to have every byte delivered",
+            );
+        }
     }
 
     /// Adds the facts and warnings of an end of streams.
@@ -90,49 +106,38 @@ impl Findings {
 
     /// Adds that every message which was sent was delivered.
     pub(crate) fn nothing_lost(&mut self) {
-        self.count(id::MESSAGES_LOST, 0);
-        self.metric(id::MESSAGE_LOSS_RATIO, 0.0);
+        self.lost(0, 0);
     }
 
-    pub(crate) fn span(&mut self, started: MonotonicTime, ended: MonotonicTime) {
+    /// Adds the messages that were lost of those `sent`.
+    pub fn lost(&mut self, lost: u64, sent: u64) {
+        self.count(id::MESSAGES_LOST, lost);
+        self.metric(id::MESSAGE_LOSS_RATIO, lost as f64 / sent.max(1) as f64);
+    }
+
+    /// Adds the span of the transfer.
+    pub fn span(&mut self, started: MonotonicTime, ended: MonotonicTime) {
         self.0.started_monotonic_ns = started.0;
         self.0.ended_monotonic_ns = ended.0;
     }
 
-    /// Adds the sender's metrics of the transfer.
-    pub(crate) fn transfer(
+    /// Adds the span and the time of the transfer, and the warning that its deadline ended it, with
+    /// `measured`, what was delivered by then.
+    pub(crate) fn times(
         &mut self,
         trial: &Trial,
-        (started, size): (MonotonicTime, u64),
+        started: MonotonicTime,
         end: &SenderEnd,
-        delivered: Delivered,
-        set_up: Option<Duration>,
+        measured: &str,
     ) {
-        let ended = end.at();
-        let acknowledgement = match end {
-            SenderEnd::Acknowledged { .. } => "in_band",
-            SenderEnd::Deadline { .. } => "control",
-        };
-        self.fact("acknowledgement", acknowledgement);
-        self.span(started, ended);
-        self.metric(id::TRANSFER_TIME_NS, (ended - started) as f64);
-        self.metric(
-            id::SET_UP_TIME_NS,
-            set_up.map(|time| time.as_nanos() as f64),
-        );
+        self.span(started, end.at());
+        self.metric(id::TRANSFER_TIME_NS, (end.at() - started) as f64);
         if matches!(end, SenderEnd::Deadline { .. }) {
-            let what = match &trial.order.workload.kind {
-                WorkloadKind::Bulk { options, .. } if options.duration.is_some() => {
-                    format!("{} bytes", delivered.bytes)
-                }
-                _ if delivered.bytes < size => format!("{} of {size} bytes", delivered.bytes),
-                _ => format!("all {size} bytes, which the sender did not know yet"),
-            };
             self.warn(
                 warning_code::DEADLINE_REACHED,
                 format!(
                     "the transfer was stopped at its deadline of {}; measured is what was \
-                     delivered by then: {what}",
+                     delivered by then: {measured}",
                     format_duration(trial.order.deadline),
                 ),
                 format!(
@@ -143,8 +148,36 @@ impl Findings {
         }
     }
 
+    /// Adds the sender's metrics of the transfer of `size` bytes.
+    pub fn transfer(
+        &mut self,
+        trial: &Trial,
+        (started, size): (MonotonicTime, u64),
+        end: &SenderEnd,
+        delivered: Delivered,
+        set_up: Option<Duration>,
+    ) {
+        let acknowledgement = match end {
+            SenderEnd::Acknowledged { .. } => "in_band",
+            SenderEnd::Deadline { .. } => "control",
+        };
+        self.fact("acknowledgement", acknowledgement);
+        self.metric(
+            id::SET_UP_TIME_NS,
+            set_up.map(|time| time.as_nanos() as f64),
+        );
+        let measured = match &trial.order.workload.kind {
+            WorkloadKind::Bulk { options, .. } if options.duration.is_some() => {
+                format!("{} bytes", delivered.bytes)
+            }
+            _ if delivered.bytes < size => format!("{} of {size} bytes", delivered.bytes),
+            _ => format!("all {size} bytes, which the sender did not know yet"),
+        };
+        self.times(trial, started, end, &measured);
+    }
+
     /// Adds the delivered bits over the time of the transfer.
-    pub(crate) fn goodput(&mut self, delivered: Delivered, transfer: Duration) {
+    pub fn goodput(&mut self, delivered: Delivered, transfer: Duration) {
         let nanoseconds = transfer.as_nanos() as f64;
         self.metric(
             id::GOODPUT_BPS,
@@ -189,6 +222,32 @@ impl Findings {
                 limited.hint,
             );
         }
+    }
+
+    /// Adds facts, which replace those of the same name.
+    pub(crate) fn facts(&mut self, facts: BTreeMap<String, String>) {
+        self.0.measurements.facts.extend(facts);
+    }
+
+    /// Adds the bytes that came in a warm-up of this length, at most all that count.
+    pub(crate) fn warm_up_bytes(&mut self, trial: &Trial, warm_up: Duration, all: u64) {
+        if !warm_up.is_zero() {
+            let warm = trial.context.live.bytes_in_warm_up.load(Ordering::Acquire);
+            self.count(id::WARM_UP_BYTES, warm.min(all));
+        }
+    }
+
+    /// Adds the length of the warm-up that is left out.
+    pub(crate) fn warm_up(&mut self, warm_up: Duration) {
+        if !warm_up.is_zero() {
+            self.metric(id::WARM_UP_NS, warm_up.as_nanos() as f64);
+        }
+    }
+
+    /// Adds the facts about a connection, and the metrics that only its stack measures.
+    pub(crate) fn connection(&mut self, source: &dyn StatisticsSource) {
+        self.facts(source.facts());
+        self.stack(source);
     }
 
     /// Adds the metrics that only this stack measures.
@@ -274,7 +333,7 @@ impl Findings {
     }
 
     /// Adds the receiver's metrics of the transfer.
-    pub(crate) fn delivery(
+    pub fn delivery(
         &mut self,
         delivered: Delivered,
         corrupted: u64,
@@ -293,25 +352,6 @@ impl Findings {
                 format!("{corrupted} messages arrived damaged"),
                 "",
             );
-        }
-    }
-
-    /// Returns the report of a receiver that the transfer never reached, for the reason `error`.
-    pub(crate) fn without_transfer(
-        mut self,
-        trial: &Trial,
-        watch: &ReceiverWatch,
-        error: TransportError,
-    ) -> Result<SideReport, TransportError> {
-        match watch.end() {
-            Some(ReceiverEnd::Deadline { at, .. }) => {
-                self.span(at, at);
-                self.delivery(Delivered::default(), 0, None);
-                trial.context.live.set_phase(Phase::Done);
-                Ok(self.0)
-            }
-            Some(ReceiverEnd::TimedOut) => Err(trial.timed_out()),
-            _ => Err(trial.explain(error)),
         }
     }
 

@@ -1,14 +1,16 @@
-//! Parts that the workloads share: the trial at one end, the thread that enforces its deadline,
-//! opening and probing of flows, and the metrics of the report.
+//! Skeleton of a trial, which every workload fills in: its steps at the connecting end
+//! ([`connecting`]) and at the listening end ([`listening`]), over flows of streams or of messages
+//! ([`carrier`]), with the threads that enforce its deadline and the metrics of its report.
 
+pub(crate) mod carrier;
 pub(crate) mod connecting;
 pub(crate) mod distribution;
 pub(crate) mod findings;
+pub(crate) mod listening;
 pub(crate) mod message_control;
-pub(crate) mod message_probe;
-pub(crate) mod stream_admission;
-pub(crate) mod stream_opening;
-pub(crate) mod stream_probe;
+pub(crate) mod messages;
+mod probing;
+pub(crate) mod streams;
 pub(crate) mod warm_up;
 pub(crate) mod watch;
 
@@ -50,17 +52,23 @@ const LATE_ARRIVALS: Duration = Duration::from_secs(5);
 
 /// A trial at one end: its order, and the state that every session needs.
 #[derive(Debug)]
-pub(crate) struct Trial {
+pub struct Trial {
+    /// Order of this end.
     pub order: TrialOrder,
-    pub token: Token,
-    pub probe: ProbePlan,
+    pub(crate) token: Token,
+    pub(crate) probe: ProbePlan,
+    /// Counters, observer and mailbox of the host.
     pub context: TrialContext,
     /// Stop of everything in this session; the host's stop raises it.
     pub stop: Stop,
 }
 
 impl Trial {
-    pub(crate) fn new(order: &TrialOrder, context: TrialContext) -> Result<Self, TransportError> {
+    /// Makes the trial of an order.
+    ///
+    /// # Errors
+    /// [`TransportError::Order`] for a token that is none.
+    pub fn new(order: &TrialOrder, context: TrialContext) -> Result<Self, TransportError> {
         Ok(Self {
             token: Token::parse(&order.token)?,
             probe: ProbePlan::new(order),
@@ -89,7 +97,8 @@ impl Trial {
     }
 
     /// Returns the outcome of a trial whose set-up was not completed, over any transport.
-    pub(crate) fn no_connection(&self) -> TransportError {
+    #[must_use]
+    pub fn no_connection(&self) -> TransportError {
         self.explain(TransportError::TimedOut {
             what: "connection".to_owned(),
             seconds: self.order.connect_deadline.as_secs_f64(),
@@ -123,8 +132,12 @@ impl Trial {
             what: "the connecting end needs the other one's address".to_owned(),
         })
     }
+
     /// Waits for the receiver's account over control of what it got.
-    pub(crate) fn answer_over_control(&self) -> Result<Delivered, TransportError> {
+    ///
+    /// # Errors
+    /// [`TransportError::TimedOut`] without one, [`TransportError::Cancelled`] if the trial is aborted.
+    pub fn answer_over_control(&self) -> Result<Delivered, TransportError> {
         let until = MonotonicTime::now() + CONTROL_ANSWER;
         self.context.stop.on_stop(&self.context.mailbox);
         while let Some(note) = self.context.mailbox.take_until(until) {
@@ -132,10 +145,14 @@ impl Trial {
                 return Ok(Delivered { bytes, messages });
             }
         }
-        Err(self.explain(TransportError::TimedOut {
+        Err(self.no_answer_over_control())
+    }
+
+    pub(crate) fn no_answer_over_control(&self) -> TransportError {
+        self.explain(TransportError::TimedOut {
             what: "answer of the receiver over control".to_owned(),
             seconds: CONTROL_ANSWER.as_secs_f64(),
-        }))
+        })
     }
 
     /// Returns the outcome of a receiver that heard nothing of its sender for too long.

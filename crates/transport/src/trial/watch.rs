@@ -11,20 +11,24 @@ mod tests;
 use std::sync::atomic::Ordering;
 
 pub(crate) use receiver::{Completion, ReceiverEnd, ReceiverWatch};
-pub(crate) use sender::{SenderEnd, SenderWatch};
+pub use sender::SenderEnd;
+pub(crate) use sender::SenderWatch;
 
 use crate::context::LiveCounters;
 
 /// Bytes and messages of a transfer: those that were sent, or those that arrived.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Delivered {
+pub struct Delivered {
+    /// Bytes.
     pub bytes: u64,
+    /// Whole messages.
     pub messages: u64,
 }
 
 impl Delivered {
     /// Returns the bytes and messages that an end has handed over so far.
-    pub(crate) fn sent(live: &LiveCounters) -> Self {
+    #[must_use]
+    pub fn sent(live: &LiveCounters) -> Self {
         Self {
             bytes: live.bytes_sent.load(Ordering::Relaxed),
             messages: live.messages_sent.load(Ordering::Relaxed),

@@ -1,31 +1,23 @@
 //! Content of a transfer, one message again and again with the last one cut short, and its
 //! checksum.
 
+use bytes::Bytes;
 use crc32fast::Hasher;
-use rand::{RngExt as _, SeedableRng as _};
-use rand_chacha::ChaCha8Rng;
 use regatta_model::Pattern;
+use regatta_transport::message_content;
 
 /// The content of a transfer. Both ends generate the same from their orders.
 #[derive(Debug, Clone)]
 pub(crate) struct Content {
     /// One full-length message.
-    pub message: Vec<u8>,
+    pub message: Bytes,
     /// Bytes of all messages.
     pub size: u64,
 }
 
 impl Content {
     pub(crate) fn new(pattern: Pattern, message: usize, size: u64, seed: u64) -> Self {
-        let message = match pattern {
-            Pattern::Data => b"DATA".iter().copied().cycle().take(message).collect(),
-            Pattern::Zeros => vec![0; message],
-            Pattern::Random | Pattern::File => {
-                let mut bytes = vec![0; message];
-                ChaCha8Rng::seed_from_u64(seed).fill(&mut bytes[..]);
-                bytes
-            }
-        };
+        let message = message_content(pattern, message, seed);
         Self { message, size }
     }
 
@@ -91,7 +83,7 @@ mod tests {
         }
         // The check value of this CRC.
         let nine = Content {
-            message: b"123456789".to_vec(),
+            message: bytes::Bytes::from_static(b"123456789"),
             size: 9,
         };
         assert_eq!(nine.crc32(9), 0xcbf4_3926);

@@ -19,23 +19,30 @@ use crate::{
 
 /// Outcome of a transfer at its sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SenderEnd {
+pub enum SenderEnd {
     /// The receiver's acknowledgement arrived.
     Acknowledged {
+        /// Moment of its arrival.
         at: MonotonicTime,
+        /// Bytes and messages that it acknowledges, or had come to this end.
         delivered: Delivered,
     },
     /// The deadline came first, and the receiver was told so: `sent` was handed over by then, and
     /// `delivered` had come to this end, where the other one sends as well.
     Deadline {
+        /// Moment of the deadline.
         at: MonotonicTime,
+        /// Bytes and messages that were handed over.
         sent: Delivered,
+        /// Bytes and messages that had come to this end.
         delivered: Delivered,
     },
 }
 
 impl SenderEnd {
-    pub(crate) const fn at(&self) -> MonotonicTime {
+    /// Returns the moment of the end.
+    #[must_use]
+    pub const fn at(&self) -> MonotonicTime {
         match self {
             Self::Acknowledged { at, .. } | Self::Deadline { at, .. } => *at,
         }

@@ -9,7 +9,8 @@ use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
 use regatta_control::{SideReport, TrialOrder};
 use regatta_model::{Bytes, Direction, Finish, Pattern, PortRange, Warning, WorkloadKind};
 use regatta_transport::{
-    MonotonicTime, Phase, Session, TransportError, TrialContext, Unsupported, complete_stack_facts,
+    MonotonicTime, Phase, Session, TransportError, Trial, TrialContext, Unsupported,
+    complete_stack_facts,
 };
 
 use crate::{
@@ -39,8 +40,7 @@ const ABANDON: &str = "abandon";
 struct ProgramSession {
     name: String,
     description: Description,
-    order: TrialOrder,
-    context: TrialContext,
+    trial: Trial,
     content: Content,
     /// Whether the sender closes without waiting for the acknowledgement.
     abandons: bool,
@@ -161,8 +161,7 @@ pub(crate) fn prepare(
     Ok(Box::new(ProgramSession {
         name,
         description,
-        order: order.clone(),
-        context,
+        trial: Trial::new(order, context)?,
         content,
         abandons: finish == Finish::Abandon,
         listen,
@@ -258,31 +257,33 @@ impl Session for ProgramSession {
 
     fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport, TransportError> {
         let mut this = *self;
-        this.context.stop.on_stop(&this.context.mailbox);
-        let result = match (this.order.connects(), peer) {
+        this.trial.context.stop.on_stop(&this.trial.context.mailbox);
+        let result = match (this.trial.order.connects(), peer) {
             (true, Some(peer)) => this.send(peer),
             (true, None) => Err(Failure::Transport(TransportError::Order {
                 what: "a sender needs the receiver's address".to_owned(),
             })),
             (false, _) => this.receive(),
         };
-        this.context.live.set_phase(Phase::Done);
+        this.trial.context.live.set_phase(Phase::Done);
         // Ends the thread that waits for notes.
-        this.context.mailbox.close();
+        this.trial.context.mailbox.close();
         let mut report = match result {
             Ok(report) => report,
-            Err(_) if this.context.stop.is_stopped() => return Err(TransportError::Cancelled),
+            Err(_) if this.trial.context.stop.is_stopped() => {
+                return Err(TransportError::Cancelled);
+            }
             Err(Failure::Broken(broken)) => return Err(broken.explain(&this.name)),
             Err(Failure::Transport(error)) => return Err(error),
         };
-        let side = this.order.role.name();
+        let side = this.trial.order.role.name();
         report.measurements.facts.insert(
             format!("external.{side}"),
             format!("{} {}", this.description.name, this.description.version),
         );
-        complete_stack_facts(&mut report, &this.order, "the program does not tell");
+        complete_stack_facts(&mut report, &this.trial.order, "the program does not tell");
         if let Some(how) = this.program.finish(END_LIMIT)
-            && !this.context.stop.is_stopped()
+            && !this.trial.context.stop.is_stopped()
         {
             report.measurements.warnings.push(Warning {
                 code: "external_end".to_owned(),
@@ -315,8 +316,8 @@ impl ProgramSession {
                 self.content.size
             )));
         }
-        let live = &self.context.live;
-        let (live_bytes, live_messages) = match self.order.connects() {
+        let live = &self.trial.context.live;
+        let (live_bytes, live_messages) = match self.trial.order.connects() {
             true => (&live.bytes_sent, &live.messages_sent),
             false => (&live.bytes_delivered, &live.messages_delivered),
         };

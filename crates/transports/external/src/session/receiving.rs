@@ -3,8 +3,7 @@
 use std::{sync::Arc, thread, time::Duration};
 
 use regatta_control::{Note, SideReport};
-use regatta_model::metric::id;
-use regatta_transport::{MonotonicTime, Phase, TransportError, WindowEdge};
+use regatta_transport::{Delivered, Findings, MonotonicTime, Phase, TransportError, WindowEdge};
 
 use super::{Failure, ProgramSession, out_of_turn, wrong};
 use crate::{
@@ -29,9 +28,9 @@ const ABANDON_LIMIT: Duration = Duration::from_secs(5);
 impl ProgramSession {
     /// Has the program receive, until everything has arrived or the sender was stopped.
     pub(super) fn receive(&mut self) -> Result<SideReport, Failure> {
-        let observer = Arc::clone(&self.context.observer);
+        let observer = Arc::clone(&self.trial.context.observer);
         observer.on_process(self.program.process());
-        let within = FIRST_FLOW + self.order.longest_transfer() + MARGIN;
+        let within = FIRST_FLOW + self.trial.order.longest_transfer() + MARGIN;
         let until = MonotonicTime::now() + within;
         self.listen_for_notes(until)?;
 
@@ -62,7 +61,7 @@ impl ProgramSession {
             };
             match event {
                 Event::Said(FromProgram::Connected { at_ns, .. }) if stopped.is_none() => {
-                    self.context.live.set_phase(Phase::Transfer);
+                    self.trial.context.live.set_phase(Phase::Transfer);
                     observer.on_window(WindowEdge::Start);
                     tells_times &= at_ns.is_some();
                     started = Some(moment("connected", at_ns, MonotonicTime(0))?);
@@ -95,7 +94,7 @@ impl ProgramSession {
                 Event::Note(Note::Sent { .. }) => {
                     sender_is_done = true;
                     if self.abandons && stopped.is_none() {
-                        let under_way = self.order.path.longest_one_way.min(ABANDON_LIMIT);
+                        let under_way = self.trial.order.path.longest_one_way.min(ABANDON_LIMIT);
                         ask_at = Some(MonotonicTime::now() + under_way + ABANDON_SLACK);
                     }
                 }
@@ -127,7 +126,7 @@ impl ProgramSession {
     fn listen_for_notes(&self, until: MonotonicTime) -> Result<(), Failure> {
         let (inbox, mailbox) = (
             Arc::clone(self.program.inbox()),
-            Arc::clone(&self.context.mailbox),
+            Arc::clone(&self.trial.context.mailbox),
         );
         thread::Builder::new()
             .name("program-notes".to_owned())
@@ -173,7 +172,7 @@ impl ProgramSession {
                 }))) => {
                     if deadline_reached {
                         // The first answer may have come before the sender waited for it.
-                        self.context.observer.send_note(Note::Received {
+                        self.trial.context.observer.send_note(Note::Received {
                             messages: self.content.messages(bytes),
                             bytes,
                         });
@@ -200,22 +199,16 @@ impl ProgramSession {
         ended: MonotonicTime,
         done: Done,
     ) -> SideReport {
-        let mut report = SideReport {
-            started_monotonic_ns: started.0,
-            ended_monotonic_ns: ended.0.max(started.0 + 1),
-            ..SideReport::default()
+        let mut findings = Findings::default();
+        findings.span(started, MonotonicTime(ended.0.max(started.0 + 1)));
+        let delivered = Delivered {
+            bytes: done.bytes,
+            messages: self.content.messages(done.bytes),
         };
-        let messages = self.content.messages(done.bytes) as f64;
-        report.measurements.metrics = [
-            (id::BYTES_DELIVERED, done.bytes as f64),
-            (id::MESSAGES_DELIVERED, messages),
-            // The check holds for every byte, or the trial has failed.
-            (id::MESSAGES_CORRUPTED, 0.0),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into();
-        self.add(&mut report, done);
-        report
+        // The check holds for every byte, or the trial has failed.
+        findings.delivery(delivered, 0, None);
+        self.add(&mut findings.0, done);
+        findings.0
     }
 }
 

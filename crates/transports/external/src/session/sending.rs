@@ -1,24 +1,17 @@
 //! The sending end: its program's report of the transfer, and the time at which that ended.
 
-use std::{
-    net::SocketAddr,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use regatta_control::{Note, SideReport};
-use regatta_model::{Warning, metric::id, units::format_duration, warning_code};
-use regatta_transport::{MonotonicTime, Phase, TransportError, WindowEdge};
+use regatta_control::{Note, Role, SideReport};
+use regatta_model::{metric::id, units::format_duration};
+use regatta_transport::{Delivered, Findings, MonotonicTime, Phase, SenderEnd, WindowEdge};
 
-use super::{ABANDON, Failure, ProgramSession, out_of_turn, wrong};
+use super::{Failure, ProgramSession, out_of_turn, wrong};
 use crate::{
     contract::{Done, FromProgram, ToProgram},
     error::Broken,
     inbox::Event,
 };
-
-/// Maximum wait for the answer over control.
-const CONTROL_ANSWER: Duration = Duration::from_secs(10);
 
 /// Longest delay between the acknowledgement and the program's message about it that raises no
 /// warning.
@@ -38,14 +31,14 @@ struct Sent {
 impl ProgramSession {
     /// Has the program send, until the receiver has everything or the deadline comes.
     pub(super) fn send(&mut self, peer: SocketAddr) -> Result<SideReport, Failure> {
-        let observer = Arc::clone(&self.context.observer);
+        let observer = Arc::clone(&self.trial.context.observer);
         observer.on_process(self.program.process());
-        self.context.live.set_phase(Phase::Transfer);
+        self.trial.context.live.set_phase(Phase::Transfer);
         observer.on_window(WindowEdge::Start);
         let told = MonotonicTime::now();
         self.program.tell(&ToProgram::Start { port: peer.port() })?;
 
-        let mut deadline = told + self.order.connect_deadline;
+        let mut deadline = told + self.trial.order.connect_deadline;
         let mut connected: Option<(MonotonicTime, MonotonicTime)> = None;
         let sent = loop {
             let Some(event) = self.program.next(deadline)? else {
@@ -57,7 +50,7 @@ impl ProgramSession {
                     if connected.is_none() =>
                 {
                     let (started, at) = self.connected(told, started_ns, at_ns)?;
-                    deadline = at + self.order.deadline;
+                    deadline = at + self.trial.order.deadline;
                     connected = Some((started, at));
                 }
                 Event::Said(FromProgram::Progress { bytes }) if connected.is_some() => {
@@ -78,10 +71,7 @@ impl ProgramSession {
             }
         };
         let Some((started, at)) = connected else {
-            return Err(Failure::Transport(TransportError::TimedOut {
-                what: "connection".to_owned(),
-                seconds: self.order.connect_deadline.as_secs_f64(),
-            }));
+            return Err(Failure::Transport(self.trial.no_connection()));
         };
         Ok(self.sender_report(started, at, sent))
     }
@@ -133,7 +123,7 @@ impl ProgramSession {
         self.count(done.bytes)?;
         // The receiver's program stays until then, in case the acknowledgement has to be sent
         // again.
-        self.context.observer.send_note(Note::Sent {
+        self.trial.context.observer.send_note(Note::Sent {
             messages: self.content.messages(done.bytes),
             bytes: done.bytes,
             deadline_reached: false,
@@ -148,24 +138,16 @@ impl ProgramSession {
 
     /// Returns the bytes that the receiver reports over control.
     fn answer_over_control(&self) -> Result<u64, Failure> {
-        let until = MonotonicTime::now() + CONTROL_ANSWER;
-        while let Some(note) = self.context.mailbox.take_until(until) {
-            if let Note::Received { bytes, .. } = note {
-                return Ok(bytes);
-            }
-        }
-        Err(Failure::Transport(TransportError::TimedOut {
-            what: "answer of the receiver over control".to_owned(),
-            seconds: CONTROL_ANSWER.as_secs_f64(),
-        }))
+        let answer = self.trial.answer_over_control();
+        Ok(answer.map_err(Failure::Transport)?.bytes)
     }
 
     /// Ends the transfer at its deadline: the bytes delivered by now count.
     fn stopped(&self, ended: MonotonicTime) -> Result<Sent, Failure> {
-        let live = &self.context.live;
-        self.context.observer.send_note(Note::Sent {
-            messages: live.messages_sent.load(Ordering::Acquire),
-            bytes: live.bytes_sent.load(Ordering::Acquire),
+        let sent = Delivered::sent(&self.trial.context.live);
+        self.trial.context.observer.send_note(Note::Sent {
+            messages: sent.messages,
+            bytes: sent.bytes,
             deadline_reached: true,
         });
         Ok(Sent {
@@ -182,87 +164,58 @@ impl ProgramSession {
         connected: MonotonicTime,
         sent: Sent,
     ) -> SideReport {
-        let time = (sent.ended - started).max(1) as f64;
-        let live = &self.context.live;
-        let bytes = live.bytes_sent.load(Ordering::Acquire).max(sent.delivered);
-        let mut report = SideReport {
-            started_monotonic_ns: started.0,
-            ended_monotonic_ns: sent.ended.0,
-            ..SideReport::default()
+        let live = Delivered::sent(&self.trial.context.live);
+        let bytes = live.bytes.max(sent.delivered);
+        let (at, messages) = (sent.ended, self.content.messages(bytes));
+        let delivered = Delivered {
+            bytes: sent.delivered,
+            messages: self.content.messages(sent.delivered),
         };
-        let mut put = |name: &str, value: f64| {
-            report.measurements.metrics.insert(name.to_owned(), value);
+        let end = match &sent.done {
+            Some(_) => SenderEnd::Acknowledged { at, delivered },
+            None => SenderEnd::Deadline {
+                at,
+                sent: live,
+                delivered: Delivered::default(),
+            },
         };
-        put(id::TRANSFER_TIME_NS, time);
-        put(id::GOODPUT_BPS, sent.delivered as f64 * 8e9 / time);
-        put(id::SET_UP_TIME_NS, (connected - started) as f64);
-        put(id::BYTES_SENT, bytes as f64);
-        put(id::MESSAGES_SENT, self.content.messages(bytes) as f64);
-        let acknowledgement = match &sent.done {
-            Some(_) => {
-                let messages = self.content.messages(bytes);
-                let lost = messages - self.content.messages(sent.delivered);
-                put(id::MESSAGES_LOST, lost as f64);
-                put(id::MESSAGE_LOSS_RATIO, lost as f64 / messages.max(1) as f64);
-                if self.abandons { "control" } else { "in_band" }
+        let mut findings = Findings::default();
+        let (span, set_up) = ((started, self.content.size), connected.since(started));
+        findings.transfer(&self.trial, span, &end, delivered, Some(set_up));
+        findings.goodput(delivered, at.since(started));
+        findings.count(id::BYTES_SENT, bytes);
+        findings.count(id::MESSAGES_SENT, messages);
+        if let Some(done) = sent.done {
+            findings.lost(messages - delivered.messages, messages);
+            if self.abandons {
+                findings.fact("acknowledgement", "control");
             }
-            None => "control",
-        };
-        let fact = acknowledgement.to_owned();
-        report
-            .measurements
-            .facts
-            .insert("acknowledgement".to_owned(), fact);
-        match sent.done {
-            Some(done) => {
-                let late = sent.heard.since(sent.ended);
-                if late > LATE_WORD {
-                    report.measurements.warnings.push(Warning {
-                        code: "external_clock".to_owned(),
-                        message: format!(
-                            "the program told of the acknowledgement {} after it had arrived by \
-                             its own account, which the agent's clock cannot confirm",
-                            format_duration(late)
-                        ),
-                        hint: "say `done` as soon as the acknowledgement is there".to_owned(),
-                    });
-                }
-                self.add(&mut report, done);
+            let late = sent.heard.since(at);
+            if late > LATE_WORD {
+                findings.warn(
+                    "external_clock",
+                    format!(
+                        "the program told of the acknowledgement {} after it had arrived by its \
+                         own account, which the agent's clock cannot confirm",
+                        format_duration(late)
+                    ),
+                    "say `done` as soon as the acknowledgement is there",
+                );
             }
-            None => report.measurements.warnings.push(Warning {
-                code: warning_code::DEADLINE_REACHED.to_owned(),
-                message: format!(
-                    "the transfer was stopped at its deadline of {}; measured is what was \
-                     delivered by then: {} of {} bytes",
-                    format_duration(self.order.deadline),
-                    sent.delivered,
-                    self.content.size
-                ),
-                hint: "give a longer `deadline` or a smaller `size`".to_owned(),
-            }),
+            self.add(&mut findings.0, done);
         }
         if self.abandons {
-            let fact = ("finish".to_owned(), ABANDON.to_owned());
-            report.measurements.facts.extend([fact]);
-            report.measurements.warnings.push(Warning {
-                code: warning_code::ABANDONED.to_owned(),
-                message: "the sender closed as soon as its last message was handed over, as some \
-                          published experiments did: what was under way then is lost, and the \
-                          transfer time ends there"
-                    .to_owned(),
-                hint: "leave `finish` out to have every byte delivered".to_owned(),
-            });
+            findings.abandoned(Role::Sender);
         }
-        let probe = &self.order.workload.probe;
+        let probe = &self.trial.order.workload.probe;
         if probe.idle_messages > 0 || probe.under_load {
-            report.measurements.warnings.push(Warning {
-                code: "probe_absent".to_owned(),
-                message: "an external program answers no probe, so that message round-trip delay \
-                          was not measured over it"
-                    .to_owned(),
-                hint: String::new(),
-            });
+            findings.warn(
+                "probe_absent",
+                "an external program answers no probe, so that message round-trip delay was not \
+                 measured over it",
+                "",
+            );
         }
-        report
+        findings.0
     }
 }

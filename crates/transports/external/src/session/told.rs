@@ -58,7 +58,7 @@ impl ProgramSession {
                 message: format!(
                     "what the {}'s program told was left out, as it is not its business or has no \
                      such value: `{}`",
-                    self.order.role.name(),
+                    self.trial.order.role.name(),
                     names.join("`, `")
                 ),
                 hint: "see \"What a program may tell\" in docs/external-drivers.md".to_owned(),

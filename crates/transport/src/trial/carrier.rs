@@ -1,0 +1,98 @@
+//! Flows of a transport, of streams or of messages, as every trial opens, probes, admits and closes
+//! them.
+
+use std::{future::Future, net::SocketAddr, time::Duration};
+
+use super::Trial;
+use crate::{
+    clock::MonotonicTime, driver::TransportError, executor::Executor, opening::Purpose, stop::Stop,
+};
+
+/// A flow that has shown this trial's token.
+pub(crate) struct Admitted<F> {
+    pub purpose: Purpose,
+    pub flow: F,
+    pub arrived: MonotonicTime,
+    pub stop: Stop,
+}
+
+/// Flows that asked to be admitted.
+#[derive(Debug, Default)]
+pub(crate) struct Admission {
+    /// Purposes of those that were admitted, over messages.
+    pub admitted: Vec<Purpose>,
+    /// Number of those that did not show this trial's token.
+    pub refused: u64,
+    /// Number of those that broke before they could show it.
+    pub broken: u64,
+}
+
+/// A flow on which probe messages are sent.
+pub(crate) trait ProbeFlow {
+    /// Returns the time after which a message without an answer is lost; `None` if none is ever lost.
+    fn lost_after(&self, trial: &Trial) -> Option<Duration>;
+
+    /// Sends one message.
+    fn send(&mut self, message: &[u8]) -> impl Future<Output = Result<(), TransportError>>;
+
+    /// Waits for answers, of `length` bytes each, and passes them to `answer`; returns false if the
+    /// moment has come.
+    fn receive(
+        &mut self,
+        length: usize,
+        until: MonotonicTime,
+        answer: &mut (impl FnMut(&[u8]) + Send),
+    ) -> impl Future<Output = Result<bool, TransportError>>;
+
+    /// Tells the other end that the probe is done, where that spares it a wait.
+    fn say_done(&mut self, trial: &Trial, purpose: Purpose) -> impl Future<Output = ()>;
+}
+
+/// A transport's endpoint, of streams or of messages.
+pub(crate) trait Carrier: Sync {
+    type Flow: ProbeFlow + Send;
+    type Executor: Executor;
+
+    fn executor(&self) -> &Self::Executor;
+
+    /// Opens a flow; returns when the other end has been told of its purpose.
+    fn open(
+        &self,
+        trial: &Trial,
+        peer: SocketAddr,
+        purpose: Purpose,
+        until: MonotonicTime,
+        stop: &Stop,
+    ) -> impl Future<Output = Result<Self::Flow, TransportError>>;
+
+    /// Closes a flow in good order, at most until `until`.
+    fn close(flow: Self::Flow, until: MonotonicTime) -> impl Future<Output = ()>;
+
+    /// Waits for a flow that shows this trial's token; refuses others. The flow may be the
+    /// transfer's, so the window is opened.
+    fn admit(
+        &self,
+        trial: &Trial,
+        until: MonotonicTime,
+        admission: &mut Admission,
+    ) -> impl Future<Output = Result<Admitted<Self::Flow>, TransportError>>;
+
+    /// Sends the messages of a probe back, until its sender has done, or is known to have done once
+    /// `over` is raised.
+    fn echo(
+        &self,
+        trial: &Trial,
+        probe: &mut Admitted<Self::Flow>,
+        over: &Stop,
+    ) -> impl Future<Output = ()>;
+
+    /// Ends the answers to the probe under load, of which `echoed` tells when they have ended, once the
+    /// transfer is over; `broken` where it did not come to its end.
+    fn end_probe(
+        &self,
+        trial: &Trial,
+        over: &Stop,
+        echoed: &Stop,
+        broken: bool,
+    ) -> impl Future<Output = ()>;
+}

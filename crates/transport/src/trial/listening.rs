@@ -1,0 +1,224 @@
+//! Listening end of every workload, in the order of its steps: flows are admitted until the transfer's
+//! comes, which is carried out while the probe's messages are sent back
+//! ([`Listening::beside_echo`]), ends ([`Listening::outcome`]), and is reported.
+
+use std::{
+    future::Future,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use regatta_control::SideReport;
+
+use super::{
+    Trial,
+    carrier::{Admission, Admitted, Carrier},
+    findings::Findings,
+    watch::{Delivered, ReceiverEnd, ReceiverWatch},
+};
+use crate::{
+    clock::MonotonicTime, context::Phase, driver::TransportError, executor::Executor as _,
+    opening::Purpose, stop::Stop,
+};
+
+/// The listening end of a trial.
+pub(crate) struct Listening<'a, C> {
+    pub trial: &'a Trial,
+    pub carrier: &'a C,
+    pub watch: ReceiverWatch,
+    /// Stop of the transfer: its deadline raises it.
+    pub transfer: Stop,
+    /// Stop that is raised when the transfer is over.
+    over: Stop,
+    /// Stop that is raised when the probe's messages are no longer sent back.
+    pub echoed: Stop,
+    admission: Mutex<Admission>,
+}
+
+/// End of a transfer as its receiver knows it.
+pub(crate) struct Outcome {
+    pub at: MonotonicTime,
+    pub delivered: Delivered,
+    /// Whether it came to its end before its sender's deadline.
+    pub is_complete: bool,
+}
+
+impl<'a, C: Carrier> Listening<'a, C> {
+    pub(crate) fn new(trial: &'a Trial, carrier: &'a C) -> Result<Self, TransportError> {
+        let watch = ReceiverWatch::new(trial)?;
+        trial.context.live.set_phase(Phase::Idle);
+        Ok(Self {
+            trial,
+            carrier,
+            watch,
+            transfer: trial.stop.child(),
+            over: Stop::new(),
+            echoed: trial.stop.child(),
+            admission: Mutex::default(),
+        })
+    }
+
+    fn admission(&self) -> MutexGuard<'_, Admission> {
+        // Nothing that can panic runs under this lock.
+        self.admission
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts flows that were not admitted.
+    pub(crate) fn refuse(&self, flows: u64) {
+        self.admission().refused += flows;
+    }
+
+    async fn admit(&self) -> Result<Admitted<C::Flow>, TransportError> {
+        let mut admission = std::mem::take(&mut *self.admission());
+        let until = self.watch.limit();
+        let admitted = self.carrier.admit(self.trial, until, &mut admission).await;
+        *self.admission() = admission;
+        admitted
+    }
+
+    /// Admits flows until one comes that is not an idle probe's, which is answered meanwhile.
+    async fn admit_after_idle(&self) -> Result<Admitted<C::Flow>, TransportError> {
+        let mut next = self.admit().await?;
+        while next.purpose == Purpose::IdleProbe {
+            let (stop, idle) = (next.stop.clone(), &mut next);
+            // The next flow is admitted even if the end of the idle probe's is under way still: its
+            // last packet may be lost and come again much later.
+            let (admitted, ()) = self
+                .carrier
+                .executor()
+                .join(
+                    move || async move {
+                        let admitted = self.admit().await;
+                        stop.stop();
+                        admitted
+                    },
+                    move || async move { self.carrier.echo(self.trial, idle, &Stop::new()).await },
+                )
+                .await;
+            next = admitted?;
+        }
+        Ok(next)
+    }
+
+    /// Admits flows until the transfer's comes and runs the work on it, while the probe under load is
+    /// answered. The work is told whether the probe's flow is to come still.
+    ///
+    /// # Errors
+    /// The error that kept the transfer's flow from coming.
+    pub(crate) async fn beside_echo<T: Send, F>(
+        &self,
+        work: impl FnOnce(Admitted<C::Flow>, bool) -> F + Send,
+    ) -> Result<T, TransportError>
+    where
+        F: Future<Output = T>,
+    {
+        let first = self.admit_after_idle().await?;
+        let (mut probe, transfer) = match first.purpose {
+            Purpose::LoadProbe => (Some(first), None),
+            _ => (None, Some(first)),
+        };
+        let (trial, probe_ref) = (self.trial, &mut probe);
+        let probe_is_missing = trial.probe.has_flow() && transfer.is_some();
+        let transferring = move || async move {
+            let transfer = match transfer {
+                Some(transfer) => transfer,
+                None => self.admit_after_idle().await?,
+            };
+            if transfer.purpose != Purpose::Transfer {
+                return Err(TransportError::Protocol {
+                    what: format!(
+                        "the sender opened the {} where the transfer was due",
+                        transfer.purpose.name()
+                    ),
+                });
+            }
+            trial.context.live.set_phase(Phase::Transfer);
+            self.watch.transfer(&self.transfer);
+            Ok(work(transfer, probe_is_missing).await)
+        };
+        let (output, ()) = self
+            .carrier
+            .executor()
+            .join(
+                move || async move {
+                    let output = transferring().await;
+                    self.end_probe(false).await;
+                    output
+                },
+                move || async move {
+                    if let Some(probe) = probe_ref {
+                        self.carrier.echo(trial, probe, &self.over).await;
+                    }
+                    if !trial.probe.shares_connection() {
+                        self.echoed.stop();
+                    }
+                },
+            )
+            .await;
+        output
+    }
+
+    /// Ends the answers to the probe under load, once the transfer has ended: by its deadline, as the
+    /// watch tells, or `broken`. The sender's end of it may be seen before its note over control.
+    pub(crate) async fn end_probe(&self, broken: bool) {
+        let broken = broken || matches!(self.watch.end(), Some(ReceiverEnd::Deadline { .. }));
+        let (over, echoed) = (&self.over, &self.echoed);
+        let ending = self.carrier.end_probe(self.trial, over, echoed, broken);
+        ending.await;
+    }
+
+    /// Returns the end of the transfer, of which `error` is that of the work.
+    ///
+    /// # Errors
+    /// That error, of a transfer that had no end.
+    pub(crate) fn outcome(&self, error: Option<TransportError>) -> Result<Outcome, TransportError> {
+        let (at, delivered, is_complete) = match self.watch.end_after_break() {
+            Some(ReceiverEnd::Complete { at, delivered }) => (at, delivered, true),
+            Some(ReceiverEnd::Deadline { at, delivered, .. }) => (at, delivered, false),
+            Some(ReceiverEnd::TimedOut) => return Err(self.trial.timed_out()),
+            None => {
+                let error = error.unwrap_or(TransportError::Closed { flow: "transfer" });
+                return Err(self.trial.explain(error));
+            }
+        };
+        Ok(Outcome {
+            at,
+            delivered,
+            is_complete,
+        })
+    }
+
+    /// Returns the report of a receiver that the transfer never reached, for the reason `error`.
+    pub(crate) fn without_transfer(
+        &self,
+        mut findings: Findings,
+        error: TransportError,
+    ) -> Result<SideReport, TransportError> {
+        match self.watch.end() {
+            Some(ReceiverEnd::Deadline { at, .. }) => {
+                findings.delivery(Delivered::default(), 0, None);
+                Ok(self.report(findings, at, at))
+            }
+            Some(ReceiverEnd::TimedOut) => Err(self.trial.timed_out()),
+            _ => Err(self.trial.explain(error)),
+        }
+    }
+
+    /// Completes the report of a transfer between two moments.
+    pub(crate) fn report(
+        &self,
+        mut findings: Findings,
+        started: MonotonicTime,
+        ended: MonotonicTime,
+    ) -> SideReport {
+        findings.span(started, ended);
+        let (refused, broken) = {
+            let admission = self.admission();
+            (admission.refused, admission.broken)
+        };
+        findings.refused(refused + broken);
+        self.trial.context.live.set_phase(Phase::Done);
+        findings.0
+    }
+}

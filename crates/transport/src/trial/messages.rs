@@ -1,0 +1,155 @@
+//! Flows over messages that may be lost: opening, admission, and answers to probe messages.
+
+use std::{net::SocketAddr, time::Duration};
+
+use super::{
+    Trial,
+    carrier::{Admission, Admitted, Carrier, ProbeFlow},
+    message_control::{self, Control},
+    probing::LOOK,
+};
+use crate::{
+    clock::MonotonicTime,
+    context::WindowEdge,
+    driver::TransportError,
+    message::{Arrival, MessageEndpoint, MessageFlow},
+    opening::Purpose,
+    stop::Stop,
+};
+
+impl<F: MessageFlow> ProbeFlow for F {
+    fn lost_after(&self, trial: &Trial) -> Option<Duration> {
+        Some(trial.probe.longest_round_trip)
+    }
+
+    async fn send(&mut self, message: &[u8]) -> Result<(), TransportError> {
+        self.send_batch(message, message.len()).await
+    }
+
+    async fn receive(
+        &mut self,
+        _: usize,
+        until: MonotonicTime,
+        answer: &mut (impl FnMut(&[u8]) + Send),
+    ) -> Result<bool, TransportError> {
+        let mut take = |arrival: Arrival<'_>| answer(arrival.data);
+        Ok(self.receive_batch(until, &mut take).await? > 0)
+    }
+
+    async fn say_done(&mut self, trial: &Trial, purpose: Purpose) {
+        // The other end may be gone already, which is no error.
+        let _ = message_control::send(trial, self, purpose, Control::Done).await;
+    }
+}
+
+impl Admission {
+    /// Returns the purpose of a flow whose first message is `message`, if it is to be admitted.
+    fn purpose(&mut self, trial: &Trial, message: &[u8]) -> Option<Purpose> {
+        match Control::decode(trial, message) {
+            // A copy of an opening that was sent again before the flow was there.
+            Some((purpose, Control::Open)) if self.admitted.contains(&purpose) => None,
+            Some((purpose, Control::Open)) => {
+                self.admitted.push(purpose);
+                Some(purpose)
+            }
+            // A late message of a flow that has ended.
+            Some(_) => None,
+            None => {
+                self.refused += 1;
+                None
+            }
+        }
+    }
+}
+
+/// An endpoint of messages.
+pub(crate) struct Messages<'a, E>(pub &'a E);
+
+impl<E: MessageEndpoint> Carrier for Messages<'_, E> {
+    type Flow = E::Flow;
+    type Executor = E::Executor;
+
+    fn executor(&self) -> &E::Executor {
+        self.0.executor()
+    }
+
+    async fn open(
+        &self,
+        trial: &Trial,
+        peer: SocketAddr,
+        purpose: Purpose,
+        until: MonotonicTime,
+        stop: &Stop,
+    ) -> Result<E::Flow, TransportError> {
+        let mut flow = self.0.connect(peer, purpose, stop).await?;
+        message_control::open(trial, &mut flow, purpose, until).await?;
+        Ok(flow)
+    }
+
+    async fn close(_: E::Flow, _: MonotonicTime) {}
+
+    async fn admit(
+        &self,
+        trial: &Trial,
+        until: MonotonicTime,
+        admission: &mut Admission,
+    ) -> Result<Admitted<E::Flow>, TransportError> {
+        let stop = trial.stop.child();
+        let mut admitted = None;
+        let mut admit = |message: &[u8]| {
+            let purpose = admission.purpose(trial, message);
+            if purpose.is_some() {
+                trial.context.observer.on_window(WindowEdge::Start);
+                admitted = Some((purpose, MonotonicTime::now()));
+            }
+            purpose.is_some()
+        };
+        let mut flow = self.0.accept(until, &stop, &mut admit).await?;
+        let Some((Some(purpose), arrived)) = admitted else {
+            return Err(TransportError::Closed { flow: "new flow" });
+        };
+        message_control::send(trial, &mut flow, purpose, Control::Opened).await?;
+        Ok(Admitted {
+            purpose,
+            flow,
+            arrived,
+            stop,
+        })
+    }
+
+    async fn echo(&self, trial: &Trial, probe: &mut Admitted<E::Flow>, over: &Stop) {
+        let (flow, purpose) = (&mut probe.flow, probe.purpose);
+        let mut until = MonotonicTime::NEVER;
+        let mut back: Vec<Vec<u8>> = Vec::new();
+        let mut done = false;
+        while !done && !until.has_passed() && !trial.stop.is_stopped() {
+            if until == MonotonicTime::NEVER && over.is_stopped() {
+                // The last messages are answered after the transfer as well; their sender says when
+                // it has enough.
+                until = MonotonicTime::now() + trial.probe.last_answers_within();
+            }
+            let look = MonotonicTime::now() + LOOK;
+            let mut take = |arrival: Arrival<'_>| match Control::decode(trial, arrival.data) {
+                Some((of, Control::Open)) if of == purpose => {
+                    back.push(Control::Opened.encode(trial, purpose).to_vec());
+                }
+                Some((of, Control::Done)) if of == purpose => done = true,
+                Some(_) => {}
+                None => back.push(arrival.data.to_vec()),
+            };
+            // The sender's end of the probe says what broke; here it only ends.
+            if flow.receive_batch(look, &mut take).await.is_err() {
+                return;
+            }
+            for message in back.drain(..) {
+                if flow.send_batch(&message, message.len()).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn end_probe(&self, _: &Trial, over: &Stop, _: &Stop, _: bool) {
+        over.stop();
+    }
+}

@@ -1,0 +1,109 @@
+//! Probe messages over any flow.
+
+use std::time::Duration;
+
+use super::{Trial, carrier::ProbeFlow};
+use crate::{
+    clock::MonotonicTime,
+    driver::TransportError,
+    opening::Purpose,
+    probe::{Delays, Probed, Schedule, write_probe},
+    stop::Stop,
+};
+
+/// Interval at which the probe under load looks whether the transfer has ended.
+pub(super) const LOOK: Duration = Duration::from_millis(20);
+
+/// Takes answers; returns false when the moment has come.
+async fn receive<F: ProbeFlow>(
+    trial: &Trial,
+    flow: &mut F,
+    until: MonotonicTime,
+    delays: &mut Delays,
+) -> Result<bool, TransportError> {
+    let mut take = |answer: &[u8]| {
+        delays.answer(answer, MonotonicTime::now());
+    };
+    flow.receive(trial.probe.message, until, &mut take).await
+}
+
+/// Sends the messages of the idle probe one after another, each when the one before is answered or
+/// lost.
+pub(crate) async fn idle<F: ProbeFlow>(
+    trial: &Trial,
+    flow: &mut F,
+    until: MonotonicTime,
+) -> Probed {
+    let mut delays = Delays::default();
+    let probing = async {
+        let mut message = vec![0; trial.probe.message];
+        for _ in 0..trial.probe.idle_messages {
+            if until.has_passed() || trial.stop.is_stopped() {
+                break;
+            }
+            let now = MonotonicTime::now();
+            write_probe(&mut message, delays.depart(now), now);
+            flow.send(&message).await?;
+            let lost_at = match flow.lost_after(trial) {
+                Some(after) => until.min(MonotonicTime::now() + after),
+                None => until,
+            };
+            let before = delays.answers();
+            while delays.answers() == before && receive(trial, flow, lost_at, &mut delays).await? {}
+        }
+        flow.say_done(trial, Purpose::IdleProbe).await;
+        Ok(())
+    };
+    let broken = probing.await.err();
+    Probed { delays, broken }
+}
+
+/// Sends messages by schedule, which began at `since`, until `over` is raised and those due by then
+/// have left, then waits for those under way.
+pub(crate) async fn under_load<F: ProbeFlow>(
+    trial: &Trial,
+    flow: &mut F,
+    since: MonotonicTime,
+    over: &Stop,
+) -> Probed {
+    let mut delays = Delays::default();
+    let mut schedule = Schedule::new(&trial.probe, since);
+    let probing = scheduled_messages(trial, flow, (over, &mut schedule), &mut delays);
+    let broken = probing.await.err();
+    schedule.note_held_back(&mut delays);
+    Probed { delays, broken }
+}
+
+async fn scheduled_messages<F: ProbeFlow>(
+    trial: &Trial,
+    flow: &mut F,
+    (over, schedule): (&Stop, &mut Schedule),
+    delays: &mut Delays,
+) -> Result<(), TransportError> {
+    let mut message = vec![0; trial.probe.message];
+    let mut has_room = true;
+    while has_room && let Some(next) = schedule.next(over) {
+        let until = next.min(MonotonicTime::now() + LOOK);
+        if !receive(trial, flow, until, delays).await? && next.has_passed() {
+            write_probe(&mut message, delays.depart(next), next);
+            schedule.advance();
+            // A path that delivers nothing may leave no room for it in the stack.
+            match over.unless_raised(flow.send(&message)).await {
+                Err(TransportError::Cancelled) if over.is_stopped() => has_room = false,
+                sent => sent?,
+            }
+        }
+    }
+    let until = schedule.answers_until();
+    while delays.unanswered() > 0 {
+        match receive(trial, flow, until, delays).await {
+            Ok(true) => {}
+            Ok(false) | Err(TransportError::Closed { .. }) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    if has_room {
+        flow.say_done(trial, Purpose::LoadProbe).await;
+    }
+    Ok(())
+}

@@ -1,0 +1,248 @@
+//! Flows over streams: opening, admission, and probe messages.
+
+use std::{net::SocketAddr, time::Duration};
+
+use bytes::Bytes;
+
+use super::{
+    Trial,
+    carrier::{Admission, Admitted, Carrier, ProbeFlow},
+};
+use crate::{
+    clock::MonotonicTime,
+    context::WindowEdge,
+    driver::TransportError,
+    executor::Executor as _,
+    opening::{self, OPENING_BYTES, Purpose},
+    stop::Stop,
+    stream::{
+        Accepted, ByteStream, Received, StreamConnection, StreamEndpoint, StreamOf, read_exact,
+    },
+};
+
+/// Longest time that a flow may take to send its opening: some retransmissions of a lossy path.
+const OPENING_TIME: Duration = Duration::from_secs(5);
+
+/// An open stream, its connection, and the bytes that came and are not used yet.
+pub(crate) struct StreamFlow<C, S> {
+    pub connection: C,
+    pub stream: S,
+    pub rest: Vec<u8>,
+}
+
+impl<C, S> StreamFlow<C, S> {
+    pub(crate) const fn new(connection: C, stream: S) -> Self {
+        Self {
+            connection,
+            stream,
+            rest: Vec::new(),
+        }
+    }
+}
+
+impl<C, S: ByteStream> ProbeFlow for StreamFlow<C, S> {
+    fn lost_after(&self, _: &Trial) -> Option<Duration> {
+        None
+    }
+
+    async fn send(&mut self, message: &[u8]) -> Result<(), TransportError> {
+        self.stream.send_message(message, &Bytes::new()).await?;
+        self.stream.flush().await
+    }
+
+    async fn receive(
+        &mut self,
+        length: usize,
+        until: MonotonicTime,
+        answer: &mut (impl FnMut(&[u8]) + Send),
+    ) -> Result<bool, TransportError> {
+        let mut scratch = vec![0; length.max(4096)];
+        let rest = &mut self.rest;
+        let mut take = |piece: &[u8]| {
+            rest.extend_from_slice(piece);
+            let whole = rest.len() - rest.len() % length;
+            rest[..whole].chunks(length).for_each(&mut *answer);
+            rest.drain(..whole);
+        };
+        match self.stream.receive(&mut scratch, until, &mut take).await? {
+            Received::Bytes(_) => Ok(true),
+            Received::TimedOut => Ok(false),
+            Received::Closed => Err(TransportError::Closed { flow: "probe" }),
+        }
+    }
+
+    async fn say_done(&mut self, _: &Trial, _: Purpose) {}
+}
+
+/// Opens a stream of a connection and sends its opening, and `index` right after it.
+pub(crate) async fn open_stream<C: StreamConnection>(
+    trial: &Trial,
+    connection: &C,
+    purpose: Purpose,
+    index: &[u8],
+) -> Result<C::Stream, TransportError> {
+    let mut stream = connection.open_stream().await?;
+    let head = [&opening::encode(trial.token, purpose)[..], index].concat();
+    stream.send_message(&head, &Bytes::new()).await?;
+    stream.flush().await?;
+    Ok(stream)
+}
+
+/// Reads a stream's opening: its purpose, or `None` if it has none of this trial, and what came
+/// after it.
+pub(crate) async fn read_opening<S: ByteStream>(
+    trial: &Trial,
+    stream: &mut S,
+) -> Result<(Option<Purpose>, Vec<u8>), TransportError> {
+    let until = MonotonicTime::now() + OPENING_TIME + trial.probe.longest_round_trip;
+    let mut rest = Vec::with_capacity(OPENING_BYTES);
+    match read_exact::<OPENING_BYTES, S>(stream, &mut rest, until).await {
+        Ok(bytes) => Ok((opening::decode(&bytes, trial.token), rest)),
+        Err(TransportError::Closed { .. }) => Ok((None, Vec::new())),
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes the next stream of a connection and reads its opening, at most until `until`.
+pub(crate) async fn accept_stream<C: StreamConnection>(
+    trial: &Trial,
+    connection: &C,
+    until: MonotonicTime,
+) -> Result<(Option<Purpose>, C::Stream, Vec<u8>), TransportError> {
+    let mut stream = connection.accept_stream(until).await?;
+    let (purpose, rest) = read_opening(trial, &mut stream).await?;
+    Ok((purpose, stream, rest))
+}
+
+/// Sends back everything that comes, beginning with `rest`, which came with the opening, until the
+/// other end closes.
+pub(crate) async fn echo<S: ByteStream>(stream: &mut S, rest: Vec<u8>) {
+    let mut scratch = vec![0; 64 << 10];
+    let mut back = rest;
+    loop {
+        if !back.is_empty() {
+            let sent = async {
+                stream.send_message(&back, &Bytes::new()).await?;
+                stream.flush().await
+            };
+            if sent.await.is_err() {
+                return;
+            }
+            back.clear();
+        }
+        let received = stream
+            .receive(&mut scratch, MonotonicTime::NEVER, &mut |piece: &[u8]| {
+                back.extend_from_slice(piece);
+            })
+            .await;
+        // The sender's end of the probe says what broke; here it only ends.
+        if !matches!(received, Ok(Received::Bytes(_))) {
+            return;
+        }
+    }
+}
+
+/// An endpoint of streams.
+pub(crate) struct Streams<'a, E>(pub &'a E);
+
+/// A connection with its first stream.
+pub(crate) type FlowOf<E> = StreamFlow<<E as StreamEndpoint>::Connection, StreamOf<E>>;
+
+impl<E: StreamEndpoint> Streams<'_, E> {
+    /// Waits for a connection whose first stream shows this trial's token; refuses others. `arrived`
+    /// is called when one comes in; `parent` is that of its stop.
+    pub(crate) async fn admit_with(
+        &self,
+        trial: &Trial,
+        until: MonotonicTime,
+        admission: &mut Admission,
+        (parent, arrived): (&Stop, &(impl Fn() + Sync)),
+    ) -> Result<Admitted<FlowOf<E>>, TransportError> {
+        loop {
+            let stop = parent.child();
+            let mut came = MonotonicTime::now();
+            let mut note = || {
+                // This may be the transfer; the last call before it counts.
+                arrived();
+                came = MonotonicTime::now();
+            };
+            let accepted = self.0.accept(until, &stop, &mut note).await?;
+            let Accepted::Connection(connection) = accepted else {
+                admission.refused += 1;
+                continue;
+            };
+            let within = MonotonicTime::now() + OPENING_TIME + trial.probe.longest_round_trip;
+            match accept_stream(trial, &connection, within).await {
+                Ok((Some(purpose), stream, rest)) => {
+                    return Ok(Admitted {
+                        purpose,
+                        flow: StreamFlow {
+                            connection,
+                            stream,
+                            rest,
+                        },
+                        arrived: came,
+                        stop,
+                    });
+                }
+                Ok((None, ..)) => admission.refused += 1,
+                Err(error) if parent.is_stopped() => return Err(error),
+                Err(_) => admission.broken += 1,
+            }
+        }
+    }
+}
+
+impl<E: StreamEndpoint> Carrier for Streams<'_, E> {
+    type Flow = FlowOf<E>;
+    type Executor = E::Executor;
+
+    fn executor(&self) -> &E::Executor {
+        self.0.executor()
+    }
+
+    async fn open(
+        &self,
+        trial: &Trial,
+        peer: SocketAddr,
+        purpose: Purpose,
+        until: MonotonicTime,
+        stop: &Stop,
+    ) -> Result<Self::Flow, TransportError> {
+        let connection = self.0.connect(peer, purpose, until, stop).await?;
+        let stream = open_stream(trial, &connection, purpose, &[]).await?;
+        Ok(StreamFlow::new(connection, stream))
+    }
+
+    async fn close(flow: Self::Flow, until: MonotonicTime) {
+        drop(flow.stream);
+        flow.connection.close(until).await;
+    }
+
+    async fn admit(
+        &self,
+        trial: &Trial,
+        until: MonotonicTime,
+        admission: &mut Admission,
+    ) -> Result<Admitted<Self::Flow>, TransportError> {
+        let open_window = || trial.context.observer.on_window(WindowEdge::Start);
+        self.admit_with(trial, until, admission, (&trial.stop, &open_window))
+            .await
+    }
+
+    async fn echo(&self, _: &Trial, probe: &mut Admitted<Self::Flow>, _: &Stop) {
+        let rest = std::mem::take(&mut probe.flow.rest);
+        echo(&mut probe.flow.stream, rest).await;
+    }
+
+    async fn end_probe(&self, trial: &Trial, _: &Stop, echoed: &Stop, broken: bool) {
+        // Those that are under way at the deadline still leave.
+        if broken {
+            let until = MonotonicTime::now() + trial.probe.last_answers_within();
+            let executor = self.0.executor();
+            executor.sleep_unless_stopped(until, echoed).await;
+        }
+        // Wakes the echo, if it waits for what will not come any more.
+        trial.stop.stop();
+    }
+}
