@@ -108,8 +108,7 @@ pub trait StreamConnection: Send + Sync {
 }
 
 /// Stream of an endpoint's connections.
-pub(crate) type StreamOf<E> =
-    <<E as StreamEndpoint>::Connection as StreamConnection>::Stream;
+pub(crate) type StreamOf<E> = <<E as StreamEndpoint>::Connection as StreamConnection>::Stream;
 
 /// One end of a driver of streams in one trial: it listens from the moment when it is made for a
 /// receiver's order.

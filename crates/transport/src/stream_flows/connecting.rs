@@ -5,8 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use regatta_control::{Note, Role, SideReport};
 
 use super::{
-    Content, Flow, Flows, Shared, receiving,
-    schedule,
+    Content, Flow, Flows, Shared, receiving, schedule,
     sending::{self, await_welcome},
 };
 use crate::{
@@ -429,9 +428,12 @@ impl<E: StreamEndpoint> Client<'_, E> {
             let connection = match shared_connection {
                 Some(connection) => connection,
                 None => {
-                    let connecting =
-                        self.endpoint
-                            .connect(self.peer, Purpose::Transfer, until, &shared.connections);
+                    let connecting = self.endpoint.connect(
+                        self.peer,
+                        Purpose::Transfer,
+                        until,
+                        &shared.connections,
+                    );
                     let connection = own.insert(connecting.await?);
                     let now = MonotonicTime::now();
                     self.watch.connected(now);

@@ -139,7 +139,9 @@ impl Flows {
             })
         };
         Ok(Self {
-            flows: (0..streams).map(flow).collect::<Result<_, TransportError>>()?,
+            flows: (0..streams)
+                .map(flow)
+                .collect::<Result<_, TransportError>>()?,
             options: BulkOptions::default(),
             noise: None,
             file_bytes: 0,

@@ -86,7 +86,12 @@ impl Schedule {
         start + Duration::from_secs_f64(number as f64 / self.per_second)
     }
 
-    pub(super) fn report(&self, tally: &Tally, (sends, receives): (bool, bool), findings: &mut Findings) {
+    pub(super) fn report(
+        &self,
+        tally: &Tally,
+        (sends, receives): (bool, bool),
+        findings: &mut Findings,
+    ) {
         if let Some(delays) = tally.delays.as_ref().filter(|_| receives) {
             delays.report(DelayMetrics::MESSAGE, "receiver", findings);
         }
@@ -138,7 +143,9 @@ impl<'a> Arrivals<'a> {
             let rest = &piece[taken..];
             let number = self.check.messages + self.check.corrupted;
             let sound = self.check.messages;
-            taken += self.check.consume(&rest[..rest.len().min(self.check.missing())]);
+            taken += self
+                .check
+                .consume(&rest[..rest.len().min(self.check.missing())]);
             if self.check.messages > sound {
                 self.arrived.push((number, now));
             }
