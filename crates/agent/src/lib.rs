@@ -25,6 +25,7 @@ mod serve;
 mod trial;
 
 pub use error::AgentError;
+pub use regatta_transport_external::{PROGRAMS_VARIABLE, ProgramFiles, program_files};
 
 /// Returns every driver, in the order of tables.
 #[must_use]

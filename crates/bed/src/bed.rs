@@ -2,7 +2,7 @@
 
 mod two_ends;
 
-use std::{fs::File, net::IpAddr, path::Path, time::Duration};
+use std::{fs::File, io, net::IpAddr, path::Path, time::Duration};
 
 use nix::sched::CloneFlags;
 use regatta_control::Host;
@@ -187,13 +187,12 @@ impl Bed {
         }
         hosts::attached_alike(&ends)?;
         let addresses = [ends[0].address, ends[1].address];
-        let start = |host: Host| {
-            let end = &ends[host as usize];
-            let session = end.connect.connect()?;
-            start_on(end, session, host, addresses, path, run_id)
-        };
-        let (a, daemon_a, form) = start(Host::Client)?;
-        let (b, daemon_b, _) = start(Host::Server)?;
+        let sessions = [ends[0].connect.connect()?, ends[1].connect.connect()?];
+        let [a, b] = sessions.map(|session| (session, addresses));
+        // Both make their ends at the same time.
+        let a = StartingEnd::new(&ends[0], Host::Client, a, path, run_id)?;
+        let b = StartingEnd::new(&ends[1], Host::Server, b, path, run_id)?;
+        let (a, b) = (a.finish(&ends[0])?, b.finish(&ends[1])?);
         Ok(Self {
             addresses,
             remote: Some(Remote {
@@ -201,7 +200,12 @@ impl Bed {
                 path,
                 run_id: run_id.to_owned(),
             }),
-            ..Self::new([a, b], vec![daemon_a, daemon_b], form, run_id)
+            ..Self::new(
+                [a.launcher, b.launcher],
+                vec![a.daemon, b.daemon],
+                a.path,
+                run_id,
+            )
         })
     }
 
@@ -331,6 +335,15 @@ impl TestBed for Bed {
         !self.has_two_daemons()
     }
 
+    fn name(&self, host: Host) -> &str {
+        let remote = self.remote.as_ref();
+        remote.map_or(host.name(), |remote| &remote.ends[host as usize].name)
+    }
+
+    fn has_names(&self) -> bool {
+        self.remote.is_some()
+    }
+
     fn address(&self, host: Host) -> IpAddr {
         self.addresses[host as usize]
     }
@@ -357,16 +370,11 @@ impl TestBed for Bed {
             }
             let end = &remote.ends[place];
             let session = end.reconnect(is_stopped)?;
-            let (launcher, daemon, _) = start_on(
-                end,
-                session,
-                host,
-                self.addresses,
-                remote.path,
-                &remote.run_id,
-            )?;
-            self.hosts[place] = launcher;
-            self.daemons[place] = daemon;
+            let session = (session, self.addresses);
+            let started = StartingEnd::new(end, host, session, remote.path, &remote.run_id)?;
+            let started = started.finish(end)?;
+            self.hosts[place] = started.launcher;
+            self.daemons[place] = started.daemon;
             restored = true;
         }
         Ok(restored)
@@ -478,32 +486,68 @@ fn netem_has(path: PathSetup, conditions: &[Condition], hint: &str) -> Result<()
     Ok(())
 }
 
-/// Starts the path daemon of a host over a session. Returns the launcher of the host's processes, the
-/// daemon and the path.
-fn start_on(
-    end: &HostEnd,
-    session: Session,
-    host: Host,
-    addresses: [IpAddr; 2],
-    path: PathSetup,
-    run_id: &str,
-) -> Result<(Box<dyn Launcher>, DaemonProcess, PathForm), BedError> {
-    let mut launcher = SessionLauncher::new(format!("host `{}`", end.name), session);
-    let order = End {
-        host,
-        addresses,
-        attach: match end.shaping.clone() {
-            Shaping::None => Attach::AsIs,
-            Shaping::Macvlan { parent, prefix } => Attach::Macvlan { parent, prefix },
-            Shaping::Interface { name, ssh_ports } => Attach::Interface { name, ssh_ports },
-        },
-    };
-    let (daemon, ends) = Ends::start(&mut launcher, path, run_id, Some(order))?;
-    let launcher = match (&end.shaping, &ends.namespaces[..]) {
-        (Shaping::Macvlan { .. }, [file]) => launcher.within(daemon.id(), *file),
-        _ => launcher,
-    };
-    Ok((Box::new(launcher), daemon, ends.path))
+/// Path daemon of a host that was started over a session and told which end of the path to make.
+struct StartingEnd {
+    launcher: SessionLauncher,
+    daemon: DaemonProcess,
+    asked: io::Result<()>,
+}
+
+/// End of the path that a host's daemon has made.
+struct StartedEnd {
+    /// Launcher of the host's processes.
+    launcher: Box<dyn Launcher>,
+    daemon: DaemonProcess,
+    path: PathForm,
+}
+
+impl StartingEnd {
+    /// Starts the daemon over a session; `addresses` are those of both hosts on the path.
+    fn new(
+        end: &HostEnd,
+        host: Host,
+        (session, addresses): (Session, [IpAddr; 2]),
+        path: PathSetup,
+        run_id: &str,
+    ) -> Result<Self, BedError> {
+        let mut launcher = SessionLauncher::new(format!("host `{}`", end.name), session)
+            .with_environment(end.environment.clone());
+        let order = End {
+            host,
+            addresses,
+            attach: match end.shaping.clone() {
+                Shaping::None => Attach::AsIs,
+                Shaping::Macvlan { parent, prefix } => Attach::Macvlan { parent, prefix },
+                Shaping::Interface { name, ssh_ports } => Attach::Interface { name, ssh_ports },
+            },
+        };
+        let mut daemon = DaemonProcess::start(&mut launcher)?;
+        let asked = daemon.put(&Ends::hello(path, run_id, Some(order)));
+        Ok(Self {
+            launcher,
+            daemon,
+            asked,
+        })
+    }
+
+    /// Waits until the daemon has made its end.
+    fn finish(self, end: &HostEnd) -> Result<StartedEnd, BedError> {
+        let Self {
+            launcher,
+            mut daemon,
+            asked,
+        } = self;
+        let ends = Ends::made(daemon.answer(asked, Ends::MADE, ANSWER_WITHIN)?)?;
+        let launcher = match (&end.shaping, &ends.namespaces[..]) {
+            (Shaping::Macvlan { .. }, [file]) => launcher.within(daemon.id(), *file),
+            _ => launcher,
+        };
+        Ok(StartedEnd {
+            launcher: Box::new(launcher),
+            daemon,
+            path: ends.path,
+        })
+    }
 }
 
 /// What a path daemon has made: the whole path, or one end of it.
@@ -516,6 +560,9 @@ struct Ends {
 }
 
 impl Ends {
+    /// Name of the request for a path in errors.
+    const MADE: &str = "be made";
+
     /// Starts a path daemon and has it make the path, or one `end` of it.
     fn start(
         launcher: &mut dyn Launcher,
@@ -524,26 +571,32 @@ impl Ends {
         end: Option<End>,
     ) -> Result<(DaemonProcess, Self), BedError> {
         let mut daemon = DaemonProcess::start(launcher)?;
-        let hello = ToDaemon::Hello {
+        let hello = Self::hello(path, run_id, end);
+        let made = Self::made(daemon.ask(&hello, Self::MADE, ANSWER_WITHIN)?)?;
+        Ok((daemon, made))
+    }
+
+    fn hello(path: PathSetup, run_id: &str, end: Option<End>) -> ToDaemon {
+        ToDaemon::Hello {
             protocol: DAEMON_PROTOCOL_VERSION,
             run_id: run_id.to_owned(),
             path,
             end,
-        };
-        match daemon.ask(&hello, "be made", ANSWER_WITHIN)? {
+        }
+    }
+
+    fn made(answer: FromDaemon) -> Result<Self, BedError> {
+        match answer {
             FromDaemon::Up {
                 protocol: DAEMON_PROTOCOL_VERSION,
                 user_namespace,
                 namespaces,
                 path,
-            } => Ok((
-                daemon,
-                Self {
-                    user_namespace,
-                    namespaces,
-                    path,
-                },
-            )),
+            } => Ok(Self {
+                user_namespace,
+                namespaces,
+                path,
+            }),
             other => Err(unexpected(&other)),
         }
     }

@@ -68,6 +68,8 @@ pub struct HostEnd {
     pub ports: Option<PortRange>,
     /// Way in which the path is shaped here.
     pub shaping: Shaping,
+    /// Variables of the environment of processes there.
+    pub environment: Vec<(String, String)>,
     /// Way to the host.
     pub connect: Box<dyn Connect>,
 }
@@ -118,6 +120,8 @@ pub struct SessionLauncher {
     host: String,
     session: Session,
     namespace: Option<NamespaceOf>,
+    /// Variables of the processes' environment.
+    environment: Vec<(String, String)>,
 }
 
 impl SessionLauncher {
@@ -128,6 +132,16 @@ impl SessionLauncher {
             host,
             session,
             namespace: None,
+            environment: Vec::new(),
+        }
+    }
+
+    /// Returns a launcher whose processes have these variables, too.
+    #[must_use]
+    pub fn with_environment(self, environment: Vec<(String, String)>) -> Self {
+        Self {
+            environment,
+            ..self
         }
     }
 
@@ -147,7 +161,7 @@ impl SessionLauncher {
     /// [`BedError::Host`] if the session has ended.
     pub fn start(&self, arguments: &[&str], errors: Errors) -> Result<Launched, BedError> {
         self.session
-            .launch(arguments, self.namespace, errors)
+            .launch(arguments, (self.namespace, &self.environment), errors)
             .map_err(|source| self.lost(source))
     }
 

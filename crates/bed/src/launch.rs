@@ -142,7 +142,13 @@ impl Launcher for Local {
             Errors::Pipe => Stdio::piped(),
         };
         let streams = [Stdio::piped(), Stdio::piped(), errors];
-        let mut child = spawn(&self.executable, &[command], streams, self.preparation())?;
+        let mut child = spawn(
+            &self.executable,
+            &[command],
+            &[],
+            streams,
+            self.preparation(),
+        )?;
         let no_pipe = "a child with pipes has pipes";
         Ok(Launched {
             input: Box::new(child.stdin.take().expect(no_pipe)),
@@ -157,11 +163,12 @@ impl Launcher for Local {
     }
 }
 
-/// Starts a program with these arguments and standard streams; the kernel kills it when the calling thread
+/// Starts a program with these arguments, variables beside its own and standard streams; the kernel kills it when the calling thread
 /// ends.
 pub(crate) fn spawn(
     executable: &Executable,
     arguments: &[impl AsRef<str>],
+    environment: &[(String, String)],
     streams: [Stdio; 3],
     preparation: Preparation,
 ) -> Result<Child, BedError> {
@@ -169,6 +176,7 @@ pub(crate) fn spawn(
     let mut process = executable.command();
     process
         .args(arguments.iter().map(AsRef::as_ref))
+        .envs(environment.iter().map(|(name, value)| (name, value)))
         .stdin(input)
         .stdout(output)
         .stderr(errors);

@@ -15,7 +15,7 @@ use crate::capture::{CaptureOrder, CaptureSummary};
 
 /// Version of these messages. Both ends are the same binary in `regatta`; a difference means that a
 /// bed was made with another binary.
-pub(crate) const DAEMON_PROTOCOL_VERSION: u32 = 7;
+pub(crate) const DAEMON_PROTOCOL_VERSION: u32 = 8;
 
 /// Writes a message as one line of JSON.
 ///
@@ -125,6 +125,8 @@ pub(crate) enum Probe {
         condition: Condition,
         direction: usize,
     },
+    /// Send the train of the direction that begins at this end, and the arrivals of the other one.
+    SendAndReceive { condition: Condition },
     /// End the check and report whether this machine disturbed it.
     Close,
 }
@@ -164,6 +166,11 @@ pub(crate) enum FromDaemon {
     Sent { departures: Vec<u64> },
     /// Packets of a train that arrived: place in the train, and time by this end's clock.
     Train { arrivals: Vec<(u64, u64)> },
+    /// Both of these of an end that has sent its train and received the other end's.
+    SentAndReceived {
+        departures: Vec<u64>,
+        arrivals: Vec<(u64, u64)>,
+    },
     /// A check is over; evidence that this end's machine disturbed it, if there is some.
     Closed { spoiled: Option<String> },
     /// The request could not be served.

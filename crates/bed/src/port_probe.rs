@@ -8,6 +8,7 @@ use std::{
     fs::File,
     io::{self, BufRead, BufReader, Write},
     net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    os::fd::OwnedFd,
     process::ExitCode,
     sync::{Arc, Mutex, PoisonError},
     thread,
@@ -17,6 +18,7 @@ use std::{
 use regatta_control::Host;
 use regatta_model::PortRange;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use socket2::{Domain, Socket, Type};
 
 use crate::{
     bed::Bed,
@@ -44,6 +46,8 @@ const ANSWERED_WITHIN: Duration = Duration::from_millis(600);
 struct Ports {
     tcp: BTreeSet<u16>,
     udp: BTreeSet<u16>,
+    /// `None` for a kernel without SCTP.
+    sctp: Option<BTreeSet<u16>>,
 }
 
 /// Requests to the process; it answers each with [`Ports`].
@@ -70,7 +74,7 @@ enum Request {
 pub struct ReachedPorts {
     /// Host that connects or sends first.
     pub from: Host,
-    /// `TCP` or `UDP`.
+    /// `TCP`, `UDP`, or `SCTP` where the kernels of both hosts have it.
     pub protocol: &'static str,
     /// Ports that were tried, without those that were in use.
     pub tried: BTreeSet<u16>,
@@ -81,7 +85,7 @@ pub struct ReachedPorts {
 }
 
 impl Bed {
-    /// Tries which ports of each host the other one reaches over TCP and UDP. Takes seconds where packets are dropped.
+    /// Tries which ports of each host the other one reaches over TCP, UDP and SCTP. Takes seconds where packets are dropped.
     ///
     /// # Errors
     /// If a process on a host cannot be started or breaks.
@@ -104,7 +108,9 @@ impl Bed {
                 ("TCP", listening.tcp, reached.tcp, arrived.tcp),
                 ("UDP", listening.udp, reached.udp, arrived.udp),
             ];
-            for (protocol, tried, reached, arrived) in protocols {
+            let sctp = listening.sctp.zip(reached.sctp);
+            let sctp = sctp.map(|(tried, reached)| ("SCTP", tried, reached, BTreeSet::new()));
+            for (protocol, tried, reached, arrived) in protocols.into_iter().chain(sctp) {
                 let (unanswered, blocked) = (&tried - &reached)
                     .into_iter()
                     .partition(|port| arrived.contains(port));
@@ -183,17 +189,17 @@ fn serve(input: &mut impl BufRead, output: &mut impl Write) -> io::Result<()> {
     while let Some(request) = hear(input)? {
         let answer = match request {
             Request::Listen { address, ports } => {
-                let (ports, tcp) = listen(address, ports, &arrived)?;
-                listeners.extend(tcp);
+                let (ports, listening) = listen(address, ports, &arrived)?;
+                listeners.extend(listening);
                 ports
             }
             Request::Reach { from, to, ports } => reach(from, to, &ports)?,
             Request::Arrived => Ports {
-                tcp: BTreeSet::new(),
                 udp: arrived
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .clone(),
+                ..Ports::default()
             },
         };
         write_line(output, &answer)?;
@@ -211,18 +217,27 @@ fn sample(range: Option<PortRange>) -> Vec<u16> {
     (0..=steps).map(|step| first + at(step) as u16).collect()
 }
 
-/// Listens on the ports that are free, over TCP and UDP. Datagrams are noted in `arrived` and sent back.
+/// Listens on the ports that are free, over TCP, UDP and SCTP. Datagrams are noted in `arrived` and sent back.
 fn listen(
     address: IpAddr,
     range: Option<PortRange>,
     arrived: &Arc<Mutex<BTreeSet<u16>>>,
-) -> io::Result<(Ports, Vec<TcpListener>)> {
-    let mut ports = Ports::default();
-    let mut listeners = Vec::new();
+) -> io::Result<(Ports, Vec<OwnedFd>)> {
+    let mut ports = Ports {
+        sctp: sctp_socket(address).is_ok().then(BTreeSet::new),
+        ..Ports::default()
+    };
+    let mut listeners: Vec<OwnedFd> = Vec::new();
     for port in sample(range) {
         if let Some(listener) = free(TcpListener::bind((address, port)))? {
             ports.tcp.insert(listener.local_addr()?.port());
-            listeners.push(listener);
+            listeners.push(listener.into());
+        }
+        if let Some(sctp) = &mut ports.sctp
+            && let Some((listener, port)) = free(listen_over_sctp(address, port))?
+        {
+            sctp.insert(port);
+            listeners.push(listener.into());
         }
         if let Some(socket) = free(UdpSocket::bind((address, port)))? {
             let port = socket.local_addr()?.port();
@@ -242,6 +257,34 @@ fn listen(
         }
     }
     Ok((ports, listeners))
+}
+
+/// Protocol number of SCTP.
+const SCTP: i32 = 132;
+
+/// Returns a one-to-one socket of SCTP for addresses like this one; an error for a kernel without SCTP.
+fn sctp_socket(address: IpAddr) -> io::Result<Socket> {
+    let address = SocketAddr::new(address, 0);
+    Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(SCTP.into()),
+    )
+}
+
+/// Listens over SCTP; returns the port, too.
+fn listen_over_sctp(address: IpAddr, port: u16) -> io::Result<(Socket, u16)> {
+    let socket = sctp_socket(address)?;
+    socket.bind(&SocketAddr::new(address, port).into())?;
+    socket.listen(1)?;
+    let bound = socket.local_addr()?.as_socket();
+    Ok((socket, bound.map_or(port, |bound| bound.port())))
+}
+
+/// Whether an association with this address can be made.
+fn associates(to: SocketAddr) -> bool {
+    sctp_socket(to.ip())
+        .is_ok_and(|socket| socket.connect_timeout(&to.into(), CONNECTED_WITHIN).is_ok())
 }
 
 /// Returns `None` for a port that is in use.
@@ -273,6 +316,16 @@ fn reach(from: IpAddr, to: IpAddr, ports: &Ports) -> io::Result<Ports> {
             .iter()
             .map(|port| (*port, scope.spawn(move || answers(port).unwrap_or(false))))
             .collect();
+        let associating = ports.sctp.as_ref().filter(|_| sctp_socket(from).is_ok());
+        let associating: Option<Vec<_>> = associating.map(|ports| {
+            let ports = ports.iter();
+            ports
+                .map(|port| {
+                    let to = SocketAddr::new(to, *port);
+                    (*port, scope.spawn(move || associates(to)))
+                })
+                .collect()
+        });
         let those_that_answer = |threads: Vec<(u16, thread::ScopedJoinHandle<'_, bool>)>| {
             let threads = threads.into_iter();
             threads
@@ -282,6 +335,7 @@ fn reach(from: IpAddr, to: IpAddr, ports: &Ports) -> io::Result<Ports> {
         Ok(Ports {
             tcp: those_that_answer(connecting),
             udp: those_that_answer(asking),
+            sctp: associating.map(those_that_answer),
         })
     })
 }

@@ -18,6 +18,14 @@ pub trait TestBed {
     fn description(&self) -> String;
     /// Whether both hosts read the same monotonic clock.
     fn shares_clock(&self) -> bool;
+    /// Returns the name of a host in messages, as in ``host `a` ``: the one of the hosts file if it has one there.
+    fn name(&self, host: Host) -> &str {
+        host.name()
+    }
+    /// Whether the hosts have names of the user's.
+    fn has_names(&self) -> bool {
+        false
+    }
     /// Returns the address of a host on the path.
     fn address(&self, host: Host) -> IpAddr;
     /// Returns the ports on which a host may listen; `None` if any port will do.

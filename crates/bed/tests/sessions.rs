@@ -58,6 +58,7 @@ fn bed() -> Bed {
         name: name.into(),
         address: address.parse().expect("an address"),
         ports: None,
+        environment: Vec::new(),
         shaping: Shaping::None,
         connect: Box::new(Shell("")),
     };
@@ -145,6 +146,7 @@ fn a_condition_that_netem_cannot_have_is_refused_before_a_host_is_reached() {
         name: "one".into(),
         address: address.parse().expect("an address"),
         ports: None,
+        environment: Vec::new(),
         shaping: Shaping::Macvlan {
             parent: "eth0".into(),
             prefix: 24,
@@ -167,6 +169,7 @@ fn hosts_that_are_attached_in_different_ways_are_refused() {
         name: "one".into(),
         address: address.parse().expect("an address"),
         ports: None,
+        environment: Vec::new(),
         shaping,
         connect: Box::new(Shell("exit 1")),
     };

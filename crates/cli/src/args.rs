@@ -100,6 +100,9 @@ pub enum Command {
     /// Ends a server that is stopped; started by the server
     #[command(hide = true)]
     HostGuard,
+    /// Takes the files of a program from the controller; started by the server
+    #[command(hide = true)]
+    HostFiles,
     /// Runs a study inside of a guest; started by its first process
     #[command(hide = true)]
     GuestRun,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use regatta_bed::guest;
+use regatta_bed::{guest, path_daemon};
 use regatta_model::Clock;
 use regatta_telemetry::{Capability, capabilities};
 
@@ -20,6 +20,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<Code, Failure> {
     let mut found = capabilities();
     found.push(guest_kernel("guest_kernel", Clock::Real));
     found.push(guest_kernel("guest_kernel.virtual_clock", Clock::Virtual));
+    found.extend(shaped_interfaces());
     let text = if args.fix_hints {
         hints(&found)
     } else {
@@ -49,6 +50,32 @@ fn guest_kernel(name: &'static str, clock: Clock) -> Capability {
             detail: error.to_string(),
         },
     }
+}
+
+/// Says which interfaces a run has shaped and left so, as all that could restore them were killed at once.
+fn shaped_interfaces() -> Vec<Capability> {
+    // Without netlink nothing is shaped.
+    let shaped = path_daemon::shaped_interfaces().unwrap_or_default();
+    let left = shaped.into_iter().filter(|it| it.is_in_use != Some(true));
+    left.map(|it| {
+        let name = it.name;
+        let sure = match it.is_in_use {
+            Some(_) => "was left there by a run that was killed",
+            None => "is there, of a run that shapes it now or was killed",
+        };
+        Capability {
+            name: "unshaped_interfaces",
+            available: false,
+            detail: format!(
+                "`{name}` has a queueing discipline of Regatta's (`prio 7e9a:`), which {sure}"
+            ),
+            hint: format!(
+                "the next `regatta run` or `regatta hosts check` that shapes `{name}` restores what it had; \
+                 `sudo tc qdisc del dev {name} root` gives it the kernel's default"
+            ),
+        }
+    })
+    .collect()
 }
 
 fn hints(found: &[Capability]) -> String {

@@ -101,7 +101,7 @@ fn way(names: [&str; 2], hosts_file: Option<&Path>) -> Result<Code, Failure> {
     }
     let condition = condition(is_shaped);
     let conditions = std::slice::from_ref(&condition);
-    let ends = remote::ends(names, conditions, hosts_file, &own_executable()?)?;
+    let ends = remote::ends(names, (conditions, &[]), hosts_file, &own_executable()?)?;
     say(&format!("Between `{}` and `{}`:\n", names[0], names[1]))?;
     let mut bed =
         Bed::of_hosts(ends, PathSetup::default(), conditions, "hosts check").map_err(no_bed)?;

@@ -6,6 +6,8 @@ use std::{
     io::{self, BufRead, Read, Write},
     os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd},
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    thread,
 };
 
 use nix::fcntl::{FcntlArg, fcntl};
@@ -17,14 +19,14 @@ use regatta_ssh::{Access, HostKey, KeyError, OwnKey, Prompter, SetUp, Zeroizing}
 
 use crate::{
     args::{AddArgs, HostsArgs, HostsCommand},
-    exit::{Code, Failure},
+    exit::{Code, Failure, own_executable},
     host_check,
     hosts_file::{HostsFile, config_directory},
-    output,
+    output, remote,
 };
 
-/// Longest password, in bytes.
-const LONGEST_PASSWORD: u64 = 4096;
+/// Most bytes of passwords that are read.
+const LONGEST_PASSWORDS: u64 = 64 << 10;
 
 /// Runs `regatta hosts`.
 ///
@@ -42,16 +44,114 @@ pub fn hosts(args: &HostsArgs) -> Result<Code, Failure> {
 }
 
 fn add(args: &AddArgs, file: Option<&Path>) -> Result<Code, Failure> {
-    let AddArgs {
-        name, destination, ..
-    } = args;
+    let named = args.hosts().map_err(|mistake| {
+        Failure::input(
+            mistake,
+            "write `regatta hosts add lab1 user@address lab2 user@address`",
+        )
+    })?;
+    let mut hosts = HostsFile::read_or_new(file)?;
+    let named: Vec<(String, RemoteHost)> = named
+        .into_iter()
+        .map(|(name, destination)| {
+            let host = host_to_add(args, &hosts, &name, &destination)?;
+            Ok((name, host))
+        })
+        .collect::<Result<_, Failure>>()?;
+    let directory = key_directory()?;
+    let passwords = Passwords::new(args.password_fd);
+    let host_key = match (&args.fingerprint, args.accept_new) {
+        (Some(fingerprint), _) => HostKey::Fingerprint(fingerprint.clone()),
+        (None, true) => HostKey::AcceptNew,
+        (None, false) => HostKey::Ask,
+    };
+    let set_up: Vec<_> = thread::scope(|scope| {
+        // What the first run sends to the hosts takes as long as the keys do. If it cannot be made, that run says why.
+        scope.spawn(|| own_executable().and_then(|executable| remote::agent_file(&executable)));
+        let threads: Vec<_> = (named.iter().enumerate())
+            .map(|(place, (_, host))| {
+                let (passwords, directory) = (&passwords, &directory);
+                let host_key = host_key.clone();
+                scope.spawn(move || set_up(host, host_key, &mut passwords.of(place), directory))
+            })
+            .collect();
+        let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
+        joined
+            .map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    let mut added = Vec::new();
+    let mut failed: Option<Failure> = None;
+    for ((name, mut host), key) in named.into_iter().zip(set_up) {
+        let key = key.map_err(|failure| {
+            let hint = format!(
+                "give the password by `--password-fd 3 3<FILE`, or run what `regatta hosts script {name}` prints there"
+            );
+            match failure {
+                SetUpError::NoTerminal => Failure::failed(anyhow::Error::msg(
+                    "no key opens the host yet, and there is no terminal to ask for the password",
+                ))
+                .context(format!("cannot set up `{name}`"))
+                .hint(hint),
+                SetUpError::Key(error) => failure_of(error).context(format!("cannot set up `{name}`")),
+            }
+        });
+        match key {
+            Ok(key) => {
+                let by = match key {
+                    None => "a key of yours opens it",
+                    Some(_) => "Regatta's own key opens it",
+                };
+                host.key = key;
+                hosts.put(&name, &host)?;
+                added.push((name, by));
+            }
+            Err(failure) => {
+                // The last one is said by the caller.
+                if let Some(earlier) = failed.replace(failure) {
+                    output::err(&earlier.render(false));
+                }
+            }
+        }
+    }
+    say_added(&added, &hosts.path)?;
+    failed.map_or(Ok(Code::Measured), Err)
+}
+
+fn say_added(added: &[(String, &str)], path: &Path) -> Result<(), Failure> {
+    let mut text = String::new();
+    for (name, by) in added {
+        let _ = writeln!(
+            text,
+            "Host `{name}` is ready: {by}; it is in `{}`.",
+            path.display()
+        );
+    }
+    match added {
+        [] => {}
+        [(name, _)] => {
+            let _ = writeln!(text, "Try `regatta run --hosts {name},local`.");
+        }
+        [(a, _), (b, _), ..] => {
+            let _ = writeln!(text, "Try `regatta run --hosts {a},{b}`.");
+        }
+    }
+    output::out(&text).map_err(Failure::failed)
+}
+
+/// Returns the table of a host that is added, or added again.
+fn host_to_add(
+    args: &AddArgs,
+    hosts: &HostsFile,
+    name: &str,
+    destination: &str,
+) -> Result<RemoteHost, Failure> {
     if name == LOCAL {
         return Err(Failure::input(
             "`local` is this machine, which every study can use",
             "choose another name for the other one",
         ));
     }
-    let mut hosts = HostsFile::read_or_new(file)?;
     let known = hosts.hosts.get(name);
     if known.is_some_and(|known| known.ssh.as_deref() != Some(destination)) {
         return Err(Failure::input(
@@ -60,7 +160,7 @@ fn add(args: &AddArgs, file: Option<&Path>) -> Result<Code, Failure> {
         ));
     }
     let mut host = known.cloned().unwrap_or_else(|| RemoteHost {
-        ssh: Some(destination.clone()),
+        ssh: Some(destination.to_owned()),
         ..RemoteHost::default()
     });
     host.address = args.address.or(host.address);
@@ -68,55 +168,37 @@ fn add(args: &AddArgs, file: Option<&Path>) -> Result<Code, Failure> {
     if !args.ssh_option.is_empty() {
         host.ssh_options.clone_from(&args.ssh_option);
     }
-    let host_key = match (&args.fingerprint, args.accept_new) {
-        (Some(fingerprint), _) => HostKey::Fingerprint(fingerprint.clone()),
-        (None, true) => HostKey::AcceptNew,
-        (None, false) => HostKey::Ask,
-    };
-    let mut user = User {
-        password_fd: args.password_fd,
-        has_answered: false,
-        lacks_terminal: false,
-    };
+    Ok(host)
+}
+
+enum SetUpError {
+    /// A password is needed, and there is nobody to ask.
+    NoTerminal,
+    Key(KeyError),
+}
+
+/// Finds or makes a way into a host. Returns the private key of Regatta's own if it takes that.
+fn set_up(
+    host: &RemoteHost,
+    host_key: HostKey,
+    user: &mut User<'_>,
+    directory: &Path,
+) -> Result<Option<PathBuf>, SetUpError> {
     let set_up = SetUp {
-        destination,
+        destination: host.ssh.as_deref().unwrap_or_default(),
         options: &host.ssh_options,
         host_key,
-        prompter: &mut user,
+        prompter: user,
     }
-    .run(&key_directory()?);
-    let access = match set_up {
-        Ok(access) => access,
-        Err(KeyError::Refused { .. }) if user.lacks_terminal => {
-            return Err(Failure::failed(anyhow::Error::msg(
-                "no key opens the host yet, and there is no terminal to ask for the password",
-            ))
-            .context(format!("cannot set up `{name}`"))
-            .hint(format!(
-                "give the password by `--password-fd 3 3<FILE`, or run what `regatta hosts script {name}` prints there"
-            )));
-        }
-        Err(error) => return Err(failure(error).context(format!("cannot set up `{name}`"))),
-    };
-    host.key = match access {
-        Access::User => None,
-        Access::Own => Some(
-            OwnKey::find_or_make(&key_directory()?)
-                .map_err(failure)?
-                .path,
-        ),
-    };
-    let by = match access {
-        Access::User => "a key of yours opens it",
-        Access::Own => "Regatta's own key opens it",
-    };
-    hosts.put(name, &host)?;
-    let path = hosts.path.display();
-    let text = format!(
-        "Host `{name}` is ready: {by}; it is in `{path}`.\nTry `regatta run --hosts {name},local`.\n"
-    );
-    output::out(&text).map_err(Failure::failed)?;
-    Ok(Code::Measured)
+    .run(directory);
+    match set_up {
+        Ok(Access::User) => Ok(None),
+        Ok(Access::Own) => OwnKey::find_or_make(directory)
+            .map(|key| Some(key.path))
+            .map_err(SetUpError::Key),
+        Err(KeyError::Refused { .. }) if user.lacks_terminal => Err(SetUpError::NoTerminal),
+        Err(error) => Err(SetUpError::Key(error)),
+    }
 }
 
 fn list(file: Option<&Path>) -> Result<Code, Failure> {
@@ -149,7 +231,7 @@ fn list(file: Option<&Path>) -> Result<Code, Failure> {
 }
 
 fn script() -> Result<Code, Failure> {
-    let key = OwnKey::find_or_make(&key_directory()?).map_err(failure)?;
+    let key = OwnKey::find_or_make(&key_directory()?).map_err(failure_of)?;
     output::out(&key.script()).map_err(Failure::failed)?;
     Ok(Code::Measured)
 }
@@ -158,21 +240,17 @@ fn remove(name: &str, local_only: bool, file: Option<&Path>) -> Result<Code, Fai
     let mut hosts = HostsFile::read_or_new(file)?;
     let host = hosts.host(name)?.clone();
     if let (Some(_), Some(destination), false) = (&host.key, &host.ssh, local_only) {
-        let key = OwnKey::find_or_make(&key_directory()?).map_err(failure)?;
-        let mut user = User {
-            password_fd: None,
-            has_answered: true,
-            lacks_terminal: false,
-        };
+        let key = OwnKey::find_or_make(&key_directory()?).map_err(failure_of)?;
+        let passwords = Passwords::new(None);
         let removed = SetUp {
             destination,
             options: &host.ssh_options,
             host_key: HostKey::Ask,
-            prompter: &mut user,
+            prompter: &mut passwords.of(0),
         }
         .remove(&key);
         removed.map_err(|error| {
-            failure(error)
+            failure_of(error)
                 .context(format!("cannot remove Regatta's key from `{name}`"))
                 .hint(format!(
                     "`regatta hosts remove {name} --local-only` leaves the key there"
@@ -184,7 +262,7 @@ fn remove(name: &str, local_only: bool, file: Option<&Path>) -> Result<Code, Fai
     Ok(Code::Measured)
 }
 
-fn failure(error: KeyError) -> Failure {
+fn failure_of(error: KeyError) -> Failure {
     let hint = error.hint();
     Failure::failed(error).hint(hint)
 }
@@ -194,34 +272,64 @@ fn key_directory() -> Result<PathBuf, Failure> {
     Ok(config_directory()?.join("ssh"))
 }
 
-/// The user at the terminal, or a descriptor with a password.
-struct User {
-    password_fd: Option<RawFd>,
+/// Passwords of hosts: those of a descriptor, or the user's at the terminal, who is asked one thing at a time.
+struct Passwords {
+    fd: Option<RawFd>,
+    /// Lines of the descriptor, once they were read. Locked while the user is asked.
+    lines: Mutex<Option<Vec<Zeroizing<String>>>>,
+}
+
+impl Passwords {
+    const fn new(fd: Option<RawFd>) -> Self {
+        Self {
+            fd,
+            lines: Mutex::new(None),
+        }
+    }
+
+    /// Returns the answers for the host of this place on the command line.
+    const fn of(&self, place: usize) -> User<'_> {
+        User {
+            passwords: self,
+            place,
+            has_answered: false,
+            lacks_terminal: false,
+        }
+    }
+}
+
+/// Answers for one host.
+struct User<'a> {
+    passwords: &'a Passwords,
+    place: usize,
     /// Whether the password was given: a second question is another one.
     has_answered: bool,
     lacks_terminal: bool,
 }
 
-impl Prompter for User {
+impl Prompter for User<'_> {
     fn secret(&mut self, prompt: &str, is_of_host: bool) -> Option<Zeroizing<String>> {
+        let lines = self.passwords.lines.lock();
+        let mut lines = lines.unwrap_or_else(PoisonError::into_inner);
+        let Some(fd) = self.passwords.fd else {
+            let secret = rpassword::prompt_password(format!("{} ", prompt.trim_end()));
+            self.lacks_terminal = secret.is_err();
+            return secret.ok().map(Zeroizing::new);
+        };
         // At the terminal the user reads whose password is asked for.
-        if let (Some(fd), false, true) = (self.password_fd, self.has_answered, is_of_host) {
-            self.has_answered = true;
-            return password_from(fd).ok();
-        }
-        if self.password_fd.is_some() {
+        if self.has_answered || !is_of_host {
             return None;
         }
-        match rpassword::prompt_password(format!("{} ", prompt.trim_end())) {
-            Ok(secret) => Some(Zeroizing::new(secret)),
-            Err(_) => {
-                self.lacks_terminal = true;
-                None
-            }
+        self.has_answered = true;
+        if lines.is_none() {
+            *lines = Some(passwords_from(fd).ok()?);
         }
+        let lines = lines.as_ref()?;
+        lines.get(self.place).or(lines.last()).cloned()
     }
 
     fn confirms(&mut self, prompt: &str) -> bool {
+        let _one_at_a_time = self.passwords.lines.lock();
         let asked = || -> io::Result<bool> {
             let mut terminal = File::options().read(true).write(true).open("/dev/tty")?;
             write!(terminal, "{} ", prompt.trim_end())?;
@@ -233,20 +341,19 @@ impl Prompter for User {
     }
 }
 
-/// Reads the first line of a descriptor that this process was given.
-fn password_from(fd: RawFd) -> io::Result<Zeroizing<String>> {
+/// Reads the lines of a descriptor that this process was given.
+fn passwords_from(fd: RawFd) -> io::Result<Vec<Zeroizing<String>>> {
     // A number that is not open is a mistake of the user, and must not become another file later.
     // SAFETY: it is used for this call only, which takes any number.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
     fcntl(borrowed, FcntlArg::F_GETFD)?;
     // SAFETY: it is open, and the user gave it for this.
     let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
-    let mut bytes = Zeroizing::new(Vec::with_capacity(LONGEST_PASSWORD as usize));
-    file.take(LONGEST_PASSWORD).read_to_end(&mut bytes)?;
-    let line = bytes
-        .split(|byte| *byte == b'\n')
-        .next()
-        .unwrap_or_default();
-    let text = std::str::from_utf8(line).map_err(io::Error::other)?;
-    Ok(Zeroizing::new(text.to_owned()))
+    let mut bytes = Zeroizing::new(Vec::with_capacity(LONGEST_PASSWORDS as usize));
+    file.take(LONGEST_PASSWORDS).read_to_end(&mut bytes)?;
+    let text = std::str::from_utf8(&bytes).map_err(io::Error::other)?;
+    Ok(text
+        .lines()
+        .map(|line| Zeroizing::new(line.to_owned()))
+        .collect())
 }

@@ -24,6 +24,7 @@ mod plan;
 mod provenance;
 mod registry;
 mod remote;
+mod remote_programs;
 mod report;
 mod run;
 mod study;
@@ -77,6 +78,11 @@ fn main() -> ExitCode {
         Some(name) if name == path_daemon::INTERFACE_GUARD_COMMAND => {
             return path_daemon::interface_guard_main();
         }
+        Some(name) if name == regatta_ssh::FILES_COMMAND => {
+            let mut arguments = std::env::args().skip(2);
+            let (digest, bytes) = (arguments.next(), arguments.next());
+            return regatta_ssh::files_main(digest.as_deref(), bytes.as_deref());
+        }
         Some(name) if name == "guest-run" => return regatta_engine::guest::serve(),
         _ => {}
     }
@@ -118,6 +124,7 @@ fn main() -> ExitCode {
         | Command::GuestSecond
         | Command::HostServer
         | Command::HostGuard
+        | Command::HostFiles
         | Command::GuestRun => Err(Failure::input(
             "this command takes no options before it",
             "commands that `regatta --help` does not list are started by Regatta itself",

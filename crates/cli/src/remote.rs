@@ -3,20 +3,21 @@
 use std::{
     fs::File,
     io::{BufRead, BufReader, Read},
-    net::{IpAddr, Ipv4Addr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket},
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, PoisonError},
+    thread,
     time::{Duration, Instant},
 };
 
 use regatta_bed::{
     BedError, Errors, LaunchedProcess,
     hosts::{self, Connect, HostEnd, SessionLauncher},
-    session::{SILENCE, Session, SessionError},
+    session::{Opening, SILENCE, Session, SessionError},
 };
 use regatta_model::{
-    Condition, PortRange,
+    Condition, PortRange, Transport,
     shell::printable,
     study::{Attach, RemoteHost, Shaping},
     units::format_duration,
@@ -26,22 +27,27 @@ use regatta_ssh::{AgentFile, Bootstrap, BootstrapError, Destination, NO_SESSION}
 use crate::{
     exit::{Failure, no_bed, own_executable},
     hosts_file::{HostsFile, cache_directory},
+    remote_programs::Programs,
 };
 
 /// Longest time between two lines of a host before the session begins: a connection may have to be
 /// made through other hosts, and a file sent.
 const GREETING_WITHIN: Duration = Duration::from_secs(30);
 
+/// Longest time in which a receiver of files ends once the transfer has failed.
+const FAILED_WITHIN: Duration = Duration::from_secs(2);
+
 /// Longest time in which a receiver of files gives them their names and writes them to its disk.
 const RECEIVED_WITHIN: Duration = Duration::from_secs(600);
 
-/// Returns the two hosts with these names, each reached once. They are shaped if one of the conditions asks for it.
+/// Returns the two hosts with these names, each reached once. They are shaped if one of the conditions asks for it, and
+/// get the programs of `transports`.
 ///
 /// # Errors
 /// Mistakes in the hosts file; hosts that cannot be reached.
 pub fn ends(
     names: [&str; 2],
-    conditions: &[Condition],
+    (conditions, transports): (&[Condition], &[Transport]),
     hosts_file: Option<&Path>,
     executable: &Path,
 ) -> Result<[HostEnd; 2], Failure> {
@@ -68,23 +74,32 @@ pub fn ends(
     let [a, b] = names;
     let named = [(a, resolve(a)?), (b, resolve(b)?)];
     let file = Arc::new(agent_file(executable)?);
-    let reach = |(name, host): (&str, RemoteHost)| {
-        let connector = Connector::new(name, &host, &file, executable);
-        let (session, addresses) = connector.open().map_err(no_bed)?;
+    let connectors = named
+        .each_ref()
+        .map(|(name, host)| Connector::new(name, host, &file, executable));
+    let mut sessions = open_all(&connectors).into_iter();
+    let mut programs = Programs::of(transports);
+    let mut reach = |connector: Connector, host: RemoteHost| {
+        let opened = sessions.next().expect("one for each")?;
+        let environment = match connector.destination.ssh {
+            Some(_) => programs.on(&connector.name, &opened.session, host.programs.as_deref())?,
+            None => Vec::new(),
+        };
         *connector
             .first
             .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(session);
+            .unwrap_or_else(PoisonError::into_inner) = Some(opened.session);
         Ok::<_, Failure>(Reached {
             connector,
             address: host.address,
             ports: host.ports,
             shaping: host.shaping.filter(|_| is_shaped),
-            addresses,
+            addresses: opened.addresses,
+            environment,
         })
     };
-    let [a, b] = named;
-    let hosts = [reach(a)?, reach(b)?];
+    let ([a, b], [(_, of_a), (_, of_b)]) = (connectors, named);
+    let hosts = [reach(a, of_a)?, reach(b, of_b)?];
     let addresses = [hosts[0].address(&hosts[1])?, hosts[1].address(&hosts[0])?];
     let ports = [hosts[0].ssh_port()?, hosts[1].ssh_port()?];
     let ports: Vec<u16> = ports.into_iter().flatten().collect();
@@ -101,6 +116,8 @@ struct Reached {
     shaping: Option<Shaping>,
     /// Addresses of this machine and of the host in the connection.
     addresses: Option<[IpAddr; 2]>,
+    /// Variables of the environment of processes there.
+    environment: Vec<(String, String)>,
 }
 
 impl Reached {
@@ -122,6 +139,7 @@ impl Reached {
                     },
                 },
             },
+            environment: self.environment,
             connect: Box::new(self.connector),
         }
     }
@@ -171,7 +189,7 @@ impl Reached {
 }
 
 /// Prepares this program for sending.
-fn agent_file(executable: &Path) -> Result<AgentFile, Failure> {
+pub fn agent_file(executable: &Path) -> Result<AgentFile, Failure> {
     AgentFile::prepare(executable, &cache_directory()?.join("agents")).map_err(Failure::failed)
 }
 
@@ -202,20 +220,53 @@ pub fn open<'a>(
     let named = named.collect::<Result<Vec<_>, Failure>>()?;
     let executable = own_executable()?;
     let file = Arc::new(agent_file(&executable)?);
-    let open = |(name, host): (&str, RemoteHost)| {
-        let begun = Instant::now();
-        let (session, addresses) = Connector::new(name, &host, &file, &executable)
-            .open()
-            .map_err(no_bed)?;
+    let connectors: Vec<Connector> = named
+        .iter()
+        .map(|(name, host)| Connector::new(name, host, &file, &executable))
+        .collect();
+    let sessions = open_all(&connectors).into_iter().zip(named);
+    let opened = sessions.map(|(opened, (name, host))| {
+        let opened = opened?;
         Ok(Opened {
             name: name.to_owned(),
-            launcher: SessionLauncher::new(format!("host `{name}`"), session),
+            launcher: SessionLauncher::new(format!("host `{name}`"), opened.session),
             host,
-            addresses,
-            took: begun.elapsed(),
+            addresses: opened.addresses,
+            took: opened.took,
         })
-    };
-    named.into_iter().map(open).collect()
+    });
+    opened.collect()
+}
+
+/// Opens a session with each of these hosts, with all at the same time.
+fn open_all(connectors: &[Connector]) -> Vec<Result<OpenedSession, Failure>> {
+    // From this thread, with which the kernel ends what it has started.
+    let openings: Vec<_> = connectors.iter().map(Connector::start).collect();
+    let opened: Vec<_> = thread::scope(|scope| {
+        let openings = connectors.iter().zip(openings);
+        let threads: Vec<_> = openings
+            .map(|(connector, opening)| {
+                scope.spawn(move || opening.and_then(|opening| connector.greeted(opening)))
+            })
+            .collect();
+        let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
+        joined
+            .map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    opened
+        .into_iter()
+        .map(|result| result.map_err(no_bed))
+        .collect()
+}
+
+/// Session that was opened with a host.
+struct OpenedSession {
+    session: Session,
+    /// Addresses of this machine and of the host in the connection, if `ssh` made it.
+    addresses: Option<[IpAddr; 2]>,
+    /// Time that it took.
+    took: Duration,
 }
 
 fn open_one(name: &str, hosts_file: Option<&Path>) -> Result<Opened, Failure> {
@@ -231,6 +282,16 @@ pub struct Receiver {
     pub url: String,
 }
 
+/// Whether this machine has a route to an address.
+fn has_route(address: IpAddr) -> bool {
+    let any: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    // Nothing is sent; the port is that of the discard service.
+    UdpSocket::bind((any, 0)).is_ok_and(|socket| socket.connect((address, 9)).is_ok())
+}
+
 /// Starts `regatta wdt receive` on a host, into a directory there.
 ///
 /// # Errors
@@ -238,6 +299,7 @@ pub struct Receiver {
 pub fn receive(
     name: &str,
     directory: &str,
+    overwrite: bool,
     hosts_file: Option<&Path>,
 ) -> Result<Receiver, Failure> {
     let Opened {
@@ -247,9 +309,13 @@ pub fn receive(
         ..
     } = open_one(name, hosts_file)?;
     let seen = addresses.map(|[_, server]| server);
-    let address = host.address.or(seen);
+    // That of the path between the hosts need not be reached from here.
+    let address = host.address.filter(|address| has_route(*address)).or(seen);
     let address = address.unwrap_or(Ipv4Addr::LOCALHOST.into()).to_string();
     let mut receive = vec!["wdt", "receive", "--no-progress", "--host", &address];
+    if overwrite {
+        receive.push("--overwrite");
+    }
     let ports = host.ports.map(PortRange::bounds);
     // A port for each connection, no more than a receiver has by itself.
     let ports =
@@ -275,6 +341,12 @@ pub fn receive(
 }
 
 impl Receiver {
+    /// Returns what the receiver said if it has failed; `None` for one that is still there, as it knows of no failure.
+    pub fn failure(mut self) -> Option<String> {
+        self.process.ended(FAILED_WITHIN)?;
+        self.end()
+    }
+
     /// Waits for the end of the receiver. Returns what it said if it failed.
     pub fn end(mut self) -> Option<String> {
         let status = self.process.ended(RECEIVED_WITHIN);
@@ -327,29 +399,38 @@ impl Connector {
         }
     }
 
-    /// Opens a session. Returns the addresses of this machine and of the host in the connection, too, if `ssh`
-    /// made it.
-    fn open(&self) -> Result<(Session, Option<[IpAddr; 2]>), BedError> {
+    /// Starts to open a session, which the kernel ends with the calling thread.
+    fn start(&self) -> Result<Opening, BedError> {
         let command = self
             .destination
             .command(&self.file, &self.executable, SILENCE);
+        Opening::start(command).map_err(|error| self.unreached(error, false))
+    }
+
+    /// Sends this program, if need be, and waits until the host's server answers.
+    fn greeted(&self, opening: Opening) -> Result<OpenedSession, BedError> {
+        let begun = Instant::now();
         let mut bootstrap = Bootstrap::new(&self.file, self.destination.agent.is_some());
-        let session = Session::start(command, GREETING_WITHIN, SILENCE, &mut |line, input| {
+        let session = opening.greeted(GREETING_WITHIN, SILENCE, &mut |line, input| {
             bootstrap.line(line, input).map_err(Into::into)
         });
-        match session {
-            Ok(session) => {
-                if let Some(port) = bootstrap.port {
-                    // That of the first connection stays.
-                    let _ = self.ssh_port.set(port);
-                }
-                Ok((session, bootstrap.addresses))
-            }
-            Err(error) => Err(BedError::Session {
-                host: format!("host `{}`", self.name),
-                hint: self.hint(&error, bootstrap.reached),
-                source: Box::new(error),
-            }),
+        let session = session.map_err(|error| self.unreached(error, bootstrap.reached))?;
+        if let Some(port) = bootstrap.port {
+            // That of the first connection stays.
+            let _ = self.ssh_port.set(port);
+        }
+        Ok(OpenedSession {
+            session,
+            addresses: bootstrap.addresses,
+            took: begun.elapsed(),
+        })
+    }
+
+    fn unreached(&self, error: SessionError, reached: bool) -> BedError {
+        BedError::Session {
+            host: format!("host `{}`", self.name),
+            hint: self.hint(&error, reached),
+            source: Box::new(error),
         }
     }
 
@@ -422,7 +503,7 @@ impl Connect for Connector {
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         match first.take().filter(|session| session.ended().is_none()) {
             Some(session) => Ok(session),
-            None => self.open().map(|(session, _)| session),
+            None => Ok(self.greeted(self.start()?)?.session),
         }
     }
 }

@@ -239,7 +239,8 @@ fn make_bed(
                 "leave `capture` out, and run `tcpdump` on a host",
             ));
         }
-        let ends = remote::ends([a, b], &study.conditions, hosts_file, executable)?;
+        let needs = (&*study.conditions, &*study.transports);
+        let ends = remote::ends([a, b], needs, hosts_file, executable)?;
         return Bed::of_hosts(ends, study.path, &study.conditions, run_id).map_err(no_bed);
     }
     Bed::up(study.bed, study.path, &study.conditions, executable, run_id).map_err(no_bed)

@@ -70,13 +70,13 @@ pub(crate) struct AgentExit {
 }
 
 impl Agent {
-    /// Starts an agent and waits for its hello.
+    /// Starts an agent, which is asked for its hello: see [`Agent::greeted`].
     pub fn start(
         bed: &mut dyn TestBed,
         host: Host,
         generation: u32,
         run_id: &str,
-        signals: (&Sender<Signal>, &Receiver<Signal>),
+        signals: &Sender<Signal>,
     ) -> Result<Self, EngineError> {
         let launched = bed.spawn_agent(host)?;
         let last_words = Arc::new(Mutex::new(VecDeque::new()));
@@ -87,7 +87,7 @@ impl Agent {
                 .spawn(work)
                 .map_err(|source| EngineError::Thread { source })
         };
-        let sender = signals.0.clone();
+        let sender = signals.clone();
         let output = launched.output.into();
         readers.push(spawn(
             "answers of",
@@ -113,62 +113,81 @@ impl Agent {
         let hello = ToAgent::Hello {
             protocol: PROTOCOL_VERSION,
             run_id: run_id.to_owned(),
-            host: host.name().to_owned(),
+            host: bed.name(host).to_owned(),
         };
-        let said = agent
-            .say(&hello)
-            .map_err(|error| error.to_string())
-            .and_then(|()| agent.await_hello(signals.1));
-        match said {
-            Ok(()) => Ok(agent),
-            Err(reason) => {
-                let mut reasons = vec![reason];
-                reasons.extend(agent.reap().reasons);
-                Err(EngineError::NoAgent {
-                    host: host.name(),
-                    reason: reasons.join(": "),
-                })
-            }
-        }
+        // One that cannot be written to has ended, and that is seen when its hello is waited for.
+        let _ = agent.say(&hello);
+        Ok(agent)
     }
 
-    fn await_hello(&mut self, signals: &Receiver<Signal>) -> Result<(), String> {
+    /// Waits for the hellos of agents that were started. Returns those that said hello, and the error of one that
+    /// did not.
+    pub fn greeted(
+        mut starting: Vec<Self>,
+        signals: &Receiver<Signal>,
+        bed: &dyn TestBed,
+    ) -> (Vec<Self>, Option<EngineError>) {
         let until = Instant::now() + limits::HELLO;
-        loop {
+        let mut greeted = Vec::new();
+        let mut failed = None;
+        while !starting.is_empty() {
             let left = until.saturating_duration_since(Instant::now());
-            match signals.recv_timeout(left) {
+            let (place, heard) = match signals.recv_timeout(left) {
                 Ok(Signal::Agent {
                     host,
                     generation,
                     output,
-                }) if host == self.host && generation == self.generation => match output {
-                    AgentOutput::Message(message) => match *message {
-                        FromAgent::Hello {
-                            protocol,
-                            version,
-                            facts,
-                            ..
-                        } => {
-                            if protocol != PROTOCOL_VERSION {
-                                return Err(format!(
-                                    "it speaks version {protocol} of the control protocol, this is version {PROTOCOL_VERSION}"
-                                ));
-                            }
-                            self.version = version;
-                            self.facts = facts;
-                            return Ok(());
-                        }
-                        other => return Err(format!("it said {other:?} before hello")),
-                    },
-                    AgentOutput::Malformed(reason) => return Err(reason),
-                    AgentOutput::Ended => return Err("it ended before it said hello".to_owned()),
-                },
+                }) => {
+                    let is_of = |agent: &Self| (agent.host, agent.generation) == (host, generation);
+                    let Some(place) = starting.iter().position(is_of) else {
+                        continue;
+                    };
+                    (place, starting[place].hear_hello(output))
+                }
                 // The engine looks at its flag between steps.
-                Ok(_) => {}
+                Ok(Signal::Stop) => continue,
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    return Err(format!("no hello within {} s", limits::HELLO.as_secs()));
+                    let within = limits::HELLO.as_secs();
+                    (0, Err(format!("no hello within {within} s")))
+                }
+            };
+            let agent = starting.remove(place);
+            match heard {
+                Ok(()) => greeted.push(agent),
+                Err(reason) => {
+                    let host = bed.name(agent.host).to_owned();
+                    let mut reasons = vec![reason];
+                    reasons.extend(agent.reap().reasons);
+                    let reason = reasons.join(": ");
+                    failed.get_or_insert(EngineError::NoAgent { host, reason });
                 }
             }
+        }
+        (greeted, failed)
+    }
+
+    /// Takes the first output of the agent, which is to be its hello.
+    fn hear_hello(&mut self, output: AgentOutput) -> Result<(), String> {
+        let message = match output {
+            AgentOutput::Message(message) => *message,
+            AgentOutput::Malformed(reason) => return Err(reason),
+            AgentOutput::Ended => return Err("it ended before it said hello".to_owned()),
+        };
+        match message {
+            FromAgent::Hello {
+                protocol: PROTOCOL_VERSION,
+                version,
+                facts,
+                ..
+            } => {
+                self.version = version;
+                self.facts = facts;
+                Ok(())
+            }
+            FromAgent::Hello { protocol, .. } => Err(format!(
+                "it speaks version {protocol} of the control protocol, this is version {PROTOCOL_VERSION}"
+            )),
+            other => Err(format!("it said {other:?} before hello")),
         }
     }
 

@@ -16,8 +16,8 @@ pub enum EngineError {
     /// An agent could not be started.
     #[error("cannot start an agent on host `{host}`: {reason}")]
     NoAgent {
-        /// Name of the host: `a` or `b`.
-        host: &'static str,
+        /// Name of the host: `a`, `b` or that of the hosts file.
+        host: String,
         /// Error and its causes, one after another.
         reason: String,
     },

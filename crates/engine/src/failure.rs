@@ -39,10 +39,11 @@ pub(crate) fn explain(
     failure: TrialFailure,
     exits: &BTreeMap<Host, AgentExit>,
     workload: &Workload,
+    host_names: [&str; 2],
 ) -> Option<(Outcome, Vec<String>, String)> {
     let names = |host: Host| {
         let role = host.role(workload).name();
-        format!("the {role} on host `{}`", host.name())
+        format!("the {role} on host `{}`", host_names[host as usize])
     };
     let last = |host: &Host| {
         exits
@@ -152,13 +153,15 @@ mod tests {
         };
         let says = |hosts: &[Host]| {
             let exits = exits(true, hosts);
-            explain(silent(), &exits, &workload()).unwrap().1
+            explain(silent(), &exits, &workload(), ["a", "lab1"])
+                .unwrap()
+                .1
         };
         assert_eq!(
             says(&[Host::Client]),
             ["no answer from the sender on host `a` within 30 s of the trial"]
         );
-        let both = "no answer from the sender on host `a` and the receiver on host `b` within 30 s \
+        let both = "no answer from the sender on host `a` and the receiver on host `lab1` within 30 s \
                     of the trial";
         assert_eq!(says(&[]), [both]);
         assert_eq!(says(&Host::BOTH), [both]);
@@ -173,8 +176,13 @@ mod tests {
             hint: String::new(),
         };
         for (killed, end) in [(true, "hung"), (false, "died")] {
-            let (_, reasons, _) =
-                explain(failed(), &exits(killed, &[Host::Client]), &workload()).unwrap();
+            let (_, reasons, _) = explain(
+                failed(),
+                &exits(killed, &[Host::Client]),
+                &workload(),
+                ["a", "b"],
+            )
+            .unwrap();
             let first = format!("the sender on host `a` {end} during the trial");
             assert_eq!(reasons[0], first);
         }

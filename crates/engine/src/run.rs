@@ -16,7 +16,7 @@ use std::{
 
 use regatta_bed::TestBed;
 use regatta_control::{Host, TlsMaterial};
-use regatta_model::{HostFacts, Outcome, PathCheck, RunHeader, TrialRecord, Warning};
+use regatta_model::{HOST_NAME, HostFacts, Outcome, PathCheck, RunHeader, TrialRecord, Warning};
 
 use self::{capture::Capturing, trial::Verdict};
 use crate::{
@@ -206,8 +206,7 @@ impl TrialRunner<'_> {
     }
 
     fn run(&mut self, listener: &mut dyn Listener) -> Result<Ending, EngineError> {
-        self.ensure(Host::Server)?;
-        self.ensure(Host::Client)?;
+        self.ensure_agents()?;
         let study = self.plan.study();
         let header = RunHeader {
             run_id: self.options.run_id.clone(),
@@ -255,6 +254,10 @@ impl TrialRunner<'_> {
                 facts
                     .0
                     .insert("version.regatta".to_owned(), agent.version.clone());
+                if self.bed.has_names() {
+                    let name = self.bed.name(*host).to_owned();
+                    facts.0.insert(HOST_NAME.to_owned(), name);
+                }
                 (name.to_owned(), facts)
             })
             .collect()
@@ -450,21 +453,27 @@ impl TrialRunner<'_> {
         Ok(true)
     }
 
-    /// Starts the host's agent if it has none.
-    pub fn ensure(&mut self, host: Host) -> Result<(), EngineError> {
-        if self.agents.contains_key(&host) {
-            return Ok(());
+    /// Starts the agents of the hosts that have none, at the same time.
+    pub fn ensure_agents(&mut self) -> Result<(), EngineError> {
+        let mut starting = Vec::new();
+        for host in [Host::Server, Host::Client] {
+            if self.agents.contains_key(&host) {
+                continue;
+            }
+            self.generation += 1;
+            let run_id = &self.options.run_id;
+            starting.push(Agent::start(
+                self.bed,
+                host,
+                self.generation,
+                run_id,
+                self.wake,
+            )?);
         }
-        self.generation += 1;
-        let agent = Agent::start(
-            self.bed,
-            host,
-            self.generation,
-            &self.options.run_id,
-            (self.wake, self.signals),
-        )?;
-        self.agents.insert(host, agent);
-        Ok(())
+        let (greeted, failed) = Agent::greeted(starting, self.signals, self.bed);
+        self.agents
+            .extend(greeted.into_iter().map(|agent| (agent.host, agent)));
+        failed.map_or(Ok(()), Err)
     }
 
     /// Ends both agents: closes their input, and kills those that do not end by themselves.

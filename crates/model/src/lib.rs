@@ -26,8 +26,8 @@ pub use metric::{Better, METRICS, MetricDefinition, Unit};
 pub use outcome::Outcome;
 pub use port_range::PortRange;
 pub use record::{
-    AskedAchieved, Histogram, HostFacts, Measurements, PathCheck, RunHeader, Series, TrialRecord,
-    Warning,
+    AskedAchieved, HOST_NAME, Histogram, HostFacts, Measurements, PathCheck, RunHeader, Series,
+    TrialRecord, Warning,
 };
 pub use stack::{STACK_FACTS, StackFact, StackFacts};
 pub use study::{

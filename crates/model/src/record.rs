@@ -34,6 +34,22 @@ pub struct RunHeader {
     pub hosts: BTreeMap<String, HostFacts>,
 }
 
+/// Fact of a host: its name in the hosts file.
+pub const HOST_NAME: &str = "host.name";
+
+impl RunHeader {
+    /// Returns the name by which reports show a host, `sender` or `receiver`: with that in the hosts file, if the run
+    /// has stored one.
+    #[must_use]
+    pub fn host_label(&self, host: &str) -> String {
+        let facts = self.hosts.get(host);
+        match facts.and_then(|facts| facts.0.get(HOST_NAME)) {
+            Some(name) => format!("{name} ({host})"),
+            None => host.to_owned(),
+        }
+    }
+}
+
 /// Configured and achieved value of one quantity of the path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AskedAchieved {

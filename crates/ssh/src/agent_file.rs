@@ -4,9 +4,11 @@
 use std::{
     fs::{self, File},
     io::{self, Write},
+    num::NonZero,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    thread,
     time::{Duration, SystemTime},
 };
 
@@ -36,6 +38,8 @@ fn failed(step: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AgentFil
 pub struct AgentFile {
     /// SHA-256 of the file as it is executed, hexadecimal.
     pub digest: String,
+    /// Size of the file as it is executed.
+    pub bytes: u64,
     /// The file, compressed by gzip.
     pub compressed: PathBuf,
     /// Size of the compressed file.
@@ -60,14 +64,16 @@ impl AgentFile {
         );
         let compressed = cache.join(format!("{key}.gz"));
         let digest_file = cache.join(format!("{key}.sha256"));
-        if let (Ok(digest), Ok(found)) =
+        if let (Ok(known), Ok(found)) =
             (fs::read_to_string(&digest_file), fs::metadata(&compressed))
-            && digest.len() == 64
+            && let Some((digest, bytes)) = known.split_once(' ')
+            && let Ok(bytes) = bytes.parse()
         {
             let used = File::options().write(true).open(&compressed);
             let _ = used.and_then(|file| file.set_modified(SystemTime::now()));
             return Ok(Self {
-                digest,
+                digest: digest.to_owned(),
+                bytes,
                 compressed,
                 compressed_bytes: found.len(),
             });
@@ -75,20 +81,21 @@ impl AgentFile {
         let temporary = cache.join(format!("{key}.{}", std::process::id()));
         let made = Self::make(executable, &temporary);
         let _ = fs::remove_file(&temporary);
-        let (digest, bytes) = made?;
-        put(&compressed, &bytes)?;
+        let (digest, bytes, content) = made?;
+        put(&compressed, &content)?;
         // Last: with it the entry is whole.
-        put(&digest_file, digest.as_bytes())?;
+        put(&digest_file, format!("{digest} {bytes}").as_bytes())?;
         prune(cache);
         Ok(Self {
             digest,
+            bytes,
             compressed,
-            compressed_bytes: bytes.len() as u64,
+            compressed_bytes: content.len() as u64,
         })
     }
 
-    /// Returns the digest and the compressed content; `stripped` is a name that may be used.
-    fn make(executable: &Path, stripped: &Path) -> Result<(String, Vec<u8>), AgentFileError> {
+    /// Returns digest and size of the file, and its compressed content; `stripped` is a name that may be used.
+    fn make(executable: &Path, stripped: &Path) -> Result<(String, u64, Vec<u8>), AgentFileError> {
         let strip = Command::new("strip")
             .arg("-o")
             .args([stripped, executable])
@@ -101,12 +108,28 @@ impl AgentFile {
             _ => executable,
         };
         let content = fs::read(from).map_err(failed("read", from))?;
-        let digest = Sha256::digest(&content);
-        let digest = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::new(4));
-        let compressed = encoder.write_all(&content).and_then(|()| encoder.finish());
-        Ok((digest, compressed.map_err(failed("compress", from))?))
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        thread::scope(|scope| {
+            let parts = content.chunks(content.len().div_ceil(cores).max(1));
+            let parts: Vec<_> = parts.map(|part| scope.spawn(|| compressed(part))).collect();
+            let digest = Sha256::digest(&content);
+            let digest = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            let mut whole = Vec::new();
+            for part in parts {
+                let part = part.join();
+                let part = part.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                whole.extend(part.map_err(failed("compress", from))?);
+            }
+            Ok((digest, content.len() as u64, whole))
+        })
     }
+}
+
+/// Compresses a part of a file: parts one after another are the whole file for `gzip`.
+fn compressed(part: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::new(4));
+    encoder.write_all(part)?;
+    encoder.finish()
 }
 
 /// Writes a file so that it is there whole or not at all.
@@ -132,7 +155,7 @@ fn prune(cache: &Path) {
 mod tests {
     use std::io::Read;
 
-    use flate2::read::GzDecoder;
+    use flate2::read::MultiGzDecoder;
 
     use super::*;
 
@@ -144,7 +167,7 @@ mod tests {
         fs::write(&program, "#!/bin/sh\n").unwrap();
         let first = AgentFile::prepare(&program, &cache).unwrap();
         let mut content = String::new();
-        GzDecoder::new(File::open(&first.compressed).unwrap())
+        MultiGzDecoder::new(File::open(&first.compressed).unwrap())
             .read_to_string(&mut content)
             .unwrap();
         assert_eq!(content, "#!/bin/sh\n");

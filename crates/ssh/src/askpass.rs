@@ -6,12 +6,17 @@
 use std::{
     env,
     ffi::OsStr,
-    io::{self, Read, Write},
+    io::{self, BufRead as _, BufReader, Read, Write},
     os::{
         linux::net::SocketAddrExt as _,
         unix::net::{SocketAddr, UnixListener, UnixStream},
     },
     process::{Child, Command, ExitCode, ExitStatus, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     thread,
     time::Duration,
 };
@@ -80,13 +85,20 @@ fn answer_of(name: &OsStr, prompt: &OsStr) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(answer)
 }
 
-/// Runs a command of `ssh` with `input` as its standard input and answers its prompts.
+/// Standard input of a call of `ssh`.
+pub(crate) struct Input<'a> {
+    pub text: &'a [u8],
+    /// Line of the output that asks for the text, which is then given if this is true; without it at once.
+    pub asked: Option<(&'static str, Arc<AtomicBool>)>,
+}
+
+/// Runs a command of `ssh` with this standard input and answers its prompts.
 ///
 /// # Errors
 /// If the command or a thread cannot be started.
 pub(crate) fn call(
     mut command: Command,
-    input: &[u8],
+    input: Input<'_>,
     answer: &mut Answer<'_>,
 ) -> io::Result<Called> {
     let name = name()?;
@@ -140,26 +152,48 @@ pub(crate) fn call(
 }
 
 /// Starts the threads that write the standard input and read the other two streams.
-fn streams(child: &mut Child, input: &[u8]) -> io::Result<Vec<thread::JoinHandle<Vec<u8>>>> {
+fn streams(child: &mut Child, input: Input<'_>) -> io::Result<Vec<thread::JoinHandle<Vec<u8>>>> {
     let mut stdin = child.stdin.take();
-    let input = input.to_vec();
+    let (text, asked) = (input.text.to_vec(), input.asked);
+    let line = asked.as_ref().map(|(line, _)| *line);
+    let (asks, is_asked) = mpsc::channel();
     thread::Builder::new().spawn(move || {
-        // A command that does not read it has its reasons.
-        let _ = stdin.as_mut().map(|stdin| stdin.write_all(&input));
+        let is_wanted = asked.is_none_or(|(_, wanted)| {
+            // An error is the end of the output.
+            is_asked.recv().is_ok() && wanted.load(Ordering::SeqCst)
+        });
+        if let (Some(stdin), true) = (&mut stdin, is_wanted) {
+            // A command that does not read it has its reasons.
+            let _ = stdin.write_all(&text);
+        }
     })?;
-    let reader = |from: Option<Box<dyn Read + Send>>| {
-        thread::Builder::new().spawn(move || {
-            let mut bytes = Vec::new();
-            if let Some(from) = from {
-                // Login scripts may write without end.
-                let _ = from.take(1 << 20).read_to_end(&mut bytes);
-            }
-            bytes
+    let output = child.stdout.take();
+    let output = thread::Builder::new().spawn(move || {
+        output.map_or_else(Vec::new, |output| {
+            read(output, &mut |read| {
+                if line.is_some_and(|line| read.trim_ascii_end().ends_with(line.as_bytes())) {
+                    let _ = asks.send(());
+                }
+            })
         })
-    };
-    let output = child.stdout.take().map(|it| Box::new(it) as _);
-    let errors = child.stderr.take().map(|it| Box::new(it) as _);
-    Ok(vec![reader(output)?, reader(errors)?])
+    })?;
+    let errors = child.stderr.take();
+    let errors = thread::Builder::new()
+        .spawn(move || errors.map_or_else(Vec::new, |errors| read(errors, &mut |_| {})))?;
+    Ok(vec![output, errors])
+}
+
+/// Reads a stream, of which login scripts may write without end, and tells of each line.
+fn read(from: impl Read, on_line: &mut dyn FnMut(&[u8])) -> Vec<u8> {
+    let mut from = BufReader::new(from.take(1 << 20));
+    let mut bytes = Vec::new();
+    loop {
+        let begin = bytes.len();
+        match from.read_until(b'\n', &mut bytes) {
+            Ok(0) | Err(_) => return bytes,
+            Ok(_) => on_line(&bytes[begin..]),
+        }
+    }
 }
 
 fn serve(mut stream: UnixStream, answer: &mut Answer<'_>) -> io::Result<()> {
@@ -189,9 +223,27 @@ mod tests {
     fn a_command_s_output_and_its_end_are_returned() {
         let mut command = Command::new("sh");
         command.args(["-c", "cat; echo words >&2; exit 3"]);
-        let called = call(command, b"input", &mut |_| None).unwrap();
+        let input = Input {
+            text: b"input",
+            asked: None,
+        };
+        let called = call(command, input, &mut |_| None).unwrap();
         assert_eq!(called.status.code(), Some(3));
         assert_eq!(called.output, "input");
         assert_eq!(called.errors, "words");
+    }
+
+    #[test]
+    fn a_command_that_asks_gets_its_input_only_if_it_is_to() {
+        for (wanted, expected) in [(true, "asks\ninput"), (false, "asks\n")] {
+            let mut command = Command::new("sh");
+            command.args(["-c", "echo asks; cat"]);
+            let input = Input {
+                text: b"input",
+                asked: Some(("asks", Arc::new(AtomicBool::new(wanted)))),
+            };
+            let called = call(command, input, &mut |_| None).unwrap();
+            assert_eq!(called.output, expected);
+        }
     }
 }

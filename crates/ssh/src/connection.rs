@@ -61,16 +61,21 @@ impl Destination {
             command.arg("-i").arg(key);
         }
         command.args(&self.options).arg("--").arg(destination);
-        command.arg(format!(
-            "exec /bin/sh -c '{}'",
-            self.script(&file.digest, &silence)
-        ));
+        command.arg(format!("exec /bin/sh -c '{}'", self.script(file, &silence)));
         command
     }
 
     /// Returns the script that takes the file if need be and becomes the server: one line without single quotes,
     /// which every login shell passes on as it is.
-    fn script(&self, digest: &str, silence: &str) -> String {
+    ///
+    /// The file is unpacked and its digest made while it arrives. What has arrived is kept if the connection ends before.
+    fn script(&self, file: &AgentFile, silence: &str) -> String {
+        let AgentFile {
+            digest,
+            bytes,
+            compressed_bytes,
+            ..
+        } = file;
         let become_words: String = self
             .become_words
             .iter()
@@ -88,14 +93,12 @@ impl Destination {
                 r#"d=${{XDG_CACHE_HOME:-$HOME/.cache}}/regatta/agents; f=$d/{digest}; p=$f.part; {hello}"#
             ),
             r#"if [ ! -x "$f" ]"#.to_owned(),
-            r#"then umask 077; mkdir -p "$d" || exit 1; h=0; [ ! -f "$p" ] || h=$(wc -c <"$p")"#
+            r#"then umask 077; mkdir -p "$d" && : >>"$p" || exit 1"#.to_owned(),
+            format!(r#"echo {WORD} needs $(wc -c <"$p"); read -r n || exit 1"#),
+            r#"s=$({ cat "$p"; head -c "$n" | tee -a "$p"; } | { gzip -dc; cat >/dev/null; } | tee "$f.$$" | sha256sum)"#
                 .to_owned(),
-            format!(r#"echo {WORD} needs $h; read -r n || exit 1; head -c "$n" >>"$p" || exit 1"#),
-            r#"gzip -dc <"$p" >"$f.$$" || { rm -f "$p" "$f.$$"; echo "the file cannot be unpacked" >&2; exit 1; }"#
-                .to_owned(),
-            r#"s=$(sha256sum <"$f.$$" | cut -d " " -f 1)"#.to_owned(),
             format!(
-                r#"[ "$s" = {digest} ] || {{ rm -f "$p" "$f.$$"; echo "the file arrived damaged" >&2; exit 1; }}"#
+                r#"[ "${{s%% *}} $(wc -c <"$f.$$")" = "{digest} {bytes}" ] || {{ rm -f "$f.$$"; [ $(wc -c <"$p") -lt {compressed_bytes} ] || rm -f "$p"; echo "the file arrived damaged" >&2; exit 1; }}"#
             ),
             r#"chmod 700 "$f.$$" && mv -f "$f.$$" "$f" || exit 1; rm -f "$p""#.to_owned(),
             format!(r#"find "$d" -type f -mtime +{KEPT_DAYS} -exec rm -f {{}} + 2>/dev/null; fi"#),
@@ -255,7 +258,13 @@ mod tests {
                 agent,
                 ..destination()
             };
-            let script = destination.script("d1935", "5000");
+            let file = AgentFile {
+                digest: "d1935".to_owned(),
+                bytes: 7,
+                compressed: "file.gz".into(),
+                compressed_bytes: 5,
+            };
+            let script = destination.script(&file, "5000");
             assert!(!script.contains(['\'', '\n']), "{script}");
             let checked = Command::new("sh").args(["-n", "-c", &script]).status();
             assert!(checked.unwrap().success(), "{script}");

@@ -5,11 +5,18 @@ use std::{
     os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     process::Command,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use zeroize::Zeroizing;
 
-use crate::{askpass, connection::ssh};
+use crate::{
+    askpass::{self, Input},
+    connection::ssh,
+};
 
 /// Comment of the key, by which a user knows its line.
 const COMMENT: &str = "regatta";
@@ -26,8 +33,17 @@ const SSH_FAILED: i32 = 255;
 /// First version of OpenSSH that asks a program for passwords although there is a terminal.
 const LEAST_VERSION: (u32, u32) = (8, 4);
 
-/// Script on the host that appends the line of its standard input, if it is not there.
-const INSTALL: &str = "umask 077; cd && mkdir -p .ssh && read -r k && f=.ssh/authorized_keys && touch $f && \
+/// Line with which the host asks for the key.
+const ASKS: &str = "regatta-asks";
+
+/// Ways to log in that need no password, and with those that take one.
+const WITHOUT_PASSWORD: &str = "-oPreferredAuthentications=publickey,gssapi-with-mic,hostbased";
+const WITH_PASSWORD: &str =
+    "-oPreferredAuthentications=publickey,gssapi-with-mic,hostbased,keyboard-interactive,password";
+
+/// Script on the host that appends the line of its standard input, if it is not there. It changes nothing without a
+/// line.
+const INSTALL: &str = "read -r k || exit 0; umask 077; cd && mkdir -p .ssh && f=.ssh/authorized_keys && touch $f && \
     { grep -qxF \"$k\" $f || { [ -z \"$(tail -c 1 $f)\" ] || echo >>$f; printf \"%s\\n\" \"$k\" >>$f; }; } && \
     { [ ! -x /sbin/restorecon ] || /sbin/restorecon -R .ssh; } && \
     find . .ssh $f -prune \\( -perm -020 -o -perm -002 \\) -exec echo regatta-writable {} \\;";
@@ -166,11 +182,28 @@ pub struct OwnKey {
 }
 
 impl OwnKey {
+    /// Finds the key in `directory`; `None` if there is none.
+    fn find(directory: &Path) -> Option<Self> {
+        let path = directory.join(KEY);
+        let public = fs::read_to_string(path.with_extension("pub")).ok()?;
+        path.exists().then(|| Self::of(path, &public))
+    }
+
+    fn of(path: PathBuf, public: &str) -> Self {
+        Self {
+            line: format!("{RESTRICTIONS} {}", public.trim()),
+            path,
+        }
+    }
+
     /// Finds the key in `directory`, or makes it.
     ///
     /// # Errors
     /// If `ssh-keygen` fails.
     pub fn find_or_make(directory: &Path) -> Result<Self, KeyError> {
+        // Hosts that are set up at the same time get the same key.
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _lock = ONE_AT_A_TIME.lock();
         let path = directory.join(KEY);
         if !path.exists() {
             let mut builder = fs::DirBuilder::new();
@@ -188,10 +221,7 @@ impl OwnKey {
         }
         let public = fs::read_to_string(path.with_extension("pub"));
         let public = public.map_err(failed("read the public key"))?;
-        Ok(Self {
-            line: format!("{RESTRICTIONS} {}", public.trim()),
-            path,
-        })
+        Ok(Self::of(path, &public))
     }
 
     /// Returns a script that installs the key, to be run on the host by hand.
@@ -242,32 +272,39 @@ impl SetUp<'_> {
             // Without a way to log in this fails once the key was accepted.
             let _ = self.call(&unknown, "true", "", false)?;
         }
-        // What `ssh` can already do; the question for the host's key comes first.
-        let first = self.call(
-            &["-oPreferredAuthentications=publickey,gssapi-with-mic,hostbased"],
-            "true",
-            "",
-            false,
-        )?;
-        if first.is_ok() {
-            return Ok(Access::User);
+        // One that has been added before, or by the script.
+        if let Some(key) = OwnKey::find(directory)
+            && self.enters(&key)?
+        {
+            let by_user = self.call(&[WITHOUT_PASSWORD], "true", "", false)?;
+            return Ok(by_user.map_or(Access::Own, |_| Access::User));
         }
         let key = OwnKey::find_or_make(directory)?;
-        if self.enters(&key)? {
-            return Ok(Access::Own);
-        }
-        let version = version()?;
-        if version.1.is_some_and(|found| found < LEAST_VERSION) {
-            return Err(KeyError::OldSsh { found: version.0 });
-        }
-        let options = [
-            "-oPubkeyAuthentication=no",
-            "-oPreferredAuthentications=keyboard-interactive,password",
-            "-oNumberOfPasswordPrompts=1",
-        ];
         let line = format!("{}\n", key.line);
-        let output = match self.call(&options, INSTALL, &line, true)? {
-            Ok(output) => output,
+        let version = version()?;
+        let is_old = version.1.is_some_and(|found| found < LEAST_VERSION);
+        // What `ssh` can already do, and in the same connection the password. The question for the host's key comes
+        // first.
+        let options = [WITH_PASSWORD, "-oNumberOfPasswordPrompts=1"];
+        let options: &[&str] = if is_old {
+            &[WITHOUT_PASSWORD]
+        } else {
+            &options
+        };
+        let install = format!("echo {ASKS}; {INSTALL}");
+        let mut installed = self.call(options, &install, &line, !is_old)?;
+        if let Err(message) = &installed
+            && !is_old
+            && message.contains("Too many authentication failures")
+        {
+            // Of keys that the host does not know, before the password had its turn.
+            let options = ["-oPubkeyAuthentication=no", options[0], options[1]];
+            installed = self.call(&options, &install, &line, true)?;
+        }
+        let output = match installed {
+            Ok(ran) if !ran.has_password => return Ok(Access::User),
+            Ok(ran) => ran.output,
+            Err(_) if is_old => return Err(KeyError::OldSsh { found: version.0 }),
             Err(message) if message.contains("Permission denied") => {
                 return Err(KeyError::Refused { message });
             }
@@ -312,15 +349,16 @@ impl SetUp<'_> {
         }
     }
 
-    /// Runs a command on the host; returns its output, or the message of `ssh` if it failed. Secrets are asked
-    /// for only if `has_secret`.
+    /// Runs a command on the host; returns what it said, or the message of `ssh` if it failed. If `takes_password`, a
+    /// password is asked for where `ssh` needs one, and only then the command gets its input, once it has written the
+    /// line [`ASKS`]. Otherwise it gets it at once.
     fn call(
         &mut self,
         options: &[&str],
         script: &str,
         input: &str,
-        has_secret: bool,
-    ) -> Result<Result<String, String>, KeyError> {
+        takes_password: bool,
+    ) -> Result<Result<Ran, String>, KeyError> {
         let mut command = ssh();
         // A connection of the user's own would hide whether a key works.
         command.args(["-oStrictHostKeyChecking=ask", "-oControlPath=none"]);
@@ -328,27 +366,37 @@ impl SetUp<'_> {
         command.arg("--").arg(self.destination);
         // One line without single quotes, which every login shell passes on as it is.
         command.arg(format!("exec /bin/sh -c '{script}'"));
-        let account = match has_secret {
+        let account = match takes_password {
             true => account(self.options, self.destination)?,
             false => String::new(),
         };
         let (host_key, prompter) = (&self.host_key, &mut *self.prompter);
         let mut rejected = None;
+        let has_password = Arc::new(AtomicBool::new(false));
         let mut answers = |prompt: &str| {
             if prompt.contains("(yes/no") {
                 return answer_to_host_key(host_key, prompter, prompt, &mut rejected);
             }
             // A passphrase is of a key of the user's.
-            let is_allowed = has_secret || prompt.to_lowercase().contains("passphrase");
-            let is_of_host = names_account(prompt, &account);
-            is_allowed
-                .then(|| prompter.secret(prompt, is_of_host))
-                .flatten()
+            let is_passphrase = prompt.to_lowercase().contains("passphrase");
+            if !takes_password && !is_passphrase {
+                return None;
+            }
+            let secret = prompter.secret(prompt, names_account(prompt, &account));
+            has_password.fetch_or(!is_passphrase && secret.is_some(), Ordering::SeqCst);
+            secret
         };
-        let called = askpass::call(command, input.as_bytes(), &mut answers);
+        let input = Input {
+            text: input.as_bytes(),
+            asked: takes_password.then(|| (ASKS, Arc::clone(&has_password))),
+        };
+        let called = askpass::call(command, input, &mut answers);
         let called = called.map_err(failed("run `ssh`"))?;
         if called.status.success() {
-            return Ok(Ok(called.output));
+            return Ok(Ok(Ran {
+                output: called.output,
+                has_password: has_password.load(Ordering::SeqCst),
+            }));
         }
         let mut message = called.errors;
         if message.is_empty() && called.status.code() == Some(SSH_FAILED) {
@@ -363,6 +411,13 @@ impl SetUp<'_> {
             None => Ok(Err(message)),
         }
     }
+}
+
+/// Command on the host that has succeeded.
+struct Ran {
+    output: String,
+    /// Whether a password opened the host.
+    has_password: bool,
 }
 
 /// Returns user and address of a destination, as prompts of `ssh` name them.

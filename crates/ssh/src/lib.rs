@@ -7,9 +7,11 @@ mod agent_file;
 mod askpass;
 mod connection;
 mod keys;
+mod programs;
 
 pub use agent_file::{AgentFile, AgentFileError};
 pub use askpass::{askpass_main, is_askpass};
 pub use connection::{Bootstrap, BootstrapError, Destination};
 pub use keys::{Access, HostKey, KeyError, NO_SESSION, OwnKey, Prompter, SetUp};
+pub use programs::{Archive, FILES_COMMAND, PackError, files_main};
 pub use zeroize::Zeroizing;

@@ -20,6 +20,10 @@ use crate::{
 /// Longest time that one request of a path check may take.
 const PART_WITHIN: Duration = Duration::from_secs(30);
 
+/// Sum of both rates up to which both ends send their trains at the same time, in bits per second: a host with one
+/// processor sends and receives both.
+const MOST_AT_ONCE_BPS: u64 = 100_000_000;
+
 /// Measures the path under the condition that is set.
 pub(crate) fn check(bed: &mut Bed, condition: &Condition) -> Result<PathCheck, BedError> {
     let measured = measure(bed, condition)?;
@@ -59,11 +63,9 @@ fn nothing_arrives(bed: &Bed, direction: usize) -> BedError {
         _ => [Host::Server, Host::Client],
     };
     let [sender, receiver] = [from, to].map(|host| bed.address(host));
-    let reason = format!(
-        "no UDP packet from host {} ({sender}) arrives at host {} ({receiver})",
-        from.name(),
-        to.name()
-    );
+    let [from, to] = [from, to].map(|host| bed.name(host));
+    let reason =
+        format!("no UDP packet from host `{from}` ({sender}) arrives at host `{to}` ({receiver})");
     BedError::Refused {
         what: "carry packets between its hosts",
         source: Reported::from(&*reason),
@@ -112,49 +114,90 @@ fn measure(bed: &mut Bed, condition: &Condition) -> Result<Measured, BedError> {
         [FromDaemon::RoundTrips { delays_ns }, FromDaemon::Probed] => delays_ns,
         [other, _] => return Err(unexpected(&other)),
     };
-    let mut results = <[TrainResult; 2]>::default();
-    for (direction, result) in results.iter_mut().enumerate() {
-        let mut parts = [
-            Probe::Send {
-                condition: asked(),
-                direction,
-            },
-            Probe::Receive {
-                condition: asked(),
-                direction,
-            },
-        ];
-        if direction == 1 {
-            parts.reverse();
-        }
-        let mut answers = probe(bed, parts)?;
-        if direction == 1 {
-            answers.reverse();
-        }
-        *result = match answers {
-            [
-                FromDaemon::Sent { departures },
-                FromDaemon::Train { arrivals },
-            ] => TrainResult {
-                departures,
-                arrivals,
-            },
-            [other, _] => return Err(unexpected(&other)),
-        };
-    }
+    let has_rates = condition.forward.rate.and(condition.reverse.rate).is_some();
+    let trains = match has_rates && check::both_at_once(condition, MOST_AT_ONCE_BPS) {
+        true => both_trains(bed, condition)?,
+        false => [train(bed, condition, 0)?, train(bed, condition, 1)?],
+    };
     let spoiled = match probe(bed, [Probe::Close, Probe::Close])? {
         [
             FromDaemon::Closed { spoiled: a },
             FromDaemon::Closed { spoiled: b },
-        ] => a.or(b),
+        ] => {
+            let named = |host, why: Option<String>| {
+                why.map(|why| format!("host `{}`: {why}", bed.name(host)))
+            };
+            named(Host::Client, a).or_else(|| named(Host::Server, b))
+        }
         [other, _] => return Err(unexpected(&other)),
     };
     Ok(Measured {
         checked_unix_ns,
         round_trips,
-        trains: results,
+        trains,
         spoiled,
     })
+}
+
+/// Has both ends send their trains at the same time.
+fn both_trains(bed: &mut Bed, condition: &Condition) -> Result<[TrainResult; 2], BedError> {
+    let part = || Probe::SendAndReceive {
+        condition: condition.clone(),
+    };
+    match probe(bed, [part(), part()])? {
+        [
+            FromDaemon::SentAndReceived {
+                departures: forward,
+                arrivals: of_reverse,
+            },
+            FromDaemon::SentAndReceived {
+                departures: reverse,
+                arrivals: of_forward,
+            },
+        ] => Ok([
+            TrainResult {
+                departures: forward,
+                arrivals: of_forward,
+            },
+            TrainResult {
+                departures: reverse,
+                arrivals: of_reverse,
+            },
+        ]),
+        [other, _] => Err(unexpected(&other)),
+    }
+}
+
+/// Has the train of one direction sent, 0 forward.
+fn train(bed: &mut Bed, condition: &Condition, direction: usize) -> Result<TrainResult, BedError> {
+    let asked = || condition.clone();
+    let mut parts = [
+        Probe::Send {
+            condition: asked(),
+            direction,
+        },
+        Probe::Receive {
+            condition: asked(),
+            direction,
+        },
+    ];
+    if direction == 1 {
+        parts.reverse();
+    }
+    let mut answers = probe(bed, parts)?;
+    if direction == 1 {
+        answers.reverse();
+    }
+    match answers {
+        [
+            FromDaemon::Sent { departures },
+            FromDaemon::Train { arrivals },
+        ] => Ok(TrainResult {
+            departures,
+            arrivals,
+        }),
+        [other, _] => Err(unexpected(&other)),
+    }
 }
 
 /// Sends a part of the check to each daemon, host a's first, and returns their answers.

@@ -76,7 +76,7 @@ impl Guest {
             inherited: wires.iter().map(AsRawFd::as_raw_fd).collect(),
             ..Preparation::default()
         };
-        let mut child = launch::spawn(&executable, &[DAEMON_COMMAND], streams, preparation)?;
+        let mut child = launch::spawn(&executable, &[DAEMON_COMMAND], &[], streams, preparation)?;
         let (sender, said) = mpsc::channel();
         let orders = child.stdin.take();
         let output = child.stdout.take();

@@ -28,7 +28,9 @@ pub(crate) use error::{DaemonError, USE_OTHER_EMULATOR};
 use namespaces::Namespace;
 pub(crate) use namespaces::become_able;
 use netem::NetemPath;
-pub use netem::{INTERFACE_GUARD_COMMAND, interface_guard_main};
+pub use netem::{
+    INTERFACE_GUARD_COMMAND, ShapedInterface, interface_guard_main, shaped_interfaces,
+};
 pub(crate) use netem::{refusal, wire_up};
 use real::RealPath;
 use regatta_control::Host;

@@ -54,7 +54,7 @@ pub enum SessionError {
     /// No greeting came.
     #[error("the host sent no greeting within {} s", within.as_secs())]
     Silent {
-        /// Longest time for the greeting.
+        /// Longest time without a line.
         within: Duration,
     },
     /// Too much came before the greeting.
@@ -130,50 +130,14 @@ impl Session {
     /// carrier when the calling thread ends.
     ///
     /// # Errors
-    /// If there is no greeting `within` this time, or one of another version.
+    /// As [`Opening::start`] and [`Opening::greeted`].
     pub fn start(
-        mut command: Command,
+        command: Command,
         within: Duration,
         silence: Duration,
         on_line: &mut LineHandler<'_>,
     ) -> Result<Self, SessionError> {
-        let until = Instant::now() + within;
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        Preparation {
-            session: true,
-            dies_with_parent: true,
-            ..Preparation::default()
-        }
-        .apply(&mut command);
-        let child = command.spawn().map_err(|source| SessionError::Spawn {
-            what: command.get_program().to_string_lossy().into_owned(),
-            source,
-        })?;
-        let mut carrier = Carrier::new(child);
-        let mut input = carrier.child.stdin.take().expect("a pipe");
-        let output: OwnedFd = carrier.child.stdout.take().expect("a pipe").into();
-        let mut incoming = Incoming::new(output);
-        let greeted =
-            greet(&mut incoming, &mut input, until, on_line).map_err(|error| match error {
-                Greeting::Session(SessionError::Bootstrap(error)) => carrier.explain(error),
-                Greeting::Session(error) => error,
-                Greeting::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
-                    SessionError::Silent { within }
-                }
-                Greeting::Io(error) => SessionError::Ended {
-                    reason: carrier.end(&error),
-                },
-            });
-        greeted?;
-        Self::over(input, incoming, silence, move |error| carrier.end(error)).map_err(|source| {
-            SessionError::Spawn {
-                what: "a thread".to_owned(),
-                source,
-            }
-        })
+        Opening::start(command)?.greeted(within, silence, on_line)
     }
 
     /// Opens a session over two streams; `explain` returns the reason for the end of the second one.
@@ -217,11 +181,11 @@ impl Session {
     }
 
     /// Starts Regatta with these arguments on the host, in a namespace that another process of the session
-    /// holds.
+    /// holds, with further variables of its environment.
     pub(crate) fn launch(
         &self,
         arguments: &[&str],
-        namespace: Option<NamespaceOf>,
+        (namespace, environment): (Option<NamespaceOf>, &[(String, String)]),
         errors: Errors,
     ) -> io::Result<Launched> {
         let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
@@ -237,6 +201,7 @@ impl Session {
             arguments: arguments.iter().map(|&it| it.to_owned()).collect(),
             namespace,
             has_errors: errors.is_some(),
+            environment: environment.to_vec(),
         };
         let process = Process {
             output: Some(to_output.into()),
@@ -275,6 +240,77 @@ impl Session {
     }
 }
 
+/// Carrier that was started, and whose server has not said anything yet. Several can be waited for at the same time.
+#[derive(Debug)]
+pub struct Opening {
+    carrier: Carrier,
+    input: ChildStdin,
+    incoming: Incoming,
+}
+
+impl Opening {
+    /// Starts a carrier. The kernel kills it when the calling thread ends.
+    ///
+    /// # Errors
+    /// [`SessionError::Spawn`].
+    pub fn start(mut command: Command) -> Result<Self, SessionError> {
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Preparation {
+            session: true,
+            dies_with_parent: true,
+            ..Preparation::default()
+        }
+        .apply(&mut command);
+        let child = command.spawn().map_err(|source| SessionError::Spawn {
+            what: command.get_program().to_string_lossy().into_owned(),
+            source,
+        })?;
+        let mut carrier = Carrier::new(child);
+        let input = carrier.child.stdin.take().expect("a pipe");
+        let output: OwnedFd = carrier.child.stdout.take().expect("a pipe").into();
+        Ok(Self {
+            carrier,
+            input,
+            incoming: Incoming::new(output),
+        })
+    }
+
+    /// Waits for the server's greeting, on any thread.
+    ///
+    /// # Errors
+    /// If nothing comes `within` this time before the greeting, or one of another version comes.
+    pub fn greeted(
+        mut self,
+        within: Duration,
+        silence: Duration,
+        on_line: &mut LineHandler<'_>,
+    ) -> Result<Session, SessionError> {
+        greet(&mut self.incoming, &mut self.input, within, on_line).map_err(
+            |error| match error {
+                Greeting::Session(SessionError::Bootstrap(error)) => self.carrier.explain(error),
+                Greeting::Session(error) => error,
+                Greeting::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
+                    SessionError::Silent { within }
+                }
+                Greeting::Io(error) => SessionError::Ended {
+                    reason: self.carrier.end(&error),
+                },
+            },
+        )?;
+        let mut carrier = self.carrier;
+        Session::over(self.input, self.incoming, silence, move |error| {
+            carrier.end(error)
+        })
+        .map_err(|source| SessionError::Spawn {
+            what: "a thread".to_owned(),
+            source,
+        })
+    }
+}
+
 enum Greeting {
     Io(io::Error),
     Session(SessionError),
@@ -286,16 +322,16 @@ impl From<io::Error> for Greeting {
     }
 }
 
-/// Reads lines until the server's greeting.
+/// Reads lines until the server's greeting; each must come `within` this time after the one before was dealt with.
 fn greet(
     incoming: &mut Incoming,
     input: &mut ChildStdin,
-    until: Instant,
+    within: Duration,
     on_line: &mut LineHandler<'_>,
 ) -> Result<(), Greeting> {
     let mut bytes = 0;
     loop {
-        let line = incoming.line(until)?;
+        let line = incoming.line(Instant::now() + within)?;
         bytes += line.len() + 1;
         let line = String::from_utf8_lossy(&line);
         let mut words = line.split_ascii_whitespace();

@@ -76,6 +76,9 @@ pub(super) struct Start {
     pub namespace: Option<NamespaceOf>,
     /// Whether standard error has a stream of its own.
     pub has_errors: bool,
+    /// Variables that the process gets beside those of the server.
+    #[serde(default)]
+    pub environment: Vec<(String, String)>,
 }
 
 /// Network namespace that a file of another process of the session holds.

@@ -34,8 +34,9 @@ pub(crate) struct Guard {
 impl Guard {
     pub(super) fn start(executable: &Executable, silence: Duration) -> io::Result<Self> {
         let streams = [Stdio::piped(), Stdio::null(), Stdio::inherit()];
-        let mut process = launch::spawn(executable, &[COMMAND], streams, Preparation::default())
-            .map_err(io::Error::other)?;
+        let mut process =
+            launch::spawn(executable, &[COMMAND], &[], streams, Preparation::default())
+                .map_err(io::Error::other)?;
         let mut input = process.stdin.take().expect("a child with a pipe has one");
         let limit = silence.saturating_add(GRACE).as_millis();
         writeln!(input, "{limit}")?;

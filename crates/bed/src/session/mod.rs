@@ -13,7 +13,7 @@ mod server;
 
 use std::time::Duration;
 
-pub use client::{Carrier, LineHandler, Session, SessionError};
+pub use client::{Carrier, LineHandler, Opening, Session, SessionError};
 pub(crate) use frame::{Incoming, NamespaceOf};
 pub use guard::{COMMAND as GUARD_COMMAND, main as guard_main};
 pub use server::{COMMAND as SERVER_COMMAND, main as server_main};

@@ -202,8 +202,15 @@ fn start(
         ..Preparation::default()
     };
     let streams = [Stdio::piped(), Stdio::piped(), errors];
-    let mut child = launch::spawn(executable, &order.arguments, streams, preparation)
-        .map_err(|error| io::Error::other(crate::error::in_one_line(&error)))?;
+    let environment = &order.environment;
+    let mut child = launch::spawn(
+        executable,
+        &order.arguments,
+        environment,
+        streams,
+        preparation,
+    )
+    .map_err(|error| io::Error::other(crate::error::in_one_line(&error)))?;
     let pid = Pid::from_raw(child.id().cast_signed());
     let no_pipe = "a child with pipes has pipes";
     let input = child.stdin.take().expect(no_pipe);

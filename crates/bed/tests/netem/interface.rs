@@ -72,6 +72,7 @@ fn shape_between(
         name: name.into(),
         address: address.parse().expect("an address"),
         ports: None,
+        environment: Vec::new(),
         shaping: Shaping::Interface {
             name: interface.into(),
             ssh_ports: vec![SSH_PORT],

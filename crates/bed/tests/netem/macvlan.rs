@@ -29,6 +29,7 @@ fn shaped() -> ([Machine; 2], Bed) {
         name: name.into(),
         address: address.parse().expect("an address"),
         ports: None,
+        environment: Vec::new(),
         shaping: Shaping::Macvlan {
             parent: "e0".into(),
             prefix: 24,
@@ -119,6 +120,7 @@ fn an_interface_that_is_not_there_is_named() {
         name: "one".into(),
         address: address.parse().expect("an address"),
         ports: None,
+        environment: Vec::new(),
         shaping: Shaping::Macvlan {
             parent: "eth7".into(),
             prefix: 24,

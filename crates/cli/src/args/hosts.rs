@@ -55,13 +55,17 @@ pub struct AddArgs {
     /// Destination as `ssh` takes it: `user@address`, an alias of `~/.ssh/config`, `ssh://user@address:port`
     #[arg(value_parser = destination)]
     pub destination: String,
+    /// Name and destination of further hosts, which are set up at the same time
+    #[arg(value_name = "NAME DESTINATION")]
+    pub further: Vec<String>,
     /// Address of the interface that carries the transfers [default: the one that `ssh` reaches]
     #[arg(long, value_name = "ADDRESS")]
     pub address: Option<IpAddr>,
     /// Ports on which it may listen, as its firewall lets them in, such as 5200-5299 [default: any]
     #[arg(long, value_name = "RANGE")]
     pub ports: Option<PortRange>,
-    /// Read the password from this file descriptor instead of the terminal
+    /// Read the passwords from this file descriptor instead of the terminal: a line for each host; the last one is that of
+    /// all that are left
     #[arg(long, value_name = "N", value_parser = super::whole(0, 1_000_000))]
     pub password_fd: Option<RawFd>,
     /// Accept the key of a host that is not known yet
@@ -73,6 +77,31 @@ pub struct AddArgs {
     /// Option of `ssh` for this host, such as `-oPort=2222`; may be given more than once
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     pub ssh_option: Vec<String>,
+}
+
+impl AddArgs {
+    /// Returns name and destination of each host.
+    ///
+    /// # Errors
+    /// Further hosts that are not pairs of both, or have no such name; options of one host where there are several.
+    pub fn hosts(&self) -> Result<Vec<(String, String)>, String> {
+        let mut hosts = vec![(self.name.clone(), self.destination.clone())];
+        for pair in self.further.chunks(2) {
+            let [further, to] = pair else {
+                return Err(format!("`{}` is a host without a destination", pair[0]));
+            };
+            hosts.push((name(further)?, destination(to)?));
+        }
+        if hosts.len() > 1 && (self.address.is_some() || self.fingerprint.is_some()) {
+            return Err("`--address` and `--fingerprint` are of one host".to_owned());
+        }
+        let names: std::collections::BTreeSet<&str> =
+            hosts.iter().map(|(name, _)| &**name).collect();
+        if names.len() < hosts.len() {
+            return Err("a host is named twice".to_owned());
+        }
+        Ok(hosts)
+    }
 }
 
 fn name(text: &str) -> Result<String, String> {

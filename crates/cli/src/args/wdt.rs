@@ -111,6 +111,9 @@ pub struct SendArgs {
     /// File of the hosts [default: ~/.config/regatta/hosts.toml]
     #[arg(long, value_name = "FILE", help_heading = "Connections")]
     pub hosts_file: Option<PathBuf>,
+    /// Replace files that are there, with `HOST:DIR`; without it, one that is there fails the transfer
+    #[arg(long)]
+    pub overwrite: bool,
 
     /// Longest range of a file that is sent over one connection at a time; `0B` for whole files
     #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, allow_hyphen_values = true, default_value = "16MiB")]

@@ -31,16 +31,6 @@ const NAMED: usize = 10;
 
 /// Sends one transfer.
 pub(super) fn send(args: &SendArgs) -> Result<(), Trouble> {
-    let receiver = match args.url.0.split_once(':') {
-        Some((host, directory)) if is_host_name(host) && !directory.starts_with("//") => {
-            Some(receive_on(host, directory, args.hosts_file.as_deref())?)
-        }
-        _ => None,
-    };
-    let url = match &receiver {
-        Some(receiver) => parse_url(&receiver.url)?,
-        None => read_url(&args.url)?,
-    };
     let selection = Selection {
         include: args.include.clone(),
         exclude: args.exclude.clone(),
@@ -65,6 +55,23 @@ pub(super) fn send(args: &SendArgs) -> Result<(), Trouble> {
     if let more @ 1.. = source.left_out().len().saturating_sub(NAMED) {
         output::err(&format!("warning: not sent: {more} more"));
     }
+    let receiver = match args.url.0.split_once(':') {
+        Some((host, directory)) if is_host_name(host) && !directory.starts_with("//") => {
+            Some(receive_on(host, directory, args)?)
+        }
+        _ if args.overwrite => {
+            return Err(Trouble::new(
+                Status::Abort,
+                "whether files are replaced is for the receiver to say, which gave this URL",
+            )
+            .hint("give `--overwrite` to `regatta wdt receive`"));
+        }
+        _ => None,
+    };
+    let url = match &receiver {
+        Some(receiver) => parse_url(&receiver.url)?,
+        None => read_url(&args.url)?,
+    };
     let host = Terminal::new(true, None)?;
     let files = source.files().len() as u64;
     let options = Options {
@@ -78,12 +85,26 @@ pub(super) fn send(args: &SendArgs) -> Result<(), Trouble> {
     let session = Session::new(source, &url, options)
         .map_err(|failure| failed("nothing was sent", &failure))?;
     let session = Arc::new(session);
-    let report = progress::shown(
+    let sent = progress::shown(
         args.no_progress,
         || (session.payload_bytes(), Some(session.total_bytes())),
         || net::send(&session, &url, &host),
-    )
-    .map_err(|failure| failed("the transfer did not come to its end", &failure))?;
+    );
+    let report = match (sent, receiver) {
+        (Ok(report), receiver) => (report, receiver),
+        (Err(failure), receiver) => {
+            let trouble = failed("the transfer did not come to its end", &failure);
+            // The receiver knows why it has ended the transfer.
+            return Err(match receiver.and_then(Receiver::failure) {
+                Some(reason) => {
+                    Trouble::new(failure.status, "the transfer did not come to its end")
+                        .because(format!("at the receiver: {reason}"))
+                }
+                None => trouble,
+            });
+        }
+    };
+    let (report, receiver) = report;
     if let Some(reason) = receiver.and_then(Receiver::end) {
         return Err(Trouble::new(
             Status::FileWrite,
@@ -96,8 +117,9 @@ pub(super) fn send(args: &SendArgs) -> Result<(), Trouble> {
 }
 
 /// Starts a receiver on a host of the hosts file.
-fn receive_on(host: &str, directory: &str, hosts_file: Option<&Path>) -> Result<Receiver, Trouble> {
-    remote::receive(host, directory, hosts_file).map_err(|failure| {
+fn receive_on(host: &str, directory: &str, args: &SendArgs) -> Result<Receiver, Trouble> {
+    let hosts_file = args.hosts_file.as_deref();
+    remote::receive(host, directory, args.overwrite, hosts_file).map_err(|failure| {
         let (reasons, hint) = failure.in_words();
         Trouble::new(Status::Connection, format!("cannot receive on `{host}`"))
             .because(reasons)

@@ -5,6 +5,7 @@ mod accounts;
 mod disturbances;
 mod firewall;
 mod guests;
+mod matrix;
 mod samples;
 
 use std::{

@@ -30,6 +30,8 @@ pub(crate) struct HostMonitors {
 /// One host, and its monitor if it has one.
 struct MonitoredHost {
     host: Host,
+    /// Name of the host in warnings.
+    name: String,
     monitor: Option<HostMonitor>,
     /// Monitors in a row that sent nothing.
     failures: u32,
@@ -43,6 +45,7 @@ impl HostMonitors {
     pub(crate) fn new() -> Self {
         let host = |host| MonitoredHost {
             host,
+            name: format!("the host of the {}", name_in_header(host)),
             monitor: None,
             failures: 0,
             warned: false,
@@ -117,6 +120,9 @@ impl MonitoredHost {
         if self.monitor.is_some() || !self.wanted || self.failures >= MOST_FAILURES {
             return None;
         }
+        if bed.has_names() {
+            self.name = format!("host `{}`", bed.name(self.host));
+        }
         let started = match bed.spawn_monitor(self.host) {
             Ok(None) => {
                 self.wanted = false;
@@ -161,8 +167,8 @@ impl MonitoredHost {
         let warning = Warning {
             code: "host_not_monitored".to_owned(),
             message: format!(
-                "for a part of the run there are no samples of the host of the {}, because of its monitor: {reason}",
-                name_in_header(self.host)
+                "for a part of the run there are no samples of {}, because of its monitor: {reason}",
+                self.name
             ),
             hint: String::new(),
         };

@@ -102,7 +102,9 @@ impl TrialRunner<'_> {
                 break (failure, exits);
             }
         };
-        let Some(outcome) = explain(failure, &exits, self.plan.workload(trial.cell)) else {
+        let workload = self.plan.workload(trial.cell);
+        let names = Host::BOTH.map(|host| self.bed.name(host));
+        let Some(outcome) = explain(failure, &exits, workload, names) else {
             return Ok(Verdict::Stopped);
         };
         // Without its path every transport fails, and that is no finding about any of them: the
@@ -149,16 +151,14 @@ impl TrialRunner<'_> {
         &mut self,
         trial: &PlannedTrial,
     ) -> Result<Result<(SocketAddr, Instant), TrialFailure>, EngineError> {
-        for host in [Host::Server, Host::Client] {
-            match self.ensure(host) {
-                Ok(()) => {}
-                // The run started with two agents, so one that cannot be replaced is this trial's
-                // misfortune; the next trial tries again.
-                Err(error @ EngineError::NoAgent { .. }) => {
-                    return Ok(Err(TrialFailure::NoAgent(error.to_string())));
-                }
-                Err(error) => return Err(error),
+        match self.ensure_agents() {
+            Ok(()) => {}
+            // The run started with two agents, so one that cannot be replaced is this trial's
+            // misfortune; the next trial tries again.
+            Err(error @ EngineError::NoAgent { .. }) => {
+                return Ok(Err(TrialFailure::NoAgent(error.to_string())));
             }
+            Err(error) => return Err(error),
         }
         if self.plan.study().guest.clock == Clock::Virtual {
             wait_for_timers();

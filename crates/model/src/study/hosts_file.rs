@@ -63,6 +63,8 @@ pub struct RemoteHost {
     pub become_words: Vec<String>,
     /// Regatta there; absent, it is sent.
     pub agent: Option<PathBuf>,
+    /// Directory there with the programs of external drivers; absent, they are sent.
+    pub programs: Option<PathBuf>,
     /// Private key of Regatta's own.
     pub key: Option<PathBuf>,
     /// Shaping of the path, where it is allowed.
@@ -151,6 +153,16 @@ impl RemoteHost {
                 "write `agent = \"/usr/local/bin/regatta\"`",
             ));
         }
+        let programs = section.text("programs")?;
+        if let Some((programs, span)) = &programs
+            && !programs.starts_with('/')
+        {
+            return Err(section.error(
+                span.clone(),
+                "`programs` is the absolute path of a directory on the host",
+                "write `programs = \"/opt/regatta/external\"`",
+            ));
+        }
         let key = section.text("key")?;
         let ssh_options = section.texts("ssh_options")?;
         let shaping = section
@@ -165,6 +177,7 @@ impl RemoteHost {
             ports: ports.map(|(ports, _)| ports),
             become_words,
             agent: agent.map(|(agent, _)| agent.into()),
+            programs: programs.map(|(programs, _)| programs.into()),
             key: key.map(|(key, _)| key.into()),
             shaping,
         })
@@ -190,6 +203,7 @@ impl RemoteHost {
                 (!self.become_words.is_empty()).then(|| quoted(&self.become_words.join(" "))),
             ),
             ("agent", self.agent.as_ref().map(path)),
+            ("programs", self.programs.as_ref().map(path)),
             ("key", self.key.as_ref().map(path)),
         ] {
             table.extend(value.map(|value| format!("{key} = {value}\n")));
@@ -358,6 +372,7 @@ address = "10.0.1.1"
             ssh: Some("bob@\"x\"".into()),
             key: Some("/home/bob/key".into()),
             ssh_options: vec!["-oPort=2222".into()],
+            programs: Some("/opt/programs".into()),
             ..RemoteHost::parse_all(FILE, "hosts.toml").unwrap()["lab1"].clone()
         };
         let other = RemoteHost::parse_all(FILE, "hosts.toml").unwrap()["lab2"].clone();
@@ -395,6 +410,7 @@ address = "10.0.1.1"
             ("[a]\nssh = \"x\"\nports = 5200", 3, "5200-5299"),
             ("[a]\nssh = \"x\"\nbecome = \"sudo 'x'\"", 3, "plain words"),
             ("[a]\nssh = \"x\"\nagent = \"regatta\"", 3, "absolute path"),
+            ("[a]\nssh = \"x\"\nprograms = \"x\"", 3, "absolute path"),
             ("a = 1", 1, "not the table of a host"),
             ("[\"a b\"]\nssh = \"x\"", 1, "cannot be the name"),
             (

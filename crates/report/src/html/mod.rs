@@ -42,7 +42,9 @@ pub fn render(data: &RunData, summary: &Summary) -> Result<String, ReportError> 
         trials: data.trials.len(),
         builds: (summary.builds.iter())
             .map(|build| BuildText {
-                hosts: &build.hosts,
+                hosts: (build.hosts.iter())
+                    .map(|host| data.header.host_label(host))
+                    .collect(),
                 text: build.in_words(),
             })
             .collect(),
@@ -89,7 +91,7 @@ struct Page<'a> {
     deadline: String,
     sample_interval: String,
     trials: usize,
-    builds: Vec<BuildText<'a>>,
+    builds: Vec<BuildText>,
     figures: figures::Figures,
     means: Vec<tables::Table>,
     descriptions: Vec<tables::Table>,
@@ -112,8 +114,8 @@ struct Page<'a> {
 
 /// Description of a build.
 #[derive(Serialize)]
-struct BuildText<'a> {
-    hosts: &'a [String],
+struct BuildText {
+    hosts: Vec<String>,
     text: String,
 }
 

@@ -13,7 +13,7 @@ use regatta_transport::{
     TransportError, TrialContext, Unsupported,
 };
 
-use crate::{describe, error::Broken, session};
+use crate::{describe, error::Broken, on_host::path_here, session};
 
 /// Congestion control where none is asked for: the same for all transports, so that these are
 /// compared and not their defaults.
@@ -42,7 +42,7 @@ static DRIVERS: [&dyn Driver; 4] = [
 /// A program of the user's.
 struct External;
 
-static EXTERNAL: DriverDescriptor = DriverDescriptor {
+pub(crate) static EXTERNAL: DriverDescriptor = DriverDescriptor {
     name: "external",
     title: "External program",
     summary: "a program of yours that speaks the contract of docs/external-drivers.md",
@@ -54,10 +54,20 @@ static EXTERNAL: DriverDescriptor = DriverDescriptor {
     capabilities: &[],
     stack: "the program's own",
     stack_version: "",
-    options: &[PROGRAM, ARGUMENTS, CC],
+    options: &[PROGRAM, ARGUMENTS, FILES, CC],
 };
 
-const PROGRAM: OptionDefinition = OptionDefinition {
+/// Name of the file of a program that comes with Regatta, in its directory.
+pub(crate) const PROGRAM_FILE: &str = "driver";
+
+pub(crate) const FILES: OptionDefinition = OptionDefinition {
+    name: "files",
+    kind: OptionKind::Path,
+    default: "",
+    help: "directory with the program and all that it needs, which other machines get; without it they get the program alone",
+};
+
+pub(crate) const PROGRAM: OptionDefinition = OptionDefinition {
     name: "program",
     kind: OptionKind::Path,
     default: "",
@@ -132,7 +142,7 @@ static PYSCTP: DriverDescriptor = DriverDescriptor {
 };
 
 /// Returns the directory of the programs that come with Regatta.
-fn directory() -> Option<PathBuf> {
+pub(crate) fn directory() -> Option<PathBuf> {
     let named = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
     named("REGATTA_EXTERNAL_DIR")
         .map(PathBuf::from)
@@ -172,9 +182,10 @@ fn chosen(options: &BTreeMap<String, OptionValue>) -> Result<Command, OptionErro
         });
     };
     // Never looked up by its name alone: what runs is the file that the study names.
-    let program = match named.contains('/') {
-        true => PathBuf::from(named),
-        false => Path::new(".").join(named),
+    let program = match (path_here(named), named.contains('/')) {
+        (Some(path), _) => path,
+        (None, true) => PathBuf::from(named),
+        (None, false) => Path::new(".").join(named),
     };
     if !program.is_file() {
         let found = if program.is_dir() {
@@ -187,6 +198,16 @@ fn chosen(options: &BTreeMap<String, OptionValue>) -> Result<Command, OptionErro
             name: PROGRAM.name,
             value: named.to_owned(),
             hint: format!("`{}` is {found}; name a program", program.display()),
+        });
+    }
+    if let Some(files) = FILES.text(options)
+        && Path::new(named).strip_prefix(files).is_err()
+    {
+        return Err(OptionError::Value {
+            driver: EXTERNAL.name,
+            name: FILES.name,
+            value: files.to_owned(),
+            hint: format!("`program` is to be in it: write `program = \"{files}/NAME\"`"),
         });
     }
     Ok(Command {
@@ -239,10 +260,15 @@ impl Named {
             reason: format!("`{}` is not installed: {what}", self.0.name),
             hint: "run `make external`, or set `REGATTA_EXTERNAL_DIR` to where it is".to_owned(),
         };
-        let directory = directory().ok_or_else(|| {
-            missing("neither `REGATTA_EXTERNAL_DIR` nor `HOME` is set".to_owned())
-        })?;
-        let program = directory.join(self.0.name).join("driver");
+        let program = match path_here(self.0.name) {
+            Some(path) => path,
+            None => directory()
+                .ok_or_else(|| {
+                    missing("neither `REGATTA_EXTERNAL_DIR` nor `HOME` is set".to_owned())
+                })?
+                .join(self.0.name)
+                .join(PROGRAM_FILE),
+        };
         if !program.is_file() {
             return Err(missing(format!("there is no `{}`", program.display())));
         }

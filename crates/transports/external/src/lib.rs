@@ -7,7 +7,7 @@
 //! - `program` is a process with all that it starts; `inbox` queues the events of a session.
 //! - `session` is one end of a trial, `content` and `files` its input for the program.
 //! - `driver` has the registry's entries: `external` for a program of the user's, and the programs
-//!   that come with Regatta.
+//!   that come with Regatta; `on_host` finds their programs on a host with files of its own.
 
 mod content;
 mod contract;
@@ -16,7 +16,9 @@ mod driver;
 mod error;
 mod files;
 mod inbox;
+mod on_host;
 mod program;
 mod session;
 
 pub use driver::drivers;
+pub use on_host::{PROGRAMS_VARIABLE, ProgramFiles, program_files};

@@ -110,9 +110,7 @@ pub(super) fn run(
         let (from, to) = if direction == 0 { (a, b) } else { (b, a) };
         run_train(trains[direction], base(direction), from, to)
     };
-    let rates = [&condition.forward, &condition.reverse].map(|link| link.rate.map_or(0, |r| r.0));
-    // One after the other where both would be more than this process can do at once.
-    let results = if rates[0].saturating_add(rates[1]) <= BOTH_AT_ONCE_BPS {
+    let results = if both_at_once(condition, BOTH_AT_ONCE_BPS) {
         thread::scope(|scope| {
             let reverse = thread::Builder::new()
                 .spawn_scoped(scope, || run(1))
@@ -130,6 +128,13 @@ pub(super) fn run(
         &round_trips,
         &[forward?, reverse?],
     ))
+}
+
+/// Whether both directions are measured at the same time, as the sum of their rates is at most this one. They are
+/// measured one after the other where both would be more than a machine can do at once.
+pub(crate) fn both_at_once(condition: &Condition, most_bps: u64) -> bool {
+    let rates = [&condition.forward, &condition.reverse].map(|link| link.rate.map_or(0, |r| r.0));
+    rates[0].saturating_add(rates[1]) <= most_bps
 }
 
 /// Result of one direction's train.

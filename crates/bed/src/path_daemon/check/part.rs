@@ -2,6 +2,7 @@
 
 use std::{
     net::IpAddr,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -9,7 +10,7 @@ use regatta_control::Host;
 use regatta_model::Condition;
 
 use super::{
-    GRACE, LossPlace, PauseWatch, base,
+    GRACE, LossPlace, PauseWatch, base, joined,
     plan::{RoundTrips, SMALL_PACKET_BYTES, Train},
     send_train,
     socket::{self, Arrival, Prober},
@@ -52,9 +53,7 @@ impl Part {
     pub(crate) fn close(&mut self, links: &[LinkCounters; 2]) -> FromDaemon {
         let evidence = self.pauses.take().and_then(|pauses| pauses.finish(links));
         self.prober = None;
-        FromDaemon::Closed {
-            spoiled: evidence.map(|why| format!("host {}: {why}", self.host.name())),
-        }
+        FromDaemon::Closed { spoiled: evidence }
     }
 
     /// Serves a request of the check. The calling thread enters the host's namespace.
@@ -106,6 +105,25 @@ impl Part {
                     prober,
                 )?;
                 return Ok(FromDaemon::Train { arrivals });
+            }
+            Probe::SendAndReceive { condition } => {
+                let (own, other) = match self.host {
+                    Host::Client => (0, 1),
+                    Host::Server => (1, 0),
+                };
+                let [sent, expected] =
+                    [own, other].map(|direction| train(&condition, direction, losses));
+                let (departures, arrivals) = thread::scope(|scope| {
+                    let receiver = thread::Builder::new()
+                        .spawn_scoped(scope, || receive(expected, base(other), prober))
+                        .map_err(DaemonError::Thread)?;
+                    let departures = send_train(sent, base(own), prober);
+                    Ok::<_, DaemonError>((departures?, joined(receiver.join())?))
+                })?;
+                return Ok(FromDaemon::SentAndReceived {
+                    departures,
+                    arrivals,
+                });
             }
         }
         Ok(FromDaemon::Probed)
@@ -240,6 +258,6 @@ mod tests {
         let FromDaemon::Closed { spoiled: Some(why) } = part.close(&[late; 2]) else {
             panic!("no evidence");
         };
-        assert!(why.starts_with("host b: "), "{why}");
+        assert!(!why.is_empty());
     }
 }

@@ -8,7 +8,7 @@ use regatta_model::{Offloads, Placement};
 use super::{interface::Shaping, iptables::Rule, qdisc::Interface, wires::Node};
 use crate::{
     messages::End,
-    path_daemon::{ADDRESSES, error::DaemonError, namespaces::Namespace},
+    path_daemon::{ADDRESSES, error::DaemonError, namespaces::Namespace, second},
 };
 
 /// Name of the interface in each host.
@@ -171,6 +171,11 @@ impl Chain {
         host.one_address(interface, addresses[place], prefix)?;
         let other = end.host.other() as usize;
         host.neighbour(interface, addresses[other], ethernet(run, other))?;
+        if has_second_addresses(addresses) {
+            let seconds = addresses.map(second);
+            host.one_address(interface, seconds[place], prefix)?;
+            host.neighbour(interface, seconds[other], ethernet(run, other))?;
+        }
         Ok(Self::of_end(end, host, interface))
     }
 
@@ -213,4 +218,12 @@ impl Chain {
             nodes => vec![&nodes[0].namespace, &nodes[nodes.len() - 1].namespace],
         }
     }
+}
+
+/// Whether hosts on macvlans with these addresses get second ones, for transports that use several: where all of them
+/// are among those that are reserved for benchmarks (198.18.0.0/15, RFC 2544), so that nobody else has them.
+fn has_second_addresses(addresses: [Ipv4Addr; 2]) -> bool {
+    let seconds = addresses.map(second);
+    let is_reserved = |address: &Ipv4Addr| matches!(address.octets(), [198, 18 | 19, ..]);
+    addresses.iter().all(is_reserved) && seconds.iter().all(|second| !addresses.contains(second))
 }

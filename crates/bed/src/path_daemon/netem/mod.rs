@@ -33,7 +33,10 @@ use std::{
 
 use regatta_model::{Condition, Emulator, Link, LossBy, PathSetup};
 
-pub use self::interface::{COMMAND as INTERFACE_GUARD_COMMAND, main as interface_guard_main};
+pub use self::interface::{
+    COMMAND as INTERFACE_GUARD_COMMAND, ShapedInterface, main as interface_guard_main,
+    shaped_interfaces,
+};
 pub(crate) use self::plan::refusal;
 use self::{
     chain::Chain,

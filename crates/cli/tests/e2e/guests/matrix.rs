@@ -24,7 +24,7 @@ const CONNECTIONS: f64 = 4.0;
 const LOSSES: &[(&str, &str)] = &[("loss-0", "0%"), ("loss-1", "1%"), ("loss-5", "5%")];
 
 /// Names of the workloads, with the rest of their tables.
-const WORKLOADS: &[(&str, &str)] = &[
+pub const WORKLOADS: &[(&str, &str)] = &[
     (
         "digest",
         "kind = \"bulk\"\nsize = \"300kB\"\nmessage = \"1000B\"\npattern = \"random\"\nverify = \"digest\"",
@@ -97,7 +97,7 @@ fn descriptor(driver: &str) -> &'static DriverDescriptor {
 
 /// Returns a part of the reason for which a driver must call a workload unsupported; `None` where
 /// the case must be measured.
-fn unsupported(driver: &str, workload: &str) -> Option<&'static str> {
+pub fn unsupported(driver: &str, workload: &str) -> Option<&'static str> {
     let bulk = matches!(workload, "bulk" | "digest");
     match (driver, descriptor(driver).carries) {
         ("quic-aioquic" | "quic-go" | "sctp-pysctp", _) if !bulk => Some("external programs"),
@@ -134,7 +134,7 @@ fn case(workload: &str, loss: &str, driver: &str) {
 
 /// Checks the requirements of a trial.
 #[track_caller]
-fn check(trial: &TrialRecord) {
+pub fn check(trial: &TrialRecord) {
     let descriptor = descriptor(&trial.transport);
     if let Some(reason) = unsupported(&trial.transport, &trial.workload) {
         assert_eq!(trial.outcome, Outcome::Unsupported, "{trial:#?}");
@@ -190,7 +190,7 @@ macro_rules! matrix {
             matrix!(@losses $name $losses $drivers);
         })+
 
-        const DRIVERS: &[&str] = matrix!(@names $drivers);
+        pub const DRIVERS: &[&str] = matrix!(@names $drivers);
         const CASES: &[&str] = &[$($name),+];
     };
     (@losses $workload:literal [$($loss:ident = $name:literal),+ $(,)?] $drivers:tt) => {

@@ -7,7 +7,7 @@
 mod capture;
 mod handshakes;
 pub mod losses;
-mod matrix;
+pub mod matrix;
 mod offloads;
 mod one;
 pub mod two;

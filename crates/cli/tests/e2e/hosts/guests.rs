@@ -116,6 +116,54 @@ fn a_path_is_shaped_on_interfaces() {
     measures_a_shaped_path(INTERFACES);
 }
 
+/// SCTP of the guests' kernels, over one path and over two: macvlans of 198.18.0.0/15 have two addresses.
+#[test]
+fn sctp_of_the_kernel_uses_the_second_addresses() {
+    let Some(lab) = Lab::shaped(MACVLANS) else {
+        return;
+    };
+    let mut run = lab.regatta(&["run", "--hosts", "a,b", "--out", "out", "--no-progress"]);
+    run.args(["--transport", "sctp,sctp:multihoming=true"]);
+    run.args(["--size", "300kB", "--message", "1kB"]);
+    run.args(["--rtt", "20ms", "--rate", "10Mbit/s", "--rounds", "1"]);
+    succeeds(&run.output().expect("a run"));
+    let trials = crate::help::trials(&lab.bench.path("out"));
+    assert_eq!(trials.len(), 2);
+    for trial in trials {
+        let measured = &trial.measurements;
+        assert_eq!(
+            trial.outcome,
+            regatta_model::Outcome::Measured,
+            "{trial:#?}"
+        );
+        assert_eq!(measured.metrics["bytes_delivered"], 300_000.0);
+        let warnings: Vec<&str> = measured.warnings.iter().map(|it| &*it.code).collect();
+        assert!(!warnings.contains(&"sctp_one_path"), "{warnings:?}");
+    }
+}
+
+#[test]
+fn a_check_names_an_interface_that_was_left_shaped() {
+    let Some(lab) = Lab::shaped(INTERFACES) else {
+        return;
+    };
+    // As a run leaves it whose processes are all killed at once.
+    lab.in_guest("a", "tc qdisc add dev vec0 root handle 7e9a: prio")
+        .expect("a discipline");
+    let check = lab.run(&["hosts", "check", "a"]);
+    succeeds(&check);
+    let said = text(&check);
+    assert!(
+        said.contains("`vec0` has a queueing discipline of Regatta's"),
+        "{said}"
+    );
+    assert!(said.contains("sudo tc qdisc del dev vec0 root"), "{said}");
+    assert!(
+        said.contains("SCTP from `a`") || !said.contains("SCTP from"),
+        "{said}"
+    );
+}
+
 #[test]
 fn interfaces_are_restored_when_the_controller_is_killed() {
     let Some(lab) = Lab::shaped(INTERFACES) else {

@@ -209,6 +209,7 @@ fn draw_one(what: &What, hosts: &[HostTimeline], data: Option<&RunData>) -> Opti
     let (divisor, unit) = time_axis(end_s);
     let drawing = Drawing {
         what,
+        data,
         scale,
         axes: [end_s / divisor, y_end],
         seconds: divisor,
@@ -230,6 +231,14 @@ fn draw_one(what: &What, hosts: &[HostTimeline], data: Option<&RunData>) -> Opti
     })
 }
 
+/// Returns the name of a host, with that in the hosts file if it is the host of a run.
+fn label(host: &HostTimeline, data: Option<&RunData>) -> String {
+    data.map_or_else(
+        || host.host.clone(),
+        |data| data.header.host_label(&host.host),
+    )
+}
+
 fn caption(what: &What, hosts: &[HostTimeline], data: Option<&RunData>) -> String {
     let longest = hosts.iter().map(|host| host.bin_ns).max().unwrap_or(0);
     let step = crate::format::quantity(Unit::Nanoseconds, longest as f64);
@@ -242,12 +251,12 @@ fn caption(what: &What, hosts: &[HostTimeline], data: Option<&RunData>) -> Strin
     } else if data.is_some() {
         text += " Bands: trials, in the colours of their transports.";
     }
-    let without: Vec<&str> = (hosts.iter())
+    let without: Vec<String> = (hosts.iter())
         .filter(|host| {
             let mut lines = (what.lines)(host).into_iter();
             !lines.any(|(_, name)| host.lines.contains_key(&name))
         })
-        .map(|host| host.host.as_str())
+        .map(|host| label(host, data))
         .collect();
     if !without.is_empty() {
         text += &format!(" Not counted by the kernel of: {}.", without.join(", "));
@@ -278,6 +287,7 @@ fn bands(host: &HostTimeline, data: &RunData) -> Vec<Band> {
 /// Parts that the panels of a figure have in common.
 struct Drawing<'a> {
     what: &'a What,
+    data: Option<&'a RunData>,
     scale: Scale,
     /// Ends of the horizontal and the vertical axis.
     axes: [f64; 2],
@@ -295,7 +305,7 @@ impl Drawing<'_> {
         lines: &[(String, &Line)],
         bands: &[Band],
     ) -> String {
-        let heading = shorten(&host.host, 44);
+        let heading = shorten(&label(host, self.data), 44);
         let y_title = self.scale.heading(self.what.y_title);
         let labels: Vec<&str> = lines.iter().map(|(label, _)| label.as_str()).collect();
         Panel {

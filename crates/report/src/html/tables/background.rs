@@ -290,11 +290,12 @@ pub fn hosts(data: &RunData) -> Table {
         let first = values.next().flatten();
         values.all(|value| value == first)
     };
-    let labels: Vec<&str> = hosts.keys().map(String::as_str).collect();
+    let labels = hosts.keys().map(|host| data.header.host_label(host));
+    let labels: Vec<String> = labels.collect();
     let columns = if names.iter().all(|name| same(name)) && hosts.len() > 1 {
         vec![labels.join(" and ")]
     } else {
-        labels.into_iter().map(str::to_owned).collect()
+        labels
     };
     let rows = names.into_iter().map(|name| {
         let values = hosts.values().take(columns.len());

@@ -62,12 +62,12 @@ pub(super) struct Discipline {
     kind: String,
     /// 0 for one that the kernel has attached by itself.
     handle: u32,
-    parent: u32,
+    pub(super) parent: u32,
     options: Option<Vec<u8>>,
 }
 
 impl Discipline {
-    fn parse(message: &[u8]) -> Option<Self> {
+    pub(super) fn parse(message: &[u8]) -> Option<Self> {
         let attributes = attributes_of(message);
         let kind = find(attributes, TCA_KIND)?;
         Some(Self {
@@ -78,7 +78,7 @@ impl Discipline {
         })
     }
 
-    fn is_ours(&self) -> bool {
+    pub(super) fn is_ours(&self) -> bool {
         self.kind == OUR_KIND && self.handle == OURS
     }
 

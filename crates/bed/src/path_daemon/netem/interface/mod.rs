@@ -9,14 +9,18 @@
 mod filter;
 mod former;
 mod guard;
+mod left;
 mod record;
 
 use std::net::IpAddr;
 
 use neli::consts::{nl::NlmF, rtnl::Rtm};
 
-pub use self::guard::{COMMAND, main};
 use self::{former::Former, guard::Guard};
+pub use self::{
+    guard::{COMMAND, main},
+    left::{ShapedInterface, shaped_interfaces},
+};
 use super::{
     attributes::{Attributes, find, u32_at},
     netlink::Netlink,

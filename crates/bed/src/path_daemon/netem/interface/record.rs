@@ -84,12 +84,45 @@ impl Record {
     }
 }
 
+/// State of the record of an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// There is none.
+    Absent,
+    /// A run has it.
+    Locked,
+    /// Nobody has it.
+    Free,
+}
+
+/// Returns the state of the record of an interface of this network namespace.
+///
+/// # Errors
+/// Those of the file; the directory is root's alone.
+pub(super) fn state(interface: i32) -> io::Result<State> {
+    let file = match File::open(path_of(interface)?) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(State::Absent),
+        Err(error) => return Err(error),
+    };
+    match file.try_lock() {
+        Ok(()) => Ok(State::Free),
+        Err(fs::TryLockError::WouldBlock) => Ok(State::Locked),
+        Err(fs::TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Returns the path of the record of an interface of this network namespace.
+fn path_of(interface: i32) -> io::Result<PathBuf> {
+    // Names and indices of interfaces are those of a network namespace.
+    let namespace = fs::metadata("/proc/thread-self/ns/net")?.ino();
+    Ok(Path::new(DIRECTORY).join(format!("{namespace}-{interface}.json")))
+}
+
 fn opened_and_locked(interface: i32) -> io::Result<Record> {
     let mut directory = DirBuilder::new();
     directory.recursive(true).mode(0o700).create(DIRECTORY)?;
-    // Names and indices of interfaces are those of a network namespace.
-    let namespace = fs::metadata("/proc/thread-self/ns/net")?.ino();
-    let path = Path::new(DIRECTORY).join(format!("{namespace}-{interface}.json"));
+    let path = path_of(interface)?;
     loop {
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).read(true).write(true);

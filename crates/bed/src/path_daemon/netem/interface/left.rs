@@ -1,0 +1,50 @@
+//! Disciplines of Regatta's on interfaces of this network namespace, and whether somebody is there to restore them.
+
+use std::io;
+
+use neli::consts::rtnl::Rtm;
+use nix::net::if_::if_indextoname;
+
+use super::{
+    super::{
+        attributes::u32_at,
+        netlink::Netlink,
+        qdisc::{ROOT, head},
+    },
+    former::Discipline,
+    record::{self, State},
+};
+
+/// Interface with a discipline of Regatta's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShapedInterface {
+    /// Name of the interface.
+    pub name: String,
+    /// Whether a run shapes it now; `None` if that is for root alone to know.
+    pub is_in_use: Option<bool>,
+}
+
+/// Returns the interfaces of this network namespace that have a discipline of Regatta's.
+///
+/// # Errors
+/// If the kernel does not tell.
+pub fn shaped_interfaces() -> io::Result<Vec<ShapedInterface>> {
+    let found = Netlink::open()?.dump(Rtm::Getqdisc, &head(0, 0, 0))?;
+    let ours = found.iter().filter_map(|message| {
+        let discipline = Discipline::parse(message)?;
+        let index = u32_at(message, 4)?;
+        (discipline.is_ours() && discipline.parent == ROOT).then_some(index)
+    });
+    ours.map(|index| {
+        let name = if_indextoname(index)?;
+        Ok(ShapedInterface {
+            name: name.to_string_lossy().into_owned(),
+            is_in_use: match record::state(index.cast_signed()) {
+                Ok(State::Locked) => Some(true),
+                Ok(State::Free | State::Absent) => Some(false),
+                Err(_) => None,
+            },
+        })
+    })
+    .collect()
+}

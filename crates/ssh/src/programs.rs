@@ -1,0 +1,257 @@
+//! Programs of external drivers on a host: sent once as a compressed archive, known by its digest.
+//!
+//! The controller starts `regatta host-files DIGEST BYTES` on the host, which prints the directory of the files at
+//! once if it has them; otherwise it asks for them with an empty line, takes the archive from its standard input and
+//! prints the directory then.
+
+use std::{
+    env,
+    ffi::OsStr,
+    fs,
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitCode, Stdio},
+    time::{Duration, SystemTime},
+};
+
+use flate2::{Compression, write::GzEncoder};
+use sha2::{Digest, Sha256};
+
+/// First argument of the process on the host.
+pub const FILES_COMMAND: &str = "host-files";
+
+/// Time after which files that were not used are removed from the host's cache.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Errors of packing files.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot pack `{}`: {reason}", path.display())]
+pub struct PackError {
+    path: PathBuf,
+    reason: String,
+}
+
+/// Files to send.
+#[derive(Debug, Clone)]
+pub struct Archive {
+    /// SHA-256 of the archive, hexadecimal.
+    pub digest: String,
+    /// The archive: tar, compressed by gzip.
+    pub content: Vec<u8>,
+}
+
+impl Archive {
+    /// Packs a file, or a directory with all that is in it. Equal files make equal archives.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or GNU tar is missing.
+    pub fn pack(root: &Path) -> Result<Self, PackError> {
+        let failed = |reason: String| PackError {
+            path: root.to_owned(),
+            reason,
+        };
+        let (directory, name) = if root.is_dir() {
+            (root, OsStr::new("."))
+        } else {
+            let directory = root.parent().filter(|parent| *parent != Path::new(""));
+            (
+                directory.unwrap_or(Path::new(".")),
+                root.file_name().unwrap_or_default(),
+            )
+        };
+        let mut command = Command::new("tar");
+        command
+            .args(["--create", "--format=gnu", "--sort=name", "--mtime=@0"])
+            .args(["--owner=0", "--group=0", "--numeric-owner"])
+            .args(["--exclude=__pycache__", "--directory"])
+            .arg(directory)
+            .arg("--")
+            .arg(name);
+        let packed = command.output();
+        let packed = packed.map_err(|error| failed(format!("cannot run `tar`: {error}")))?;
+        if !packed.status.success() {
+            let reason = String::from_utf8_lossy(&packed.stderr);
+            return Err(failed(regatta_model::shell::printable(reason.trim())));
+        }
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::new(4));
+        let content = encoder
+            .write_all(&packed.stdout)
+            .and_then(|()| encoder.finish())
+            .map_err(|error| failed(error.to_string()))?;
+        Ok(Self {
+            digest: hexadecimal(&Sha256::digest(&content)),
+            content,
+        })
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Takes an archive from standard input unless its files are there, and prints their directory. The body of
+/// `regatta host-files DIGEST BYTES`.
+#[must_use]
+pub fn files_main(digest: Option<&str>, bytes: Option<&str>) -> ExitCode {
+    let is_digest = |text: &&str| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    let bytes = bytes.and_then(|text| text.parse().ok());
+    let (Some(digest), Some(bytes)) = (digest.filter(is_digest), bytes) else {
+        eprintln!("error: `{FILES_COMMAND}` takes a digest and a number of bytes");
+        return ExitCode::FAILURE;
+    };
+    let taken = cache().and_then(|cache| take(&cache, digest, bytes, &mut io::stdin().lock()));
+    match taken.and_then(|directory| say(&directory.to_string_lossy())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn say(line: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}
+
+/// Returns the directory of the files of all programs.
+fn cache() -> io::Result<PathBuf> {
+    let named = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let named = named.filter(|path| path.is_absolute());
+    let base = named.or_else(|| env::home_dir().map(|home| home.join(".cache")));
+    base.map(|base| base.join("regatta/programs"))
+        .ok_or_else(|| io::Error::other("there is no home directory"))
+}
+
+/// Returns the directory of the files of an archive, which is read from `input` if they are not there.
+fn take(cache: &Path, digest: &str, bytes: u64, input: &mut impl Read) -> io::Result<PathBuf> {
+    let directory = cache.join(digest);
+    // Its time is that of its last use.
+    let use_now = || fs::File::open(&directory)?.set_modified(SystemTime::now());
+    if directory.is_dir() {
+        let _ = use_now();
+        return Ok(directory);
+    }
+    say("")?;
+    fs::create_dir_all(cache)?;
+    let part = cache.join(format!("{digest}.{}.part", std::process::id()));
+    let unpacked = unpack(&part, digest, bytes, input);
+    let placed = unpacked.and_then(|()| match fs::rename(&part, &directory) {
+        // Another run was faster.
+        Err(_) if directory.is_dir() => Ok(()),
+        renamed => renamed,
+    });
+    let _ = fs::remove_dir_all(&part);
+    let _ = use_now();
+    prune(cache);
+    placed.map(|()| directory)
+}
+
+/// Unpacks an archive of so many bytes into a new directory, and checks its digest.
+fn unpack(part: &Path, digest: &str, bytes: u64, input: &mut impl Read) -> io::Result<()> {
+    fs::create_dir(part)?;
+    let mut command = Command::new("tar");
+    command
+        .args([
+            "--extract",
+            "--gzip",
+            "--no-same-owner",
+            "--file=-",
+            "--directory",
+        ])
+        .arg(part)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let spawned = command.spawn();
+    let mut tar: Child =
+        spawned.map_err(|error| io::Error::other(format!("cannot run `tar`: {error}")))?;
+    let mut to = tar.stdin.take().expect("a pipe");
+    let mut digested = Sha256::new();
+    let mut left = bytes;
+    let mut block = vec![0; 64 << 10];
+    let mut written = Ok(());
+    while left > 0 {
+        let most = block.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let length = input.read(&mut block[..most])?;
+        if length == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        left -= length as u64;
+        digested.update(&block[..length]);
+        // The rest is read all the same: the reason is in what `tar` says.
+        written = written.and_then(|()| to.write_all(&block[..length]));
+    }
+    drop(to);
+    let ended = tar.wait_with_output()?;
+    if !ended.status.success() {
+        let said = String::from_utf8_lossy(&ended.stderr);
+        return Err(io::Error::other(format!("`tar` failed: {}", said.trim())));
+    }
+    written?;
+    if hexadecimal(&digested.finalize()) != digest {
+        return Err(io::Error::other("the files arrived damaged"));
+    }
+    Ok(())
+}
+
+/// Removes what was not used for a long time.
+fn prune(cache: &Path) {
+    for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
+        let modified = entry.metadata().and_then(|facts| facts.modified());
+        let age = modified.ok().and_then(|at| at.elapsed().ok());
+        if age.is_some_and(|age| age > KEPT) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_arrives_whole_once_and_damage_is_found() {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path().join("mine");
+        fs::create_dir(&root).unwrap();
+        fs::write(root.join("run"), "#!/bin/sh\n").unwrap();
+        fs::set_permissions(root.join("run"), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(root.join("library"), "words").unwrap();
+        let archive = Archive::pack(&root).unwrap();
+        assert_eq!(archive.digest, Archive::pack(&root).unwrap().digest);
+        let cache = home.path().join("cache");
+        let bytes = archive.content.len() as u64;
+        let mut damaged = archive.content.clone();
+        *damaged.last_mut().unwrap() ^= 1;
+        assert!(take(&cache, &archive.digest, bytes, &mut &damaged[..]).is_err());
+        assert!(take(&cache, &archive.digest, bytes, &mut &damaged[..9]).is_err());
+        assert_eq!(fs::read_dir(&cache).unwrap().count(), 0);
+        let there = take(&cache, &archive.digest, bytes, &mut &archive.content[..]).unwrap();
+        assert_eq!(fs::read_to_string(there.join("library")).unwrap(), "words");
+        let mode = fs::metadata(there.join("run")).unwrap().permissions();
+        assert_eq!(mode.mode() & 0o111, 0o111);
+        // It is not read again.
+        assert_eq!(
+            take(&cache, &archive.digest, bytes, &mut &b""[..]).unwrap(),
+            there
+        );
+    }
+
+    #[test]
+    fn a_file_is_packed_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("run");
+        fs::write(&file, "words").unwrap();
+        fs::write(home.path().join("other"), "words").unwrap();
+        let archive = Archive::pack(&file).unwrap();
+        let cache = home.path().join("cache");
+        let bytes = archive.content.len() as u64;
+        let there = take(&cache, &archive.digest, bytes, &mut &archive.content[..]).unwrap();
+        assert_eq!(fs::read_dir(&there).unwrap().count(), 1);
+        assert!(Archive::pack(&home.path().join("none")).is_err());
+    }
+}

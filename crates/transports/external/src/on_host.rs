@@ -1,0 +1,102 @@
+//! Programs of a study on a host that has files of its own: they are sent there, or found there.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
+
+use regatta_model::Transport;
+
+use crate::driver::{self, FILES, PROGRAM};
+
+/// Variable of the agent's environment: paths of programs on its host (JSON), by their names in [`ProgramFiles`].
+pub const PROGRAMS_VARIABLE: &str = "REGATTA_PROGRAMS";
+
+/// Program of a transport, and the files that it needs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProgramFiles {
+    /// Name of the driver that comes with Regatta, or the program's path in the study.
+    pub name: String,
+    /// Directory of the files, or the program itself if it needs no others.
+    pub root: PathBuf,
+    /// Path of the program in the directory; its file name if it needs no others.
+    pub program: PathBuf,
+    /// Path of the program in a directory with the programs of a host.
+    pub on_host: PathBuf,
+}
+
+/// Returns the program of a transport that has one, whether or not it is there.
+#[must_use]
+pub fn program_files(transport: &Transport) -> Option<ProgramFiles> {
+    if transport.driver == driver::EXTERNAL.name {
+        let named = PROGRAM.text(&transport.options)?;
+        let path = Path::new(named);
+        let file_name = PathBuf::from(path.file_name()?);
+        let files = FILES.text(&transport.options).map(Path::new);
+        let inside = files.and_then(|files| Some((files, path.strip_prefix(files).ok()?)));
+        let (root, program) = match inside {
+            Some((files, program)) => (files.to_owned(), program.to_owned()),
+            None => (path.to_owned(), file_name.clone()),
+        };
+        return Some(ProgramFiles {
+            name: named.to_owned(),
+            root,
+            program,
+            on_host: file_name,
+        });
+    }
+    driver::drivers()
+        .iter()
+        .find(|driver| driver.descriptor().name == transport.driver)?;
+    let name = transport.driver.clone();
+    Some(ProgramFiles {
+        root: driver::directory()?.join(&name),
+        program: driver::PROGRAM_FILE.into(),
+        on_host: Path::new(&name).join(driver::PROGRAM_FILE),
+        name,
+    })
+}
+
+/// Returns the path of a program on this agent's host, if it has another one there than where the study was started.
+pub(crate) fn path_here(name: &str) -> Option<PathBuf> {
+    static PATHS: LazyLock<BTreeMap<String, PathBuf>> = LazyLock::new(|| {
+        let text = env::var(PROGRAMS_VARIABLE).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    });
+    PATHS.get(name).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use regatta_model::OptionValue;
+
+    use super::*;
+
+    fn transport(driver: &str, options: &[(&str, &str)]) -> Transport {
+        Transport {
+            label: driver.to_owned(),
+            driver: driver.to_owned(),
+            options: options
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), OptionValue::Text((*value).to_owned())))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn a_program_is_alone_or_in_its_directory() {
+        let alone = program_files(&transport("external", &[("program", "./mine/run")])).unwrap();
+        assert_eq!(alone.root, Path::new("./mine/run"));
+        assert_eq!(alone.program, Path::new("run"));
+        let options = [("program", "./mine/bin/run"), ("files", "./mine")];
+        let inside = program_files(&transport("external", &options)).unwrap();
+        assert_eq!(inside.root, Path::new("./mine"));
+        assert_eq!(inside.program, Path::new("bin/run"));
+        assert_eq!(inside.on_host, Path::new("run"));
+        let named = program_files(&transport("quic-go", &[])).unwrap();
+        assert_eq!(named.on_host, Path::new("quic-go/driver"));
+        assert_eq!(program_files(&transport("tcp", &[])), None);
+    }
+}
