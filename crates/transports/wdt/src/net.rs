@@ -52,6 +52,28 @@ impl<F: Fn(Failure)> Drop for EndsWithThread<F> {
     }
 }
 
-fn no_thread(error: &std::io::Error) -> Failure {
-    Failure::new(Status::Error, format!("cannot start a thread ({error})"))
+/// Runs each job on a thread of its own and waits for all; `fail` is told of a thread that cannot be
+/// started.
+fn run_all<J: FnOnce() + Send>(
+    name: &str,
+    jobs: impl IntoIterator<Item = J>,
+    fail: impl Fn(Failure),
+) {
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for (index, job) in jobs.into_iter().enumerate() {
+            let builder = std::thread::Builder::new().name(format!("{name}-{index}"));
+            match builder.spawn_scoped(scope, job) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => fail(Failure::new(
+                    Status::Error,
+                    format!("cannot start a thread ({error})"),
+                )),
+            }
+        }
+        for thread in threads {
+            // What made it die, it has said.
+            let _ = thread.join();
+        }
+    });
 }

@@ -3,10 +3,12 @@
 //! Several are open at once, each with a state machine of its own, so that a stranger who connects
 //! and sends nothing, or something else, does not keep the sender out.
 
-use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::socket::{Connected, waits};
 use super::thread::Thread;
@@ -14,7 +16,8 @@ use crate::receiver::{Connection, Step};
 use crate::sink::Sink;
 
 /// Maximum duration of a wait for connections: another port may shorten the deadline meanwhile.
-const WAIT: Duration = Duration::from_millis(100);
+const WAIT: Duration = Duration::from_millis(WAIT_MS as u64);
+const WAIT_MS: u8 = 100;
 /// Maximum number of candidates; the oldest is closed for a new one.
 const MOST_CANDIDATES: usize = 32;
 
@@ -50,7 +53,7 @@ impl<'a, K: Sink> Admission<'a, K> {
         port: &mut Connection<K>,
         buffer: &mut [u8],
     ) -> Option<Connected<'a>> {
-        self.wait(Some(thread.listener.as_raw_fd()));
+        self.wait(Some(thread.listener.as_fd()));
         while let Some((socket, peer)) = accept(thread) {
             if self.0.len() == MOST_CANDIDATES {
                 port.turned_away(self.0.remove(0).connection);
@@ -109,22 +112,15 @@ impl<'a, K: Sink> Admission<'a, K> {
 
     /// Sleeps until a connection comes in on `listener`, if given, or a candidate has sent bytes;
     /// [`WAIT`] at most.
-    fn wait(&self, listener: Option<RawFd>) {
+    fn wait(&self, listener: Option<BorrowedFd<'_>>) {
         let candidates = self.0.iter().map(|candidate| candidate.socket.descriptor());
         let descriptors = listener.into_iter().chain(candidates);
         let mut polled: Vec<_> = descriptors
-            .map(|fd| libc::pollfd {
-                fd,
-                events: libc::POLLIN,
-                revents: 0,
-            })
+            .map(|file| PollFd::new(file, PollFlags::POLLIN))
             .collect();
-        let count = polled.len() as libc::nfds_t;
-        let milliseconds = WAIT.as_millis() as libc::c_int;
-        // SAFETY: the list is valid for as many entries as are named.
-        let result = unsafe { libc::poll(polled.as_mut_ptr(), count, milliseconds) };
-        if result < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-            std::thread::sleep(WAIT);
+        match poll(&mut polled, PollTimeout::from(WAIT_MS)) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(_) => std::thread::sleep(WAIT),
         }
     }
 }

@@ -10,7 +10,7 @@ use socket2::{Domain, Socket, Type};
 use super::admission::Admission;
 use super::socket::Connected;
 use super::thread::Thread;
-use super::{Clock, EndsWithThread, SLICE, no_thread, stopped};
+use super::{Clock, EndsWithThread, SLICE, run_all, stopped};
 use crate::failure::{Failure, Report};
 use crate::host::Host;
 use crate::receiver::{Connection, Session, Step};
@@ -82,31 +82,17 @@ impl Listener {
         host: &dyn Host,
     ) -> Result<Report, Failure> {
         let clock = Clock::start();
-        std::thread::scope(|scope| {
-            let mut threads = Vec::new();
-            for (index, listener) in self.sockets.into_iter().enumerate() {
-                let port = self.ports[index];
-                let thread = Thread {
-                    session,
-                    index,
-                    port,
-                    listener,
-                    host,
-                    clock,
-                };
-                let spawned = std::thread::Builder::new()
-                    .name(format!("wdt-receive-{index}"))
-                    .spawn_scoped(scope, move || run(&thread));
-                match spawned {
-                    Ok(spawned) => threads.push(spawned),
-                    Err(error) => session.fail(no_thread(&error)),
-                }
-            }
-            for thread in threads {
-                // What made it die, it has said.
-                let _ = thread.join();
-            }
+        let sockets = self.sockets.into_iter().zip(self.ports);
+        let threads = sockets.enumerate().map(|(index, (listener, port))| Thread {
+            session,
+            index,
+            port,
+            listener,
+            host,
+            clock,
         });
+        let jobs = threads.map(|thread| move || run(&thread));
+        run_all("wdt-receive", jobs, |failure| session.fail(failure));
         session.finish()
     }
 }

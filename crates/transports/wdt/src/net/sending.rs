@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Socket, Type};
 
 use super::socket::Connected;
-use super::{Clock, EndsWithThread, no_thread, stopped};
+use super::{Clock, EndsWithThread, run_all, stopped};
 use crate::failure::{Failure, Report};
 use crate::host::Host;
 use crate::sender::{Connection, Session, Step};
@@ -43,33 +43,20 @@ pub fn send<S: Source>(
         .map(|address| address.ip())
         .collect();
     let clock = Clock::start();
-    std::thread::scope(|scope| {
-        let mut threads = Vec::new();
-        for (index, port) in url.ports.iter().copied().enumerate() {
-            let thread = Thread {
-                session,
-                index,
-                port,
-                addresses: &addresses,
-                host,
-                clock,
-                heard: Duration::ZERO,
-                held_back: false,
-                gave_up: None,
-            };
-            let spawned = std::thread::Builder::new()
-                .name(format!("wdt-send-{index}"))
-                .spawn_scoped(scope, move || thread.run());
-            match spawned {
-                Ok(spawned) => threads.push(spawned),
-                Err(error) => session.fail(no_thread(&error)),
-            }
-        }
-        for thread in threads {
-            // What made it die, it has said.
-            let _ = thread.join();
-        }
+    let ports = url.ports.iter().copied().enumerate();
+    let threads = ports.map(|(index, port)| Thread {
+        session,
+        index,
+        port,
+        addresses: &addresses,
+        host,
+        clock,
+        heard: Duration::ZERO,
+        held_back: false,
+        gave_up: None,
     });
+    let jobs = threads.map(|thread| move || thread.run());
+    run_all("wdt-send", jobs, |failure| session.fail(failure));
     session.finish()
 }
 

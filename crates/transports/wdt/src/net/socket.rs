@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,8 +39,8 @@ impl<'a> Connected<'a> {
         self.host.connected(self.port, &self.socket, took);
     }
 
-    pub(super) fn descriptor(&self) -> RawFd {
-        self.socket.as_raw_fd()
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
     /// Reads, waiting for [`SLICE`] at most; `None` if nothing came.
