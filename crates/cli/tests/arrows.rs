@@ -22,12 +22,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("emulation", &["model"]),
     ("transport", &["model", "control"]),
     ("transport-tls", &["transport", "control"]),
-    ("transport-sockets", &["transport", "model"]),
+    ("transport-sockets", &["transport", "model", "control"]),
     (
         "transport-tcp",
         &["transport", "transport-tls", "model", "control"],
     ),
-    ("transport-udp", &["transport", "model", "control"]),
+    (
+        "transport-udp",
+        &["transport", "transport-sockets", "model", "control"],
+    ),
     (
         "transport-quic-common",
         &[

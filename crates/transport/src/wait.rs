@@ -1,11 +1,6 @@
 //! Waits for sockets, for drivers that block.
 
-use std::{
-    io,
-    os::fd::{AsRawFd, RawFd},
-    ptr,
-    time::Duration,
-};
+use std::{io, os::fd::AsRawFd, ptr, time::Duration};
 
 use crate::{clock::MonotonicTime, driver::TransportError, stop::Stop};
 
@@ -30,20 +25,6 @@ pub fn ready(descriptor: &impl AsRawFd, events: i16, until: MonotonicTime) -> io
             ready => return ready.map(|ready| ready > 0),
         }
     }
-}
-
-/// Waits until one of the descriptors is readable or has failed, or the moment has come. One that is
-/// closed already ends the wait.
-///
-/// # Errors
-/// The error of the system; that a signal came is one.
-pub fn any_readable(descriptors: &[RawFd], until: MonotonicTime) -> io::Result<()> {
-    let polled = descriptors.iter().map(|descriptor| libc::pollfd {
-        fd: *descriptor,
-        events: libc::POLLIN,
-        revents: 0,
-    });
-    poll(&mut polled.collect::<Vec<_>>(), until).map(|_| ())
 }
 
 /// Calls ppoll(2); returns the number of descriptors that are ready.

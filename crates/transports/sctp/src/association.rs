@@ -5,16 +5,19 @@ mod sending;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    io,
     net::SocketAddr,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Waker, ready},
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use regatta_transport::TransportError;
+use regatta_transport_sockets::driver::{Admission, Connection, Transmit, Wakers};
 use sctp_proto::{AssociationError, AssociationEvent, Event, PayloadProtocolIdentifier, StreamId};
 
 use crate::{
-    socket::Datagrams,
+    connection::pass_on,
     wire::{self, Chunk, Route},
 };
 
@@ -34,6 +37,9 @@ const ACKNOWLEDGED_WITHIN: Duration = Duration::from_millis(200);
 /// First stream number of a listening end, whose numbers fall; those of a connecting end begin at
 /// zero and rise.
 const LAST_STREAM: StreamId = 65_534;
+
+/// Stream of an association that carries a flow of messages: the first of the connecting end.
+pub(crate) const MESSAGES: StreamId = 0;
 
 /// Limits of an association.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,10 +126,10 @@ pub(crate) struct Association {
     initiate_tag: Option<u32>,
     limits: Limits,
     phase: Phase,
-    /// Whether there may be something to send.
-    pub dirty: bool,
-    /// Whether the association's user was dropped.
-    pub released: bool,
+    /// Whether the stack may have something to send.
+    dirty: bool,
+    /// Packets that the stack has given and that were not sent.
+    packets: VecDeque<Bytes>,
     closing: bool,
     shut_down: bool,
     peer_aborted: bool,
@@ -135,7 +141,7 @@ pub(crate) struct Association {
     opened_by_peer: BTreeSet<StreamId>,
     accepted_streams: u16,
     opened_streams: u16,
-    waiting: Vec<Waker>,
+    waiting: Wakers,
     /// Streams that wait to write, in order of their turns.
     writers: VecDeque<(StreamId, Waker)>,
     written_chunks: u64,
@@ -173,7 +179,7 @@ impl Association {
             limits,
             phase: Phase::Handshaking,
             dirty: true,
-            released: false,
+            packets: VecDeque::new(),
             closing: false,
             shut_down: false,
             peer_aborted: false,
@@ -184,17 +190,13 @@ impl Association {
             opened_by_peer: BTreeSet::new(),
             accepted_streams: 0,
             opened_streams: 0,
-            waiting: Vec::new(),
+            waiting: Wakers::default(),
             writers: VecDeque::new(),
             written_chunks: 0,
             acknowledged_chunks: 0,
             tsn: None,
             counts: Counts::default(),
         }
-    }
-
-    pub(crate) fn connects(&self) -> bool {
-        self.connects
     }
 
     /// Returns the initiate tag of the INIT chunk that the other end sent.
@@ -235,6 +237,7 @@ impl Association {
                 Chunk::Data(_) | Chunk::ShutdownComplete => {}
             }
         }
+        self.dirty = true;
         self.inner.handle_event(event);
         if self.inner.is_closing() {
             self.begin_to_close();
@@ -243,7 +246,7 @@ impl Association {
 
     fn begin_to_close(&mut self) {
         if !std::mem::replace(&mut self.shut_down, true) {
-            self.waiting.drain(..).for_each(Waker::wake);
+            self.waiting.wake();
         }
     }
 
@@ -279,7 +282,7 @@ impl Association {
         // Its own queue of streams is kept empty; they are counted here.
         while self.inner.accept_stream().is_some() {}
         self.opened_by_peer.insert(id);
-        self.waiting.drain(..).for_each(Waker::wake);
+        self.waiting.wake();
     }
 
     /// Takes whole messages from the stack, so that its receive window stays open.
@@ -307,7 +310,7 @@ impl Association {
         }
     }
 
-    pub(crate) fn lost(&mut self, reason: &AssociationError, datagrams: &mut Datagrams) {
+    pub(crate) fn lost(&mut self, reason: &AssociationError) {
         // One that gives up on the last packets of an association that is being closed has
         // nothing more to say.
         let ending = if self.shut_down {
@@ -316,7 +319,7 @@ impl Association {
             Ending::AbortedByPeer
         } else {
             // The stack says nothing to the other end.
-            self.send_abort(datagrams);
+            self.send_abort();
             Ending::Failed(match reason {
                 AssociationError::AssociationClosed => {
                     "the stack gave it up on a packet that it could not take".to_owned()
@@ -335,7 +338,7 @@ impl Association {
     }
 
     fn wake_all(&mut self) {
-        self.waiting.drain(..).for_each(Waker::wake);
+        self.waiting.wake();
         self.writers.drain(..).for_each(|(_, waker)| waker.wake());
         for inbox in self.inboxes.values_mut() {
             if let Some(waker) = inbox.waker.take() {
@@ -347,7 +350,7 @@ impl Association {
     // How it ends.
 
     /// Closes in good order once everything is acknowledged.
-    pub(crate) fn close(&mut self, now: Instant) {
+    pub(crate) fn close(&mut self) {
         if self.ended().is_some() {
             return;
         }
@@ -359,46 +362,27 @@ impl Association {
         self.dirty = true;
         // The other end closes too, and waits for the acknowledgement that is being delayed.
         if let Some(timer) = self.inner.poll_timeout()
-            && timer <= now + ACKNOWLEDGED_WITHIN
+            && timer <= Instant::now() + ACKNOWLEDGED_WITHIN
         {
             self.inner.handle_timeout(timer);
         }
     }
 
-    /// Aborts the association and tells the other end.
-    pub(crate) fn abort(&mut self, why: Ending, datagrams: &mut Datagrams) {
-        if self.ended().is_none() {
-            self.send_abort(datagrams);
-            self.end(why);
-        }
-    }
-
-    fn send_abort(&mut self, datagrams: &mut Datagrams) {
+    fn send_abort(&mut self) {
         if let Some(route) = self.route {
             self.counts.packets_sent += 1;
-            datagrams.push(self.peer, &route.abort());
+            self.packets.push_back(route.abort().into());
         }
     }
 
     // Who waits.
-
-    pub(crate) fn poll_open(&mut self, context: &Context<'_>) -> Poll<Result<(), TransportError>> {
-        match &self.phase {
-            Phase::Open => Poll::Ready(Ok(())),
-            Phase::Ended(ending) => Poll::Ready(Err(ending.error())),
-            Phase::Handshaking => {
-                self.waiting.push(context.waker().clone());
-                Poll::Pending
-            }
-        }
-    }
 
     /// Waits until either end has begun to close, with everything acknowledged.
     pub(crate) fn poll_shut_down(&mut self, context: &Context<'_>) -> Poll<()> {
         if self.shut_down || self.ended().is_some() {
             return Poll::Ready(());
         }
-        self.waiting.push(context.waker().clone());
+        self.waiting.register(context);
         Poll::Pending
     }
 
@@ -406,7 +390,7 @@ impl Association {
         if self.ended().is_some() {
             return Poll::Ready(());
         }
-        self.waiting.push(context.waker().clone());
+        self.waiting.register(context);
         Poll::Pending
     }
 
@@ -471,8 +455,16 @@ impl Association {
         if let Some(ending) = self.ended() {
             return Poll::Ready(Err(ending.error()));
         }
-        self.waiting.push(context.waker().clone());
+        self.waiting.register(context);
         Poll::Pending
+    }
+
+    /// Reads what was left in the stack, as there is room again for this many bytes.
+    fn taken(&mut self, bytes: usize) {
+        self.arrived_bytes = self.arrived_bytes.saturating_sub(bytes);
+        for id in std::mem::take(&mut self.left) {
+            self.readable(id);
+        }
     }
 
     /// Returns the messages received on a stream; `false` if no more will come.
@@ -485,12 +477,7 @@ impl Association {
         let inbox = self.inboxes.entry(id).or_default();
         if !inbox.messages.is_empty() {
             std::mem::swap(messages, &mut inbox.messages);
-            let taken: usize = messages.iter().map(Message::len).sum();
-            self.arrived_bytes = self.arrived_bytes.saturating_sub(taken);
-            // There is room again for what was left in the stack.
-            for id in std::mem::take(&mut self.left) {
-                self.readable(id);
-            }
+            self.taken(messages.iter().map(Message::len).sum());
             return Poll::Ready(Ok(true));
         }
         if inbox.finished {
@@ -503,5 +490,98 @@ impl Association {
         }
         inbox.waker = Some(context.waker().clone());
         Poll::Pending
+    }
+}
+
+impl Connection for Association {
+    const LONGEST_PACKET_BYTES: usize = 16_384;
+
+    fn poll_transmit(&mut self, now: Instant, place: &mut [u8]) -> Option<Transmit> {
+        if self.packets.is_empty() && std::mem::take(&mut self.dirty) {
+            self.collect(now);
+        }
+        let packet = self.packets.pop_front()?;
+        place.get_mut(..packet.len())?.copy_from_slice(&packet);
+        Some(Transmit {
+            bytes: packet.len(),
+            from: None,
+            to: self.peer,
+            at: None,
+        })
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Ended(_) => None,
+            _ => self.inner.poll_timeout(),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.inner.handle_timeout(now);
+        self.dirty = true;
+    }
+
+    fn update(&mut self, _flushed: bool) {
+        self.wake_writers();
+    }
+
+    fn poll_open(&mut self, context: &Context<'_>) -> Poll<Result<(), TransportError>> {
+        match &self.phase {
+            // One that was closed may have brought data.
+            Phase::Open | Phase::Ended(Ending::Done) => Poll::Ready(Ok(())),
+            Phase::Ended(ending) => Poll::Ready(Err(ending.error())),
+            Phase::Handshaking => {
+                self.waiting.register(context);
+                Poll::Pending
+            }
+        }
+    }
+
+    fn abort(&mut self) {
+        if self.ended().is_none() {
+            self.send_abort();
+            self.end(Ending::Stopped);
+        }
+    }
+
+    fn release(&mut self) {
+        self.close();
+    }
+
+    fn fail(&mut self, error: &io::Error) {
+        self.end(Ending::Failed(error.to_string()));
+    }
+
+    fn is_over(&self) -> bool {
+        self.ended().is_some() && self.packets.is_empty()
+    }
+}
+
+impl Admission for Association {
+    fn poll_admitted(
+        &mut self,
+        admit: &mut dyn FnMut(&[u8]) -> bool,
+        context: &Context<'_>,
+    ) -> Poll<Result<(), TransportError>> {
+        if self.accepted_streams == 0 {
+            ready!(self.poll_accept_stream(context))?;
+        }
+        loop {
+            let inbox = self.inboxes.entry(MESSAGES).or_default();
+            let Some(message) = inbox.messages.pop_front() else {
+                break;
+            };
+            self.taken(message.len());
+            let mut admitted = false;
+            pass_on(message, &mut [], |data| admitted = admit(data));
+            if admitted {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        // Nothing to read is left, so that this registers the waker, or says why no more comes.
+        let more = ready!(self.poll_read(MESSAGES, &mut VecDeque::new(), context))?;
+        debug_assert!(!more, "all messages were looked at");
+        Poll::Ready(Err(Ending::Done.error()))
     }
 }

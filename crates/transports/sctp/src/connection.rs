@@ -1,17 +1,58 @@
 //! An association as a connection, its streams as byte streams.
 
-use std::{collections::VecDeque, future::poll_fn, sync::Arc, task::Context};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use regatta_transport::{
-    ByteStream, MonotonicTime, Received, StatisticsSource, Stop, StreamConnection, TransportError,
+    ByteStream, MonotonicTime, Received, StatisticsSource, StreamConnection, TransportError,
 };
-use regatta_transport_sockets::wait::{timed_out, within};
+use regatta_transport_sockets::{
+    driver::{self, Gone},
+    wait::{timed_out, within},
+};
 use sctp_proto::StreamId;
 
 use crate::{
-    association::Message, link::Link, options::LONGEST_MESSAGE_BYTES, statistics::Statistics,
+    association::{Association, Message},
+    options::LONGEST_MESSAGE_BYTES,
+    protocol::Sctp,
+    statistics::Statistics,
 };
+
+/// Handle to an association.
+pub(crate) type Handle = driver::Handle<Sctp>;
+
+/// Hands a user message of a stream to the stack when it is the stream's turn.
+pub(crate) async fn write(
+    handle: &Handle,
+    id: StreamId,
+    message: &Bytes,
+) -> Result<(), TransportError> {
+    let _turn = Turn { handle, id };
+    let written = handle.poll(|one, context| {
+        let written = one.poll_write(id, message, context);
+        if written.is_pending() {
+            // There is room when what waits was sent.
+            handle.changed();
+        }
+        written
+    });
+    written.await
+}
+
+/// Guard of a stream's wait to write: ends it when dropped, so that other streams do not wait for
+/// this one.
+struct Turn<'a> {
+    handle: &'a Handle,
+    id: StreamId,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        // One that is gone has no writers.
+        let _ = self.handle.with(|one| one.leave_turn(self.id));
+    }
+}
 
 /// Number of written bytes after which they are sent even if the application does not wait.
 const SEND_BYTES: usize = 256 << 10;
@@ -21,15 +62,20 @@ const PIECE_BYTES: usize = 64 << 10;
 
 /// An established association; closed in good order when dropped.
 pub(crate) struct SctpConnection {
-    link: Arc<Link>,
+    handle: Arc<Handle>,
     statistics: Arc<Statistics>,
+    /// Maximum time to wait for the packets that close it.
+    goodbye: Duration,
 }
 
 impl SctpConnection {
-    pub(crate) fn new(link: Arc<Link>, side: &'static str, stop: &Stop) -> Self {
-        stop.on_stop(&link);
-        let statistics = Arc::new(Statistics::new(Arc::downgrade(&link), side));
-        Self { link, statistics }
+    pub(crate) fn new(handle: Arc<Handle>, side: &'static str, goodbye: Duration) -> Self {
+        let statistics = Arc::new(Statistics::new(handle.weak(), side));
+        Self {
+            handle,
+            statistics,
+            goodbye,
+        }
     }
 }
 
@@ -37,17 +83,17 @@ impl StreamConnection for SctpConnection {
     type Stream = SctpStream;
 
     async fn open_stream(&self) -> Result<SctpStream, TransportError> {
-        let id = self.link.with(|one| one.open_stream())?;
-        Ok(SctpStream::new(Arc::clone(&self.link), id))
+        let id = self.handle.with(Association::open_stream)??;
+        Ok(SctpStream::new(Arc::clone(&self.handle), id))
     }
 
     async fn accept_stream(&self, until: MonotonicTime) -> Result<SctpStream, TransportError> {
         let since = MonotonicTime::now();
-        let accepted = poll_fn(|context: &mut Context<'_>| {
-            self.link.poll(|one| one.poll_accept_stream(context))
-        });
+        let accepted = self
+            .handle
+            .poll(|one, context| one.poll_accept_stream(context));
         match within(until, accepted).await {
-            Some(id) => Ok(SctpStream::new(Arc::clone(&self.link), id?)),
+            Some(id) => Ok(SctpStream::new(Arc::clone(&self.handle), id?)),
             None => Err(timed_out("SCTP stream", since)),
         }
     }
@@ -57,13 +103,26 @@ impl StreamConnection for SctpConnection {
     }
 
     async fn close(self, until: MonotonicTime) {
-        self.link.close(until).await;
+        let _ = self.handle.with(Association::close);
+        self.handle.changed();
+        let shut_down = self
+            .handle
+            .poll(|one, context| one.poll_shut_down(context).map(Ok::<_, Gone>));
+        if within(until, shut_down).await.is_none() {
+            return;
+        }
+        // Everything has arrived. The last packet of all may be lost, and is not sent again.
+        let until = until.min(MonotonicTime::now() + self.goodbye);
+        let ended = self
+            .handle
+            .poll(|one, context| one.poll_ended(context).map(Ok::<_, Gone>));
+        let _ = within(until, ended).await;
     }
 }
 
 /// Both directions of one SCTP stream number.
 pub(crate) struct SctpStream {
-    link: Arc<Link>,
+    handle: Arc<Handle>,
     id: StreamId,
     memory: BytesMut,
     since_send: usize,
@@ -73,9 +132,9 @@ pub(crate) struct SctpStream {
 }
 
 impl SctpStream {
-    fn new(link: Arc<Link>, id: StreamId) -> Self {
+    fn new(handle: Arc<Handle>, id: StreamId) -> Self {
         Self {
-            link,
+            handle,
             id,
             memory: BytesMut::new(),
             since_send: 0,
@@ -86,13 +145,13 @@ impl SctpStream {
     }
 
     async fn write(&mut self, message: &Bytes) -> Result<(), TransportError> {
-        self.link.write(self.id, message).await?;
+        write(&self.handle, self.id, message).await?;
         self.since_send += message.len();
         if self.since_send >= SEND_BYTES {
             self.since_send = 0;
-            self.link.send();
+            self.handle.send();
         } else {
-            self.link.schedule();
+            self.handle.changed();
         }
         Ok(())
     }
@@ -130,7 +189,7 @@ impl ByteStream for SctpStream {
 
     async fn flush(&mut self) -> Result<(), TransportError> {
         self.since_send = 0;
-        self.link.send();
+        self.handle.send();
         Ok(())
     }
 
@@ -143,10 +202,10 @@ impl ByteStream for SctpStream {
         if self.finished {
             return Ok(Received::Closed);
         }
-        let (link, id, arrived) = (&self.link, self.id, &mut self.arrived);
-        let read = poll_fn(|context: &mut Context<'_>| {
-            link.poll(|one| one.poll_read(id, arrived, context))
-        });
+        let (id, arrived) = (self.id, &mut self.arrived);
+        let read = self
+            .handle
+            .poll(|one, context| one.poll_read(id, arrived, context));
         match within(until, read).await {
             Some(Ok(true)) => {
                 let mut bytes = 0;
@@ -167,8 +226,8 @@ impl ByteStream for SctpStream {
 
     async fn finish(&mut self) -> Result<(), TransportError> {
         if !self.abandoned {
-            self.link.with(|one| one.finish(self.id))?;
-            self.link.send();
+            self.handle.with(|one| one.finish(self.id))??;
+            self.handle.send();
         }
         Ok(())
     }

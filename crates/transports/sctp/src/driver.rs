@@ -9,10 +9,13 @@ use regatta_transport::{
     StreamSession, TransportError, TrialContext, Unsupported,
     options::{self, GSO, RECEIVE_BUFFER, SEND_BUFFER},
 };
+use regatta_transport_sockets::driver::{MessageEnd, StreamEnd};
 
 use crate::{
-    endpoint::{End, MessageEnd, StreamEnd},
-    options::{MOST_STREAMS, Options},
+    connection::SctpConnection,
+    endpoint,
+    messages::SctpFlow,
+    options::{LONGEST_MESSAGE_BYTES, MOST_STREAMS, Options},
 };
 
 /// Version of sctp-proto that this crate is built with.
@@ -114,12 +117,24 @@ impl Driver for SctpUserspace {
         context: TrialContext,
     ) -> Result<Box<dyn Session>, TransportError> {
         self.check_options(&order.transport.options)?;
-        let end = End::new(order)?;
+        let (end, goodbye) = endpoint::new(order)?;
+        let side = order.role.name();
         Ok(match self.carries(&order.transport.options) {
             Carries::Messages => {
-                Box::new(MessageSession::new(MessageEnd::new(end), order, context)?)
+                let end = MessageEnd::new(
+                    end,
+                    LONGEST_MESSAGE_BYTES,
+                    true,
+                    move |handle, connects, stop| SctpFlow::new(handle, connects, side, stop),
+                );
+                Box::new(MessageSession::new(end, order, context)?)
             }
-            _ => Box::new(StreamSession::new(StreamEnd(end), order, context)?),
+            _ => {
+                let end = StreamEnd::new(end, move |handle, _, _| {
+                    Ok(SctpConnection::new(handle, side, goodbye))
+                });
+                Box::new(StreamSession::new(end, order, context)?)
+            }
         })
     }
 }

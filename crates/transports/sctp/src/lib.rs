@@ -13,20 +13,16 @@ mod association;
 #[cfg(feature = "userspace")]
 mod connection;
 #[cfg(feature = "userspace")]
-mod core;
-#[cfg(feature = "userspace")]
 mod driver;
 #[cfg(feature = "userspace")]
 mod endpoint;
 mod kernel;
 #[cfg(feature = "userspace")]
-mod link;
-#[cfg(feature = "userspace")]
 mod messages;
 #[cfg(feature = "userspace")]
 mod options;
 #[cfg(feature = "userspace")]
-mod socket;
+mod protocol;
 #[cfg(feature = "userspace")]
 mod statistics;
 #[cfg(feature = "userspace")]

@@ -2,22 +2,20 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    future::poll_fn,
     sync::Arc,
-    task::Context,
 };
 
+use crate::{
+    association::{Association, MESSAGES, Message},
+    connection::{Handle, pass_on, write},
+    options::LONGEST_MESSAGE_BYTES,
+    statistics::Statistics,
+};
 use bytes::Bytes;
 use regatta_transport::{
     Arrival, MessageFlow, MonotonicTime, StatisticsSource, Stop, TransportError,
 };
 use regatta_transport_sockets::{timer, wait::within};
-use sctp_proto::StreamId;
-
-use crate::{
-    association::Message, connection::pass_on, link::Link, options::LONGEST_MESSAGE_BYTES,
-    statistics::Statistics,
-};
 
 /// Size of a batch, in bytes: enough to make its fixed cost small.
 const BATCH_BYTES: usize = 64 << 10;
@@ -27,8 +25,7 @@ const BATCH_MESSAGES: usize = 256;
 
 /// Flow over stream 0 of an association of its own; closed in good order when dropped.
 pub(crate) struct SctpFlow {
-    link: Arc<Link>,
-    id: StreamId,
+    handle: Arc<Handle>,
     connects: bool,
     stop: Stop,
     arrived: VecDeque<Message>,
@@ -37,24 +34,25 @@ pub(crate) struct SctpFlow {
 }
 
 impl SctpFlow {
+    /// Makes the flow of an association that this end has opened (`connects`) or accepted.
     pub(crate) fn new(
-        (link, id): (Arc<Link>, StreamId),
-        arrived: VecDeque<Message>,
+        handle: Arc<Handle>,
         connects: bool,
         side: &'static str,
         stop: &Stop,
-    ) -> Self {
-        stop.on_stop(&link);
-        let statistics = Arc::new(Statistics::new(Arc::downgrade(&link), side));
-        Self {
-            link,
-            id,
+    ) -> Result<Self, TransportError> {
+        if connects {
+            handle.with(Association::open_stream)??;
+        }
+        let statistics = Arc::new(Statistics::new(handle.weak(), side));
+        Ok(Self {
+            handle,
             connects,
             stop: stop.clone(),
-            arrived,
+            arrived: VecDeque::new(),
             scratch: vec![0; LONGEST_MESSAGE_BYTES],
             statistics,
-        }
+        })
     }
 
     /// Waits for messages; `false` when the association has ended.
@@ -62,10 +60,10 @@ impl SctpFlow {
         if !self.arrived.is_empty() {
             return Ok(true);
         }
-        let (link, id, arrived) = (&self.link, self.id, &mut self.arrived);
-        let read = poll_fn(|context: &mut Context<'_>| {
-            link.poll(|one| one.poll_read(id, arrived, context))
-        });
+        let arrived = &mut self.arrived;
+        let read = self
+            .handle
+            .poll(|one, context| one.poll_read(MESSAGES, arrived, context));
         match within(until, read).await {
             Some(Ok(more)) => Ok(more),
             Some(Err(error)) => Err(error),
@@ -85,12 +83,11 @@ impl MessageFlow for SctpFlow {
         message_bytes: usize,
     ) -> Result<(), TransportError> {
         let mut rest = Bytes::copy_from_slice(batch);
-        let (link, id) = (&self.link, self.id);
         while !rest.is_empty() {
             let message = rest.split_to(message_bytes.clamp(1, rest.len()));
-            link.write(id, &message).await?;
+            write(&self.handle, MESSAGES, &message).await?;
         }
-        link.send();
+        self.handle.send();
         Ok(())
     }
 
@@ -127,7 +124,7 @@ impl MessageFlow for SctpFlow {
 
     fn is_drained(&self) -> bool {
         // An association that has ended sends nothing any more.
-        self.link.with(|one| Ok(one.is_drained())).unwrap_or(true)
+        self.handle.with(|one| one.is_drained()).unwrap_or(true)
     }
 
     fn statistics(&self) -> Option<Arc<dyn StatisticsSource>> {

@@ -5,9 +5,12 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use regatta_transport::{ProtocolSample, StatisticsSource, TransportError};
+use regatta_transport::{ProtocolSample, StatisticsSource};
 
-use crate::{association::Counts, link::Link};
+use crate::{
+    association::{Association, Counts},
+    connection::Handle,
+};
 
 /// The stack's own congestion control, which cannot be chosen: slow start and congestion avoidance
 /// of SCTP, with fast retransmit.
@@ -15,16 +18,16 @@ pub(crate) const CONGESTION_CONTROL: &str = "rfc9260";
 
 /// Source of an association's statistics, which does not keep the association open.
 pub(crate) struct Statistics {
-    link: Weak<Link>,
+    handle: Weak<Handle>,
     /// `sender` or `receiver`.
     side: &'static str,
     last: Mutex<Counts>,
 }
 
 impl Statistics {
-    pub(crate) fn new(link: Weak<Link>, side: &'static str) -> Self {
+    pub(crate) fn new(handle: Weak<Handle>, side: &'static str) -> Self {
         Self {
-            link,
+            handle,
             side,
             last: Mutex::default(),
         }
@@ -36,10 +39,8 @@ impl Statistics {
     }
 
     fn counts(&self) -> Option<Counts> {
-        let link = self.link.upgrade()?;
-        let counts = link
-            .with(|one| Ok::<_, TransportError>(one.counts()))
-            .ok()?;
+        let handle = self.handle.upgrade()?;
+        let counts = handle.with(Association::counts).ok()?;
         *self.last() = counts;
         Some(counts)
     }

@@ -1,6 +1,8 @@
 //! Parts shared by drivers whose stack runs on tokio: the executor ([`executor`]), the UDP socket, whose buffers
-//! are sized and read back ([`socket`]), and a timer as exact as the kernel's ([`timer`]).
+//! are sized and read back ([`socket`]), a timer as exact as the kernel's ([`timer`]), and the I/O loop of
+//! protocols that have none of their own ([`driver`]).
 
+pub mod driver;
 pub mod executor;
 pub mod socket;
 pub mod timer;

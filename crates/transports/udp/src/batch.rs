@@ -68,69 +68,6 @@ pub(crate) fn send(
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// Sends datagrams of two parts each, in order; returns the number that the kernel took, at least
-/// one. Datagrams of one size that fit a packet (`segment_limit`) are sent as one, which the kernel
-/// cuts.
-pub(crate) fn send_parts(
-    socket: RawFd,
-    datagrams: &[(&[u8], &[u8])],
-    segment_limit: Option<usize>,
-) -> io::Result<usize> {
-    let mut parts = [libc::iovec {
-        iov_base: ptr::null_mut(),
-        iov_len: 0,
-    }; 2 * MOST_SEGMENTS];
-    let datagrams = &datagrams[..datagrams.len().min(MOST_SEGMENTS)];
-    for (place, (first, second)) in parts.chunks_exact_mut(2).zip(datagrams) {
-        for (part, bytes) in place.iter_mut().zip([first, second]) {
-            part.iov_base = bytes.as_ptr().cast_mut().cast();
-            part.iov_len = bytes.len();
-        }
-    }
-    let length = |index: usize| datagrams[index].0.len() + datagrams[index].1.len();
-    let mut entries = [empty_entry(); SEND_ENTRIES];
-    let mut controls = [EMPTY_CONTROL; SEND_ENTRIES];
-    let mut ends = [0; SEND_ENTRIES];
-    let (mut count, mut begin) = (0, 0);
-    while begin < datagrams.len() && count < SEND_ENTRIES {
-        let segment = length(begin);
-        let (mut end, mut bytes) = (begin + 1, segment);
-        // All segments are of one size but the last, which may be shorter.
-        while segment_limit.is_some_and(|limit| segment <= limit)
-            && end < datagrams.len()
-            && length(end) == segment
-            && bytes + segment <= LONGEST_PAYLOAD
-        {
-            bytes += segment;
-            end += 1;
-        }
-        let header = &mut entries[count].msg_hdr;
-        header.msg_iov = &raw mut parts[2 * begin];
-        header.msg_iovlen = (2 * (end - begin)) as _;
-        if let (true, Ok(segment)) = (end - begin > 1, u16::try_from(segment)) {
-            controls[count] = segment_control(segment);
-            header.msg_control = (&raw mut controls[count]).cast();
-            // SAFETY: only computes a length.
-            header.msg_controllen = unsafe { libc::CMSG_SPACE(mem::size_of::<u16>() as u32) } as _;
-        }
-        ends[count] = end;
-        count += 1;
-        begin = end;
-    }
-    // SAFETY: `count` entries point to parts that point into `datagrams`, and to control messages;
-    // all of them outlive the call, and the kernel only reads the payload.
-    let sent = unsafe {
-        libc::sendmmsg(
-            socket,
-            entries.as_mut_ptr(),
-            count as u32,
-            libc::MSG_NOSIGNAL,
-        )
-    };
-    let sent = usize::try_from(sent).map_err(|_| io::Error::last_os_error())?;
-    Ok(sent.checked_sub(1).map_or(0, |last| ends[last]))
-}
-
 /// Returns the control message that asks for segments of `segment` bytes.
 fn segment_control(segment: u16) -> ControlSpace {
     let mut control = EMPTY_CONTROL;

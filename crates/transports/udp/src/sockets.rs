@@ -13,7 +13,7 @@ use std::{
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{PortRange, Warning};
 use regatta_transport::{TransportError, socket_option::set_integer};
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 
 /// Maximum time that a send call blocks on a full buffer, so that a blocked sender notices a stop.
 const SEND_TIME: Duration = Duration::from_millis(100);
@@ -266,15 +266,10 @@ impl Listener {
         let datagram: &[u8] = unsafe { std::slice::from_raw_parts(place.as_ptr().cast(), length) };
         judge(from, datagram)
     }
-
-    /// Sends an answer outside of any flow; a failure counts as a loss on the path.
-    pub(crate) fn answer(&self, to: SocketAddr, datagram: &[u8]) {
-        let _ = self.socket.send_to(datagram, &SockAddr::from(to));
-    }
 }
 
 /// Returns the bytes of IP and UDP headers before a datagram's payload.
-const fn headers(address: IpAddr) -> usize {
+pub(crate) const fn headers(address: IpAddr) -> usize {
     if address.is_ipv6() { 40 + 8 } else { 20 + 8 }
 }
 
@@ -293,7 +288,14 @@ fn set_buffers(socket: &Socket, receive: usize, send: usize) -> io::Result<(usiz
     Ok((socket.recv_buffer_size()?, socket.send_buffer_size()?))
 }
 
-fn fragmentation(message: usize, header: usize, mtu: usize, local: IpAddr) -> Option<Warning> {
+/// Returns a warning about messages of `message` bytes that IP must fragment, with `header` bytes of
+/// header.
+pub(crate) fn fragmentation(
+    message: usize,
+    header: usize,
+    mtu: usize,
+    local: IpAddr,
+) -> Option<Warning> {
     let fits = mtu.saturating_sub(headers(local) + header);
     if message <= fits {
         return None;

@@ -9,11 +9,8 @@ use bytes::Bytes;
 use regatta_transport::TransportError;
 use sctp_proto::{Payload, PayloadProtocolIdentifier, StreamId};
 
-use super::{Association, BINARY, Ending, FINISHED, Phase, Tsn, before};
-use crate::{
-    socket::Datagrams,
-    wire::{self, Chunk, Route},
-};
+use super::{Association, BINARY, Ending, FINISHED, Tsn, before};
+use crate::wire::{self, Chunk, Route};
 
 impl Association {
     pub(super) fn outstanding(&self) -> u64 {
@@ -111,6 +108,7 @@ impl Association {
         } else {
             stream.write_with_ppi(message, kind).map_err(failed())?;
         }
+        self.dirty = true;
         self.written_chunks += message.len().div_ceil(self.limits.chunk_bytes) as u64;
         Ok(())
     }
@@ -123,9 +121,8 @@ impl Association {
         self.write(id, &Bytes::from_static(&[0]), FINISHED)
     }
 
-    /// Sends everything that the stack has to send now.
-    pub(crate) fn transmit(&mut self, now: Instant, datagrams: &mut Datagrams) {
-        self.dirty = false;
+    /// Takes all packets from the stack that it has to send now.
+    pub(super) fn collect(&mut self, now: Instant) {
         if self.ended().is_some() {
             return;
         }
@@ -136,14 +133,14 @@ impl Association {
         {
             for packet in packets {
                 self.count(&packet);
-                datagrams.push(self.peer, &packet);
+                self.packets.push_back(packet);
             }
         }
         if self.closing && !self.shut_down && self.outstanding() == 0 && !self.is_handshaking() {
             self.begin_to_close();
             // Refused only if the other end has begun to close.
             if self.inner.shutdown().is_ok() {
-                self.transmit(now, datagrams);
+                self.collect(now);
             }
         }
     }
@@ -174,22 +171,6 @@ impl Association {
         if complete {
             // Nothing comes after it, and the stack does not say so.
             self.end(Ending::Done);
-        }
-    }
-
-    /// Handles expired timers; returns whether there was one.
-    pub(crate) fn expire(&mut self, now: Instant) -> bool {
-        if self.ended().is_some() || self.next_timer().is_none_or(|timer| timer > now) {
-            return false;
-        }
-        self.inner.handle_timeout(now);
-        true
-    }
-
-    pub(crate) fn next_timer(&self) -> Option<Instant> {
-        match self.phase {
-            Phase::Ended(_) => None,
-            _ => self.inner.poll_timeout(),
         }
     }
 }

@@ -1,8 +1,6 @@
 //! Limit of the bytes in flight.
 
-use std::time::Duration;
-
-use regatta_transport::MonotonicTime;
+use std::time::{Duration, Instant};
 
 /// Congestion control, which limits the bytes in flight besides the option `window`.
 #[derive(Debug, Clone)]
@@ -35,11 +33,11 @@ pub(crate) struct Cubic {
     /// Window that Reno would have by now, in bytes.
     reno: f64,
     /// Start of this stage of congestion avoidance.
-    began: Option<MonotonicTime>,
+    began: Option<Instant>,
     /// K: time from `began` until the window is back at `most`, in seconds.
     back_after: f64,
     /// Time of the last decrease: losses of datagrams sent before it belong to the same event.
-    answered: Option<MonotonicTime>,
+    answered: Option<Instant>,
     events: u64,
 }
 
@@ -58,7 +56,7 @@ impl Cubic {
         }
     }
 
-    fn avoid(&mut self, now: MonotonicTime, bytes: f64, unit: f64, round_trip: Duration) {
+    fn avoid(&mut self, now: Instant, bytes: f64, unit: f64, round_trip: Duration) {
         let began = match self.began {
             Some(began) => began,
             None => {
@@ -73,7 +71,7 @@ impl Cubic {
                 now
             }
         };
-        let after = now.since(began).as_secs_f64() + round_trip.as_secs_f64();
+        let after = now.duration_since(began).as_secs_f64() + round_trip.as_secs_f64();
         let cubic = C * (after - self.back_after).powi(3) * unit + self.most;
         // §4.3: once Reno would be back where the decrease began it grows as fast as this does.
         let alpha = if self.reno < self.most { ALPHA } else { 1.0 };
@@ -120,7 +118,7 @@ impl Congestion {
     /// Notes that `bytes` were acknowledged, `under_way` bytes being in flight before.
     pub(crate) fn on_acknowledged(
         &mut self,
-        now: MonotonicTime,
+        now: Instant,
         bytes: u64,
         under_way: u64,
         unit: usize,
@@ -140,7 +138,7 @@ impl Congestion {
     }
 
     /// Notes that a datagram sent at `sent_at` is lost.
-    pub(crate) fn on_lost(&mut self, now: MonotonicTime, sent_at: MonotonicTime, unit: usize) {
+    pub(crate) fn on_lost(&mut self, now: Instant, sent_at: Instant, unit: usize) {
         let Self::Cubic(cubic) = self else { return };
         if cubic.answered.is_some_and(|answered| sent_at <= answered) {
             return;
@@ -152,7 +150,7 @@ impl Congestion {
     }
 
     /// Notes a retransmission time-out: nothing in flight was acknowledged.
-    pub(crate) fn on_time_out(&mut self, now: MonotonicTime, unit: usize) {
+    pub(crate) fn on_time_out(&mut self, now: Instant, unit: usize) {
         let Self::Cubic(cubic) = self else { return };
         cubic.answered = Some(now);
         cubic.events += 1;
@@ -164,7 +162,7 @@ impl Congestion {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::tests::start, *};
 
     const UNIT: usize = 1000;
     const ROUND_TRIP: Duration = Duration::from_millis(100);
@@ -174,7 +172,7 @@ mod tests {
     fn rounds(congestion: &mut Congestion, from: u64, count: u64) -> Vec<f64> {
         (from..from + count)
             .map(|round| {
-                let now = MonotonicTime(0) + ROUND_TRIP * round as u32;
+                let now = start() + ROUND_TRIP * round as u32;
                 let window = congestion.window().expect("a window");
                 for _ in 0..window / UNIT as u64 {
                     // The sender fills the window as it grows.
@@ -190,7 +188,7 @@ mod tests {
     fn slow_start_doubles_and_a_loss_takes_three_tenths_once_in_a_round_trip() {
         let mut congestion = Congestion::cubic(UNIT);
         assert_eq!(rounds(&mut congestion, 0, 3), [20.0, 40.0, 80.0]);
-        let at = |ms: u64| MonotonicTime(0) + Duration::from_millis(ms);
+        let at = |ms: u64| start() + Duration::from_millis(ms);
         congestion.on_lost(at(300), at(250), UNIT);
         congestion.on_lost(at(310), at(260), UNIT);
         assert_eq!(congestion.window(), Some(56_000));
@@ -206,7 +204,7 @@ mod tests {
             threshold: 0.0,
             ..Cubic::new(UNIT as f64)
         });
-        congestion.on_lost(MonotonicTime(1), MonotonicTime(0), UNIT);
+        congestion.on_lost(start() + Duration::from_nanos(1), start(), UNIT);
         assert_eq!(congestion.window(), Some(700_000));
         // K = cbrt(300 / 0.4) = 9.09 s: 91 round trips.
         let windows = rounds(&mut congestion, 0, 100);
@@ -221,9 +219,15 @@ mod tests {
     fn a_time_out_begins_again_with_one_datagram_and_an_idle_window_does_not_grow() {
         let mut congestion = Congestion::cubic(UNIT);
         rounds(&mut congestion, 0, 3);
-        congestion.on_time_out(MonotonicTime(1), UNIT);
+        congestion.on_time_out(start() + Duration::from_nanos(1), UNIT);
         assert_eq!(congestion.window(), Some(UNIT as u64));
-        congestion.on_acknowledged(MonotonicTime(2), 400, 400, UNIT, ROUND_TRIP);
+        congestion.on_acknowledged(
+            start() + Duration::from_nanos(2),
+            400,
+            400,
+            UNIT,
+            ROUND_TRIP,
+        );
         assert_eq!(congestion.window(), Some(UNIT as u64));
         // Slow start until β of the window at the time-out.
         assert_eq!(rounds(&mut congestion, 1, 3), [2.0, 4.0, 8.0]);

@@ -1,31 +1,35 @@
-//! A connection over a socket: calls advance it, and the thread of [`super::timer`] when no call does.
+//! A connection of the common I/O loop, and its handle.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     io,
-    net::Shutdown,
-    os::fd::AsRawFd,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    task::{Context, Poll},
+    time::Instant,
 };
 
 use bytes::Bytes;
 use regatta_transport::{
-    Abort, MonotonicTime, ProtocolSample, Received, StatisticsSource, StreamConnection,
-    TransportError, wait,
+    MonotonicTime, ProtocolSample, Received, StatisticsSource, StreamConnection, TransportError,
+    opening::OPENING_BYTES,
 };
-use socket2::Socket;
+use regatta_transport_sockets::{
+    driver::{self, Transmit, Wakers},
+    wait::within,
+};
 
 use super::{
     core::{Core, Over},
-    frame::Frame,
+    frame::{Frame, marks},
+    protocol::Reliable,
     sender::Rules,
     stream::Stream,
-    timer::{Pending, Wake},
 };
-use crate::batch::{self, MOST_SEGMENTS, ReceiveBatch};
+use crate::batch::LONGEST_PAYLOAD;
+
+/// Handle to a connection.
+pub(crate) type Handle = driver::Handle<Reliable>;
 
 /// Maximum of unread bytes for an application that does not receive; further messages are ignored
 /// and sent again later.
@@ -37,140 +41,92 @@ const TOGETHER: usize = 32;
 /// Number of copies of CLOSE, as it is not acknowledged.
 const CLOSE_COPIES: u32 = 3;
 
-/// Messages that have arrived and were not read yet.
-#[derive(Debug, Default)]
-pub(crate) struct Unread {
-    messages: VecDeque<Vec<u8>>,
-    bytes: usize,
-}
-
-impl Unread {
-    pub(crate) fn push(&mut self, message: &[u8]) {
-        self.bytes += message.len();
-        self.messages.push_back(message.to_vec());
-    }
-}
-
-/// State of a connection, under the lock.
-struct Inner {
+/// State of one connection.
+pub(crate) struct Connection {
     core: Core,
-    unread: Unread,
-    inbox: ReceiveBatch,
-    /// Whether a call is in progress, which advances the connection by itself.
-    attended: bool,
-    /// Error code of a socket that failed.
-    broken: Option<i32>,
-    /// Largest datagram that fits a packet, in bytes, if the kernel cuts several out of one call.
-    segment_limit: Option<usize>,
+    rules: Rules,
+    peer: SocketAddr,
+    /// Opening that CONN carries, at the connecting end.
+    pub opening: Option<[u8; OPENING_BYTES]>,
+    /// Bytes of messages that have arrived and were not read.
+    unread: Vec<u8>,
+    /// Tasks that wait for any change.
+    waiting: Wakers,
+    stopped: bool,
+    /// Reason for which the socket has failed.
+    broken: Option<String>,
+    /// Number of CLOSE that are to be sent, once the owner is gone.
+    closes: Option<u32>,
     frame: Vec<u8>,
-    batch: Vec<u64>,
 }
 
-impl Inner {
-    /// Handles arrived datagrams and due timers, then sends all that may be sent. Returns whether
-    /// anything had arrived.
-    fn turn(&mut self, link: &Link, deliver: &mut impl FnMut(&mut Unread, &[u8])) -> bool {
-        // The time of arrival is taken when the call returns: taken before it, a round trip would
-        // seem shorter than it was whenever this thread had to wait for its core.
-        let mut arrived = None;
-        let Self {
+impl Connection {
+    /// Returns the connecting end of a connection, whose CONN carries `opening`.
+    pub(crate) fn connecting(
+        session: u32,
+        rules: Rules,
+        peer: SocketAddr,
+        opening: [u8; OPENING_BYTES],
+    ) -> Self {
+        let core = Core::connecting(session, rules, &opening);
+        Self::new(core, rules, peer, Some(opening), Vec::new())
+    }
+
+    /// Returns the listening end of a connection, whose application first receives `opening`.
+    pub(crate) fn accepting(
+        now: Instant,
+        session: u32,
+        rules: Rules,
+        peer: SocketAddr,
+        opening: &[u8],
+    ) -> Self {
+        let mut core = Core::accepting(session, rules);
+        // From now on the other end is heard, or is silent.
+        core.on_time(now);
+        Self::new(core, rules, peer, None, opening.to_vec())
+    }
+
+    fn new(
+        core: Core,
+        rules: Rules,
+        peer: SocketAddr,
+        opening: Option<[u8; OPENING_BYTES]>,
+        unread: Vec<u8>,
+    ) -> Self {
+        Self {
             core,
+            rules,
+            peer,
+            opening,
             unread,
-            inbox,
-            ..
-        } = self;
-        let received = inbox.receive(link.socket.as_raw_fd(), &mut |datagram| {
-            let now = *arrived.get_or_insert_with(MonotonicTime::now);
-            let room = unread.bytes < UNREAD_LIMIT;
-            core.handle(now, datagram, room, &mut |message| deliver(unread, message));
+            waiting: Wakers::default(),
+            stopped: false,
+            broken: None,
+            closes: None,
+            frame: Vec::new(),
+        }
+    }
+
+    /// Handles a datagram of this session.
+    pub(crate) fn handle(&mut self, now: Instant, datagram: &[u8]) {
+        let Self { core, unread, .. } = self;
+        let room = unread.len() < UNREAD_LIMIT;
+        core.handle(now, datagram, room, &mut |message| {
+            unread.extend_from_slice(message);
         });
-        let received = match received {
-            Ok(received) => received > 0,
-            Err(error) => {
-                self.failed(&error);
-                false
-            }
-        };
-        let now = arrived.unwrap_or_else(MonotonicTime::now);
-        self.core.on_time(now);
-        self.transmit(link, now);
-        received
-    }
-
-    /// Handles an error of the socket.
-    fn failed(&mut self, error: &io::Error) {
-        match error.raw_os_error() {
-            Some(libc::EAGAIN | libc::EINTR) => {}
-            // The host of the other end has no such socket (any more).
-            Some(libc::ECONNREFUSED) => self.core.peer_is_gone(),
-            code => self.broken = code.or(Some(libc::EIO)),
-        }
-    }
-
-    fn transmit(&mut self, link: &Link, now: MonotonicTime) {
-        while self.core.poll_frame(now, &mut self.frame) {
-            if let Err(error) = link.socket.send(&self.frame) {
-                self.failed(&error);
-            }
-        }
-        loop {
-            self.batch.clear();
-            while self.batch.len() < MOST_SEGMENTS
-                && let Some(number) = self.core.poll_message(now)
-            {
-                self.batch.push(number);
-            }
-            if self.batch.is_empty() {
-                return;
-            }
-            let mut sent = 0;
-            while sent < self.batch.len() && self.broken.is_none() {
-                match self.send_messages(link, sent) {
-                    Ok(count) => sent += count,
-                    Err(error) => match error.raw_os_error() {
-                        _ if link.is_aborted() => return,
-                        // The send buffer was full for as long as the socket's send timeout.
-                        Some(libc::EAGAIN | libc::EINTR) => {}
-                        // The queue of the interface is full, and has dropped the first.
-                        Some(libc::ENOBUFS) => sent += 1,
-                        Some(libc::EIO | libc::EINVAL) if self.segment_limit.is_some() => {
-                            self.segment_limit = None;
-                        }
-                        _ => {
-                            self.failed(&error);
-                            return;
-                        }
-                    },
-                }
-            }
-        }
-    }
-
-    /// Sends the messages of the batch from this position on; returns the number that the kernel
-    /// took.
-    fn send_messages(&self, link: &Link, from: usize) -> io::Result<usize> {
-        let mut datagrams = [([].as_slice(), [].as_slice()); MOST_SEGMENTS];
-        let mut count = 0;
-        for (place, number) in datagrams.iter_mut().zip(&self.batch[from..]) {
-            if let Some(datagram) = self.core.datagram(*number) {
-                *place = datagram;
-                count += 1;
-            }
-        }
-        batch::send_parts(
-            link.socket.as_raw_fd(),
-            &datagrams[..count],
-            self.segment_limit,
-        )
+        self.waiting.wake();
     }
 
     /// Returns the reason why the connection cannot go on, if there is one.
-    fn error(&self, rules: Rules) -> Option<TransportError> {
-        if let Some(code) = self.broken {
-            let error = io::Error::from_raw_os_error(code);
-            return Some(TransportError::io("cannot send or receive")(error));
+    fn error(&self) -> Option<TransportError> {
+        if self.stopped {
+            return Some(TransportError::Cancelled);
         }
-        let waits = rules.max_retransmits.saturating_add(1);
+        if let Some(reason) = &self.broken {
+            let error = TransportError::stack("cannot send or receive");
+            return Some(error(reason.clone()));
+        }
+        let waits = self.rules.max_retransmits.saturating_add(1);
         Some(match self.core.over()? {
             Over::Closed => TransportError::Closed { flow: "connection" },
             Over::Refused => TransportError::Protocol {
@@ -178,289 +134,169 @@ impl Inner {
             },
             Over::NoAnswer => TransportError::TimedOut {
                 what: format!("answer to {waits} CONN"),
-                seconds: rules.max_wait.as_secs_f64() * f64::from(waits),
+                seconds: self.rules.max_wait.as_secs_f64() * f64::from(waits),
             },
             Over::GaveUp => TransportError::Protocol {
                 what: format!(
                     "gave up: a message had no acknowledgement after {} retransmissions",
-                    rules.max_retransmits
+                    self.rules.max_retransmits
                 ),
             },
         })
     }
-}
 
-/// A connection and its socket.
-pub(crate) struct Link {
-    socket: Socket,
-    rules: Rules,
-    inner: Mutex<Inner>,
-    aborted: AtomicBool,
-    wake: Arc<Wake>,
-}
-
-impl Link {
-    /// Returns a link that delivers `first` to the application before any message. `wake` is that of
-    /// the thread that advances it while no call does.
-    pub(crate) fn new(
-        socket: Socket,
-        rules: Rules,
-        core: Core,
-        segment_limit: Option<usize>,
-        first: &[u8],
-        wake: &Arc<Wake>,
-    ) -> Arc<Self> {
-        let mut unread = Unread::default();
-        if !first.is_empty() {
-            unread.push(first);
+    /// Waits until `ready` has a result, or the connection cannot go on.
+    fn poll<T>(
+        &mut self,
+        context: &Context<'_>,
+        ready: impl FnOnce(&mut Self) -> Option<T>,
+    ) -> Poll<Result<T, TransportError>> {
+        if self.stopped {
+            return Poll::Ready(Err(TransportError::Cancelled));
         }
-        Arc::new(Self {
-            socket,
-            rules,
-            inner: Mutex::new(Inner {
-                core,
-                unread,
-                inbox: ReceiveBatch::new(),
-                attended: false,
-                broken: None,
-                segment_limit,
-                frame: Vec::new(),
-                batch: Vec::new(),
-            }),
-            aborted: AtomicBool::new(false),
-            wake: Arc::clone(wake),
-        })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_aborted(&self) -> bool {
-        self.aborted.load(Ordering::Acquire)
-    }
-
-    /// Advances the connection until `step` has a result; `None` if `until` comes first.
-    fn call<T>(
-        &self,
-        until: MonotonicTime,
-        deliver: &mut impl FnMut(&mut Unread, &[u8]),
-        step: impl FnMut(&Core) -> Option<T>,
-    ) -> Result<Option<T>, TransportError> {
-        self.lock().attended = true;
-        let result = self.attend(until, deliver, step);
-        let mut inner = self.lock();
-        inner.attended = false;
-        self.wake.by(inner.core.next_time());
-        result
-    }
-
-    fn attend<T>(
-        &self,
-        until: MonotonicTime,
-        deliver: &mut impl FnMut(&mut Unread, &[u8]),
-        mut step: impl FnMut(&Core) -> Option<T>,
-    ) -> Result<Option<T>, TransportError> {
-        loop {
-            let next = {
-                let mut inner = self.lock();
-                if self.is_aborted() {
-                    return Err(TransportError::Cancelled);
-                }
-                let received = inner.turn(self, deliver);
-                if let Some(done) = step(&inner.core) {
-                    return Ok(Some(done));
-                }
-                if let Some(error) = inner.error(self.rules) {
-                    return Err(error);
-                }
-                if until != MonotonicTime::NEVER && until.has_passed() {
-                    return Ok(None);
-                }
-                if received {
-                    continue;
-                }
-                inner.core.next_time()
-            };
-            let wake = next.map_or(until, |next| next.min(until));
-            wait::ready(&self.socket, libc::POLLIN, wake)
-                .map_err(TransportError::io("cannot receive"))?;
+        if let Some(result) = ready(self) {
+            return Poll::Ready(Ok(result));
         }
-    }
-
-    /// Waits until the connection is established.
-    pub(crate) fn opened(&self, until: MonotonicTime) -> Result<(), TransportError> {
-        let begun = MonotonicTime::now();
-        self.call(until, &mut Unread::push, |core| {
-            core.is_open().then_some(())
-        })?
-        .ok_or_else(|| TransportError::TimedOut {
-            what: "answer to CONN".to_owned(),
-            seconds: MonotonicTime::now().since(begun).as_secs_f64(),
-        })
-    }
-
-    /// Sends all that may be sent, without receiving.
-    pub(crate) fn transmit(&self) -> Result<(), TransportError> {
-        let mut inner = self.lock();
-        if self.is_aborted() {
-            return Err(TransportError::Cancelled);
+        if let Some(error) = self.error() {
+            return Poll::Ready(Err(error));
         }
-        inner.transmit(self, MonotonicTime::now());
-        self.wake.by(inner.core.next_time());
-        inner.error(self.rules).map_or(Ok(()), Err)
+        self.waiting.register(context);
+        Poll::Pending
     }
 
-    /// Takes over one message that fits a datagram, waiting for room.
-    pub(crate) fn push(&self, prefix: &[u8], payload: Bytes) -> Result<(), TransportError> {
-        // Behind a lost message others wait that have arrived, so the window needs room twice.
-        let (most, few) = match self.rules.window {
-            1 => (1, 1),
-            window => (2 * window + TOGETHER, 2 * window),
+    /// Waits until there is room for another message. Behind a lost message others wait that have
+    /// arrived, so that the window needs room twice; who has to wait waits for several.
+    pub(crate) fn poll_room(
+        &mut self,
+        context: &Context<'_>,
+        waited: &mut bool,
+    ) -> Poll<Result<(), TransportError>> {
+        let most = match (self.rules.window, *waited) {
+            (1, _) => 1,
+            (window, false) => 2 * window + TOGETHER,
+            (window, true) => 2 * window,
         };
-        let mut inner = self.lock();
-        if inner.core.held() >= most {
-            drop(inner);
-            self.call(MonotonicTime::NEVER, &mut Unread::push, |core| {
-                (core.held() < few).then_some(())
-            })?;
-            inner = self.lock();
-        }
-        if self.is_aborted() {
-            return Err(TransportError::Cancelled);
-        }
-        if let Some(error) = inner.error(self.rules) {
+        let polled = self.poll(context, |one| (one.core.held() < most).then_some(()));
+        *waited |= polled.is_pending();
+        polled
+    }
+
+    /// Takes over one message that fits a datagram; returns whether it is to be sent now.
+    pub(crate) fn push(&mut self, prefix: &[u8], payload: Bytes) -> Result<bool, TransportError> {
+        if let Some(error) = self.error() {
             return Err(error);
         }
-        inner.core.push(prefix, payload);
-        if self.rules.window == 1 {
-            inner.transmit(self, MonotonicTime::now());
-        } else if inner.core.unsent().is_multiple_of(TOGETHER) {
-            inner.turn(self, &mut Unread::push);
-        } else {
-            return Ok(());
-        }
-        self.wake.by(inner.core.next_time());
-        Ok(())
+        self.core.push(prefix, payload);
+        Ok(self.rules.window == 1 || self.core.unsent().is_multiple_of(TOGETHER))
     }
 
     /// Ends the sending direction.
-    pub(crate) fn push_end(&self) -> Result<(), TransportError> {
-        self.lock().core.push_end();
-        self.transmit()
+    pub(crate) fn push_end(&mut self) -> Result<(), TransportError> {
+        self.core.push_end();
+        self.error().map_or(Ok(()), Err)
     }
 
-    /// Receives messages.
-    pub(crate) fn receive(
-        &self,
-        until: MonotonicTime,
-        consume: &mut impl FnMut(&[u8]),
-    ) -> Result<Received, TransportError> {
-        // In one step, or the other thread could put a message there in between, and the next one would
-        // overtake it.
-        let unread = {
-            let mut inner = self.lock();
-            let unread = std::mem::take(&mut inner.unread);
-            inner.attended = unread.bytes == 0;
-            unread
-        };
-        if unread.bytes > 0 {
-            for message in &unread.messages {
-                consume(message);
+    /// Waits for bytes, and exchanges them for the empty `bytes`.
+    pub(crate) fn poll_read(
+        &mut self,
+        bytes: &mut Vec<u8>,
+        context: &Context<'_>,
+    ) -> Poll<Result<Received, TransportError>> {
+        self.poll(context, |one| {
+            if !one.unread.is_empty() {
+                std::mem::swap(bytes, &mut one.unread);
+                return Some(Received::Bytes(bytes.len()));
             }
-            return Ok(Received::Bytes(unread.bytes));
-        }
-        let bytes = std::cell::Cell::new(0);
-        let received = self.call(
-            until,
-            &mut |_, message| {
-                bytes.set(bytes.get() + message.len());
-                consume(message);
-            },
-            |core| match bytes.get() {
-                0 if core.is_finished() || core.over() == Some(Over::Closed) => {
-                    Some(Received::Closed)
-                }
-                0 => None,
-                bytes => Some(Received::Bytes(bytes)),
-            },
-        )?;
-        Ok(received.unwrap_or(Received::TimedOut))
+            let closed = one.core.is_finished() || one.core.over() == Some(Over::Closed);
+            closed.then_some(Received::Closed)
+        })
     }
+}
 
-    /// Advances the connection if no call does; returns what is to be waited for until the next time.
-    pub(crate) fn advance(&self) -> Pending {
-        let mut inner = match self.inner.try_lock() {
-            Ok(inner) => inner,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Pending::Call,
+impl driver::Connection for Connection {
+    const LONGEST_PACKET_BYTES: usize = LONGEST_PAYLOAD;
+
+    fn poll_transmit(&mut self, now: Instant, place: &mut [u8]) -> Option<Transmit> {
+        let parts = if let Some(closes) = &mut self.closes {
+            *closes = closes.checked_sub(1)?;
+            Frame::Close.encode(self.core.session(), &mut self.frame);
+            (self.frame.as_slice(), [].as_slice())
+        } else if self.stopped || self.broken.is_some() {
+            return None;
+        } else if self.core.poll_frame(now, &mut self.frame) {
+            (self.frame.as_slice(), [].as_slice())
+        } else {
+            let number = self.core.poll_message(now)?;
+            self.core.datagram(number)?
         };
-        if inner.attended {
-            return Pending::Call;
-        }
-        if self.is_aborted() || inner.error(self.rules).is_some() {
-            return Pending::Nothing;
-        }
-        inner.turn(self, &mut Unread::push);
-        if inner.error(self.rules).is_some() {
-            return Pending::Nothing;
-        }
-        Pending::Event(self.socket.as_raw_fd(), inner.core.next_time())
+        let bytes = parts.0.len() + parts.1.len();
+        place[..parts.0.len()].copy_from_slice(parts.0);
+        place[parts.0.len()..bytes].copy_from_slice(parts.1);
+        Some(Transmit {
+            bytes,
+            from: None,
+            to: self.peer,
+            at: None,
+        })
     }
 
-    /// Returns the name of the congestion control.
-    pub(crate) fn congestion_control(&self) -> &'static str {
-        self.lock().core.congestion_control()
+    fn next_timeout(&self) -> Option<Instant> {
+        let waits = self.error().is_none() && self.closes.is_none();
+        self.core.next_time().filter(|_| waits)
     }
 
-    fn is_segmenting(&self) -> bool {
-        self.lock().segment_limit.is_some()
+    fn handle_timeout(&mut self, now: Instant) {
+        self.core.on_time(now);
+        self.waiting.wake();
     }
-}
 
-impl Abort for Link {
-    fn abort(&self) {
-        self.aborted.store(true, Ordering::Release);
-        // Wakes whoever waits for a datagram; the other direction stays open for CLOSE.
-        let _ = self.socket.shutdown(Shutdown::Read);
+    fn update(&mut self, _flushed: bool) {}
+
+    fn poll_open(&mut self, context: &Context<'_>) -> Poll<Result<(), TransportError>> {
+        self.poll(context, |one| one.core.is_open().then_some(()))
     }
-}
 
-impl Drop for Link {
-    fn drop(&mut self) {
-        // The thread's wait keeps the socket open.
-        self.wake.now();
-        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if matches!(inner.core.over(), Some(Over::Closed | Over::Refused)) {
-            return;
-        }
-        Frame::Close.encode(inner.core.session(), &mut inner.frame);
-        for _ in 0..CLOSE_COPIES {
-            // Whoever is gone needs not be told.
-            let _ = self.socket.send(&inner.frame);
-        }
+    fn abort(&mut self) {
+        self.stopped = true;
+        self.waiting.wake();
+    }
+
+    fn release(&mut self) {
+        let told = matches!(self.core.over(), Some(Over::Closed | Over::Refused));
+        self.closes = Some(if told { 0 } else { CLOSE_COPIES });
+    }
+
+    fn fail(&mut self, error: &io::Error) {
+        self.broken.get_or_insert_with(|| error.to_string());
+        self.waiting.wake();
+    }
+
+    fn is_over(&self) -> bool {
+        self.closes == Some(0)
     }
 }
 
 /// An established connection.
-pub(crate) struct Connection {
-    link: Arc<Link>,
+pub(crate) struct Established {
+    handle: Arc<Handle>,
     statistics: Arc<Statistics>,
     /// The only stream, until it is taken.
     stream: Mutex<Option<Stream>>,
 }
 
-impl Connection {
-    pub(crate) fn new(link: Arc<Link>, stream: Stream, facts: BTreeMap<String, String>) -> Self {
+impl Established {
+    pub(crate) fn new(handle: Arc<Handle>) -> Result<Self, TransportError> {
+        let (session, opening) = handle.with(|one| (one.core.session(), one.opening.take()))?;
         let statistics = Arc::new(Statistics {
-            link: Arc::downgrade(&link),
-            facts,
+            handle: handle.weak(),
+            facts: marks(session).into(),
         });
-        Self {
-            link,
+        let stream = Stream::new(Arc::clone(&handle), opening);
+        Ok(Self {
+            handle,
             statistics,
             stream: Mutex::new(Some(stream)),
-        }
+        })
     }
 
     fn take(&self) -> Result<Stream, TransportError> {
@@ -474,7 +310,7 @@ impl Connection {
     }
 }
 
-impl StreamConnection for Connection {
+impl StreamConnection for Established {
     type Stream = Stream;
 
     async fn open_stream(&self) -> Result<Stream, TransportError> {
@@ -490,35 +326,27 @@ impl StreamConnection for Connection {
     }
 
     async fn close(self, until: MonotonicTime) {
+        let acknowledged = self
+            .handle
+            .poll(|one, context| one.poll(context, |one| (one.core.held() == 0).then_some(())));
         // Whatever goes wrong now, it is closed.
-        let _ = self.link.call(until, &mut Unread::push, |core| {
-            (core.held() == 0).then_some(())
-        });
+        let _ = within(until, acknowledged).await;
     }
 }
 
 /// Statistics of a connection, readable while that exists.
 struct Statistics {
-    link: Weak<Link>,
+    handle: Weak<Handle>,
     facts: BTreeMap<String, String>,
 }
 
 impl StatisticsSource for Statistics {
     fn sample(&self) -> Option<ProtocolSample> {
-        Some(self.link.upgrade()?.lock().core.sample())
+        let handle = self.handle.upgrade()?;
+        handle.with(|one| one.core.sample()).ok()
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        let mut facts = self.facts.clone();
-        if let Some(gso) = facts.get_mut("gso.sender")
-            && gso == "on"
-            && self
-                .link
-                .upgrade()
-                .is_some_and(|link| !link.is_segmenting())
-        {
-            *gso = "off: the kernel refused it for this path".to_owned();
-        }
-        facts
+        self.facts.clone()
     }
 }

@@ -1,10 +1,10 @@
 //! One end of a connection as a pure state machine, without socket or clock: its inputs are
 //! datagrams and times, its outputs datagrams and messages.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use regatta_transport::{MonotonicTime, ProtocolSample};
+use regatta_transport::ProtocolSample;
 
 use super::{
     frame::Frame,
@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Silence of the other end, in multiples of `max_wait`, after which this end sends an
-/// acknowledgement, so that the other host can report a closed port.
+/// acknowledgement, so that an end that has forgotten the connection can answer with CLOSE.
 const SILENCE_IN_WAITS: u32 = 3;
 
 /// Reason why a connection carries nothing more.
@@ -36,8 +36,8 @@ enum State {
     Opening {
         opening: Vec<u8>,
         sent: u32,
-        first: Option<MonotonicTime>,
-        again_at: Option<MonotonicTime>,
+        first: Option<Instant>,
+        again_at: Option<Instant>,
     },
     Open,
     Over(Over),
@@ -54,7 +54,7 @@ pub(crate) struct Core {
     accept_due: bool,
     acknowledgement_due: bool,
     /// Time at which the other end was last heard, or was sent an acknowledgement for its silence.
-    heard: Option<MonotonicTime>,
+    heard: Option<Instant>,
 }
 
 impl Core {
@@ -91,7 +91,7 @@ impl Core {
     /// messages are ignored, and the other end sends them again.
     pub(crate) fn handle(
         &mut self,
-        now: MonotonicTime,
+        now: Instant,
         datagram: &[u8],
         room: bool,
         deliver: &mut impl FnMut(&[u8]),
@@ -149,11 +149,11 @@ impl Core {
         }
     }
 
-    fn open(&mut self, now: MonotonicTime) {
+    fn open(&mut self, now: Instant) {
         if let State::Opening { sent, first, .. } = self.state {
             // Of one that was sent several times it is not known which was answered.
             if let (1, Some(first)) = (sent, first) {
-                self.sender.round_trip.sample(now.since(first));
+                self.sender.round_trip.sample(now.duration_since(first));
             }
             self.state = State::Open;
         }
@@ -165,13 +165,8 @@ impl Core {
         }
     }
 
-    /// Closes the connection, as the other end's port is gone.
-    pub(crate) fn peer_is_gone(&mut self) {
-        self.end(Over::Closed);
-    }
-
     /// Handles timers that are due by `now`.
-    pub(crate) fn on_time(&mut self, now: MonotonicTime) {
+    pub(crate) fn on_time(&mut self, now: Instant) {
         match &mut self.state {
             State::Opening { sent, again_at, .. } => {
                 if again_at.is_some_and(|time| time <= now) {
@@ -200,7 +195,7 @@ impl Core {
     }
 
     /// Returns the time of the next call of [`Core::on_time`]; `None` if there is none.
-    pub(crate) fn next_time(&self) -> Option<MonotonicTime> {
+    pub(crate) fn next_time(&self) -> Option<Instant> {
         match self.state {
             State::Opening { again_at, .. } => again_at,
             State::Open => {
@@ -216,7 +211,7 @@ impl Core {
 
     /// Writes the next frame without a message that is to be sent now; returns false if there is
     /// none. To be called until then, before [`Core::poll_message`].
-    pub(crate) fn poll_frame(&mut self, now: MonotonicTime, place: &mut Vec<u8>) -> bool {
+    pub(crate) fn poll_frame(&mut self, now: Instant, place: &mut Vec<u8>) -> bool {
         match &mut self.state {
             State::Opening {
                 opening,
@@ -245,7 +240,7 @@ impl Core {
     }
 
     /// Returns the number of the next message that is to be sent now; `None` if none may be.
-    pub(crate) fn poll_message(&mut self, now: MonotonicTime) -> Option<u64> {
+    pub(crate) fn poll_message(&mut self, now: Instant) -> Option<u64> {
         match self.state {
             State::Open => self.sender.poll(now),
             _ => None,
@@ -299,11 +294,6 @@ impl Core {
     /// Returns the session's number.
     pub(crate) const fn session(&self) -> u32 {
         self.session
-    }
-
-    /// Returns the name of the congestion control.
-    pub(crate) const fn congestion_control(&self) -> &'static str {
-        self.sender.congestion_control()
     }
 
     /// Returns the current statistics.

@@ -3,23 +3,23 @@
 //! - `frame` defines the datagrams, `sender` and `receiver` the two halves of a connection,
 //!   `rtt` and `congestion` the timer and the window of the sender, `core` combines them: pure
 //!   state machines, which `tests` runs over simulated paths.
-//! - `connection` advances a core over a socket, `timer_thread` does so while no call does,
-//!   `stream` and `endpoint` are the interface to the workloads.
+//! - `connection` makes a core a connection of the common I/O loop, `protocol` finds the connection of
+//!   a datagram and admits new ones, `stream` and `endpoint` are the interface to the workloads.
 
 mod congestion;
 mod connection;
 mod core;
 mod endpoint;
 mod frame;
+mod protocol;
 mod receiver;
 mod rtt;
 mod sender;
 mod stream;
 #[cfg(test)]
 mod tests;
-mod timer;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
@@ -28,7 +28,7 @@ use regatta_transport::{
     TransportError, TrialContext, Unsupported, options,
 };
 
-use self::{endpoint::Endpoint, frame::LARGEST_WINDOW, sender::Rules};
+use self::{frame::LARGEST_WINDOW, sender::Rules};
 use crate::{GSO, RECEIVE_BUFFER, SEND_BUFFER, batch::LONGEST_PAYLOAD, bytes};
 
 /// Driver of reliable UDP: each message is a datagram that is acknowledged, and sent again if it is
@@ -92,6 +92,9 @@ const MAX_RETRANSMITS: OptionDefinition = OptionDefinition {
     help: "how often a message is sent again before the transfer fails",
 };
 
+/// Longest wait.
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// The options of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Settings {
@@ -108,7 +111,12 @@ impl Settings {
         Self {
             rules: Rules {
                 window,
+<<<<<<< HEAD
                 max_wait: RTO_MAX.time(options).unwrap_or_default(),
+=======
+                // A longer one would leave the range of the clock.
+                max_wait: MAX_WAIT.time(options).unwrap_or_default().min(YEAR),
+>>>>>>> 19985b0 (One I/O loop for sans-IO protocols: reliable UDP and SCTP in user space have no sockets, timers, tasks or handles of their own)
                 max_retransmits: MAX_RETRANSMITS.number(options).unwrap_or_default(),
                 // One message at a time leaves nothing to control.
                 cubic: CC.text(options) == Some("cubic") && window > 1,
@@ -149,7 +157,7 @@ impl Driver for UdpReliable {
             None
         };
         let settings = Settings::new(&order.transport.options);
-        let endpoint = Endpoint::new(order, settings, datagram)?;
+        let endpoint = endpoint::new(order, settings, datagram)?;
         Ok(Box::new(StreamSession::new(endpoint, order, context)?))
     }
 }

@@ -2,11 +2,10 @@
 
 use std::{
     collections::{BTreeSet, VecDeque},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use regatta_transport::MonotonicTime;
 
 use super::{
     congestion::Congestion,
@@ -68,7 +67,7 @@ impl Message {
 struct Transmission {
     transmission: u64,
     number: u64,
-    at: MonotonicTime,
+    at: Instant,
 }
 
 /// The sending half.
@@ -92,7 +91,7 @@ pub(crate) struct Sender {
     under_way: usize,
     under_way_bytes: u64,
     /// Start of the wait for an acknowledgement.
-    waiting_since: Option<MonotonicTime>,
+    waiting_since: Option<Instant>,
     /// Number of such waits in a row that timed out.
     time_outs: u32,
     pub round_trip: RoundTrip,
@@ -195,7 +194,7 @@ impl Sender {
     }
 
     /// Takes the next message that is to be sent now, if any may be; it counts as sent.
-    pub(crate) fn poll(&mut self, now: MonotonicTime) -> Option<u64> {
+    pub(crate) fn poll(&mut self, now: Instant) -> Option<u64> {
         if self.under_way >= self.rules.window {
             return None;
         }
@@ -258,7 +257,7 @@ impl Sender {
     /// Handles an acknowledgement. One of messages that were never sent is ignored.
     pub(crate) fn on_acknowledgement(
         &mut self,
-        now: MonotonicTime,
+        now: Instant,
         next: u64,
         largest: u64,
         bitmap: &[u8],
@@ -292,7 +291,7 @@ impl Sender {
                 .transmissions
                 .binary_search_by_key(&largest, |sent| sent.transmission);
             if let Some(sent) = found.ok().and_then(|index| self.transmissions.get(index)) {
-                self.round_trip.sample(now.since(sent.at));
+                self.round_trip.sample(now.duration_since(sent.at));
             }
         }
         if bytes > 0 {
@@ -309,7 +308,7 @@ impl Sender {
 
     /// Declares messages lost by the reordering threshold, and forgets datagrams that need no
     /// watching any more.
-    fn find_lost(&mut self, now: MonotonicTime) {
+    fn find_lost(&mut self, now: Instant) {
         let Some(largest) = self.largest else { return };
         while let Some(sent) = self.transmissions.front().copied() {
             let message = self.get_mut(sent.number);
@@ -347,14 +346,14 @@ impl Sender {
     }
 
     /// Returns the time of the next call of [`Sender::on_time`].
-    pub(crate) fn next_time(&self) -> Option<MonotonicTime> {
+    pub(crate) fn next_time(&self) -> Option<Instant> {
         Some(self.waiting_since? + self.wait())
     }
 
     /// Ends a wait that is due: all messages in flight are lost. Returns false if that was the last
     /// wait for a message.
     #[must_use]
-    pub(crate) fn on_time(&mut self, now: MonotonicTime) -> bool {
+    pub(crate) fn on_time(&mut self, now: Instant) -> bool {
         if self.next_time().is_none_or(|time| time > now) {
             return true;
         }
@@ -374,11 +373,6 @@ impl Sender {
         (self.under_way, self.under_way_bytes) = (0, 0);
         self.congestion.on_time_out(now, self.unit);
         true
-    }
-
-    /// Returns the name of the congestion control.
-    pub(crate) const fn congestion_control(&self) -> &'static str {
-        if self.rules.cubic { "cubic" } else { "none" }
     }
 
     /// Returns the bytes that may be in flight.

@@ -6,24 +6,34 @@ use bytes::Bytes;
 use regatta_transport::{
     ByteStream, MonotonicTime, Received, TransportError, opening::OPENING_BYTES,
 };
+use regatta_transport_sockets::wait::within;
 
-use super::{connection::Link, sender::LONGEST_PART};
+use super::{
+    connection::{Connection, Handle},
+    sender::LONGEST_PART,
+};
 
 /// The stream of a connection.
 pub(crate) struct Stream {
-    link: Arc<Link>,
+    handle: Arc<Handle>,
     /// Opening that CONN carried, until the workload sends it: it has arrived already.
     opening: Option<[u8; OPENING_BYTES]>,
+    /// Bytes that were read; empty between calls.
+    read: Vec<u8>,
 }
 
 impl Stream {
-    pub(crate) fn new(link: Arc<Link>, opening: Option<[u8; OPENING_BYTES]>) -> Self {
-        Self { link, opening }
+    pub(crate) fn new(handle: Arc<Handle>, opening: Option<[u8; OPENING_BYTES]>) -> Self {
+        Self {
+            handle,
+            opening,
+            read: Vec::new(),
+        }
     }
 
     /// Cuts the rest of a message into datagrams: one, except for a message that is longer than one
     /// carries with its header.
-    fn push(&self, mut header: &[u8], payload: &Bytes) -> Result<(), TransportError> {
+    async fn push(&self, mut header: &[u8], payload: &Bytes) -> Result<(), TransportError> {
         let mut rest = 0;
         loop {
             let (prefix, later) = header.split_at(header.len().min(LONGEST_PART));
@@ -32,7 +42,14 @@ impl Stream {
             if prefix.is_empty() && end == rest {
                 return Ok(());
             }
-            self.link.push(prefix, payload.slice(rest..end))?;
+            let mut waited = false;
+            self.handle
+                .poll(|one, context| one.poll_room(context, &mut waited))
+                .await?;
+            let part = payload.slice(rest..end);
+            if self.handle.with(|one| one.push(prefix, part))?? {
+                self.handle.send();
+            }
             rest = end;
         }
     }
@@ -41,7 +58,7 @@ impl Stream {
 impl ByteStream for Stream {
     async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<(), TransportError> {
         let Some(opening) = self.opening.take() else {
-            return self.push(header, payload);
+            return self.push(header, payload).await;
         };
         let from_header = header.len().min(OPENING_BYTES);
         let from_payload = (OPENING_BYTES - from_header).min(payload.len());
@@ -53,10 +70,12 @@ impl ByteStream for Stream {
             });
         }
         self.push(&header[from_header..], &payload.slice(from_payload..))
+            .await
     }
 
     async fn flush(&mut self) -> Result<(), TransportError> {
-        self.link.transmit()
+        self.handle.send();
+        Ok(())
     }
 
     async fn receive(
@@ -65,10 +84,22 @@ impl ByteStream for Stream {
         until: MonotonicTime,
         consume: &mut (impl FnMut(&[u8]) + Send),
     ) -> Result<Received, TransportError> {
-        self.link.receive(until, consume)
+        let (handle, bytes) = (&self.handle, &mut self.read);
+        let read = handle.poll(|one, context| one.poll_read(bytes, context));
+        let received = match within(until, read).await {
+            Some(received) => received?,
+            None => Received::TimedOut,
+        };
+        if !self.read.is_empty() {
+            consume(&self.read);
+            self.read.clear();
+        }
+        Ok(received)
     }
 
     async fn finish(&mut self) -> Result<(), TransportError> {
-        self.link.push_end()
+        self.handle.with(Connection::push_end)??;
+        self.handle.send();
+        Ok(())
     }
 }

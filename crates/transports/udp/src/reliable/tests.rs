@@ -1,14 +1,17 @@
 //! Both ends of a connection over a simulated path. No sockets, no clock: a run is a function of
 //! the impairments of its datagrams.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::LazyLock,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use proptest::{
     prelude::*,
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
-use regatta_transport::MonotonicTime;
 
 use super::{
     core::{Core, Over},
@@ -17,6 +20,12 @@ use super::{
 };
 
 const ONE_WAY: Duration = Duration::from_millis(10);
+
+/// Returns the moment at which every simulation begins.
+pub(super) fn start() -> Instant {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    *START
+}
 
 const STOP_AND_WAIT: Rules = Rules {
     window: 1,
@@ -43,12 +52,12 @@ enum Impairment {
 
 /// A path with an impairment for each datagram in turn; when they are used up, all arrive.
 struct Path<F: FnMut(End, &[u8]) -> Impairment> {
-    now: MonotonicTime,
+    now: Instant,
     impairment: F,
     /// Datagrams in flight, by time of arrival and order of departure.
-    under_way: BTreeMap<(MonotonicTime, u64), (End, Vec<u8>)>,
+    under_way: BTreeMap<(Instant, u64), (End, Vec<u8>)>,
     departed: u64,
-    sent: Vec<(MonotonicTime, End, Vec<u8>)>,
+    sent: Vec<(Instant, End, Vec<u8>)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +75,7 @@ struct Host {
 impl<F: FnMut(End, &[u8]) -> Impairment> Path<F> {
     fn new(impairment: F) -> Self {
         Self {
-            now: MonotonicTime(0),
+            now: start(),
             impairment,
             under_way: BTreeMap::new(),
             departed: 0,
@@ -220,7 +229,7 @@ fn exchange<F: FnMut(End, &[u8]) -> Impairment>(
     }
     Exchange {
         over: client.core.over(),
-        time: path.now.since(MonotonicTime(0)),
+        time: path.now.duration_since(start()),
         client,
         server,
     }
@@ -360,9 +369,9 @@ fn less_reordering_than_the_threshold_is_no_loss() {
 fn rubbish_changes_nothing() {
     let mut core = Core::accepting(7, SLIDING);
     let mut place = Vec::new();
-    while core.poll_frame(MonotonicTime(0), &mut place) {}
+    while core.poll_frame(start(), &mut place) {}
     core.push(b"message", Bytes::new());
-    let number = core.poll_message(MonotonicTime(0)).expect("a message");
+    let number = core.poll_message(start()).expect("a message");
     let mut deliver = |_: &[u8]| panic!("nothing was sent");
     let bitmap = [0xff; 64];
     for frame in [
@@ -390,14 +399,29 @@ fn rubbish_changes_nothing() {
         },
     ] {
         frame.encode(7, &mut place);
-        core.handle(MonotonicTime(1), &place, true, &mut deliver);
+        core.handle(
+            start() + Duration::from_nanos(1),
+            &place,
+            true,
+            &mut deliver,
+        );
     }
     for session in [6, 8] {
         Frame::Close.encode(session, &mut place);
-        core.handle(MonotonicTime(1), &place, true, &mut deliver);
+        core.handle(
+            start() + Duration::from_nanos(1),
+            &place,
+            true,
+            &mut deliver,
+        );
     }
-    core.handle(MonotonicTime(1), b"", true, &mut deliver);
-    core.handle(MonotonicTime(1), &[0xc6; 2000], true, &mut deliver);
+    core.handle(start() + Duration::from_nanos(1), b"", true, &mut deliver);
+    core.handle(
+        start() + Duration::from_nanos(1),
+        &[0xc6; 2000],
+        true,
+        &mut deliver,
+    );
     assert!(core.is_open());
     assert_eq!(
         core.datagram(number).map(|(head, _)| head.len()),

@@ -1,0 +1,138 @@
+//! The stack of one end: which association a packet is for.
+
+use std::{net::SocketAddr, sync::Arc, time::Instant};
+
+use bytes::Bytes;
+use regatta_transport::{Purpose, TransportError};
+use regatta_transport_sockets::driver::{Arrived, Connections, Incoming, Number, Protocol};
+use sctp_proto::{
+    AssociationHandle, ClientConfig, DatagramEvent, EndpointEvent, Event, StreamEvent,
+    TransportConfig,
+};
+
+use crate::{
+    association::{Association, Ending, Limits},
+    wire,
+};
+
+/// SCTP at one end.
+pub(crate) struct Sctp {
+    stack: sctp_proto::Endpoint,
+    config: Arc<TransportConfig>,
+    limits: Limits,
+}
+
+impl Sctp {
+    pub(crate) const fn new(
+        stack: sctp_proto::Endpoint,
+        config: Arc<TransportConfig>,
+        limits: Limits,
+    ) -> Self {
+        Self {
+            stack,
+            config,
+            limits,
+        }
+    }
+
+    fn take_in(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        packet: Bytes,
+        associations: &mut Connections<Association>,
+    ) {
+        let tag = wire::initiate_tag(&packet);
+        // The stack ends an established association when its INIT comes once more, as it does when
+        // the path duplicates packets; RFC 9260 §5.2.2 has the association go on.
+        let is_of = |one: &Association| one.initiate_tag() == tag && !one.is_handshaking();
+        if tag.is_some() && associations.iter().any(is_of) {
+            return;
+        }
+        let Some((handle, event)) = self.stack.handle(now, from, None, None, packet.clone()) else {
+            return;
+        };
+        let number = handle.0 as Number;
+        match event {
+            DatagramEvent::NewAssociation(inner) => {
+                let association = Association::new(inner, from, false, tag, self.limits);
+                associations.insert(number, association);
+                associations.announce(Incoming::Connection(number));
+            }
+            DatagramEvent::AssociationEvent(event) => {
+                if let Some(association) = associations.get_mut(number) {
+                    association.take_in(&packet, event);
+                }
+            }
+        }
+        if let Some(association) = associations.get_mut(number) {
+            take_events(association);
+        }
+    }
+}
+
+fn take_events(association: &mut Association) {
+    while let Some(event) = association.poll_event() {
+        match event {
+            Event::Connected => association.open(),
+            Event::Stream(StreamEvent::Opened { id }) => association.stream_opened(id),
+            Event::Stream(StreamEvent::Readable { id }) => association.readable(id),
+            Event::HandshakeFailed { reason } => {
+                association.end(Ending::Failed(reason.to_string()));
+            }
+            Event::AssociationLost { reason } => association.lost(&reason),
+            _ => {}
+        }
+    }
+}
+
+impl Protocol for Sctp {
+    type Connection = Association;
+
+    const NAME: &'static str = "SCTP";
+
+    const PACKETS_AT_ONCE: usize = 64;
+
+    fn connect(
+        &mut self,
+        _local: SocketAddr,
+        peer: SocketAddr,
+        purpose: Purpose,
+        associations: &mut Connections<Association>,
+    ) -> Result<Number, TransportError> {
+        let mut config = ClientConfig::new();
+        config.transport = Arc::clone(&self.config);
+        let failed = || TransportError::stack(format!("cannot connect to `{}`", peer.ip()));
+        let (handle, inner) = self.stack.connect(config, peer).map_err(failed())?;
+        let limits = match purpose {
+            Purpose::Transfer => self.limits,
+            Purpose::IdleProbe | Purpose::LoadProbe => self.limits.of_probe(),
+        };
+        let number = handle.0 as Number;
+        let association = Association::new(inner, peer, true, None, limits);
+        associations.insert(number, association);
+        Ok(number)
+    }
+
+    fn handle(
+        &mut self,
+        now: Instant,
+        arrived: Arrived<'_>,
+        associations: &mut Connections<Association>,
+    ) {
+        // One copy for all that came as one: the stack keeps parts of it.
+        let mut rest = Bytes::copy_from_slice(arrived.bytes);
+        while !rest.is_empty() {
+            let packet = rest.split_to(arrived.segment.min(rest.len()));
+            self.take_in(now, arrived.from, packet, associations);
+        }
+    }
+
+    fn forget(&mut self, number: Number) {
+        // Nothing comes back: the stack only strikes it from its tables.
+        drop(
+            self.stack
+                .handle_event(AssociationHandle(number as usize), EndpointEvent::drained()),
+        );
+    }
+}

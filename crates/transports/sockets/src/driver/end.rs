@@ -1,0 +1,336 @@
+//! One end of a trial over a sans-IO protocol.
+
+use std::{
+    collections::BTreeMap,
+    future::poll_fn,
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use regatta_control::{Role, TrialOrder};
+use regatta_model::Warning;
+use regatta_transport::{MonotonicTime, Purpose, Stop, TransportError, stream::Accepted};
+use tokio::runtime;
+
+use super::{
+    Admission, Connection as _, Protocol,
+    handle::Handle,
+    outbox::Segmentation,
+    port::Port,
+    state::{Driver, Incoming},
+};
+use crate::{
+    executor::Tokio,
+    socket::{self, Buffers, Counters},
+    wait::{timed_out, within},
+};
+
+/// Maximum duration of the handshake of an attempt that came in time.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+
+/// Properties of an end's socket and of its close.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Receive buffer of the socket, in bytes.
+    pub receive_buffer_bytes: usize,
+    /// Send buffer of the socket, in bytes.
+    pub send_buffer_bytes: usize,
+    /// Maximum number of packets that are handed to the kernel as one.
+    pub most_segments: usize,
+    /// Longest packet that the path takes in one piece, in bytes.
+    pub packet_bytes: usize,
+    /// Whether longer packets are sent in fragments.
+    pub fragments: bool,
+    /// Maximum time for which an end stays to close its connections in good order.
+    pub drain: Duration,
+}
+
+/// A connection that was opened by the other end and is not taken.
+pub(super) struct Opening<P: Protocol> {
+    handle: Arc<Handle<P>>,
+    since: MonotonicTime,
+}
+
+/// End of a trial: its runtime, its connections, its socket.
+pub struct End<P: Protocol> {
+    pub(super) runtime: Tokio,
+    pub(super) driver: Arc<Driver<P>>,
+    role: Role,
+    connects: bool,
+    /// Maximum duration of a handshake.
+    pub(super) connect_deadline: Duration,
+    peer: IpAddr,
+    local: SocketAddr,
+    drain: Duration,
+    /// Sizes of the socket's buffers.
+    pub buffers: Buffers,
+    /// Counters of the socket.
+    pub counters: Arc<Counters>,
+    opening: Mutex<Vec<Opening<P>>>,
+    /// Facts about this end, by their full names: those of the socket, to which a driver adds its own.
+    pub facts: BTreeMap<String, String>,
+    /// Warnings for the reader of the results.
+    pub warnings: Vec<Warning>,
+}
+
+impl<P: Protocol> End<P> {
+    /// Creates the end of a trial that the order describes; a listening end listens when this returns.
+    ///
+    /// # Errors
+    /// [`TransportError::Io`] for a socket that cannot be opened.
+    pub fn new(
+        order: &TrialOrder,
+        settings: Settings,
+        protocol: P,
+    ) -> Result<Self, TransportError> {
+        let (socket, buffers) = socket::bind(
+            order.local,
+            order.ports,
+            settings.receive_buffer_bytes,
+            settings.send_buffer_bytes,
+        )?;
+        let counters =
+            Counters::of(&socket).map_err(TransportError::io("cannot copy a descriptor"))?;
+        let runtime = Tokio::new()?;
+        let port = {
+            let _inside = runtime.enter();
+            Port::new(socket, settings.fragments)
+                .map_err(TransportError::io("cannot set up the UDP socket"))?
+        };
+        let segmentation = Segmentation {
+            packets: settings.most_segments.clamp(1, port.most_segments().max(1)),
+            packet_bytes: settings.packet_bytes,
+        };
+        let side = order.role.name();
+        let offload = |segments: usize| match segments {
+            0 | 1 => "off".to_owned(),
+            segments => format!("on, {segments} packets at most"),
+        };
+        let mut facts = BTreeMap::from(buffers.facts(side));
+        facts.extend([
+            (format!("gso.{side}"), offload(segmentation.packets)),
+            (format!("gro.{side}"), offload(port.receive_segments())),
+        ]);
+        let local = port.address;
+        let driver = Driver::new(protocol, port, segmentation, order.peer);
+        runtime.spawn(Arc::clone(&driver).run());
+        Ok(Self {
+            runtime,
+            driver,
+            role: order.role,
+            connects: order.connects(),
+            connect_deadline: order.connect_deadline,
+            peer: order.peer,
+            local,
+            drain: settings.drain,
+            buffers,
+            counters: Arc::new(counters),
+            opening: Mutex::default(),
+            facts,
+            warnings: Vec::new(),
+        })
+    }
+
+    /// Returns the offloads of this end's direction, in words.
+    pub fn offloads(&self) -> &str {
+        let offload = match self.role {
+            Role::Sender => "gso",
+            Role::Receiver => "gro",
+        };
+        &self.facts[&format!("{offload}.{}", self.role.name())]
+    }
+
+    /// Address that this end listens on.
+    pub(super) fn listen_address(&self) -> Option<SocketAddr> {
+        (!self.connects).then_some(self.local)
+    }
+
+    /// Connects to the announced peer; returns when the connection can carry data.
+    pub(super) async fn connect(
+        &self,
+        peer: SocketAddr,
+        purpose: Purpose,
+        until: MonotonicTime,
+        stop: &Stop,
+    ) -> Result<Arc<Handle<P>>, TransportError> {
+        let since = MonotonicTime::now();
+        if !self.connects {
+            return Err(TransportError::Order {
+                what: "an end that listens does not connect".to_owned(),
+            });
+        }
+        if peer.ip().to_canonical() != self.peer.to_canonical() {
+            return Err(TransportError::Order {
+                what: format!("`{}` is not the announced peer `{}`", peer.ip(), self.peer),
+            });
+        }
+        let number = {
+            let mut state = self.driver.lock();
+            let state = &mut *state;
+            let local = state.local();
+            state
+                .protocol
+                .connect(local, peer, purpose, &mut state.connections)?
+        };
+        let handle = Handle::new(&self.driver, number);
+        handle.send();
+        let opened = handle.poll(|connection, context| connection.poll_open(context));
+        match within(until, stop.unless_raised(opened)).await {
+            Some(opened) => opened?,
+            None => {
+                let what = format!("{} handshake with `{}`", P::NAME, peer.ip());
+                return Err(timed_out(what, since));
+            }
+        }
+        stop.on_stop(&handle);
+        Ok(handle)
+    }
+
+    fn opening(&self) -> MutexGuard<'_, Vec<Opening<P>>> {
+        // Nothing that can panic runs under this lock.
+        self.opening.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the next connection that `ready` is ready for.
+    fn poll_accept<T>(
+        &self,
+        context: &mut Context<'_>,
+        arrived: &mut impl FnMut(),
+        mut ready: impl FnMut(&mut P::Connection, &mut Context<'_>) -> Poll<Result<T, TransportError>>,
+    ) -> Poll<Accepted<Arc<Handle<P>>>> {
+        loop {
+            // Apart, as dropping a handle takes the lock.
+            let incoming = self.driver.lock().poll_incoming(context);
+            match incoming {
+                Poll::Ready(Incoming::Connection(number)) => {
+                    arrived();
+                    let handle = Handle::new(&self.driver, number);
+                    let since = MonotonicTime::now();
+                    self.opening().push(Opening { handle, since });
+                }
+                Poll::Ready(Incoming::Refused(error)) => {
+                    return Poll::Ready(Accepted::Failed(error));
+                }
+                Poll::Pending => break,
+            }
+        }
+        let mut opening = self.opening();
+        for index in 0..opening.len() {
+            let handle = &opening[index].handle;
+            if let Poll::Ready(is_ready) = handle.poll_now(context, &mut ready) {
+                let handle = opening.swap_remove(index).handle;
+                return Poll::Ready(match is_ready {
+                    Ok(_) => Accepted::Connection(handle),
+                    Err(error) => Accepted::Failed(error),
+                });
+            }
+            // It may have begun only now.
+            handle.changed();
+        }
+        Poll::Pending
+    }
+
+    /// Gives up the oldest connection that was not taken, if it came before `moment`.
+    fn give_up(&self, moment: MonotonicTime) -> Option<Opening<P>> {
+        let mut opening = self.opening();
+        let oldest = (0..opening.len()).min_by_key(|index| opening[*index].since)?;
+        (opening[oldest].since <= moment).then(|| opening.swap_remove(oldest))
+    }
+
+    /// Accepts a connection from the peer; returns when it can carry data.
+    pub(super) async fn accept(
+        &self,
+        until: MonotonicTime,
+        stop: &Stop,
+        arrived: &mut (impl FnMut() + Send),
+    ) -> Result<Accepted<Arc<Handle<P>>>, TransportError> {
+        let since = MonotonicTime::now();
+        let accepted = poll_fn(|context| {
+            let open = |connection: &mut P::Connection, context: &mut Context<'_>| {
+                connection.poll_open(context)
+            };
+            self.poll_accept(context, arrived, open).map(Ok)
+        });
+        let mut accepted = std::pin::pin!(stop.unless_raised(accepted));
+        let mut until = until;
+        loop {
+            if let Some(accepted) = within(until, accepted.as_mut()).await {
+                let accepted = accepted?;
+                if let Accepted::Connection(handle) = &accepted {
+                    stop.on_stop(handle);
+                }
+                return Ok(accepted);
+            }
+            // The moment bounds the wait for an attempt; one that came has time for its handshake.
+            let Some(oldest) = self.opening().iter().map(|opening| opening.since).min() else {
+                return Err(timed_out(format!("{} connection", P::NAME), since));
+            };
+            until = oldest + HANDSHAKE_TIME;
+            if until.has_passed()
+                && let Some(given_up) = self.give_up(oldest)
+            {
+                let what = format!("{} handshake", P::NAME);
+                return Ok(Accepted::Failed(timed_out(what, given_up.since)));
+            }
+        }
+    }
+
+    /// Accepts a connection whose first message `admit` accepts.
+    pub(super) async fn accept_admitted(
+        &self,
+        until: MonotonicTime,
+        stop: &Stop,
+        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
+    ) -> Result<Arc<Handle<P>>, TransportError>
+    where
+        P::Connection: Admission,
+    {
+        let since = MonotonicTime::now();
+        let accepted = poll_fn(|context| {
+            loop {
+                let admitted = |connection: &mut P::Connection, context: &mut Context<'_>| {
+                    connection.poll_admitted(admit, context)
+                };
+                // One that has ended before it said anything is of no use.
+                match std::task::ready!(self.poll_accept(context, &mut || {}, admitted)) {
+                    Accepted::Connection(handle) => return Poll::Ready(Ok(handle)),
+                    Accepted::Failed(_) => {}
+                }
+            }
+        });
+        match within(until, stop.unless_raised(accepted)).await {
+            Some(handle) => handle.inspect(|handle| stop.on_stop(handle)),
+            None => Err(timed_out("opening of a flow", since)),
+        }
+    }
+}
+
+impl<P: Protocol> Drop for End<P> {
+    fn drop(&mut self) {
+        // Their drop takes the lock.
+        self.opening().clear();
+        self.driver.lock().release_all();
+        self.driver.changed.notify_one();
+        // A connection that was closed just now still has to say so to the other end. Inside a runtime
+        // there is no other to be had.
+        if runtime::Handle::try_current().is_err() {
+            let drained = poll_fn(|context| self.driver.lock().poll_drained(context));
+            self.runtime.block_on(async {
+                let _ = within(MonotonicTime::now() + self.drain, drained).await;
+            });
+        }
+        self.driver.lock().abort_all();
+    }
+}
+
+impl<P: Protocol> std::fmt::Debug for End<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("End")
+            .field("protocol", &P::NAME)
+            .field("role", &self.role)
+            .field("local", &self.local)
+            .finish_non_exhaustive()
+    }
+}

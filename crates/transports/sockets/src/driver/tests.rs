@@ -1,0 +1,397 @@
+//! The I/O loop under a protocol of two packets: HELLO, which opens a connection and is answered, and
+//! BYE, which closes it. Every other packet is a message.
+
+use std::{
+    collections::VecDeque,
+    io,
+    net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+    thread,
+    time::{Duration, Instant},
+};
+
+use regatta_control::{Role, TrialOrder};
+use regatta_transport::{
+    Executor, MonotonicTime, Purpose, Stop, TransportError, stream::Accepted, testing::order_for,
+};
+
+use super::{
+    Admission, Arrived, Connection, Connections, End, Gone, Handle, Incoming, Number, Protocol,
+    Settings, Transmit, Wakers,
+};
+
+const HELLO: &[u8] = b"hello";
+const BYE: &[u8] = b"bye";
+
+/// Interval at which HELLO is sent again.
+const AGAIN: Duration = Duration::from_millis(20);
+
+struct Line {
+    peer: SocketAddr,
+    open: bool,
+    ended: bool,
+    waiting: VecDeque<Vec<u8>>,
+    again: Option<Instant>,
+    received: VecDeque<Vec<u8>>,
+    tasks: Wakers,
+}
+
+impl Line {
+    fn new(peer: SocketAddr, open: bool) -> Self {
+        Self {
+            peer,
+            open,
+            ended: false,
+            waiting: VecDeque::from([HELLO.to_vec()]),
+            again: (!open).then(|| Instant::now() + AGAIN),
+            received: VecDeque::new(),
+            tasks: Wakers::default(),
+        }
+    }
+
+    fn end(&mut self) {
+        self.ended = true;
+        self.tasks.wake();
+    }
+
+    fn poll_message(&mut self, context: &Context<'_>) -> Poll<Result<Vec<u8>, TransportError>> {
+        match self.received.pop_front() {
+            Some(message) => Poll::Ready(Ok(message)),
+            None if self.ended => Poll::Ready(Err(Gone.into())),
+            None => {
+                self.tasks.register(context);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Connection for Line {
+    const LONGEST_PACKET_BYTES: usize = 1000;
+
+    fn poll_transmit(&mut self, _now: Instant, place: &mut [u8]) -> Option<Transmit> {
+        let packet = self.waiting.pop_front()?;
+        place[..packet.len()].copy_from_slice(&packet);
+        Some(Transmit {
+            bytes: packet.len(),
+            from: None,
+            to: self.peer,
+            at: None,
+        })
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        self.again.filter(|_| !self.ended)
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.waiting.push_back(HELLO.to_vec());
+        self.again = Some(now + AGAIN);
+    }
+
+    fn update(&mut self, _flushed: bool) {}
+
+    fn poll_open(&mut self, context: &Context<'_>) -> Poll<Result<(), TransportError>> {
+        if self.open {
+            return Poll::Ready(Ok(()));
+        }
+        self.tasks.register(context);
+        Poll::Pending
+    }
+
+    fn abort(&mut self) {
+        self.end();
+    }
+
+    fn release(&mut self) {
+        self.waiting.push_back(BYE.to_vec());
+        self.end();
+    }
+
+    fn fail(&mut self, _error: &io::Error) {
+        self.end();
+    }
+
+    fn is_over(&self) -> bool {
+        self.ended && self.waiting.is_empty()
+    }
+}
+
+impl Admission for Line {
+    fn poll_admitted(
+        &mut self,
+        admit: &mut dyn FnMut(&[u8]) -> bool,
+        context: &Context<'_>,
+    ) -> Poll<Result<(), TransportError>> {
+        loop {
+            match self.poll_message(context) {
+                Poll::Ready(Ok(message)) if admit(&message) => return Poll::Ready(Ok(())),
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
+
+/// The connections are told apart by the port of the other end.
+#[derive(Default)]
+struct Lines {
+    listens: bool,
+    /// Number of connections that were dropped.
+    forgotten: Arc<AtomicU64>,
+}
+
+impl Protocol for Lines {
+    type Connection = Line;
+
+    const NAME: &'static str = "line";
+
+    fn connect(
+        &mut self,
+        _local: SocketAddr,
+        peer: SocketAddr,
+        _purpose: Purpose,
+        connections: &mut Connections<Line>,
+    ) -> Result<Number, TransportError> {
+        connections.insert(peer.port().into(), Line::new(peer, false));
+        Ok(peer.port().into())
+    }
+
+    fn handle(&mut self, _now: Instant, arrived: Arrived<'_>, connections: &mut Connections<Line>) {
+        let (from, number) = (arrived.from, Number::from(arrived.from.port()));
+        for packet in arrived.bytes.chunks(arrived.segment) {
+            match connections.get_mut(number) {
+                Some(line) if packet == HELLO => {
+                    (line.open, line.again) = (true, None);
+                    line.tasks.wake();
+                }
+                Some(line) if packet == BYE => line.end(),
+                Some(line) => {
+                    line.received.push_back(packet.to_vec());
+                    line.tasks.wake();
+                }
+                None if packet == HELLO && self.listens => {
+                    connections.insert(number, Line::new(from, true));
+                    connections.announce(Incoming::Connection(number));
+                }
+                None => connections.reply(arrived.to, from, BYE.to_vec()),
+            }
+        }
+    }
+
+    fn forget(&mut self, _number: Number) {
+        self.forgotten.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        receive_buffer_bytes: 64 << 10,
+        send_buffer_bytes: 64 << 10,
+        most_segments: 64,
+        packet_bytes: 1000,
+        fragments: false,
+        drain: Duration::from_secs(5),
+    }
+}
+
+fn order(role: Role) -> TrialOrder {
+    order_for(role, "line", 1, 1)
+}
+
+fn end(role: Role) -> (End<Lines>, Arc<AtomicU64>) {
+    let lines = Lines {
+        listens: role == Role::Receiver,
+        ..Lines::default()
+    };
+    let forgotten = Arc::clone(&lines.forgotten);
+    let end = End::new(&order(role), settings(), lines).expect("an end");
+    (end, forgotten)
+}
+
+fn soon() -> MonotonicTime {
+    MonotonicTime::now() + Duration::from_secs(20)
+}
+
+async fn send(handle: &Handle<Lines>, messages: &[&[u8]]) {
+    let messages = messages.iter().map(|message| message.to_vec());
+    let queued = handle.with(|line| line.waiting.extend(messages));
+    queued.expect("it is there");
+    handle.send();
+}
+
+async fn receive(handle: &Handle<Lines>) -> Result<Vec<u8>, TransportError> {
+    handle
+        .poll(|line, context| line.poll_message(context))
+        .await
+}
+
+/// Runs the two ends of a connection on a thread each.
+fn run<T: Send>(
+    client: impl AsyncFnOnce(Arc<Handle<Lines>>, &Stop) -> T + Send,
+    server: impl AsyncFnOnce(&End<Lines>) + Send,
+) -> T {
+    let (listening, _) = end(Role::Receiver);
+    let address = listening.listen_address().expect("it listens");
+    thread::scope(|scope| {
+        scope.spawn(move || listening.runtime.block_on(server(&listening)));
+        let (connecting, forgotten) = end(Role::Sender);
+        let stop = Stop::new();
+        let result = connecting.runtime.block_on(async {
+            let until = soon();
+            let connected = connecting.connect(address, Purpose::Transfer, until, &stop);
+            client(connected.await.expect("it answers"), &stop).await
+        });
+        drop(connecting);
+        assert_eq!(forgotten.load(Ordering::Relaxed), 1, "closed and dropped");
+        result
+    })
+}
+
+async fn accepted(end: &End<Lines>) -> Arc<Handle<Lines>> {
+    let mut arrived = 0;
+    let accepted = end.accept(soon(), &Stop::new(), &mut || arrived += 1).await;
+    match accepted.expect("no error") {
+        Accepted::Connection(handle) => {
+            assert_eq!(arrived, 1);
+            handle
+        }
+        Accepted::Failed(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn messages_come_in_order_and_the_close_of_one_end_ends_the_other() {
+    let sent = [
+        b"first".as_slice(),
+        b"next1",
+        b"next2",
+        b"end",
+        b"longer one",
+    ];
+    run(
+        async |handle, _| send(&handle, &sent).await,
+        async |end| {
+            let handle = accepted(end).await;
+            for message in sent {
+                assert_eq!(receive(&handle).await.expect("a message"), message);
+            }
+            receive(&handle).await.expect_err("it was closed");
+        },
+    );
+}
+
+#[test]
+fn a_stop_wakes_who_waits() {
+    run(
+        async |handle, stop| {
+            let raised = async {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                stop.stop();
+            };
+            let (received, ()) = tokio::join!(receive(&handle), raised);
+            received.expect_err("it was aborted");
+        },
+        async |end| drop(accepted(end).await),
+    );
+}
+
+#[test]
+fn the_first_message_admits_a_connection() {
+    run(
+        async |handle, _| {
+            send(&handle, &[b"no", b"yes", b"more"]).await;
+            // The other end closes when it has read all.
+            receive(&handle).await.expect_err("it was closed");
+        },
+        async |end| {
+            let mut admit = |message: &[u8]| message == b"yes";
+            let handle = end.accept_admitted(soon(), &Stop::new(), &mut admit).await;
+            let handle = handle.expect("admitted");
+            assert_eq!(receive(&handle).await.expect("what follows"), b"more");
+        },
+    );
+}
+
+#[test]
+fn a_timer_sends_again_until_there_is_an_answer() {
+    let (end, _) = end(Role::Sender);
+    let other = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+    let address = other.local_addr().expect("an address");
+    let answered = thread::spawn(move || {
+        let mut place = [0; 16];
+        for _ in 0..3 {
+            let (length, from) = other.recv_from(&mut place).expect("a packet");
+            assert_eq!(&place[..length], HELLO);
+            other.connect(from).expect("connected");
+        }
+        other.send(HELLO).expect("sent");
+    });
+    let begun = Instant::now();
+    let stop = Stop::new();
+    let connected = end.connect(address, Purpose::Transfer, soon(), &stop);
+    end.runtime
+        .block_on(connected)
+        .expect("the third is answered");
+    assert!(begun.elapsed() >= 2 * AGAIN);
+    answered.join().expect("no panic");
+}
+
+#[test]
+fn no_answer_times_out_and_an_unknown_connection_is_told() {
+    let (end, _) = end(Role::Sender);
+    let other = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+    let address = other.local_addr().expect("an address");
+    let until = MonotonicTime::now() + Duration::from_millis(50);
+    let connected =
+        end.runtime
+            .block_on(end.connect(address, Purpose::Transfer, until, &Stop::new()));
+    let error = connected.err().expect("nobody answers");
+    assert!(
+        error
+            .to_string()
+            .contains("line handshake with `127.0.0.1`"),
+        "{error}"
+    );
+    let local = end.driver.lock().local();
+    // After BYE of the connection that was given up, there is none.
+    let mut place = [0; 16];
+    other
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .expect("a limit");
+    let mut next = || {
+        // The end's task sends while its runtime runs.
+        let sent = async { tokio::time::sleep(Duration::from_millis(5)).await };
+        end.runtime.block_on(sent);
+        let (length, _) = other.recv_from(&mut place).expect("a packet");
+        place[..length].to_vec()
+    };
+    while next() == HELLO {}
+    other.send_to(b"message", local).expect("sent");
+    assert_eq!(next(), BYE);
+}
+
+#[test]
+fn packets_of_another_host_are_not_heard() {
+    let mut order = order(Role::Receiver);
+    order.peer = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9));
+    let lines = Lines {
+        listens: true,
+        ..Lines::default()
+    };
+    let end = End::new(&order, settings(), lines).expect("an end");
+    let address = end.listen_address().expect("it listens");
+    let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+    stranger.send_to(HELLO, address).expect("sent");
+    let peer = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 9), 0)).expect("a socket");
+    peer.send_to(HELLO, address).expect("sent");
+    let handle = end.runtime.block_on(accepted(&end));
+    let from = handle.with(|line| line.peer).expect("it is there");
+    assert_eq!(from, peer.local_addr().expect("an address"));
+    assert!(end.driver.lock().connections.iter().count() == 1);
+}
