@@ -1,33 +1,20 @@
 //! The datagrams of a connection (RFC 9221) as a [`MessageFlow`], one connection for each flow.
 
-use std::{
-    collections::BTreeMap,
-    future::poll_fn,
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, task::Poll, time::Duration};
 
-use regatta_control::TrialOrder;
-use regatta_model::Warning;
-use regatta_transport::{
-    Arrival, MessageEndpoint, MessageFlow, MonotonicTime, Purpose, StatisticsSource,
-    StreamEndpoint, TransportError, stop::Stop,
-};
+use regatta_transport::{Arrival, MessageFlow, MonotonicTime, StatisticsSource, TransportError};
 
 use super::{
-    connection::{Halter, Link, Owner},
+    connection::Handle,
     end::End,
-    endpoint::QuicheEndpoint,
+    entry::{Entry, LONGEST_PACKET_BYTES},
     options::Options,
-    state::ID_BYTES,
+    protocol::ID_BYTES,
     statistics::Statistics,
 };
 use crate::{
-    executor::Tokio,
     path::{LEAST_PAYLOAD_BYTES, Sizes},
-    wait::{timed_out, within},
+    wait::within,
 };
 
 /// Maximum number of messages in quiche's send queue. Small, because a message in the queue is
@@ -48,100 +35,8 @@ const BATCH_BYTES: usize = 64 << 10;
 /// identifier comes on top.
 const OVERHEAD_BYTES: usize = 1 + 4 + 16 + 1 + 2;
 
-/// Longest packet that quiche writes.
-const LONGEST_PACKET_BYTES: usize = 16_383;
-
-/// End of a trial in datagram mode.
-pub struct QuicheDatagrams {
-    endpoint: QuicheEndpoint,
-    longest: usize,
-    /// Maximum duration of a handshake.
-    patience: Duration,
-    /// Connections that have not received a message of the trial yet.
-    unadmitted: Mutex<Vec<Owner>>,
-}
-
-impl QuicheDatagrams {
-    /// Makes the end of a trial that the order describes.
-    ///
-    /// # Errors
-    /// As [`QuicheEndpoint::new`].
-    pub fn new(order: &TrialOrder) -> Result<Self, TransportError> {
-        let endpoint = QuicheEndpoint::new(order)?;
-        let options = Options::read(&order.transport.options);
-        Ok(Self {
-            longest: longest(&endpoint.sizes, &options),
-            patience: order.connect_deadline,
-            unadmitted: Mutex::default(),
-            endpoint,
-        })
-    }
-
-    fn flow(&self, owner: Owner, stop: &Stop) -> QuicheFlow {
-        let statistics = self.endpoint.statistics(&owner.link);
-        let halter = Halter::of(&owner.link);
-        stop.on_stop(&halter);
-        QuicheFlow {
-            facts: self.endpoint.facts.clone(),
-            statistics,
-            arrived: Vec::new(),
-            settled: false,
-            owner,
-            _halter: halter,
-        }
-    }
-
-    /// Accepts new connections, and returns one whose next message `admit` accepts, if there is
-    /// one.
-    fn look(
-        &self,
-        context: &Context<'_>,
-        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
-    ) -> Option<Owner> {
-        let mut unadmitted = self
-            .unadmitted
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        {
-            let mut state = self.endpoint.shared.lock();
-            while let Some((_, begun)) = state.accept() {
-                if let Ok(id) = begun {
-                    let link = Link::new(&self.endpoint.shared, id);
-                    link.changed();
-                    unadmitted.push(Owner::unstopped(link));
-                }
-            }
-            state.acceptor = Some(context.waker().clone());
-        }
-        let mut admitted = None;
-        unadmitted.retain(|owner| {
-            // A connection that has ended before it said anything is of no use.
-            owner
-                .link
-                .with(|entry| {
-                    entry.wait(context);
-                    entry.end.is_none() || entry.quiche.dgram_recv_queue_len() > 0
-                })
-                .unwrap_or(false)
-        });
-        for (index, owner) in unadmitted.iter().enumerate() {
-            let next = || owner.link.with(|entry| entry.take_datagram());
-            while let Some(message) = next().flatten() {
-                if admit(&message) {
-                    admitted = Some(index);
-                    break;
-                }
-            }
-            if admitted.is_some() {
-                break;
-            }
-        }
-        Some(unadmitted.remove(admitted?))
-    }
-}
-
 /// Returns the longest message that fits one packet, in bytes.
-fn longest(sizes: &Sizes, options: &Options) -> usize {
+pub(super) fn longest(sizes: &Sizes, options: &Options) -> usize {
     let packet = if options.common.mtu_discovery {
         // Longer ones have to be found first.
         usize::from(LEAST_PAYLOAD_BYTES)
@@ -151,69 +46,31 @@ fn longest(sizes: &Sizes, options: &Options) -> usize {
     packet - OVERHEAD_BYTES - ID_BYTES
 }
 
-impl MessageEndpoint for QuicheDatagrams {
-    type Flow = QuicheFlow;
-    type Executor = Tokio;
-
-    fn executor(&self) -> &Tokio {
-        self.endpoint.executor()
-    }
-
-    fn listen_address(&self) -> Option<SocketAddr> {
-        self.endpoint.listens_at()
-    }
-
-    fn longest_message(&self) -> usize {
-        self.longest
-    }
-
-    async fn connect(
-        &self,
-        peer: SocketAddr,
-        _purpose: Purpose,
-        stop: &Stop,
-    ) -> Result<QuicheFlow, TransportError> {
-        let within = MonotonicTime::now() + self.patience;
-        // What stops the flow does not close the connection: what waits is sent first.
-        let never = Stop::new();
-        let connected = self.endpoint.connected(peer, within, &never);
-        let owner = stop.unless_raised(connected).await?;
-        Ok(self.flow(owner, stop))
-    }
-
-    async fn accept(
-        &self,
-        moment: MonotonicTime,
-        stop: &Stop,
-        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
-    ) -> Result<QuicheFlow, TransportError> {
-        let since = MonotonicTime::now();
-        let admitted = poll_fn(|context| match self.look(context, admit) {
-            Some(owner) => Poll::Ready(Ok(owner)),
-            None => Poll::Pending,
-        });
-        match within(moment, stop.unless_raised(admitted)).await {
-            Some(owner) => Ok(self.flow(owner?, stop)),
-            None => Err(timed_out("opening of a flow", since)),
-        }
-    }
-
-    fn warnings(&self, _message_bytes: usize) -> Vec<Warning> {
-        self.endpoint.notes()
-    }
-}
-
 /// Datagrams of one connection, which is closed when this is dropped, after all queued messages are
 /// sent.
 pub struct QuicheFlow {
-    owner: Owner,
+    handle: Arc<Handle>,
     statistics: Arc<Statistics>,
-    facts: BTreeMap<String, String>,
+    facts: Arc<BTreeMap<String, String>>,
     arrived: Vec<Vec<u8>>,
     /// Whether the messages queued at the time of the stop are sent or discarded.
     settled: bool,
-    /// Strong reference, since a [`Stop`] holds only a weak one.
-    _halter: Arc<Halter>,
+}
+
+impl QuicheFlow {
+    pub(super) fn new(
+        handle: Arc<Handle>,
+        statistics: Arc<Statistics>,
+        facts: Arc<BTreeMap<String, String>>,
+    ) -> Self {
+        Self {
+            handle,
+            statistics,
+            facts,
+            arrived: Vec::new(),
+            settled: false,
+        }
+    }
 }
 
 /// Whether the other end closed the connection, done or stopped: nothing more will come from it, as
@@ -246,9 +103,9 @@ impl MessageFlow for QuicheFlow {
         batch: &[u8],
         message_bytes: usize,
     ) -> Result<(), TransportError> {
-        let link = &self.owner.link;
+        let handle = &self.handle;
         let mut messages = batch.chunks(message_bytes.max(1)).peekable();
-        let sent = link.poll(|entry, context| {
+        let sent = handle.poll(|entry, context| {
             if entry.halted {
                 return Poll::Ready(Err(End::Stopped));
             }
@@ -268,7 +125,7 @@ impl MessageFlow for QuicheFlow {
                     }
                     Err(quiche::Error::Done) => {
                         entry.wait_to_send(context);
-                        link.changed();
+                        handle.changed();
                         return Poll::Pending;
                     }
                     Err(error) => return Poll::Ready(Err(End::Gave(0, Some(error)))),
@@ -277,7 +134,7 @@ impl MessageFlow for QuicheFlow {
             Poll::Ready(Ok(()))
         });
         sent.await.map_err(broken)?;
-        link.changed();
+        handle.changed();
         Ok(())
     }
 
@@ -287,7 +144,7 @@ impl MessageFlow for QuicheFlow {
         consume: &mut (impl FnMut(Arrival<'_>) + Send),
     ) -> Result<usize, TransportError> {
         let arrived = &mut self.arrived;
-        let received = self.owner.link.poll(|entry, context| {
+        let received = self.handle.poll(|entry, context| {
             if entry.halted {
                 return Poll::Ready(Err(End::Stopped));
             }
@@ -321,18 +178,18 @@ impl MessageFlow for QuicheFlow {
     }
 
     async fn settle(&mut self) -> u64 {
-        let link = &self.owner.link;
-        let left = link.poll(|entry, context| {
+        let handle = &self.handle;
+        let left = handle.poll(|entry, context| {
             if entry.has_sent_datagrams() {
-                return Poll::Ready(Ok(()));
+                return Poll::Ready(Ok::<_, End>(()));
             }
             entry.wait_to_send(context);
             Poll::Pending
         });
         let _ = tokio::time::timeout(LEAVING, left).await;
         self.settled = true;
-        link.with(|entry| entry.give_up_datagrams() as u64)
-            .unwrap_or_default()
+        let given_up = handle.with(Entry::give_up_datagrams);
+        given_up.map_or(0, |datagrams| datagrams as u64)
     }
 
     fn statistics(&self) -> Option<Arc<dyn StatisticsSource>> {
@@ -340,7 +197,7 @@ impl MessageFlow for QuicheFlow {
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        let mut facts = self.facts.clone();
+        let mut facts = BTreeMap::clone(&self.facts);
         facts.extend(self.statistics.facts());
         facts
     }
@@ -349,9 +206,10 @@ impl MessageFlow for QuicheFlow {
 impl Drop for QuicheFlow {
     fn drop(&mut self) {
         self.statistics.release();
-        let link = &self.owner.link;
-        if !self.settled && link.with(|entry| entry.halted) == Some(true) {
-            link.close(End::Stopped);
+        let handle = &self.handle;
+        if !self.settled && handle.with(|entry| entry.halted) == Ok(true) {
+            let _ = handle.with(|entry| entry.close(End::Stopped));
+            handle.changed();
         }
     }
 }

@@ -3,11 +3,10 @@
 
 use std::{
     fmt,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
-use super::port::{Port, Way};
+use regatta_transport_sockets::driver::{Gone, Transmit};
 
 /// Number of times the closing packet is sent again, in case it is lost. The other end would
 /// otherwise wait for its idle timeout.
@@ -73,6 +72,12 @@ impl fmt::Display for End {
 
 impl std::error::Error for End {}
 
+impl From<Gone> for End {
+    fn from(_: Gone) -> Self {
+        Self::Gone
+    }
+}
+
 /// Close that waits for room in the congestion window: quiche does not send a closing packet into a
 /// full window, and processes no acknowledgements after it is told to close.
 pub(super) struct Closing {
@@ -93,24 +98,8 @@ pub(super) const CLOSE_PATIENCE: Duration = Duration::from_millis(50);
 /// Closing packet, kept to be sent again.
 pub(super) struct RepeatedClose {
     pub packet: Vec<u8>,
-    pub way: Way,
+    pub transmit: Transmit,
     pub every: Duration,
     pub next: Instant,
     pub left: u32,
-}
-
-impl RepeatedClose {
-    /// Sends the packet once more.
-    pub fn send(&self, ports: &[Arc<Port>]) {
-        if let Some(port) = ports.iter().find(|port| port.address == self.way.from) {
-            // One that the kernel does not take is lost like others.
-            port.send(&quinn_udp::Transmit {
-                destination: self.way.to,
-                ecn: None,
-                contents: &self.packet,
-                segment_size: None,
-                src_ip: None,
-            });
-        }
-    }
 }

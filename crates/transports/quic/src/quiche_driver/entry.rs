@@ -3,21 +3,28 @@
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
+    io,
     net::SocketAddr,
-    sync::Arc,
-    task::{Context, Waker},
+    task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 use quiche::{BufFactory, ConnectionId, RecvInfo, Shutdown};
+use regatta_transport::TransportError;
+use regatta_transport_sockets::driver::{Admission, Connection, Transmit, Wakers};
 
 use super::{
     end::{CLOSE_BYTES, CLOSE_PATIENCE, CLOSE_REPEATS, Closing, End, RepeatedClose},
-    port::{Filled, Outbox, Port},
-    state::{ID_BYTES, Turn},
+    protocol::ID_BYTES,
     tls,
 };
+
+/// Longest packet that quiche writes, in bytes: the largest value of a two-byte length.
+pub(super) const LONGEST_PACKET_BYTES: usize = 16_383;
+
+/// Maximum number of packets that are kept for a connection that is not accepted.
+const MOST_HELD: usize = 16;
 
 /// Application error code of a connection that is closed in good order.
 const DONE: u64 = 0;
@@ -56,24 +63,28 @@ enum Migration {
     Failed(String),
 }
 
-/// Adds the context's waker to `wakers` unless it is there already.
-fn register(wakers: &mut Vec<Waker>, context: &Context<'_>) {
-    if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
-        wakers.push(context.waker().clone());
-    }
-}
-
-fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
-    for waker in wakers {
-        waker.wake();
-    }
+/// Properties of a connection that its end gives it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kind {
+    /// Whether this end opens the connection.
+    pub client: bool,
+    /// Whether it carries datagrams, not streams.
+    pub carries_datagrams: bool,
+    /// Whether packets wait for the time that the congestion control sets (pacing).
+    pub paces: bool,
 }
 
 /// State of one connection.
 pub(super) struct Entry {
     pub quiche: Quiche,
     client: bool,
-    outbox: Outbox,
+    peer: SocketAddr,
+    /// First packets of a connection that was not accepted, so that its handshake has not begun.
+    held: Option<Vec<(Vec<u8>, RecvInfo)>>,
+    /// Whether the connection carries datagrams, of which those that wait are sent when it is stopped.
+    carries_datagrams: bool,
+    /// Whether packets wait for their pacing time.
+    paces: bool,
     /// Whether everything that could be sent was sent. Only then is quiche's figure for stream
     /// capacity right: it counts the room in the congestion window, and not the data that quiche
     /// already holds.
@@ -81,9 +92,9 @@ pub(super) struct Entry {
     readers: HashMap<u64, Waker>,
     writers: HashMap<u64, Waker>,
     /// Wakers of tasks that wait for room to send, other than the writers of streams.
-    senders: Vec<Waker>,
+    senders: Wakers,
     /// Wakers of tasks that wait for anything else.
-    watchers: Vec<Waker>,
+    watchers: Wakers,
     /// Streams that the other end opened and the application has not taken.
     pub opened: VecDeque<u64>,
     next_remote: u64,
@@ -100,8 +111,6 @@ pub(super) struct Entry {
     released: bool,
     /// Whether the flow of datagrams is stopped: no more are taken, and queued ones are sent.
     pub halted: bool,
-    /// Whether the connection began with a ticket of an earlier connection.
-    pub shows_ticket: bool,
     /// Whether early data could be sent, or was accepted.
     pub early: bool,
     was_established: bool,
@@ -111,19 +120,23 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub fn new(quiche: Quiche, client: bool, most_segments: usize, paces: bool) -> Self {
+    pub fn new(quiche: Quiche, peer: SocketAddr, kind: Kind) -> Self {
+        let client = kind.client;
         // Two lowest bits of a stream's number: who opened it, and 0 for both directions
         // (RFC 9000 §2.1).
         let (local, remote) = if client { (0, 1) } else { (1, 0) };
         Self {
             quiche,
             client,
-            outbox: Outbox::new(most_segments, paces),
+            peer,
+            held: (!client).then(Vec::new),
+            carries_datagrams: kind.carries_datagrams,
+            paces: kind.paces,
             flushed: true,
             readers: HashMap::new(),
             writers: HashMap::new(),
-            senders: Vec::new(),
-            watchers: Vec::new(),
+            senders: Wakers::default(),
+            watchers: Wakers::default(),
             opened: VecDeque::new(),
             next_remote: remote,
             next_local: local,
@@ -135,7 +148,6 @@ impl Entry {
             answers: false,
             released: false,
             halted: false,
-            shows_ticket: false,
             early: false,
             was_established: false,
             ticket_address: 0,
@@ -166,11 +178,11 @@ impl Entry {
     }
 
     pub fn wait(&mut self, context: &Context<'_>) {
-        register(&mut self.watchers, context);
+        self.watchers.register(context);
     }
 
     pub fn wait_to_send(&mut self, context: &Context<'_>) {
-        register(&mut self.senders, context);
+        self.senders.register(context);
     }
 
     pub fn wait_to_read(&mut self, stream: u64, context: &Context<'_>) {
@@ -205,6 +217,12 @@ impl Entry {
 
     /// Processes a received packet.
     pub fn receive(&mut self, packet: &mut [u8], way: RecvInfo) {
+        if let Some(held) = &mut self.held {
+            if held.len() < MOST_HELD {
+                held.push((packet.to_vec(), way));
+            }
+            return;
+        }
         if self.repeated_close.is_some() {
             // RFC 9000, 10.2.1: who still speaks has not heard that it is closed.
             self.answers = true;
@@ -214,71 +232,15 @@ impl Entry {
         }
     }
 
-    /// Handles the timers that have expired at `now`.
-    pub fn expire(&mut self, now: Instant) {
-        if self.quiche.timeout_instant().is_some_and(|at| at <= now) {
-            self.quiche.on_timeout();
+    /// Begins the handshake of a connection that is accepted.
+    fn accept(&mut self) {
+        for (mut packet, way) in self.held.take().into_iter().flatten() {
+            self.receive(&mut packet, way);
         }
-    }
-
-    /// Sends waiting packets, at most `batches` batches.
-    pub fn send(&mut self, now: Instant, ports: &[Arc<Port>], batches: usize, turn: &mut Turn) {
-        self.close_with_room(now);
-        let was_draining = self.quiche.is_draining();
-        let mut more = true;
-        for _ in 0..batches {
-            if !self.outbox.send(ports) {
-                turn.blocked = self.outbox.from();
-                break;
-            }
-            if self.outbox.due().is_some() {
-                // Its time has not come.
-                break;
-            }
-            match self.outbox.fill(|place| self.quiche.send(place)) {
-                Ok(Filled::More) => {}
-                Ok(Filled::Done) => more = false,
-                Err(error) => {
-                    self.failure.get_or_insert(error);
-                    // quiche has noted why, and says so in its next packet.
-                    let _ = self.quiche.close(false, 0x1, b"");
-                    continue;
-                }
-            }
-            if !was_draining && self.quiche.is_draining() && self.repeated_close.is_none() {
-                self.keep_close(now);
-            }
-            if !more && self.outbox.is_empty() {
-                break;
-            }
-        }
-        if !self.outbox.send(ports) {
-            turn.blocked = self.outbox.from();
-        }
-        self.flushed = !more && self.outbox.is_empty();
-        if let Some(at) = self.outbox.due() {
-            if at > now {
-                turn.release = Some(turn.release.map_or(at, |other| other.min(at)));
-            }
-        } else if !self.flushed {
-            turn.busy = true;
-        }
-        self.repeat_close(now, ports);
-        let timers = [
-            self.quiche.timeout_instant(),
-            self.repeated_close
-                .as_ref()
-                .map(|repeated_close| repeated_close.next),
-            self.closing
-                .as_ref()
-                .map(|closing| closing.since + CLOSE_PATIENCE),
-            turn.timer,
-        ];
-        turn.timer = timers.into_iter().flatten().min();
     }
 
     /// Keeps the closing packet for repetition, if this end closed the connection.
-    fn keep_close(&mut self, now: Instant) {
+    fn keep_close(&mut self, now: Instant, packet: &[u8], transmit: Transmit) {
         if self.quiche.local_error().is_none() {
             return;
         }
@@ -287,66 +249,49 @@ impl Entry {
             .timeout_instant()
             .map_or(Duration::ZERO, |end| end.saturating_duration_since(now));
         let every = draining / (CLOSE_REPEATS + 1);
-        self.repeated_close = self
-            .outbox
-            .last_packet()
-            .map(|(packet, way)| RepeatedClose {
-                packet: packet.to_vec(),
-                way,
-                every,
-                next: now + every,
-                left: CLOSE_REPEATS,
-            });
+        self.repeated_close = Some(RepeatedClose {
+            packet: packet.to_vec(),
+            transmit,
+            every,
+            next: now + every,
+            left: CLOSE_REPEATS,
+        });
     }
 
-    fn repeat_close(&mut self, now: Instant, ports: &[Arc<Port>]) {
-        let Some(repeated_close) = &mut self.repeated_close else {
-            return;
-        };
-        let due = repeated_close.next <= now;
-        if due || self.answers {
-            repeated_close.send(ports);
+    /// Writes the closing packet again if it is due, or the other end still sends.
+    fn repeat_close(&mut self, now: Instant, place: &mut [u8]) -> Option<Transmit> {
+        let answers = std::mem::take(&mut self.answers);
+        let repeated = self.repeated_close.as_mut()?;
+        let due = repeated.next <= now;
+        if !due && !answers {
+            return None;
         }
+        let transmit = repeated.transmit;
+        place[..transmit.bytes].copy_from_slice(&repeated.packet);
         if due {
-            repeated_close.left -= 1;
-            repeated_close.next = now + repeated_close.every;
+            repeated.left -= 1;
+            repeated.next = now + repeated.every;
+            if repeated.left == 0 {
+                self.repeated_close = None;
+            }
         }
-        self.answers = false;
-        if repeated_close.left == 0 {
-            self.repeated_close = None;
-        }
+        Some(transmit)
     }
 
     /// Whether the closing packet is still to be sent.
     pub fn is_closing(&self) -> bool {
         let closed = self.quiche.is_draining() || self.quiche.is_closed();
-        !self.outbox.is_empty()
+        !self.flushed
             || (!closed && (self.closing.is_some() || self.quiche.local_error().is_some()))
     }
 
     /// Whether the other end may have to be told once more that the connection is closed.
-    pub fn has_last_words(&self) -> bool {
+    fn has_last_words(&self) -> bool {
         self.is_closing() || self.repeated_close.is_some() || (self.released && self.end.is_none())
     }
 
-    /// Whether the connection can be forgotten.
-    pub fn is_over(&self) -> bool {
-        self.released
-            && !self.has_last_words()
-            && (self.quiche.is_closed() || self.quiche.is_draining())
-    }
-
-    /// Records that the connection's owner was dropped: the connection closes when its queued
-    /// datagrams are sent.
-    pub fn release(&mut self) {
-        self.released = true;
-        if self.quiche.dgram_send_queue_len() == 0 || self.end.is_some() {
-            self.close(End::Done);
-        }
-    }
-
     /// Stops the flow of datagrams: no more are taken, and queued ones are sent.
-    pub fn halt(&mut self) {
+    fn halt(&mut self) {
         self.halted = true;
         self.wake_everybody();
     }
@@ -354,7 +299,7 @@ impl Entry {
     /// Whether no datagrams wait to be sent, or the connection has ended.
     pub fn has_sent_datagrams(&self) -> bool {
         let waiting = self.quiche.dgram_send_queue_len();
-        self.end.is_some() || (waiting == 0 && self.outbox.is_empty())
+        self.end.is_some() || (waiting == 0 && self.flushed)
     }
 
     /// Discards the datagrams that wait to be sent, and returns their number.
@@ -411,10 +356,10 @@ impl Entry {
     }
 
     fn wake_everybody(&mut self) {
-        wake_all(self.readers.drain().map(|(_, waker)| waker));
-        wake_all(self.writers.drain().map(|(_, waker)| waker));
-        wake_all(self.senders.drain(..));
-        wake_all(self.watchers.drain(..));
+        self.readers.drain().for_each(|(_, waker)| waker.wake());
+        self.writers.drain().for_each(|(_, waker)| waker.wake());
+        self.senders.wake();
+        self.watchers.wake();
     }
 
     /// Returns the reason for which the connection has ended, according to quiche; `None` while it
@@ -442,8 +387,8 @@ impl Entry {
         self.quiche.is_closed().then_some(End::Gone)
     }
 
-    /// Updates the state after packets were processed, and wakes the tasks that wait for a change.
-    pub fn notice(&mut self) {
+    /// Takes over what quiche has to tell, and wakes the tasks that wait for a change.
+    fn notice(&mut self) {
         if self.end.is_none() {
             self.end = self.ended();
             if self.end.is_some() {
@@ -481,10 +426,10 @@ impl Entry {
                 }
                 waits
             });
-            wake_all(self.senders.drain(..));
+            self.senders.wake();
         }
         if changed || self.quiche.dgram_recv_queue_len() > 0 {
-            wake_all(self.watchers.drain(..));
+            self.watchers.wake();
         }
     }
 
@@ -589,5 +534,126 @@ impl Entry {
             given.push(own.to_vec());
         }
         given
+    }
+}
+
+impl Connection for Entry {
+    const LONGEST_PACKET_BYTES: usize = LONGEST_PACKET_BYTES;
+
+    fn poll_transmit(&mut self, now: Instant, place: &mut [u8]) -> Option<Transmit> {
+        self.close_with_room(now);
+        let was_draining = self.quiche.is_draining();
+        // Once more after an error: quiche says so in its next packet.
+        for _ in 0..2 {
+            match self.quiche.send(place) {
+                Ok((bytes, info)) => {
+                    let transmit = Transmit {
+                        bytes,
+                        from: Some(info.from),
+                        to: info.to,
+                        at: self.paces.then_some(info.at),
+                    };
+                    let closes = !was_draining && self.quiche.is_draining();
+                    if closes && self.repeated_close.is_none() {
+                        self.keep_close(now, &place[..bytes], transmit);
+                    }
+                    return Some(transmit);
+                }
+                Err(quiche::Error::Done) => break,
+                Err(error) => {
+                    self.failure.get_or_insert(error);
+                    let _ = self.quiche.close(false, 0x1, b"");
+                }
+            }
+        }
+        self.repeat_close(now, place)
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        let repeated = self.repeated_close.as_ref().map(|repeated| repeated.next);
+        let closing = self.closing.as_ref();
+        let closing = closing.map(|closing| closing.since + CLOSE_PATIENCE);
+        let timers = [self.quiche.timeout_instant(), repeated, closing];
+        timers.into_iter().flatten().min()
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if self.quiche.timeout_instant().is_some_and(|at| at <= now) {
+            self.quiche.on_timeout();
+        }
+    }
+
+    fn update(&mut self, flushed: bool) {
+        self.flushed = flushed;
+        self.notice();
+    }
+
+    fn poll_open(&mut self, context: &Context<'_>) -> Poll<Result<(), TransportError>> {
+        self.accept();
+        if let Some(end) = &self.end {
+            let peer = self.peer.ip();
+            let what = if self.client {
+                format!("cannot connect to `{peer}`")
+            } else {
+                format!("the QUIC handshake with `{peer}` failed")
+            };
+            return Poll::Ready(Err(match end {
+                End::Stopped => TransportError::Cancelled,
+                end => TransportError::stack(what)(end.clone()),
+            }));
+        }
+        if self.is_usable() {
+            return Poll::Ready(Ok(()));
+        }
+        self.wait(context);
+        Poll::Pending
+    }
+
+    fn abort(&mut self) {
+        if self.carries_datagrams && self.end.is_none() {
+            // What stops the flow does not close the connection: what waits is sent first.
+            self.halt();
+        } else {
+            self.close(End::Stopped);
+        }
+    }
+
+    fn release(&mut self) {
+        self.released = true;
+        if self.held.is_some() {
+            self.end = Some(End::Done);
+        } else if self.quiche.dgram_send_queue_len() == 0 || self.end.is_some() {
+            self.close(End::Done);
+        }
+    }
+
+    fn fail(&mut self, _error: &io::Error) {
+        // The packets are lost, and sent again until the idle timeout ends the connection.
+    }
+
+    fn is_over(&self) -> bool {
+        let closed = self.quiche.is_closed() || self.quiche.is_draining();
+        self.held.is_some() || (closed && !self.has_last_words())
+    }
+}
+
+impl Admission for Entry {
+    fn poll_admitted(
+        &mut self,
+        admit: &mut dyn FnMut(&[u8]) -> bool,
+        context: &Context<'_>,
+    ) -> Poll<Result<(), TransportError>> {
+        self.accept();
+        while let Some(message) = self.take_datagram() {
+            if admit(&message) {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        if let Some(end) = &self.end {
+            let ended = TransportError::stack("the QUIC connection broke");
+            return Poll::Ready(Err(ended(end.clone())));
+        }
+        self.wait(context);
+        Poll::Pending
     }
 }

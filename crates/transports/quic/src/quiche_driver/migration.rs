@@ -1,37 +1,21 @@
 //! Moving a connection to another local port in the middle of a transfer, as a client does whose
 //! address changes (RFC 9000 §9).
 
-use std::{
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{sync::Weak, time::Duration};
 
-use regatta_transport::TransportError;
-
-use super::{connection::Link, port::Port, state::Shared};
-use crate::socket;
+use super::connection::Handle;
 
 /// Waits for `after`, opens another port, and moves the connection to it. The result is kept with
 /// the connection.
-pub(super) async fn run(link: Link, shared: Weak<Shared>, after: Duration, buffer_bytes: usize) {
+pub(super) async fn run(handle: Weak<Handle>, after: Duration, buffer_bytes: usize) {
     tokio::time::sleep(after).await;
-    let Some(shared) = shared.upgrade() else {
+    let Some(handle) = handle.upgrade() else {
         return;
     };
-    let local = shared.lock().local().ip();
-    let opened = socket::bind(local, None, buffer_bytes, buffer_bytes).and_then(|(socket, _)| {
-        Port::new(socket).map_err(TransportError::io("cannot set up a UDP socket"))
-    });
-    let port = match opened {
-        Ok(port) => Arc::new(port),
-        Err(error) => {
-            link.with(|entry| entry.not_migrated(&error.reasons().join(": ")));
-            return;
-        }
+    // The port is there before the connection knows its address. One that is gone goes nowhere.
+    let _ = match handle.open_port(buffer_bytes) {
+        Ok(address) => handle.with(|entry| entry.migrate(address, after)),
+        Err(error) => handle.with(|entry| entry.not_migrated(&error.reasons().join(": "))),
     };
-    let address = port.address;
-    // The port is there before the connection knows its address.
-    shared.lock().ports.push(port);
-    link.with(|entry| entry.migrate(address, after));
-    link.changed();
+    handle.changed();
 }

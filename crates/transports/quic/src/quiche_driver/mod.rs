@@ -1,20 +1,18 @@
 //! `quic-quiche`: Cloudflare's quiche on BoringSSL, one current-thread runtime per end.
 //!
-//! quiche does no input and output of its own. One task of an end (`drive`) moves packets between
-//! the socket (`port`) and the connections (`state`, `entry`, `end`); the application's calls
-//! (`stream`, `connection`) act on them under the same lock and wake it.
+//! quiche does no input and output of its own: its connections (`entry`, `end`) and what they share
+//! (`protocol`) run on the I/O loop that all such protocols have in common; the application's calls
+//! (`stream`, `datagram`, `connection`) act on them under the same lock.
 
 mod connection;
 mod datagram;
-mod drive;
 mod end;
 mod endpoint;
 mod entry;
 mod files;
 mod migration;
 mod options;
-mod port;
-mod state;
+mod protocol;
 mod statistics;
 mod stream;
 mod tls;
@@ -31,8 +29,7 @@ use regatta_transport::{
 use crate::options::Mode;
 
 pub use connection::QuicheConnection;
-pub use datagram::{QuicheDatagrams, QuicheFlow};
-pub use endpoint::QuicheEndpoint;
+pub use datagram::QuicheFlow;
 pub use options::{CongestionControl, Options};
 pub use stream::QuicheStream;
 
@@ -89,11 +86,11 @@ impl Driver for QuicQuiche {
         self.check_options(&order.transport.options)?;
         match self.carries(&order.transport.options) {
             Carries::Messages => {
-                let endpoint = QuicheDatagrams::new(order)?;
+                let endpoint = endpoint::datagrams(order)?;
                 Ok(Box::new(MessageSession::new(endpoint, order, context)?))
             }
             _ => {
-                let endpoint = QuicheEndpoint::new(order)?;
+                let endpoint = endpoint::streams(order)?;
                 Ok(Box::new(StreamSession::new(endpoint, order, context)?))
             }
         }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Instant,
 };
 
@@ -12,7 +12,7 @@ use regatta_transport::{HandshakeMade, ProtocolSample, StatisticsSource, WindowL
 use regatta_transport_tls as tls;
 
 use super::{
-    connection::Link,
+    connection::Handle,
     entry::{Entry, Quiche},
     options::Options,
 };
@@ -23,7 +23,7 @@ const AES_128_GCM: u16 = 0x1301;
 
 /// Access to a connection's statistics, and its facts after it is gone.
 pub(super) struct Statistics {
-    link: Link,
+    handle: Weak<Handle>,
     /// `sender` or `receiver`.
     side: &'static str,
     options: Options,
@@ -40,13 +40,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Statistics {
     pub fn new(
-        link: Link,
+        handle: &Arc<Handle>,
         side: &'static str,
         options: Options,
         counters: Arc<Counters>,
     ) -> Arc<Self> {
         Arc::new(Self {
-            link,
+            handle: handle.weak(),
             side,
             options,
             counters,
@@ -55,11 +55,15 @@ impl Statistics {
         })
     }
 
+    fn with<T>(&self, act: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+        self.handle.upgrade()?.with(act).ok()
+    }
+
     /// Records the facts of a connection that is about to be closed.
     pub fn release(&self) {
         let mut closed = lock(&self.closed);
         if closed.is_none() {
-            *closed = self.link.with(|entry| self.facts_of(entry));
+            *closed = self.with(|entry| self.facts_of(entry));
         }
     }
 
@@ -149,7 +153,7 @@ fn blocked_frames(stats: &quiche::Stats) -> u64 {
 
 impl StatisticsSource for Statistics {
     fn sample(&self) -> Option<ProtocolSample> {
-        let (stats, path) = self.link.with(|entry| {
+        let (stats, path) = self.with(|entry| {
             if entry.end.is_some() {
                 return None;
             }
@@ -181,7 +185,7 @@ impl StatisticsSource for Statistics {
     fn facts(&self) -> BTreeMap<String, String> {
         let closed = lock(&self.closed).clone();
         closed
-            .or_else(|| self.link.with(|entry| self.facts_of(entry)))
+            .or_else(|| self.with(|entry| self.facts_of(entry)))
             .unwrap_or_default()
     }
 }

@@ -1,12 +1,12 @@
 //! A bidirectional stream of quiche as a [`ByteStream`].
 
-use std::task::Poll;
+use std::{sync::Arc, task::Poll};
 
 use bytes::{Bytes, BytesMut};
 use quiche::Shutdown;
 use regatta_transport::{ByteStream, MonotonicTime, Received, TransportError};
 
-use super::{connection::Link, end::End, entry::ABORTED};
+use super::{connection::Handle, end::End, entry::ABORTED};
 use crate::wait::within;
 
 /// Threshold, in bytes, below which messages are copied together; longer ones are handed over
@@ -22,7 +22,7 @@ const YIELD_BYTES: usize = 256 << 10;
 
 /// Bidirectional stream.
 pub struct QuicheStream {
-    link: Link,
+    handle: Arc<Handle>,
     id: u64,
     /// Small messages that are not handed over yet, and room for headers.
     pending: BytesMut,
@@ -51,10 +51,11 @@ fn end_of(error: quiche::Error) -> End {
 }
 
 impl QuicheStream {
-    pub(super) fn new(link: Link, id: u64) -> Self {
-        link.with(|entry| entry.hold_stream(id));
+    pub(super) fn new(handle: Arc<Handle>, id: u64) -> Self {
+        // One that is gone holds none.
+        let _ = handle.with(|entry| entry.hold_stream(id));
         Self {
-            link,
+            handle,
             id,
             pending: BytesMut::new(),
             since_yield: 0,
@@ -68,8 +69,8 @@ impl QuicheStream {
     async fn write(&mut self, piece: Bytes) -> Result<(), TransportError> {
         self.since_yield += piece.len();
         let mut rest = Some(piece).filter(|piece| !piece.is_empty());
-        let (id, link) = (self.id, &self.link);
-        let written = link.poll(|entry, context| {
+        let (id, handle) = (self.id, &self.handle);
+        let written = handle.poll(|entry, context| {
             if let Some(end) = &entry.end {
                 return Poll::Ready(Err(end.clone()));
             }
@@ -84,7 +85,7 @@ impl QuicheStream {
                     rest = Some(piece);
                     entry.flushed = false;
                     entry.wait_to_write(id, context);
-                    link.changed();
+                    handle.changed();
                     return Poll::Pending;
                 }
                 match entry.quiche.stream_send_zc(id, piece, false) {
@@ -95,7 +96,7 @@ impl QuicheStream {
             Poll::Ready(Ok(()))
         });
         written.await.map_err(broken)?;
-        self.link.changed();
+        self.handle.changed();
         if self.since_yield >= YIELD_BYTES {
             self.since_yield = 0;
             tokio::task::yield_now().await;
@@ -117,12 +118,13 @@ impl QuicheStream {
             return Ok(());
         }
         let id = self.id;
-        let sent = self.link.with(|entry| match &entry.end {
+        let sent = self.handle.with(|entry| match &entry.end {
             Some(end) => Err(end.clone()),
             None => entry.quiche.stream_send(id, &[], true).map_err(end_of),
         });
-        self.link.changed();
-        sent.unwrap_or(Err(End::Gone)).map(|_| ())
+        self.handle.changed();
+        sent??;
+        Ok(())
     }
 }
 
@@ -157,7 +159,7 @@ impl ByteStream for QuicheStream {
             return Ok(Received::Closed);
         }
         let id = self.id;
-        let received = self.link.poll(|entry, context| {
+        let received = self.handle.poll(|entry, context| {
             // What came before the other end closed is still to be had; what came before this one
             // was stopped is not wanted.
             if entry.end == Some(End::Stopped) {
@@ -194,7 +196,7 @@ impl ByteStream for QuicheStream {
             return Ok(Received::Closed);
         }
         // Room in the windows is to be told to the other end.
-        self.link.changed();
+        self.handle.changed();
         consume(&scratch[..bytes]);
         Ok(Received::Bytes(bytes))
     }
@@ -205,9 +207,9 @@ impl ByteStream for QuicheStream {
         let id = self.id;
         // One that is finished already has nothing to throw away.
         let _ = self
-            .link
+            .handle
             .with(|entry| entry.quiche.stream_shutdown(id, Shutdown::Write, ABORTED));
-        self.link.changed();
+        self.handle.changed();
     }
 
     async fn finish(&mut self) -> Result<(), TransportError> {
@@ -220,13 +222,13 @@ impl Drop for QuicheStream {
     fn drop(&mut self) {
         let _ = self.end_sending();
         let (id, received_all) = (self.id, self.received_all);
-        self.link.with(|entry| {
+        let _ = self.handle.with(|entry| {
             entry.forget_stream(id);
             if !received_all {
                 // The other end may save itself what nobody reads.
                 let _ = entry.quiche.stream_shutdown(id, Shutdown::Read, 0);
             }
         });
-        self.link.changed();
+        self.handle.changed();
     }
 }

@@ -23,6 +23,7 @@ use super::{
     Admission, Arrived, Connection, Connections, End, Gone, Handle, Incoming, Number, Protocol,
     Settings, Transmit, Wakers,
 };
+use crate::wait::within;
 
 const HELLO: &[u8] = b"hello";
 const BYE: &[u8] = b"bye";
@@ -345,35 +346,28 @@ fn a_timer_sends_again_until_there_is_an_answer() {
 #[test]
 fn no_answer_times_out_and_an_unknown_connection_is_told() {
     let (end, _) = end(Role::Sender);
-    let other = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
-    let address = other.local_addr().expect("an address");
-    let until = MonotonicTime::now() + Duration::from_millis(50);
-    let connected =
-        end.runtime
-            .block_on(end.connect(address, Purpose::Transfer, until, &Stop::new()));
-    let error = connected.err().expect("nobody answers");
-    assert!(
-        error
-            .to_string()
-            .contains("line handshake with `127.0.0.1`"),
-        "{error}"
-    );
-    let local = end.driver.lock().local();
-    // After BYE of the connection that was given up, there is none.
-    let mut place = [0; 16];
-    other
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .expect("a limit");
-    let mut next = || {
-        // The end's task sends while its runtime runs.
-        let sent = async { tokio::time::sleep(Duration::from_millis(5)).await };
-        end.runtime.block_on(sent);
-        let (length, _) = other.recv_from(&mut place).expect("a packet");
-        place[..length].to_vec()
-    };
-    while next() == HELLO {}
-    other.send_to(b"message", local).expect("sent");
-    assert_eq!(next(), BYE);
+    end.runtime.block_on(async {
+        let other = tokio::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
+        let other = other.await.expect("a socket");
+        let address = other.local_addr().expect("an address");
+        let until = MonotonicTime::now() + Duration::from_millis(50);
+        let stop = Stop::new();
+        let connected = end.connect(address, Purpose::Transfer, until, &stop);
+        let error = connected.await.err().expect("nobody answers");
+        let what = "line handshake with `127.0.0.1`";
+        assert!(error.to_string().contains(what), "{error}");
+        let mut place = [0; 16];
+        let mut next = async || {
+            let received = within(soon(), other.recv(&mut place)).await;
+            let length = received.expect("in time").expect("a packet");
+            place[..length].to_vec()
+        };
+        while next().await == HELLO {}
+        // After BYE of the connection that was given up, there is none.
+        let local = end.driver.lock().local();
+        other.send_to(b"message", local).await.expect("sent");
+        assert_eq!(next().await, BYE);
+    });
 }
 
 #[test]
