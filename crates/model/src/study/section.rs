@@ -25,7 +25,17 @@ pub(super) struct File<'a> {
     pub beside: Beside<'a>,
 }
 
-impl File<'_> {
+impl<'a> File<'a> {
+    /// Parses the file; `hint` says what it looks like.
+    pub fn parse(&self, hint: &str) -> Result<DeTable<'a>, StudyError> {
+        let table = DeTable::parse(self.text).map_err(|error| {
+            let span = error.span().unwrap_or(0..0);
+            let message = error.message().trim_end_matches('.');
+            self.error(span, format!("this is not TOML: {message}"), hint)
+        })?;
+        Ok(table.into_inner())
+    }
+
     pub fn error(
         &self,
         span: Range<usize>,
@@ -336,13 +346,13 @@ impl<'a> Section<'a> {
             })
     }
 
-    /// Reads `true` or `false`.
-    pub fn flag(&mut self, key: &'static str) -> Result<Option<bool>, StudyError> {
+    /// Reads `true` or `false`, and its place.
+    pub fn flag(&mut self, key: &'static str) -> Result<Taken<bool>, StudyError> {
         let Some(value) = self.take(key) else {
             return Ok(None);
         };
         match value.get_ref() {
-            DeValue::Boolean(flag) => Ok(Some(*flag)),
+            DeValue::Boolean(flag) => Ok(Some((*flag, value.span()))),
             _ => Err(self.wrong_kind(&value, key, "true or false", "true")),
         }
     }

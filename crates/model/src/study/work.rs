@@ -233,7 +233,7 @@ fn read_probe(section: &mut Section<'_>) -> Result<Probe, StudyError> {
         if let Some(idle) = settings.number("idle_messages", 0, 100_000)? {
             probe.idle_messages = idle as u32;
         }
-        if let Some(under_load) = settings.flag("under_load")? {
+        if let Some((under_load, _)) = settings.flag("under_load")? {
             probe.under_load = under_load;
         }
         match settings.duration("interval", "20ms")? {
