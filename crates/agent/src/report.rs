@@ -78,16 +78,15 @@ const FINE_CPU_STEP: Duration = Duration::from_micros(100);
 /// Returns a warning about CPU time that grows in such steps at one end.
 fn by_ticks(step: Option<Duration>, side: &str) -> Option<Warning> {
     let step = step.filter(|step| *step > FINE_CPU_STEP)?;
-    Some(Warning {
-        code: "cpu_by_ticks".to_owned(),
-        message: format!(
+    Some(Warning::new(
+        "cpu_by_ticks",
+        format!(
             "the kernel of the {side} counts CPU time by timer ticks of {}: work that begins with the timer is missed or \
              counted in full, so that CPU figures of transports can be wrong by far",
             format_duration(step)
         ),
-        hint: "compare CPU on a kernel that counts it exactly, such as any on real hardware"
-            .to_owned(),
-    })
+        "compare CPU on a kernel that counts it exactly, such as any on real hardware",
+    ))
 }
 
 /// Names the offloads of an interface that join or cut packets, for the comparison of stacks.
@@ -181,14 +180,14 @@ fn describe(
     role: Role,
 ) -> (String, Option<Warning>) {
     let Some(info) = interface else {
-        let warning = Warning {
-            code: "interface_unknown".to_owned(),
-            message: format!(
+        let warning = Warning::new(
+            "interface_unknown",
+            format!(
                 "no interface of the {} owns its address, so packets were not counted",
                 role.name()
             ),
-            hint: String::new(),
-        };
+            "",
+        );
         return ("unknown".to_owned(), Some(warning));
     };
     let mean = deltas.as_ref().and_then(|deltas| {
@@ -202,14 +201,14 @@ fn describe(
     let warning = mean
         .zip(info.mtu_bytes)
         .filter(|&(mean, mtu)| mean > f64::from(mtu))
-        .map(|(mean, mtu)| Warning {
-            code: "super_packets".to_owned(),
-            message: format!(
+        .map(|(mean, mtu)| {
+            let message = format!(
                 "`{}` counts packets before they are cut to wire size (mean {mean:.0} B at an MTU \
                  of {mtu} B), so packets per second and their mean size are not the wire's",
                 info.name
-            ),
-            hint: format!("ethtool -K {} tso off gso off gro off", info.name),
+            );
+            let hint = format!("ethtool -K {} tso off gso off gro off", info.name);
+            Warning::new("super_packets", message, hint)
         });
     (info.name.clone(), warning)
 }

@@ -1,5 +1,6 @@
 //! Errors of a bed.
 
+use regatta_model::causes;
 use std::{fmt, io, time::Duration};
 
 use crate::session::SessionError;
@@ -49,9 +50,7 @@ impl std::error::Error for Reported {
 
 /// Returns an error and its causes in one line.
 pub(crate) fn in_one_line(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    let causes: Vec<String> = causes.map(ToString::to_string).collect();
-    causes.join(": ")
+    causes(error).join(": ")
 }
 
 /// Errors of creating a bed, or of a request to it.

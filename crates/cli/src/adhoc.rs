@@ -171,14 +171,15 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
     ]);
     root.insert("workload".into(), one(Table::from_iter(workload)));
 
-    let text = toml::to_string(&root).map_err(Failure::failed)?;
-    let file = StudyFile::parse_beside(
-        &text,
-        "command line",
-        &path_options::files_in(Path::new("")),
-    )
-    .map_err(Failure::of_options)?;
-    Ok((file, text))
+    parse(&root)
+}
+
+/// Parses a study that options describe, and returns it with its text.
+pub fn parse(root: &Table) -> Result<(StudyFile, String), Failure> {
+    let text = toml::to_string(root).map_err(Failure::failed)?;
+    let files = path_options::files_in(Path::new(""));
+    let file = StudyFile::parse_beside(&text, "command line", &files);
+    Ok((file.map_err(Failure::of_options)?, text))
 }
 
 /// Returns the keys that have a value.
@@ -189,7 +190,8 @@ fn keys<const N: usize>(
     keys.filter_map(|(key, value)| Some((key.to_owned(), value?)))
 }
 
-fn one(section: Table) -> Value {
+/// Returns a list of one section.
+pub fn one(section: Table) -> Value {
     Value::Array(vec![Value::Table(section)])
 }
 

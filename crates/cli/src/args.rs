@@ -12,7 +12,8 @@ use clap::{
     builder::{PathBufValueParser, TypedValueParser},
 };
 use regatta_model::{
-    BedKind, Bytes, CaptureSetup, Clock, Ratio, Study, study::is_host_name, units::parse_duration,
+    BedKind, Bytes, CaptureSetup, Clock, Ratio, Study, Words, study::is_host_name,
+    units::parse_duration,
 };
 
 pub use self::{
@@ -70,42 +71,6 @@ pub enum Command {
     List(ListArgs),
     /// Show what this machine can do, and what to type where it cannot
     Doctor(DoctorArgs),
-    /// One end of every trial; started by the controller
-    #[command(hide = true)]
-    Agent,
-    /// Samples a host; started by the controller
-    #[command(hide = true)]
-    HostMonitor,
-    /// Keeps the namespaces and carries the packets; started by the controller
-    #[command(hide = true)]
-    PathDaemon,
-    /// Keeps a program behind a path together with what it starts; started by the controller
-    #[command(hide = true)]
-    PathProgram,
-    /// Tries the ports between two hosts; started by the controller
-    #[command(hide = true)]
-    PortProbe,
-    /// Keeps a guest; started by the controller
-    #[command(hide = true)]
-    GuestDaemon,
-    /// First process of a guest; started by its kernel
-    #[command(hide = true)]
-    GuestInit,
-    /// Starts processes in the second of two guests; started by its first process
-    #[command(hide = true)]
-    GuestSecond,
-    /// Starts processes on a host of the bed `hosts`; started by the controller
-    #[command(hide = true)]
-    HostServer,
-    /// Ends a server that is stopped; started by the server
-    #[command(hide = true)]
-    HostGuard,
-    /// Takes the files of a program from the controller; started by the server
-    #[command(hide = true)]
-    HostFiles,
-    /// Runs a study inside of a guest; started by its first process
-    #[command(hide = true)]
-    GuestRun,
 }
 
 /// Parses a time span that is not zero.
@@ -156,13 +121,18 @@ where
     }
 }
 
-fn bed(text: &str) -> Result<BedKind, String> {
-    match text {
-        "netns" => Ok(BedKind::Netns),
-        "uml" => Ok(BedKind::Uml),
-        "hosts" => Ok(BedKind::Hosts),
-        _ => Err("the beds are: `netns`, `uml`, `hosts`".to_owned()),
-    }
+/// Parses a word of a type.
+fn word<T: Words>(text: &str) -> Result<T, String> {
+    let known = T::WORDS.iter().find(|(word, _)| *word == text);
+    let words = T::WORDS.iter().map(|(word, _)| *word);
+    known
+        .map(|(_, value)| *value)
+        .ok_or_else(|| is_none_of(words))
+}
+
+fn is_none_of(words: impl Iterator<Item = &'static str>) -> String {
+    let words: Vec<_> = words.map(|word| format!("`{word}`")).collect();
+    format!("it is one of {}", words.join(", "))
 }
 
 /// Names of the two hosts of `--hosts`.
@@ -177,14 +147,6 @@ fn two_hosts(text: &str) -> Result<TwoHosts, String> {
         _ => Err(
             "two different names of the hosts file are asked for, such as `lab1,local`".to_owned(),
         ),
-    }
-}
-
-fn clock(text: &str) -> Result<Clock, String> {
-    match text {
-        "real" => Ok(Clock::Real),
-        "virtual" => Ok(Clock::Virtual),
-        _ => Err("the clocks are: `real`, `virtual`".to_owned()),
     }
 }
 
@@ -245,7 +207,7 @@ pub struct RunArgs {
     /// Bed: `netns`, two network namespaces on this machine; `uml`, the same in a User
     /// Mode Linux guest, whose kernel has SCTP, netem and every congestion control; `hosts`, two
     /// machines reached by SSH
-    #[arg(long, value_name = "BED", value_parser = bed, help_heading = "Work")]
+    #[arg(long, value_name = "BED", value_parser = word::<BedKind>, help_heading = "Work")]
     pub bed: Option<BedKind>,
     /// Hosts of `--bed hosts` by their names in the hosts file: the one that connects, and the other one;
     /// `local` is this machine
@@ -260,7 +222,7 @@ pub struct RunArgs {
     pub guests: Option<u8>,
     /// Clock of the guest of `--bed uml`: `real`, or `virtual`, which jumps over every wait and
     /// makes a run the same each time [default without a STUDY: real]
-    #[arg(long, value_name = "CLOCK", value_parser = clock, help_heading = "Work")]
+    #[arg(long, value_name = "CLOCK", value_parser = word::<Clock>, help_heading = "Work")]
     pub clock: Option<Clock>,
     /// Guests with a virtual clock that run at once, each a part of the rounds [default: 1]
     #[arg(long, value_name = "N", value_parser = whole(1, 64_u32), allow_hyphen_values = true, help_heading = "Work")]

@@ -13,7 +13,10 @@ use regatta_report::ReportError;
 use regatta_results::ResultsError;
 use regatta_transport::THREAD_HINT;
 
-use crate::{option_words, output};
+use crate::{
+    option_words,
+    output::{self, OutputError},
+};
 
 /// Exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +51,18 @@ impl From<&Failure> for Code {
     }
 }
 
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Self {
+        Self::failed(error)
+    }
+}
+
 impl Failure {
+    /// Creates a failure that has no error but this message.
+    pub fn told(message: impl Into<String>) -> Self {
+        Self::failed(anyhow::Error::msg(message.into()))
+    }
+
     /// Creates an error about bad usage or bad input.
     pub fn input(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {

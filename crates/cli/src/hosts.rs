@@ -88,9 +88,9 @@ fn add(args: &AddArgs, file: Option<&Path>) -> Result<Code, Failure> {
                 "give the password by `--password-fd 3 3<FILE`, or run what `regatta hosts script {name}` prints there"
             );
             match failure {
-                SetUpError::NoTerminal => Failure::failed(anyhow::Error::msg(
+                SetUpError::NoTerminal => Failure::told(
                     "no key opens the host yet, and there is no terminal to ask for the password",
-                ))
+                )
                 .context(format!("cannot set up `{name}`"))
                 .hint(hint),
                 SetUpError::Key(error) => failure_of(error).context(format!("cannot set up `{name}`")),
@@ -226,14 +226,12 @@ fn list(file: Option<&Path>) -> Result<Code, Failure> {
             hosts.path.display()
         );
     }
-    output::out(&text).map_err(Failure::failed)?;
-    Ok(Code::Measured)
+    output::show(&text)
 }
 
 fn script() -> Result<Code, Failure> {
     let key = OwnKey::find_or_make(&key_directory()?).map_err(failure_of)?;
-    output::out(&key.script()).map_err(Failure::failed)?;
-    Ok(Code::Measured)
+    output::show(&key.script())
 }
 
 fn remove(name: &str, local_only: bool, file: Option<&Path>) -> Result<Code, Failure> {
@@ -258,8 +256,7 @@ fn remove(name: &str, local_only: bool, file: Option<&Path>) -> Result<Code, Fai
         })?;
     }
     hosts.remove(name)?;
-    output::out(&format!("Host `{name}` is removed.\n")).map_err(Failure::failed)?;
-    Ok(Code::Measured)
+    output::show(&format!("Host `{name}` is removed.\n"))
 }
 
 fn failure_of(error: KeyError) -> Failure {

@@ -30,8 +30,7 @@ pub fn list(args: &ListArgs) -> Result<Code, Failure> {
             metrics()
         ),
     };
-    output::out(&text).map_err(Failure::failed)?;
-    Ok(Code::Measured)
+    output::show(&text)
 }
 
 fn transports() -> String {

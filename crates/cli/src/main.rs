@@ -31,7 +31,7 @@ mod study;
 mod text_file;
 mod wdt;
 
-use std::process::ExitCode;
+use std::{ffi::OsStr, process::ExitCode};
 
 use args::Command;
 use clap::Parser;
@@ -45,46 +45,8 @@ fn main() -> ExitCode {
     }
     // The hidden processes enter namespaces, which a process can do only before it has a
     // second thread, so they are told apart before anything else happens.
-    match std::env::args_os().nth(1) {
-        Some(name) if name == "agent" => {
-            interrupt::ignore();
-            return regatta_agent::main(provenance::facts());
-        }
-        Some(name) if name == regatta_bed::HOST_MONITOR => {
-            interrupt::ignore();
-            return regatta_telemetry::monitor::main();
-        }
-        Some(name) if name == "path-daemon" => {
-            interrupt::ignore();
-            return path_daemon::main();
-        }
-        Some(name) if name == program::SUPERVISOR_COMMAND => return program::main(),
-        Some(name) if name == guest::DAEMON_COMMAND => {
-            interrupt::ignore();
-            return guest::daemon_main();
-        }
-        Some(name) if name == guest::INIT_COMMAND => return guest::init_main(),
-        Some(name) if name == port_probe::COMMAND => {
-            interrupt::ignore();
-            return port_probe::main();
-        }
-        Some(name) if name == regatta_bed::SECOND_GUEST_COMMAND => {
-            return regatta_bed::second_guest_main();
-        }
-        Some(name) if name == session::SERVER_COMMAND => {
-            return session::server_main(std::env::args().nth(2).as_deref());
-        }
-        Some(name) if name == session::GUARD_COMMAND => return session::guard_main(),
-        Some(name) if name == path_daemon::INTERFACE_GUARD_COMMAND => {
-            return path_daemon::interface_guard_main();
-        }
-        Some(name) if name == regatta_ssh::FILES_COMMAND => {
-            let mut arguments = std::env::args().skip(2);
-            let (digest, bytes) = (arguments.next(), arguments.next());
-            return regatta_ssh::files_main(digest.as_deref(), bytes.as_deref());
-        }
-        Some(name) if name == "guest-run" => return regatta_engine::guest::serve(),
-        _ => {}
+    if let Some(process) = std::env::args_os().nth(1).as_deref().and_then(hidden) {
+        return process();
     }
     let args = match args::Args::try_parse() {
         Ok(args) => args,
@@ -114,21 +76,6 @@ fn main() -> ExitCode {
         Command::Report(args) => report::report(&args, colour),
         Command::List(args) => list::list(&args),
         Command::Doctor(args) => doctor::doctor(&args),
-        Command::Agent
-        | Command::HostMonitor
-        | Command::PathDaemon
-        | Command::PathProgram
-        | Command::PortProbe
-        | Command::GuestDaemon
-        | Command::GuestInit
-        | Command::GuestSecond
-        | Command::HostServer
-        | Command::HostGuard
-        | Command::HostFiles
-        | Command::GuestRun => Err(Failure::input(
-            "this command takes no options before it",
-            "commands that `regatta --help` does not list are started by Regatta itself",
-        )),
     };
     match done {
         Ok(code) => code.into(),
@@ -137,6 +84,35 @@ fn main() -> ExitCode {
             Code::from(&failure).into()
         }
     }
+}
+
+/// Returns the main function of a process that Regatta starts itself, by the name of its command. Those that
+/// their standard input ends ignore what a terminal sends to the whole group.
+fn hidden(command: &OsStr) -> Option<fn() -> ExitCode> {
+    fn ignoring(main: fn() -> ExitCode) -> ExitCode {
+        interrupt::ignore();
+        main()
+    }
+    Some(match command.to_str()? {
+        "agent" => || ignoring(|| regatta_agent::main(provenance::facts())),
+        regatta_bed::HOST_MONITOR => || ignoring(regatta_telemetry::monitor::main),
+        "path-daemon" => || ignoring(path_daemon::main),
+        guest::DAEMON_COMMAND => || ignoring(guest::daemon_main),
+        port_probe::COMMAND => || ignoring(port_probe::main),
+        program::SUPERVISOR_COMMAND => program::main,
+        guest::INIT_COMMAND => guest::init_main,
+        regatta_bed::SECOND_GUEST_COMMAND => regatta_bed::second_guest_main,
+        session::SERVER_COMMAND => || session::server_main(std::env::args().nth(2).as_deref()),
+        session::GUARD_COMMAND => session::guard_main,
+        path_daemon::INTERFACE_GUARD_COMMAND => path_daemon::interface_guard_main,
+        regatta_ssh::FILES_COMMAND => || {
+            let mut arguments = std::env::args().skip(2);
+            let (digest, bytes) = (arguments.next(), arguments.next());
+            regatta_ssh::files_main(digest.as_deref(), bytes.as_deref())
+        },
+        "guest-run" => regatta_engine::guest::serve,
+        _ => return None,
+    })
 }
 
 /// Prints the help that was asked for, or the error of the arguments.

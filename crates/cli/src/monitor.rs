@@ -78,7 +78,7 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code, Failure> {
     written.finish(args)?;
     match early {
         None => Ok(Code::Measured),
-        Some(why) => Err(Failure::failed(anyhow::Error::msg(why))),
+        Some(why) => Err(Failure::told(why)),
     }
 }
 
@@ -215,7 +215,7 @@ impl Written {
         } = self;
         timelines.sort_by_key(|host| args.hosts.iter().position(|name| *name == host.host));
         if timelines.is_empty() {
-            return Err(Failure::failed(anyhow::Error::msg("no host was sampled")));
+            return Err(Failure::told("no host was sampled"));
         }
         let page = regatta_report::write_monitor(&timelines, &args.out).map_err(Failure::failed)?;
         let mut text = String::new();

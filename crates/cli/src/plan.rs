@@ -59,8 +59,7 @@ pub fn plan(args: &PlanArgs) -> Result<Code, Failure> {
             "run two rounds or more of this study, five rather than two",
         ));
     }
-    output::out(&text(&study, &spreads, &pilot, args.detect.0)).map_err(Failure::failed)?;
-    Ok(Code::Measured)
+    output::show(&text(&study, &spreads, &pilot, args.detect.0))
 }
 
 /// Returns the newest directory of a run of a study; their names end with the time.

@@ -28,11 +28,7 @@ pub struct Wrong {
 /// # Errors
 /// The first mistake.
 pub fn check(transport: &Transport) -> Result<(), Wrong> {
-    let drivers = drivers();
-    let Some(driver) = drivers
-        .iter()
-        .find(|driver| driver.descriptor().name == transport.driver)
-    else {
+    let Some(driver) = regatta_agent::find_driver(&transport.driver) else {
         if regatta_agent::LEFT_OUT.contains(&transport.driver.as_str()) {
             return Err(Wrong {
                 option: None,
@@ -43,8 +39,7 @@ pub fn check(transport: &Transport) -> Result<(), Wrong> {
                 ),
             });
         }
-        let names: Vec<&'static str> = drivers
-            .iter()
+        let names: Vec<&'static str> = (drivers().iter())
             .map(|driver| driver.descriptor().name)
             .collect();
         return Err(Wrong {
@@ -104,15 +99,14 @@ pub fn check_file(file: &StudyFile) -> Result<(), StudyError> {
 /// # Errors
 /// The first transport that cannot.
 pub fn check_probes(study: &Study) -> Result<(), Failure> {
-    let drivers = drivers();
     for transport in &study.transports {
-        let driver = (drivers.iter()).find(|driver| driver.descriptor().name == transport.driver);
+        let Some(driver) = regatta_agent::find_driver(&transport.driver) else {
+            continue;
+        };
         for workload in &study.workloads {
-            if let Some(driver) = driver {
-                driver
-                    .probe_applicable(&transport.options, workload)
-                    .map_err(|wrong| Failure::input(wrong.reason, wrong.hint))?;
-            }
+            driver
+                .probe_applicable(&transport.options, workload)
+                .map_err(|wrong| Failure::input(wrong.reason, wrong.hint))?;
         }
     }
     Ok(())

@@ -335,7 +335,7 @@ pub fn receive(
         .map_err(Failure::failed)?;
     if receiver.url.trim().is_empty() {
         let reason = receiver.end().unwrap_or_default();
-        return Err(Failure::failed(anyhow::Error::msg(reason)));
+        return Err(Failure::told(reason));
     }
     Ok(receiver)
 }

@@ -108,7 +108,7 @@ fn send(archive: &Archive, host: &str, session: &Session) -> Result<PathBuf, Fai
         let _ = File::from(errors).take(1 << 16).read_to_string(&mut said);
     }
     let said = printable(said.trim().trim_start_matches("error: "));
-    Err(Failure::failed(anyhow::Error::msg(said)).hint(
+    Err(Failure::told(said).hint(
         "make room there, or put the programs there by hand and name their directory with `programs = \"PATH\"` in the hosts file",
     ))
 }

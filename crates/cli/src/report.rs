@@ -29,7 +29,7 @@ pub fn report(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
     if args.json {
         let mut text = serde_json::to_string_pretty(&summary).map_err(Failure::failed)?;
         text.push('\n');
-        output::exactly(&text).map_err(Failure::failed)?;
+        output::exactly(&text)?;
         return Ok(code);
     }
     if args.csv {

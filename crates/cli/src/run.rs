@@ -10,7 +10,9 @@ use regatta_bed::{
     guest::{self, Image},
 };
 use regatta_engine::{Done, Ending, EngineError, Plan, Run, RunOptions, guest::GuestRun};
-use regatta_model::{BedKind, Clock, OptionValue, Study, shell::quoted, units::format_duration};
+use regatta_model::{
+    BedKind, Clock, OptionValue, Study, causes, shell::quoted, units::format_duration,
+};
 use regatta_results::{Claim, ResultsError, RunState};
 use regatta_transport::FILE_OPTIONS;
 
@@ -274,12 +276,7 @@ fn not_started(error: EngineError) -> Failure {
 /// Creates the error of a run that failed after its start: measured trials are kept, and reported
 /// if possible.
 fn stopped_by(dir: &Path, error: EngineError, store: &mut StoreListener) -> Failure {
-    let mut causes = vec![error.to_string()];
-    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(&error);
-    while let Some(inner) = cause {
-        causes.push(inner.to_string());
-        cause = inner.source();
-    }
+    let causes = causes(&error);
     let displaced = match &error {
         EngineError::Listener { source } => source.downcast_ref(),
         _ => None,
@@ -357,10 +354,10 @@ fn finish(
         None => report::show(dir, &written.data, &written.summary, colour)?,
     }
     if let Some(Ending::Interrupted { reason }) = ending {
-        return Err(Failure::failed(anyhow::Error::msg(format!(
+        return Err(Failure::told(format!(
             "the run is partial: {reason} after {}",
             counted(tally.trials, "trial")
-        )))
+        ))
         .hint(format!("run `regatta resume {}` to go on", quoted(dir))));
     }
     Ok(tally.verdict(!written.summary.passed()))

@@ -76,7 +76,7 @@ pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
     let changes = apply(args, &mut study)?;
     registry::check_probes(&study)?;
     study.check_guest().map_err(|mistake| {
-        let hint = mistake.hint();
+        let hint = mistake.hint;
         Failure::bad(mistake).hint(hint)
     })?;
     if !changes.is_empty() {

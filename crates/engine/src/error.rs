@@ -76,14 +76,3 @@ impl EngineError {
         }
     }
 }
-
-/// Returns an error and its causes in one line, outermost first.
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(&format!(": {inner}"));
-        cause = inner.source();
-    }
-    text
-}

@@ -73,12 +73,11 @@ pub(crate) fn merge(
     derive(&mut merged.metrics, (transfer_ns, counted_ns), has_goodput);
     if warm_up_ns > 0.0 && counted(&merged.metrics).is_none_or(|bytes| bytes <= 0.0) {
         merged.metrics.remove(id::GOODPUT_BPS);
-        merged.warnings.push(Warning {
-            code: "warm_up_too_long".to_owned(),
-            message: "everything was delivered within the warm-up, so there is no goodput"
-                .to_owned(),
-            hint: "write a shorter `warm_up`, or send more".to_owned(),
-        });
+        merged.warnings.push(Warning::new(
+            "warm_up_too_long",
+            "everything was delivered within the warm-up, so there is no goodput",
+            "write a shorter `warm_up`, or send more",
+        ));
     }
     if both {
         by_direction(&mut merged.metrics, &sides);

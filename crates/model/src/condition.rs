@@ -1,16 +1,13 @@
 //! The network path that a study asks for.
 
-mod impossible;
 mod link;
 mod trace;
 mod window;
-mod words;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use impossible::{Impossible, Place};
 pub use link::{DelayDistribution, GilbertElliott, Link, QueueDiscipline, RateOf};
 pub use trace::DeliveryTrace;
 

@@ -3,6 +3,7 @@
 //! This crate does no input or output: a study is parsed from text that the caller has read. Every
 //! other crate may use this one; it uses none of them.
 
+mod causes;
 pub mod condition;
 pub mod host_sample;
 pub mod metric;
@@ -17,6 +18,7 @@ pub mod warning_code;
 pub mod words;
 pub mod workload;
 
+pub use causes::causes;
 pub use condition::{
     Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link, QueueDiscipline, RateOf,
     Setting, Step,

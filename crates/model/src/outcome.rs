@@ -40,4 +40,10 @@ impl Outcome {
             Self::Invalid => "invalid",
         }
     }
+
+    /// Returns the name for readers.
+    #[must_use]
+    pub fn in_words(self) -> String {
+        self.name().replace('_', " ")
+    }
 }

@@ -129,12 +129,16 @@ pub struct Warning {
 }
 
 impl Warning {
-    /// Makes a warning of its parts.
+    /// Creates a warning.
     #[must_use]
-    pub fn new(code: &str, message: String, hint: impl Into<String>) -> Self {
+    pub fn new(
+        code: impl Into<String>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
         Self {
-            code: code.to_owned(),
-            message,
+            code: code.into(),
+            message: message.into(),
             hint: hint.into(),
         }
     }
@@ -187,6 +191,16 @@ pub struct TrialRecord {
     /// Measurements of both ends and of the path.
     #[serde(flatten)]
     pub measurements: Measurements,
+}
+
+impl TrialRecord {
+    /// Whether both are trials of one transport under one condition with one workload.
+    #[must_use]
+    pub fn is_of_cell(&self, other: &Self) -> bool {
+        self.transport == other.transport
+            && self.condition == other.condition
+            && self.workload == other.workload
+    }
 }
 
 fn first_attempt() -> u32 {

@@ -73,26 +73,33 @@ fn split(text: &str) -> Option<(f64, &str)> {
 }
 
 fn whole(value: f64, what: &str, text: &str) -> Result<u64, UnitError> {
-    if value < 0.0 {
-        return Err(UnitError::new(
-            format!("{what} cannot be negative: `{text}`"),
-            "write a number of zero or more",
-        ));
-    }
-    // Above 2^63 a float no longer holds a whole number near it, and no path or file is that large.
-    if value > 9.0e18 {
-        return Err(UnitError::new(
-            format!("{what} is too large: `{text}`"),
-            "write a smaller one",
-        ));
-    }
-    if value > 0.0 && value < 0.5 {
-        return Err(UnitError::new(
-            format!("{what} is too small, and would be zero: `{text}`"),
+    let (wrong, hint) = match value {
+        v if v < 0.0 => ("cannot be negative", "write a number of zero or more"),
+        v if v > 9.0e18 => ("is too large", "write a smaller one"),
+        v if v > 0.0 && v < 0.5 => (
+            "is too small, and would be zero",
             "write a larger one, or 0",
-        ));
+        ),
+        _ => return Ok(value.round() as u64),
+    };
+    Err(UnitError::new(format!("{what} {wrong}: `{text}`"), hint))
+}
+
+/// Reads a number with a unit. `factor` is that of a unit of this `kind`, such as `size`.
+fn scaled(
+    text: &str,
+    kind: &str,
+    hint: &str,
+    factor: impl Fn(&str) -> Option<f64>,
+) -> Result<f64, UnitError> {
+    let wrong = |message| UnitError::new(message, hint);
+    let (number, unit) = split(text).ok_or_else(|| wrong(format!("`{text}` is not a {kind}")))?;
+    match (factor(unit), unit) {
+        (Some(factor), _) => Ok(number * factor),
+        (None, "") if number == 0.0 && kind == "time" => Ok(0.0),
+        (None, "") => Err(wrong(format!("`{text}` has no unit of {kind}"))),
+        (None, _) => Err(wrong(format!("`{unit}` is not a unit of {kind}"))),
     }
-    Ok(value.round() as u64)
 }
 
 impl FromStr for Bytes {
@@ -101,37 +108,23 @@ impl FromStr for Bytes {
     fn from_str(text: &str) -> Result<Self, UnitError> {
         const HINT: &str =
             "write a size such as `10MB` (1000 × 1000), `10MiB` (1024 × 1024) or `10B`";
-        let (number, unit) =
-            split(text).ok_or_else(|| UnitError::new(format!("`{text}` is not a size"), HINT))?;
-        let factor = match unit {
-            "B" => 1.0,
-            "kB" | "KB" => 1e3,
-            "MB" => 1e6,
-            "GB" => 1e9,
-            "TB" => 1e12,
-            "KiB" => 1024.0,
-            "MiB" => 1024.0 * 1024.0,
-            "GiB" => 1024.0 * 1024.0 * 1024.0,
-            "TiB" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
-            "" => {
-                return Err(UnitError::new(
-                    format!("`{text}` has no unit of size"),
-                    HINT,
-                ));
-            }
-            _ => {
-                return Err(UnitError::new(
-                    format!("`{unit}` is not a unit of size"),
-                    HINT,
-                ));
-            }
-        };
-        let bytes = number * factor;
+        let bytes = scaled(text, "size", HINT, |unit| {
+            Some(match unit {
+                "B" => 1.0,
+                "kB" | "KB" => 1e3,
+                "MB" => 1e6,
+                "GB" => 1e9,
+                "TB" => 1e12,
+                "KiB" => 1024.0,
+                "MiB" => 1024.0 * 1024.0,
+                "GiB" => 1024.0 * 1024.0 * 1024.0,
+                "TiB" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+                _ => return None,
+            })
+        })?;
         if (bytes - bytes.round()).abs() > 1e-6 {
-            return Err(UnitError::new(
-                format!("`{text}` is not a whole number of bytes"),
-                HINT,
-            ));
+            let message = format!("`{text}` is not a whole number of bytes");
+            return Err(UnitError::new(message, HINT));
         }
         whole(bytes, "a size", text).map(Bytes)
     }
@@ -142,27 +135,16 @@ impl FromStr for BitRate {
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
         const HINT: &str = "write a rate such as `100Mbit/s` (1000 × 1000 bits per second)";
-        let (number, unit) =
-            split(text).ok_or_else(|| UnitError::new(format!("`{text}` is not a rate"), HINT))?;
-        let factor = match unit.to_ascii_lowercase().as_str() {
-            "bit/s" | "bps" | "bit" => 1.0,
-            "kbit/s" | "kbps" | "kbit" => 1e3,
-            "mbit/s" | "mbps" | "mbit" => 1e6,
-            "gbit/s" | "gbps" | "gbit" => 1e9,
-            "" => {
-                return Err(UnitError::new(
-                    format!("`{text}` has no unit of rate"),
-                    HINT,
-                ));
-            }
-            _ => {
-                return Err(UnitError::new(
-                    format!("`{unit}` is not a unit of rate"),
-                    HINT,
-                ));
-            }
-        };
-        whole(number * factor, "a rate", text).map(BitRate)
+        let rate = scaled(text, "rate", HINT, |unit| {
+            Some(match unit.to_ascii_lowercase().as_str() {
+                "bit/s" | "bps" | "bit" => 1.0,
+                "kbit/s" | "kbps" | "kbit" => 1e3,
+                "mbit/s" | "mbps" | "mbit" => 1e6,
+                "gbit/s" | "gbps" | "gbit" => 1e9,
+                _ => return None,
+            })
+        })?;
+        whole(rate, "a rate", text).map(BitRate)
     }
 }
 
@@ -171,21 +153,17 @@ impl FromStr for Ratio {
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
         const HINT: &str = "write a ratio such as `5%`";
-        let (number, unit) =
-            split(text).ok_or_else(|| UnitError::new(format!("`{text}` is not a ratio"), HINT))?;
+        let wrong = |message| Err(UnitError::new(message, HINT));
+        let Some((number, unit)) = split(text) else {
+            return wrong(format!("`{text}` is not a ratio"));
+        };
         let value = match unit {
-            // The nearest number to the decimal fraction, which a division would miss at times.
             "%" => {
                 let digits = text.trim().trim_end_matches('%').trim_end();
                 format!("{digits}e-2").parse().unwrap_or(number / 100.0)
             }
             "" if number == 0.0 => number,
-            _ if number < 0.0 => {
-                return Err(UnitError::new(
-                    format!("a ratio cannot be negative: `{text}`"),
-                    HINT,
-                ));
-            }
+            _ if number < 0.0 => return wrong(format!("a ratio cannot be negative: `{text}`")),
             // A user of tc means 1 %, one of iptables all of it.
             "" if number <= 1.0 => {
                 return Err(UnitError::new(
@@ -202,12 +180,7 @@ impl FromStr for Ratio {
                     format!("write `{number}%`"),
                 ));
             }
-            _ => {
-                return Err(UnitError::new(
-                    format!("`{unit}` is not a unit of ratio"),
-                    HINT,
-                ));
-            }
+            _ => return wrong(format!("`{unit}` is not a unit of ratio")),
         };
         if !(0.0..=1.0).contains(&value) {
             return Err(UnitError::new(
@@ -261,31 +234,19 @@ impl fmt::Display for QueueSize {
 /// [`UnitError`] for a text without a unit of time, and for a negative or too large one.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     const HINT: &str = "write a time such as `30ms`, `1.5s` or `2min`";
-    let (number, unit) =
-        split(text).ok_or_else(|| UnitError::new(format!("`{text}` is not a time"), HINT))?;
-    let factor = match unit {
-        "ns" => 1.0,
-        "us" | "µs" | "μs" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        "min" | "m" => 60e9,
-        "h" => 3600e9,
-        "d" => 86_400e9,
-        "" if number == 0.0 => 1.0,
-        "" => {
-            return Err(UnitError::new(
-                format!("`{text}` has no unit of time"),
-                HINT,
-            ));
-        }
-        _ => {
-            return Err(UnitError::new(
-                format!("`{unit}` is not a unit of time"),
-                HINT,
-            ));
-        }
-    };
-    whole(number * factor, "a time", text).map(Duration::from_nanos)
+    let nanoseconds = scaled(text, "time", HINT, |unit| {
+        Some(match unit {
+            "ns" => 1.0,
+            "us" | "µs" | "μs" => 1e3,
+            "ms" => 1e6,
+            "s" => 1e9,
+            "min" | "m" => 60e9,
+            "h" => 3600e9,
+            "d" => 86_400e9,
+            _ => return None,
+        })
+    })?;
+    whole(nanoseconds, "a time", text).map(Duration::from_nanos)
 }
 
 /// Rounds to three decimals and drops trailing zeros.
@@ -294,28 +255,22 @@ fn short(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// Writes a number in the largest of `units`, each a thousand times the one before, in which it is at least 1.
+fn write_scaled(f: &mut fmt::Formatter<'_>, value: u64, units: &[&str]) -> fmt::Result {
+    let power = (value.max(1).ilog10() as usize / 3).min(units.len() - 1);
+    let scaled = value as f64 / 1000_f64.powi(power as i32);
+    write!(f, "{} {}", short(scaled), units[power])
+}
+
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = self.0 as f64;
-        match self.0 {
-            0..1_000 => write!(f, "{} B", self.0),
-            1_000..1_000_000 => write!(f, "{} kB", short(value / 1e3)),
-            1_000_000..1_000_000_000 => write!(f, "{} MB", short(value / 1e6)),
-            1_000_000_000..1_000_000_000_000 => write!(f, "{} GB", short(value / 1e9)),
-            _ => write!(f, "{} TB", short(value / 1e12)),
-        }
+        write_scaled(f, self.0, &["B", "kB", "MB", "GB", "TB"])
     }
 }
 
 impl fmt::Display for BitRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = self.0 as f64;
-        match self.0 {
-            0..1_000 => write!(f, "{} bit/s", self.0),
-            1_000..1_000_000 => write!(f, "{} kbit/s", short(value / 1e3)),
-            1_000_000..1_000_000_000 => write!(f, "{} Mbit/s", short(value / 1e6)),
-            _ => write!(f, "{} Gbit/s", short(value / 1e9)),
-        }
+        write_scaled(f, self.0, &["bit/s", "kbit/s", "Mbit/s", "Gbit/s"])
     }
 }
 

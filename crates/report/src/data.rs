@@ -74,12 +74,8 @@ fn last_attempts(records: Vec<TrialRecord>) -> (Vec<TrialRecord>, Vec<TrialRecor
             last.push(record);
             continue;
         }
-        let same = |other: &&mut TrialRecord| {
-            other.round == record.round
-                && other.transport == record.transport
-                && other.condition == record.condition
-                && other.workload == record.workload
-        };
+        let same =
+            |other: &&mut TrialRecord| other.round == record.round && other.is_of_cell(&record);
         match last.iter_mut().find(same) {
             Some(other) => earlier.push(std::mem::replace(other, record)),
             None => last.push(record),
@@ -88,28 +84,62 @@ fn last_attempts(records: Vec<TrialRecord>) -> (Vec<TrialRecord>, Vec<TrialRecor
     (last, earlier)
 }
 
+/// Condition and workload: the cells of all transports that are compared with one another.
+#[derive(Debug, Clone, Copy)]
+pub struct CellGroup<'a> {
+    /// The condition.
+    pub condition: &'a Condition,
+    /// The workload.
+    pub workload: &'a Workload,
+    /// Whether the study has several workloads, so that a name needs the workload's.
+    several: bool,
+}
+
+impl CellGroup<'_> {
+    /// Returns the name of the group for a heading.
+    #[must_use]
+    pub fn heading(&self) -> String {
+        match self.several {
+            true => format!("{}, {}", self.condition.name, self.workload.name),
+            false => self.condition.name.clone(),
+        }
+    }
+
+    /// Returns the name of the group for a sentence.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        match self.several {
+            true => format!("`{}` with `{}`", self.condition.name, self.workload.name),
+            false => format!("`{}`", self.condition.name),
+        }
+    }
+
+    /// Whether something of this condition and workload belongs here.
+    #[must_use]
+    pub fn is(&self, condition: &str, workload: &str) -> bool {
+        self.condition.name == condition && self.workload.name == workload
+    }
+}
+
 impl RunData {
+    /// Iterates over the groups of cells of the study, workload by workload.
+    pub fn groups(&self) -> impl Iterator<Item = CellGroup<'_>> {
+        let study = &self.header.study;
+        study.workloads.iter().flat_map(move |workload| {
+            study.conditions.iter().map(move |condition| CellGroup {
+                condition,
+                workload,
+                several: study.workloads.len() > 1,
+            })
+        })
+    }
+
     /// Returns the number of trials that the study plans.
     #[must_use]
     pub fn planned(&self) -> u64 {
         let study = &self.header.study;
         (study.transports.len() * study.conditions.len() * study.workloads.len()) as u64
             * u64::from(self.rounds())
-    }
-
-    /// Iterates over the conditions and workloads of the study: those of the first workload first.
-    pub(crate) fn places(&self) -> impl Iterator<Item = (&Condition, &Workload)> {
-        let study = &self.header.study;
-        (study.workloads.iter())
-            .flat_map(|workload| study.conditions.iter().map(move |it| (it, workload)))
-    }
-
-    /// Returns the name of a condition, with that of the workload if the study has several.
-    pub(crate) fn place_name(&self, condition: &str, workload: &str) -> String {
-        match self.header.study.workloads.len() {
-            0 | 1 => condition.to_owned(),
-            _ => format!("{condition}, {workload}"),
-        }
     }
 
     /// Returns the number of rounds of the study; for a run that ended when its intervals were

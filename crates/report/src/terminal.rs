@@ -79,13 +79,17 @@ struct Column {
 /// Renders the whole output.
 #[must_use]
 pub fn render(summary: &Summary, data: &RunData, options: &TerminalOptions) -> String {
-    let width = options.width.max(NARROWEST);
-    let mut out = String::new();
-    gates(&mut out, summary, options, usize::from(width));
-    tables(&mut out, summary, data, options, width);
-    warnings(&mut out, summary, options, usize::from(width));
-    verdict(&mut out, summary, options, usize::from(width));
-    out
+    let mut printer = Printer {
+        out: String::new(),
+        summary,
+        options: *options,
+        width: options.width.max(NARROWEST),
+    };
+    printer.gates();
+    printer.tables(data);
+    printer.warnings();
+    printer.verdict();
+    printer.out
 }
 
 /// Returns the last lines of a run: the place of the results, and the command that opens them.
@@ -107,12 +111,12 @@ pub fn whereabouts(dir: &std::path::Path) -> String {
     out
 }
 
-fn paint(text: &str, code: &str, options: &TerminalOptions) -> String {
-    if options.color {
-        format!("\u{1b}[{code}m{text}\u{1b}[0m")
-    } else {
-        text.to_owned()
-    }
+/// Text under construction.
+struct Printer<'a> {
+    out: String,
+    summary: &'a Summary,
+    options: TerminalOptions,
+    width: u16,
 }
 
 /// Breaks a text at spaces so that no line is wider than `width`. The first line begins at column
@@ -136,24 +140,148 @@ fn wrap(text: &str, width: usize, indent: usize) -> String {
     out
 }
 
-fn gates(out: &mut String, summary: &Summary, options: &TerminalOptions, width: usize) {
-    for gate in &summary.gates {
-        let (word, code) = if gate.passed {
-            ("pass", "32")
-        } else {
-            ("MISS", "1;31")
-        };
-        let line = format!(
-            "{}: {}",
-            gate.name.replace('_', " "),
-            printable(&gate.detail)
-        );
-        let _ = writeln!(
-            out,
-            "{}  {}",
-            paint(word, code, options),
-            wrap(&line, width, 6)
-        );
+impl Printer<'_> {
+    fn paint(&self, text: &str, code: &str) -> String {
+        match self.options.color {
+            true => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
+            false => text.to_owned(),
+        }
+    }
+
+    /// Adds a line that begins with a word in a colour; its further lines are indented.
+    fn line(&mut self, (word, code): (&str, &str), gap: &str, text: &str, indent: usize) {
+        let text = wrap(&printable(text), usize::from(self.width), indent);
+        let word = self.paint(word, code);
+        self.out.push_str(&format!("{word}{gap}{text}\n"));
+    }
+
+    fn gates(&mut self) {
+        for gate in &self.summary.gates {
+            let (word, code) = match gate.passed {
+                true => ("pass", "32"),
+                false => ("MISS", "1;31"),
+            };
+            let line = format!("{}: {}", gate.name.replace('_', " "), gate.detail);
+            self.line((word, code), "  ", &line, 6);
+        }
+    }
+
+    fn tables(&mut self, data: &RunData) {
+        let (summary, width) = (self.summary, usize::from(self.width));
+        let (mut deadlines, mut doubted, mut any) = (false, false, false);
+        for group in data.groups() {
+            let of_workload = |cell: &&Cell| cell.workload == group.workload.name;
+            let of_workload: Vec<&Cell> = summary.cells.iter().filter(of_workload).collect();
+            let columns = columns(&of_workload);
+            let mut cells = of_workload;
+            cells.retain(|cell| cell.condition == group.condition.name);
+            any |= !columns.is_empty();
+            deadlines |= cells.iter().any(|cell| cell.deadline_reached > 0);
+            doubted |= cells.iter().any(|cell| cell.path_doubted > 0);
+            // Measured without colours, whose codes have no width.
+            let natural = table(&columns, &cells, summary, true, false).to_string();
+            let natural = natural.lines().map(|line| line.chars().count()).max();
+            let wide = natural.unwrap_or(0) <= width;
+            let mut table = table(&columns, &cells, summary, wide, self.options.color);
+            if !wide {
+                table
+                    .set_content_arrangement(ContentArrangement::Dynamic)
+                    .set_width(self.width);
+            }
+            let title = self.paint(&printable(&group.heading()), "1");
+            self.out.push_str(&format!("\n{title}\n"));
+            for line in table.to_string().lines() {
+                self.out.push_str(&format!("{}\n", line.trim_end()));
+            }
+        }
+        if !any {
+            return;
+        }
+        let mut legend = "geometric mean [95 % confidence interval], of loss the mean".to_owned();
+        let mut verdicts = summary.verdict.conditions.iter();
+        if verdicts.any(|place| place.ranking.len() > 1) {
+            legend.push_str(
+                "; group: transports that share a letter cannot be told apart, without one it is not ranked",
+            );
+        }
+        if deadlines {
+            legend.push_str("; * trials that the deadline stopped, measured on what was delivered");
+        }
+        if doubted {
+            legend.push_str(
+                "; ! trials over a path that was not what was asked for, see the warnings",
+            );
+        }
+        let legend = self.paint(&wrap(&legend, width, 0), "2");
+        self.out.push_str(&format!("\n{legend}\n"));
+    }
+
+    fn warnings(&mut self) {
+        let mut reasons: Vec<(&Cell, &CountedReason, u64)> = Vec::new();
+        for cell in &self.summary.cells {
+            for reason in &cell.reasons {
+                let known = reasons.iter_mut().find(|(other, known, _)| {
+                    other.transport == cell.transport
+                        && known.outcome == reason.outcome
+                        && known.reasons == reason.reasons
+                });
+                match known {
+                    Some((_, _, count)) => *count += reason.count,
+                    None => reasons.push((cell, reason, reason.count)),
+                }
+            }
+        }
+        let reasons: Vec<String> = reasons
+            .into_iter()
+            .map(|(cell, reason, count)| {
+                format!(
+                    "`{}`: {count} {} {}: {}\n{}",
+                    cell.transport,
+                    if count == 1 { "trial" } else { "trials" },
+                    reason.outcome.replace('_', " "),
+                    reason.reasons.join(": "),
+                    reason.hint
+                )
+            })
+            .collect();
+        let counted = self.summary.warnings.iter().map(|counted| {
+            let trials = match counted.trials {
+                0 => String::new(),
+                1 => " (1 trial)".to_owned(),
+                // The sentence carries the figures of one trial.
+                n => format!(" (first of {n} trials)"),
+            };
+            let warning = &counted.warning;
+            format!("{}{trials}\n{}", warning.message, warning.hint)
+        });
+        let texts: Vec<String> = reasons.into_iter().chain(counted).collect();
+        if !texts.is_empty() {
+            self.out.push('\n');
+        }
+        for text in texts {
+            let (message, hint) = text.split_once('\n').unwrap_or((&text, ""));
+            self.line(("warning:", "1;33"), " ", message, 9);
+            if !hint.is_empty() {
+                self.out.push_str("   ");
+                self.line(("hint:", "36"), " ", hint, 9);
+            }
+        }
+    }
+
+    fn verdict(&mut self) {
+        let width = usize::from(self.width);
+        self.out.push('\n');
+        for part in &self.summary.verdict.conditions {
+            self.out
+                .push_str(&(wrap(&printable(&part.text), width, 0) + "\n"));
+            if !part.stacks_differ_in.is_empty() {
+                let differences =
+                    format!("  stacks differ in: {}", part.stacks_differ_in.join(", "));
+                self.out.push_str(&(wrap(&differences, width, 2) + "\n"));
+            }
+        }
+        let overall = wrap(&printable(&self.summary.verdict.overall), width, 0);
+        self.out.push_str(&(self.paint(&overall, "1") + "\n"));
     }
 }
 
@@ -183,69 +311,6 @@ fn columns(cells: &[&Cell]) -> Vec<Column> {
         .collect()
 }
 
-fn tables(
-    out: &mut String,
-    summary: &Summary,
-    data: &RunData,
-    options: &TerminalOptions,
-    width: u16,
-) {
-    let (mut deadlines, mut doubted, mut any) = (false, false, false);
-    for (condition, workload) in data.places() {
-        let title = data.place_name(&condition.name, &workload.name);
-        let cells: Vec<&Cell> = summary.cells_of(&condition.name, &workload.name).collect();
-        // Of one workload, so that all tables of it have the same columns and scales.
-        let of_workload: Vec<&Cell> = summary
-            .cells
-            .iter()
-            .filter(|cell| cell.workload == workload.name)
-            .collect();
-        let columns = columns(&of_workload);
-        any |= !columns.is_empty();
-        deadlines |= cells.iter().any(|cell| cell.deadline_reached > 0);
-        doubted |= cells.iter().any(|cell| cell.path_doubted > 0);
-        // An interval stands behind its mean where there is room, and below it where not.
-        let plain_options = TerminalOptions {
-            color: false,
-            ..*options
-        };
-        let natural = table(&columns, &cells, summary, true, &plain_options)
-            .lines()
-            .map(|line| line.chars().count())
-            .max()
-            .unwrap_or(0);
-        let wide = natural <= usize::from(width);
-        let mut table = table(&columns, &cells, summary, wide, options);
-        if !wide {
-            table
-                .set_content_arrangement(ContentArrangement::Dynamic)
-                .set_width(width);
-        }
-        let _ = writeln!(out, "\n{}", paint(&printable(&title), "1", options));
-        for line in table.to_string().lines() {
-            let _ = writeln!(out, "{}", line.trim_end());
-        }
-    }
-    if !any {
-        return;
-    }
-    let mut legend = "geometric mean [95 % confidence interval], of loss the mean".to_owned();
-    let mut verdicts = summary.verdict.conditions.iter();
-    if verdicts.any(|place| place.ranking.len() > 1) {
-        legend.push_str(
-            "; group: transports that share a letter cannot be told apart, without one it is not ranked",
-        );
-    }
-    if deadlines {
-        legend.push_str("; * trials that the deadline stopped, measured on what was delivered");
-    }
-    if doubted {
-        legend.push_str("; ! trials over a path that was not what was asked for, see the warnings");
-    }
-    let legend = wrap(&legend, usize::from(width), 0);
-    let _ = writeln!(out, "\n{}", paint(&legend, "2", options));
-}
-
 /// The letters of a cell in the ranking of its place; `None` where there is no order that it is part of.
 fn letters<'a>(summary: &'a Summary, cell: &Cell) -> Option<&'a str> {
     (summary.verdict.conditions.iter())
@@ -268,17 +333,11 @@ fn mean((value, interval): (f64, Option<[f64; 2]>), scale: Scale, wide: bool) ->
     }
 }
 
-fn table(
-    columns: &[Column],
-    cells: &[&Cell],
-    summary: &Summary,
-    wide: bool,
-    options: &TerminalOptions,
-) -> Table {
+fn table(columns: &[Column], cells: &[&Cell], summary: &Summary, wide: bool, color: bool) -> Table {
     let right = |text: String| TableCell::new(text).set_alignment(CellAlignment::Right);
     let mut table = Table::new();
     table.load_style(STYLE);
-    if options.color {
+    if color {
         table.enforce_styling();
     } else {
         table.force_no_tty();
@@ -320,7 +379,7 @@ fn table(
         let star = if cell.deadline_reached > 0 { "*" } else { "" };
         let doubt = if cell.path_doubted > 0 { "!" } else { "" };
         let mut trials = right(format!("{}/{}{star}{doubt}", cell.n, summary.rounds));
-        if options.color && cell.n < u64::from(summary.rounds) {
+        if color && cell.n < u64::from(summary.rounds) {
             trials = trials.fg(Color::Yellow).add_attribute(Attribute::Bold);
         }
         row.push(trials);
@@ -330,79 +389,4 @@ fn table(
         column.set_padding((1, 0));
     }
     table
-}
-
-fn warnings(out: &mut String, summary: &Summary, options: &TerminalOptions, width: usize) {
-    // What is the same under several conditions is said once.
-    let mut reasons: Vec<(&Cell, &CountedReason, u64)> = Vec::new();
-    for cell in &summary.cells {
-        for reason in &cell.reasons {
-            let known = reasons.iter_mut().find(|(other, known, _)| {
-                other.transport == cell.transport
-                    && known.outcome == reason.outcome
-                    && known.reasons == reason.reasons
-            });
-            match known {
-                Some((_, _, count)) => *count += reason.count,
-                None => reasons.push((cell, reason, reason.count)),
-            }
-        }
-    }
-    let reasons: Vec<String> = reasons
-        .into_iter()
-        .map(|(cell, reason, count)| {
-            format!(
-                "`{}`: {count} {} {}: {}\n{}",
-                cell.transport,
-                if count == 1 { "trial" } else { "trials" },
-                reason.outcome.replace('_', " "),
-                reason.reasons.join(": "),
-                reason.hint
-            )
-        })
-        .collect();
-    let counted = summary.warnings.iter().map(|warning| {
-        let trials = match warning.trials {
-            0 => String::new(),
-            1 => " (1 trial)".to_owned(),
-            // The sentence carries the figures of one trial.
-            n => format!(" (first of {n} trials)"),
-        };
-        format!("{}{trials}\n{}", warning.message, warning.hint)
-    });
-    let mut first = true;
-    for text in reasons.into_iter().chain(counted) {
-        if first {
-            out.push('\n');
-            first = false;
-        }
-        let (message, hint) = text.split_once('\n').unwrap_or((&text, ""));
-        let _ = writeln!(
-            out,
-            "{} {}",
-            paint("warning:", "1;33", options),
-            wrap(&printable(message), width, 9)
-        );
-        if !hint.is_empty() {
-            let _ = writeln!(
-                out,
-                "   {} {}",
-                paint("hint:", "36", options),
-                wrap(&printable(hint), width, 9)
-            );
-        }
-    }
-}
-
-fn verdict(out: &mut String, summary: &Summary, options: &TerminalOptions, width: usize) {
-    out.push('\n');
-    for part in &summary.verdict.conditions {
-        let _ = writeln!(out, "{}", wrap(&printable(&part.text), width, 0));
-        if !part.stacks_differ_in.is_empty() {
-            let differences = format!("  stacks differ in: {}", part.stacks_differ_in.join(", "));
-            let _ = writeln!(out, "{}", wrap(&differences, width, 2));
-        }
-    }
-    let overall = wrap(&printable(&summary.verdict.overall), width, 0);
-    let _ = writeln!(out, "{}", paint(&overall, "1", options));
 }

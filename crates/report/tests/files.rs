@@ -167,7 +167,7 @@ fn the_last_attempt_at_a_trial_counts_and_the_others_are_kept_beside() {
     let warning = summary
         .warnings
         .iter()
-        .find(|w| w.code == "trials_repeated");
+        .find(|w| w.warning.code == "trials_repeated");
     assert_eq!(warning.map(|warning| warning.trials), Some(1));
     let csv = fs::read_to_string(
         write_all(&dir)

@@ -238,7 +238,10 @@ fn timed_out_is_a_result_and_invalid_is_none() {
     };
     let codes = |data: &RunData| -> Vec<String> {
         let warnings = summarise(data).warnings;
-        warnings.into_iter().map(|warning| warning.code).collect()
+        warnings
+            .into_iter()
+            .map(|warning| warning.warning.code)
+            .collect()
     };
     let measured = |data: &RunData| passes(data, "trials_measured");
     let late = ended(|round| (round == 1).then_some(Outcome::TimedOut));
@@ -448,7 +451,7 @@ fn who_closed_too_early_is_not_said_to_never_retransmit() {
 fn a_debug_build_and_hosts_of_different_builds_are_warned_of() {
     let codes = |data: &RunData| -> Vec<String> {
         let warnings = summarise(data).warnings.into_iter();
-        warnings.map(|warning| warning.code).collect()
+        warnings.map(|warning| warning.warning.code).collect()
     };
     let mut data = common::full();
     let of = |data: &RunData| summarise(data).builds;

@@ -358,7 +358,7 @@ fn rounds_that_are_alike_widen_the_intervals_and_are_warned_of() {
     let warning = summary
         .warnings
         .iter()
-        .find(|w| w.code == "rounds_correlated");
+        .find(|w| w.warning.code == "rounds_correlated");
     let cells = &warning.expect("it is warned of").cells;
     assert_eq!(
         cells[..],

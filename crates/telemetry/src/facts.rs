@@ -6,6 +6,7 @@ use regatta_model::HostFacts;
 
 use crate::{
     clock::Synchronisation,
+    file::bytes_of,
     host_cpu::cores,
     interface::{InterfaceInfo, interfaces_up},
 };
@@ -93,10 +94,9 @@ pub fn host_facts() -> HostFacts {
         "cpu.governor",
         Some(governor().unwrap_or_else(|| "none".to_owned())),
     );
-    put(
-        "memory.bytes",
-        memory_bytes().map(|bytes| bytes.to_string()),
-    );
+    let memory = fs::read("/proc/meminfo").ok();
+    let memory = memory.and_then(|text| bytes_of(&text, "MemTotal"));
+    put("memory.bytes", memory.map(|bytes| bytes.to_string()));
     put("virtualisation", virtualisation(&cpu));
     put(
         "clock.source",
@@ -171,14 +171,6 @@ pub(crate) fn governor() -> Option<String> {
     names.sort();
     names.dedup();
     (!names.is_empty()).then(|| names.join(", "))
-}
-
-/// Returns the memory of the host, in bytes.
-fn memory_bytes() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let total = value_of(&text, "MemTotal", ':')?;
-    let kibibytes: u64 = total.split_ascii_whitespace().next()?.parse().ok()?;
-    kibibytes.checked_mul(1024)
 }
 
 /// Names the virtual machine or container in which this process runs, as far as the kernel tells.

@@ -68,3 +68,12 @@ pub(crate) fn numbers(line: &[u8]) -> impl Iterator<Item = u64> + '_ {
 pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> + '_ {
     text.split(|&byte| byte == b'\n')
 }
+
+/// Returns the value of a line such as `MemTotal:  8000 kB`, in bytes.
+pub(crate) fn bytes_of(text: &[u8], name: &str) -> Option<u64> {
+    let rest =
+        lines(text).find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b":"))?;
+    let mut words = std::str::from_utf8(rest).ok()?.split_ascii_whitespace();
+    let kibibytes: u64 = words.next()?.parse().ok()?;
+    (words.next()? == "kB").then(|| kibibytes.checked_mul(1024))?
+}

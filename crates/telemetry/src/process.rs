@@ -112,25 +112,19 @@ fn page_bytes() -> u64 {
 /// in bytes.
 #[must_use]
 pub fn peak_memory_bytes() -> Option<u64> {
-    peak_in(&fs::read_to_string("/proc/self/status").ok()?)
+    file::bytes_of(&fs::read("/proc/self/status").ok()?, "VmHWM")
 }
 
 /// Returns the largest resident set of another process, in bytes, as [`peak_memory_bytes`]; absent
 /// once the process has ended.
 pub(crate) fn peak_memory_bytes_of(process: i32) -> Option<u64> {
-    peak_in(&fs::read_to_string(format!("/proc/{process}/status")).ok()?)
+    file::bytes_of(&fs::read(format!("/proc/{process}/status")).ok()?, "VmHWM")
 }
 
 /// Returns the resident set of another process, in bytes; absent once it has ended.
 pub(crate) fn resident_bytes_of(process: i32) -> Option<u64> {
     let text = fs::read(format!("/proc/{process}/statm")).ok()?;
     Some(file::numbers(&text).nth(1)? * page_bytes()).filter(|bytes| *bytes > 0)
-}
-
-fn peak_in(status: &str) -> Option<u64> {
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-    let kibibytes: u64 = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
-    Some(kibibytes * 1024)
 }
 
 /// Makes [`peak_memory_bytes`] start again from what is resident now, after giving free memory back

@@ -1,18 +1,77 @@
 //! Counters of the protocol stack of this network namespace, from `/proc/thread-self/net`.
 
-use crate::{TelemetryError, file};
+use crate::file::{self, ProcFile};
 
-/// Counters since the namespace began.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ProtocolCounters {
-    /// UDP datagrams dropped because the socket's receive buffer was full, IPv4 and IPv6
-    /// (`RcvbufErrors`).
-    pub receive_buffer_errors: u64,
-    /// UDP datagrams that could not be sent because the socket's send buffer was full, IPv4 and
-    /// IPv6 (`SndbufErrors`).
-    pub send_buffer_errors: u64,
-    /// TCP segments sent again, all connections (`RetransSegs`).
-    pub tcp_retransmitted_segments: u64,
+/// Files with the counters. Any of them may be absent from the kernel.
+const FILES: [&str; 4] = ["snmp", "netstat", "snmp6", "sctp/snmp"];
+
+/// Counter since the namespace began, under its name in samples of a host.
+struct Counter {
+    name: &'static str,
+    /// Counters of the kernel whose sum it is: `Udp:InErrors` is in `snmp`, that of `TcpExt` in `netstat`;
+    /// a name without protocol is in `snmp6`, and counts nothing where the kernel has no IPv6, or in
+    /// `sctp/snmp`.
+    sources: &'static [&'static str],
+}
+
+macro_rules! counters {
+    ($($name:literal = $($source:literal)+;)*) => {
+        &[$(Counter { name: $name, sources: &[$($source),+] }),*]
+    };
+}
+
+/// Counters of IP, TCP, UDP and SCTP. Those of TCP are of both versions of IP together.
+const COUNTERS: &[Counter] = counters! {
+    "ip.received_packets" = "Ip:InReceives" "Ip6InReceives";
+    "ip.receive_header_errors" = "Ip:InHdrErrors" "Ip6InHdrErrors";
+    "ip.receive_discards" = "Ip:InDiscards" "Ip6InDiscards";
+    "ip.send_discards" = "Ip:OutDiscards" "Ip6OutDiscards";
+    "ip.reassembly_failures" = "Ip:ReasmFails" "Ip6ReasmFails";
+    "tcp.received_segments" = "Tcp:InSegs";
+    "tcp.sent_segments" = "Tcp:OutSegs";
+    "tcp.retransmitted_segments" = "Tcp:RetransSegs";
+    "tcp.receive_errors" = "Tcp:InErrs";
+    "tcp.checksum_errors" = "Tcp:InCsumErrors";
+    "tcp.retransmission_timeouts" = "TcpExt:TCPTimeouts";
+    "tcp.backlog_drops" = "TcpExt:TCPBacklogDrop";
+    "tcp.receive_queue_drops" = "TcpExt:TCPRcvQDrop";
+    "udp.received_datagrams" = "Udp:InDatagrams" "Udp6InDatagrams";
+    "udp.sent_datagrams" = "Udp:OutDatagrams" "Udp6OutDatagrams";
+    "udp.receive_errors" = "Udp:InErrors" "Udp6InErrors";
+    "udp.receive_buffer_errors" = "Udp:RcvbufErrors" "Udp6RcvbufErrors";
+    "udp.send_buffer_errors" = "Udp:SndbufErrors" "Udp6SndbufErrors";
+    "udp.checksum_errors" = "Udp:InCsumErrors" "Udp6InCsumErrors";
+    "sctp.received_packets" = "SctpInSCTPPacks";
+    "sctp.sent_packets" = "SctpOutSCTPPacks";
+    "sctp.checksum_errors" = "SctpChecksumErrors";
+    "sctp.retransmitted_chunks" = "SctpT3Retransmits" "SctpFastRetransmits";
+    "sctp.receive_discards" = "SctpInPktDiscards";
+};
+
+/// Returns the position in [`FILES`] of the file with a counter of the kernel.
+fn file_of(source: &str) -> usize {
+    match source.split_once(':') {
+        Some(("TcpExt", _)) => 1,
+        Some(_) => 0,
+        None if source.starts_with("Sctp") => 3,
+        None => 2,
+    }
+}
+
+impl Counter {
+    /// Returns the value in the texts of [`FILES`].
+    fn value(&self, texts: &[&[u8]; 4]) -> Option<u64> {
+        let mut sources = self.sources.iter();
+        sources.try_fold(0_u64, |sum, source| {
+            let file = file_of(source);
+            let count = match source.split_once(':') {
+                Some((protocol, name)) => snmp_value(texts[file], protocol, name)?,
+                None if FILES[file] == "snmp6" => snmp6_value(texts[file], source).unwrap_or(0),
+                None => snmp6_value(texts[file], source)?,
+            };
+            Some(sum.wrapping_add(count))
+        })
+    }
 }
 
 /// Returns the value of `name` under `protocol` in the form of `/proc/net/snmp`: a line of names
@@ -36,50 +95,67 @@ pub(crate) fn snmp6_value(text: &[u8], name: &str) -> Option<u64> {
     })
 }
 
-/// The counters, read from open files. IPv6 may be absent from the kernel.
+/// The open [`FILES`].
 #[derive(Debug)]
-pub(crate) struct ProtocolFiles {
-    snmp: file::ProcFile,
-    snmp6: Option<file::ProcFile>,
-}
+pub(crate) struct ProtocolFiles([Option<ProcFile>; 4]);
 
 impl ProtocolFiles {
-    pub(crate) fn open() -> Result<Self, TelemetryError> {
-        Ok(Self {
-            snmp: file::ProcFile::open("/proc/thread-self/net/snmp")?,
-            snmp6: file::ProcFile::open("/proc/thread-self/net/snmp6").ok(),
-        })
+    pub(crate) fn open() -> Self {
+        Self(FILES.map(|name| ProcFile::open(&format!("/proc/thread-self/net/{name}")).ok()))
     }
 
-    pub(crate) fn read(&mut self) -> Option<ProtocolCounters> {
-        let text = self.snmp.read().ok()?;
-        let mut counters = ProtocolCounters {
-            receive_buffer_errors: snmp_value(text, "Udp", "RcvbufErrors")?,
-            send_buffer_errors: snmp_value(text, "Udp", "SndbufErrors")?,
-            tcp_retransmitted_segments: snmp_value(text, "Tcp", "RetransSegs")?,
-        };
-        if let Some(text) = self.snmp6.as_mut().and_then(|file| file.read().ok()) {
-            counters.receive_buffer_errors +=
-                snmp6_value(text, "Udp6RcvbufErrors").unwrap_or_default();
-            counters.send_buffer_errors +=
-                snmp6_value(text, "Udp6SndbufErrors").unwrap_or_default();
+    /// Opens files of protocols whose modules may have been loaded meanwhile.
+    pub(crate) fn look_for_modules(&mut self) {
+        if self.0.iter().any(Option::is_none) {
+            for (file, now) in self.0.iter_mut().zip(Self::open().0) {
+                *file = file.take().or(now);
+            }
         }
-        Some(counters)
     }
+
+    /// Reads all counters that the kernel has.
+    pub(crate) fn read(&mut self) -> impl Iterator<Item = (&'static str, u64)> {
+        let texts = self.0.each_mut().map(text);
+        COUNTERS
+            .iter()
+            .filter_map(move |counter| Some((counter.name, counter.value(&texts)?)))
+    }
+
+    /// Reads one counter.
+    pub(crate) fn value(&mut self, name: &str) -> Option<u64> {
+        let counter = COUNTERS.iter().find(|counter| counter.name == name)?;
+        let mut texts = [&[][..]; 4];
+        for (position, file) in self.0.iter_mut().enumerate() {
+            if counter
+                .sources
+                .iter()
+                .any(|source| file_of(source) == position)
+            {
+                texts[position] = text(file);
+            }
+        }
+        counter.value(&texts)
+    }
+}
+
+/// Returns the text of a file; empty where there is none.
+fn text(file: &mut Option<ProcFile>) -> &[u8] {
+    let read = file.as_mut().and_then(|file| file.read().ok());
+    read.unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const SNMP: &[u8] = b"Tcp: RtoMin RetransSegs InErrs\nTcp: 200 17 3\n\
+    const TWO: &[u8] = b"Tcp: RtoMin RetransSegs InErrs\nTcp: 200 17 3\n\
         Udp: InDatagrams RcvbufErrors SndbufErrors\nUdp: 9 4 2\nUdpLite: RcvbufErrors\nUdpLite: 8\n";
 
     #[test]
     fn values_are_found_by_name_not_by_place() {
-        assert_eq!(snmp_value(SNMP, "Tcp", "RetransSegs"), Some(17));
-        assert_eq!(snmp_value(SNMP, "Udp", "RcvbufErrors"), Some(4));
-        assert_eq!(snmp_value(SNMP, "Udp", "MemErrors"), None);
+        assert_eq!(snmp_value(TWO, "Tcp", "RetransSegs"), Some(17));
+        assert_eq!(snmp_value(TWO, "Udp", "RcvbufErrors"), Some(4));
+        assert_eq!(snmp_value(TWO, "Udp", "MemErrors"), None);
         assert_eq!(
             snmp_value(b"Udp: RcvbufErrors\n", "Udp", "RcvbufErrors"),
             None
@@ -92,8 +168,9 @@ mod tests {
     #[test]
     fn a_full_receive_buffer_is_counted() {
         use std::net::UdpSocket;
-        let mut files = ProtocolFiles::open().unwrap();
-        let before = files.read().unwrap();
+        let mut files = ProtocolFiles::open();
+        let mut lost = || files.value("udp.receive_buffer_errors").unwrap();
+        let before = lost();
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         nix::sys::socket::setsockopt(&receiver, nix::sys::socket::sockopt::RcvBuf, &2048).unwrap();
@@ -104,7 +181,63 @@ mod tests {
         }
         // Loopback delivers within the call. 64 such datagrams cannot fit into 2 × 2048 bytes;
         // other processes may add to the counter, none can take from it.
-        let lost = files.read().unwrap().receive_buffer_errors - before.receive_buffer_errors;
+        let lost = lost() - before;
         assert!(lost >= 50, "{lost}");
+    }
+
+    const SNMP: &[u8] = b"Ip: Forwarding InReceives InHdrErrors InDiscards OutDiscards ReasmFails\n\
+        Ip: 1 100 1 2 3 4\n\
+        Tcp: InSegs OutSegs RetransSegs InErrs OutRsts InCsumErrors\nTcp: 10 20 5 6 0 7\n\
+        Udp: InDatagrams InErrors OutDatagrams RcvbufErrors SndbufErrors InCsumErrors\nUdp: 1 2 3 4 5 6\n";
+    const NETSTAT: &[u8] = b"TcpExt: SyncookiesSent TCPTimeouts TCPBacklogDrop\nTcpExt: 0 8 9\n";
+    const SNMP6: &[u8] = b"Ip6InReceives \t1000\nUdp6RcvbufErrors 40\n";
+
+    fn values(texts: [&[u8]; 4]) -> Vec<(&'static str, u64)> {
+        (COUNTERS.iter())
+            .filter_map(|counter| Some((counter.name, counter.value(&texts)?)))
+            .collect()
+    }
+
+    #[test]
+    fn both_versions_of_ip_are_added_up() {
+        let counts = values([SNMP, NETSTAT, SNMP6, b""]);
+        // `TCPRcvQDrop` is not in this kernel's file, and is absent, as is SCTP.
+        assert_eq!(counts.len(), COUNTERS.len() - 1 - 5);
+        assert_eq!(counts[0], ("ip.received_packets", 1100));
+        for expected in [
+            ("tcp.retransmitted_segments", 5),
+            ("tcp.retransmission_timeouts", 8),
+            ("udp.receive_buffer_errors", 44),
+            ("udp.checksum_errors", 6),
+        ] {
+            assert!(counts.contains(&expected), "{expected:?}");
+        }
+    }
+
+    #[test]
+    fn sctp_is_read() {
+        let text = b"SctpCurrEstab \t1\nSctpChecksumErrors \t2\nSctpT3Retransmits\t3\n\
+                     SctpFastRetransmits\t4\n";
+        let expected = [
+            ("sctp.checksum_errors", 2),
+            ("sctp.retransmitted_chunks", 7),
+        ];
+        assert_eq!(values([b"", b"", b"", text]), expected);
+    }
+
+    #[test]
+    fn odd_files_give_nothing() {
+        for text in [
+            &b""[..],
+            b"Tcp: InSegs\n",
+            b"Tcp: InSegs\nTcp: x\n",
+            b"Tcp: InSegs\nTcp:",
+            b"Tcp: \xff\nTcp: 1\n",
+            b"SctpChecksumErrors",
+            b"SctpChecksumErrors -1",
+            b"SctpT3Retransmits 3\nSctpFastRetransmits \xff\n",
+        ] {
+            assert_eq!(values([text; 4]), [], "{text:?}");
+        }
     }
 }

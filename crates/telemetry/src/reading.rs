@@ -7,7 +7,7 @@ use crate::{
     host_cpu::{HostCpu, HostCpuFile, cores},
     interface::{InterfaceCounters, InterfaceFile},
     process::{ProcessCpu, ResidentMemory, peak_memory_bytes},
-    protocol::{ProtocolCounters, ProtocolFiles},
+    protocol::ProtocolFiles,
     tree::{Subject, TreeUse, read_tree},
 };
 
@@ -24,8 +24,8 @@ pub struct Reading {
     pub resident_bytes: Option<u64>,
     /// Counters of the data interface.
     pub interface: Option<InterfaceCounters>,
-    /// Counters of the protocol stack; read at edges only.
-    pub protocol: Option<ProtocolCounters>,
+    /// UDP datagrams that a full receive buffer dropped; read at edges only.
+    pub receive_buffer_errors: Option<u64>,
 }
 
 /// Source of readings: the real instruments, or a test's.
@@ -46,7 +46,7 @@ pub struct Instruments {
     host: Option<HostCpuFile>,
     memory: Option<ResidentMemory>,
     interface: Option<InterfaceFile>,
-    protocol: Option<ProtocolFiles>,
+    protocol: ProtocolFiles,
 }
 
 impl Instruments {
@@ -67,17 +67,17 @@ impl Instruments {
             host: HostCpuFile::open().ok(),
             memory: ResidentMemory::open().ok(),
             interface: interface.and_then(|name| InterfaceFile::open(name).ok()),
-            protocol: ProtocolFiles::open().ok(),
+            protocol: ProtocolFiles::open(),
         }
     }
 
     /// Reads at the beginning of the window: the process's CPU last, so that the reading itself is
     /// not charged to the transfer.
     pub fn read_start(&mut self) -> Reading {
-        let protocol = self.protocol.as_mut().and_then(ProtocolFiles::read);
+        let receive_buffer_errors = self.receive_buffer_errors();
         let reading = self.read();
         Reading {
-            protocol,
+            receive_buffer_errors,
             monotonic_ns: monotonic_ns(),
             process: self.cpu(),
             ..reading
@@ -88,9 +88,13 @@ impl Instruments {
     pub fn read_end(&mut self) -> Reading {
         let reading = self.read();
         Reading {
-            protocol: self.protocol.as_mut().and_then(ProtocolFiles::read),
+            receive_buffer_errors: self.receive_buffer_errors(),
             ..reading
         }
+    }
+
+    fn receive_buffer_errors(&mut self) -> Option<u64> {
+        self.protocol.value("udp.receive_buffer_errors")
     }
 }
 
@@ -133,7 +137,7 @@ impl Gauges for Instruments {
             host: self.host.as_mut().and_then(HostCpuFile::read),
             resident_bytes,
             interface: self.interface.as_mut().and_then(InterfaceFile::read),
-            protocol: None,
+            receive_buffer_errors: None,
         }
     }
 }
@@ -157,8 +161,6 @@ pub struct WindowDeltas {
     pub interface: Option<InterfaceCounters>,
     /// UDP datagrams that a full receive buffer dropped.
     pub receive_buffer_errors: Option<u64>,
-    /// TCP segments sent again by this network namespace.
-    pub tcp_retransmitted_segments: Option<u64>,
 }
 
 impl WindowDeltas {
@@ -183,9 +185,6 @@ impl WindowDeltas {
         let host = |ratio: fn(&HostCpu, &HostCpu, i64, u32) -> Option<f64>| {
             ratio(&end.host?, &start.host?, elapsed_ns, cores())
         };
-        let protocol = |part: fn(&ProtocolCounters) -> u64| {
-            Some(part(&end.protocol?).saturating_sub(part(&start.protocol?)))
-        };
         Self {
             elapsed: Duration::from_nanos(elapsed_ns.unsigned_abs()),
             cpu_ratio: over_time(process.total_ns),
@@ -197,8 +196,8 @@ impl WindowDeltas {
                 .interface
                 .zip(start.interface)
                 .map(|(end, start)| end.since(start)),
-            receive_buffer_errors: protocol(|p| p.receive_buffer_errors),
-            tcp_retransmitted_segments: protocol(|p| p.tcp_retransmitted_segments),
+            receive_buffer_errors: (end.receive_buffer_errors.zip(start.receive_buffer_errors))
+                .map(|(end, start)| end.saturating_sub(start)),
         }
     }
 }
@@ -280,6 +279,10 @@ mod tests {
         let interface = deltas.interface.unwrap();
         assert!(interface.sent_packets >= 100, "{interface:?}");
         assert!(interface.sent_bytes >= 100_000, "{interface:?}");
-        assert!(end.resident_bytes.is_some() && end.host.is_some() && end.protocol.is_some());
+        assert!(
+            end.resident_bytes.is_some()
+                && end.host.is_some()
+                && end.receive_buffer_errors.is_some()
+        );
     }
 }

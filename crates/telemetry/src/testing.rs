@@ -11,7 +11,11 @@
 
 use std::{fs, time::Instant};
 
-use crate::{clock::clock_ns, tree::read_tree};
+use crate::{
+    clock::clock_ns,
+    host_cpu::{tick_ns, times},
+    tree::read_tree,
+};
 
 /// Environment variable that asks for the long form of tests, as `.ci/nightly` does: `1`.
 pub const LONG_TESTS: &str = "REGATTA_LONG_TESTS";
@@ -110,30 +114,23 @@ impl Reading {
             || clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID),
             |own| own.cpu.total_ns,
         );
-        // SAFETY: takes no pointer.
-        let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1);
-        Self::parse(&stat, 1_000_000_000 / per_second, own_ns)
+        Self::parse(&stat, tick_ns(), own_ns)
     }
 
     /// Reads the text of `/proc/stat`, whose unit is `tick_ns`.
     fn parse(stat: &str, tick_ns: i64, own_ns: i64) -> Self {
-        let numbers = |key: &str| -> Vec<i64> {
-            let line = stat
-                .lines()
-                .find(|line| line.split(' ').next() == Some(key));
-            let fields = line.unwrap_or_default().split_whitespace().skip(1);
-            fields.filter_map(|field| field.parse().ok()).collect()
-        };
-        let ticks = numbers("cpu");
-        let at = |place: usize| ticks.get(place).copied().unwrap_or(0) * tick_ns;
-        // user, nice, system, idle, iowait, irq, softirq, steal; what follows is counted in these.
-        let busy_ns = at(0) + at(1) + at(2) + at(5) + at(6);
+        let of = |name| stat.lines().find_map(|line| line.strip_prefix(name));
+        let all = of("cpu ").and_then(|line| times(line.as_bytes(), tick_ns));
+        let all = all.unwrap_or_default();
+        // What follows these in the file is counted in them.
+        let [user, nice, system, _idle, _iowait, irq, softirq, steal] = all;
+        let runnable = of("procs_running ").and_then(|number| number.trim().parse().ok());
         Self {
-            all_ns: (0..8).map(at).sum(),
-            steal_ns: at(7),
-            busy_ns,
+            all_ns: all.iter().sum(),
+            steal_ns: steal,
+            busy_ns: user + nice + system + irq + softirq,
             own_ns,
-            runnable: numbers("procs_running").first().copied().unwrap_or(0),
+            runnable: runnable.unwrap_or(0),
         }
     }
 

@@ -12,6 +12,7 @@ use regatta_process::{children, walk};
 
 use crate::{
     clock::clock_ns,
+    host_cpu::tick_ns,
     process::{ProcessCpu, peak_memory_bytes_of, resident_bytes_of},
 };
 
@@ -113,9 +114,7 @@ fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
 fn own_cpu(process: i32) -> Option<ProcessCpu> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let [user, system, waited_user, waited_system] = ticks(&stat)?;
-    // SAFETY: takes no pointer.
-    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1);
-    let ns = |ticks: i64| ticks.saturating_mul(1_000_000_000 / per_second);
+    let ns = |ticks: i64| ticks.saturating_mul(tick_ns());
     let exact = process_clock_ns(process).unwrap_or_else(|| ns(user + system));
     Some(ProcessCpu {
         user_ns: ns(user + waited_user),

@@ -28,7 +28,7 @@ use nix::{
     },
     unistd::{ForkResult, Pid, fork},
 };
-use regatta_model::Clock;
+use regatta_model::{Clock, causes};
 use regatta_process::die_with_parent;
 
 use super::{
@@ -108,14 +108,8 @@ pub fn main() -> ExitCode {
 }
 
 fn fail(error: &GuestDaemonError) {
-    let mut reasons = vec![error.to_string()];
-    let mut cause = std::error::Error::source(error);
-    while let Some(next) = cause {
-        reasons.push(next.to_string());
-        cause = next.source();
-    }
     pass_on(&Said::Failed {
-        reasons,
+        reasons: causes(error),
         hint: error.hint(),
         unsupported: error.is_unsupported(),
     });

@@ -34,7 +34,7 @@ pub use netem::{
 pub(crate) use netem::{refusal, wire_up};
 use real::RealPath;
 use regatta_control::Host;
-use regatta_model::{Condition, Emulator, PathCheck, PathSetup};
+use regatta_model::{Condition, Emulator, PathCheck, PathSetup, causes};
 use regatta_process::die_with_parent;
 use userspace::UserspacePath;
 
@@ -85,14 +85,8 @@ pub fn main() -> ExitCode {
 }
 
 fn failed(error: &DaemonError) -> FromDaemon {
-    let mut reasons = vec![error.to_string()];
-    let mut cause = std::error::Error::source(error);
-    while let Some(next) = cause {
-        reasons.push(next.to_string());
-        cause = next.source();
-    }
     FromDaemon::Failed {
-        reasons,
+        reasons: causes(error),
         hint: error.hint(),
     }
 }

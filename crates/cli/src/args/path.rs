@@ -4,12 +4,12 @@ use std::{sync::LazyLock, time::Duration};
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use regatta_model::{
-    BitRate, Bytes, Emulator, LossBy, Offloads, Placement, Ratio, Words,
+    BitRate, Bytes, Emulator, LossBy, Offloads, Placement, Ratio,
     study::{KeyKind, PATH_KEYS, PathKey},
     units::QueueSize,
 };
 
-use super::{duration, quantity};
+use super::{duration, is_none_of, quantity, word};
 use crate::exact;
 
 /// The path: what is not given is a study's, or the default.
@@ -228,18 +228,4 @@ fn rate(text: &str) -> Result<String, String> {
         return Err("a rate of zero carries nothing; write `unlimited` for no limit".to_owned());
     }
     Ok(exact::bit_rate(rate))
-}
-
-/// Parses a word of a type.
-fn word<T: Words>(text: &str) -> Result<T, String> {
-    let known = T::WORDS.iter().find(|(word, _)| *word == text);
-    let words = T::WORDS.iter().map(|(word, _)| *word);
-    known
-        .map(|(_, value)| *value)
-        .ok_or_else(|| is_none_of(words))
-}
-
-fn is_none_of(words: impl Iterator<Item = &'static str>) -> String {
-    let words: Vec<_> = words.map(|word| format!("`{word}`")).collect();
-    format!("it is one of {}", words.join(", "))
 }

@@ -123,14 +123,16 @@ fn resumed(before: &RunHeader, now: &RunHeader) -> Option<Warning> {
         )
     };
     let same = before.regatta_version == now.regatta_version && build(before) == build(now);
-    (!same).then(|| Warning {
-        code: "resumed_by_other_build".to_owned(),
-        message: format!(
-            "the run was begun by {} and resumed by {}",
-            named(before),
-            named(now)
-        ),
-        hint: "compare within rounds, or run the study again as a whole".to_owned(),
+    (!same).then(|| {
+        Warning::new(
+            "resumed_by_other_build",
+            format!(
+                "the run was begun by {} and resumed by {}",
+                named(before),
+                named(now)
+            ),
+            "compare within rounds, or run the study again as a whole",
+        )
     })
 }
 

@@ -8,7 +8,6 @@ use std::{
     ffi::OsString,
     io,
     os::fd::AsFd,
-    path::Path,
     process::{ExitStatus, Stdio},
     time::Duration,
 };
@@ -28,6 +27,7 @@ use toml::{Table, Value};
 
 use self::{ending::Foreground, server::Server};
 use crate::{
+    adhoc,
     args::PathCommandArgs,
     directory,
     exit::{Failure, no_bed},
@@ -191,29 +191,25 @@ fn wanted(args: &PathCommandArgs) -> Result<(Condition, PathSetup), Failure> {
 /// Makes a study of the path that the options describe, so that they have the same meaning as for
 /// `regatta run`.
 fn nameless(args: &PathCommandArgs) -> Result<StudyFile, Failure> {
-    let section = |pairs: &[(&str, &str)]| {
-        let pairs = pairs.iter();
-        let table: Table = pairs
-            .map(|(key, value)| ((*key).to_owned(), Value::String((*value).to_owned())))
-            .collect();
-        Value::Array(vec![Value::Table(table)])
+    let section = |keys: &[(&str, &str)]| {
+        let keys = keys.iter();
+        adhoc::one(
+            keys.map(|(key, value)| ((*key).to_owned(), Value::from(*value)))
+                .collect(),
+        )
     };
-    let mut root = Table::new();
-    root.insert("name".into(), Value::String("path".into()));
+    let mut root = Table::from_iter([("name".to_owned(), Value::from("path"))]);
     path_options::emulation(&args.path, &mut root);
     root.insert("transport".into(), section(&[("driver", "tcp")]));
-    let condition = Value::Table(path_options::condition(&args.path)?);
-    root.insert("condition".into(), Value::Array(vec![condition]));
-    let work = [
-        ("name", "none"),
-        ("kind", "bulk"),
-        ("size", "1B"),
-        ("message", "1B"),
-    ];
-    root.insert("workload".into(), section(&work));
-    let text = toml::to_string(&root).map_err(Failure::failed)?;
-    let files = path_options::files_in(Path::new(""));
-    StudyFile::parse_beside(&text, "command line", &files).map_err(Failure::of_options)
+    root.insert(
+        "condition".into(),
+        adhoc::one(path_options::condition(&args.path)?),
+    );
+    root.insert(
+        "workload".into(),
+        section(&[("size", "1B"), ("message", "1B")]),
+    );
+    Ok(adhoc::parse(&root)?.0)
 }
 
 /// Returns the command, or the user's shell.

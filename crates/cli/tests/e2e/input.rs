@@ -194,7 +194,7 @@ fn arguments_are_checked_before_anything_starts() {
         (["--rate", "0Mbit/s"], "a rate of zero carries nothing"),
         (["--rounds", "0"], "0"),
         (["--size", "0B"], "size"),
-        (["--bed", "moon"], "the beds are"),
+        (["--bed", "moon"], "it is one of `netns`, `uml`, `hosts`"),
         (["--transport", "tcp:cc"], "has no value"),
         (["--transport", "tcp,tcp"], "label `tcp`"),
         (["--jitter", "40ms"], "jitter"),

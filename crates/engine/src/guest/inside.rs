@@ -6,7 +6,7 @@ use regatta_bed::{
     Bed, BedError,
     guest::{FILES, payload, say},
 };
-use regatta_model::{BedKind, Clock, Guests, TrialRecord, metric::id};
+use regatta_model::{BedKind, Clock, Guests, TrialRecord, causes, metric::id};
 
 use super::messages::{FromGuest, RunOrder};
 use crate::{
@@ -43,14 +43,8 @@ pub fn serve() -> ExitCode {
                 Trouble::Engine(EngineError::Bed(error)) => error.hint().to_owned(),
                 _ => String::new(),
             };
-            let mut reasons = vec![error.to_string()];
-            let mut cause = std::error::Error::source(&error);
-            while let Some(next) = cause {
-                reasons.push(next.to_string());
-                cause = next.source();
-            }
             let message = FromGuest::Failed {
-                reasons,
+                reasons: causes(&error),
                 hint,
                 unsupported,
                 guest_gone,

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use regatta_bed::TestBed;
 use regatta_control::Host;
-use regatta_model::{HostSamples, Warning, host_sample::MonitorRequest};
+use regatta_model::{HostSamples, Warning, causes, host_sample::MonitorRequest};
 
 use super::HostMonitor;
-use crate::{error::with_causes, event::Event, run::name_in_header};
+use crate::{event::Event, run::name_in_header};
 
 /// Interval of samples between trials.
 const IDLE_INTERVAL: Duration = Duration::from_secs(1);
@@ -129,8 +129,8 @@ impl MonitoredHost {
                 return None;
             }
             Ok(Some(launched)) => HostMonitor::start(name_in_header(self.host), launched, || {})
-                .map_err(|error| with_causes(&error)),
-            Err(error) => Err(with_causes(&error)),
+                .map_err(|error| causes(&error).join(": ")),
+            Err(error) => Err(causes(&error).join(": ")),
         };
         match started {
             Ok(monitor) => {
@@ -164,14 +164,14 @@ impl MonitoredHost {
         if std::mem::replace(&mut self.warned, true) {
             return None;
         }
-        let warning = Warning {
-            code: "host_not_monitored".to_owned(),
-            message: format!(
+        let warning = Warning::new(
+            "host_not_monitored",
+            format!(
                 "for a part of the run there are no samples of {}, because of its monitor: {reason}",
                 self.name
             ),
-            hint: String::new(),
-        };
+            "",
+        );
         Some(Event::Warning { warning })
     }
 }

@@ -143,11 +143,7 @@ impl TrialRunner<'_> {
 }
 
 fn incomplete(message: String, hint: String) -> Warning {
-    Warning {
-        code: "capture_incomplete".to_owned(),
-        message,
-        hint,
-    }
+    Warning::new("capture_incomplete", message, hint)
 }
 
 fn missing(summary: &CaptureSummary) -> Option<Warning> {

@@ -10,7 +10,7 @@ use std::{
 use rand::RngExt;
 use regatta_bed::{BedError, guest::wait_for_timers};
 use regatta_control::{FromAgent, Host, PathHints, Role, SideReport, ToAgent, TrialOrder};
-use regatta_model::{BitRate, Clock, Condition, Direction, Outcome, TrialRecord, Workload};
+use regatta_model::{BitRate, Clock, Condition, Direction, Outcome, TrialRecord, Workload, causes};
 
 use crate::{
     agent::{AgentExit, AgentOutput, Signal},
@@ -65,10 +65,7 @@ impl TrialRunner<'_> {
             return Err(error.into());
         }
         self.end_agents();
-        let causes =
-            std::iter::successors(Some(&error as &dyn std::error::Error), |it| it.source());
-        let reasons = causes.map(ToString::to_string).collect();
-        let outcome = (Outcome::Invalid, reasons, String::new());
+        let outcome = (Outcome::Invalid, causes(&error), String::new());
         let record = self.plan.record(trial, started_unix_ns, outcome);
         Ok(Verdict::Ended(Box::new(record)))
     }

@@ -252,6 +252,26 @@ impl Link {
         let bursts = self.loss_bursts.map_or(0.0, |bursts| bursts.mean_loss().0);
         Ratio(1.0 - (1.0 - self.loss.0) * (1.0 - bursts))
     }
+
+    /// Describes the link's rate: a rate, a trace, or no limit.
+    #[must_use]
+    pub fn rate_in_words(&self) -> String {
+        match (&self.trace, self.rate) {
+            (Some(trace), _) => format!("trace `{}`, {} on average", trace.name, trace.mean_rate()),
+            (None, Some(rate)) => match self.rate_of {
+                RateOf::Ip => rate.to_string(),
+                RateOf::Ethernet => format!("{rate} of Ethernet"),
+            },
+            (None, None) => "unlimited".to_owned(),
+        }
+    }
+
+    /// Describes the queue's limit; `bytes` is [`Condition::queue_limit`].
+    #[must_use]
+    pub fn queue_in_words(&self, bytes: Bytes) -> String {
+        self.queue_packets
+            .map_or_else(|| bytes.to_string(), |packets| format!("{packets} packets"))
+    }
 }
 
 impl Default for Link {

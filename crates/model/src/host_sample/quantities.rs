@@ -78,216 +78,79 @@ impl Group {
 /// Name of the time since the previous sample, which every sample has.
 pub const ELAPSED: &str = "sample.elapsed_ns";
 
-const fn quantity(
-    group: Group,
-    name: &'static str,
-    unit: Unit,
-    kind: Kind,
-    definition: &'static str,
-) -> HostQuantity {
-    HostQuantity {
-        group,
-        name,
-        unit,
-        kind,
-        definition,
-    }
+/// Defines the quantities, one entry each: group, name, unit, kind, definition.
+macro_rules! quantities {
+    ($($group:ident $name:literal [$unit:ident, $kind:ident] $definition:literal;)*) => {
+        &[$(HostQuantity {
+            group: Group::$group,
+            name: $name,
+            unit: Unit::$unit,
+            kind: Kind::$kind,
+            definition: $definition,
+        }),*]
+    };
 }
-
-const fn count(group: Group, name: &'static str, definition: &'static str) -> HostQuantity {
-    quantity(group, name, Unit::Count, Kind::Count, definition)
-}
-
-const fn bytes(group: Group, name: &'static str, definition: &'static str) -> HostQuantity {
-    quantity(group, name, Unit::Bytes, Kind::Count, definition)
-}
-
-const fn core(name: &'static str, definition: &'static str) -> HostQuantity {
-    quantity(Group::Cpu, name, Unit::Ratio, Kind::Share, definition)
-}
-
-const fn state(
-    group: Group,
-    name: &'static str,
-    unit: Unit,
-    definition: &'static str,
-) -> HostQuantity {
-    quantity(group, name, unit, Kind::State, definition)
-}
-
-const fn offload(name: &'static str) -> HostQuantity {
-    state(
-        Group::Interface,
-        name,
-        Unit::Count,
-        "whether the offload is on: 1 or 0",
-    )
-}
-
-use Group::{Interface, Ip, Load, Memory, Sample, Sctp, Tcp, Udp};
 
 /// Every quantity of host samples, in the order of their names in a sample.
-pub const QUANTITIES: &[HostQuantity] = &[
-    quantity(
-        Sample,
-        "elapsed_ns",
-        Unit::Nanoseconds,
-        Kind::State,
-        "time since the previous sample, which counts and shares of time are of",
-    ),
-    core(
-        "busy_ratio",
-        "share of the time in which the core was not idle, waiting for I/O, or taken by a hypervisor; measured by the clock, in steps of mostly 10 ms",
-    ),
-    core(
-        "user_ratio",
-        "share of the time in user mode, by samples of the timer tick",
-    ),
-    core(
-        "system_ratio",
-        "share of the time in the kernel and in hardware interrupts, by samples of the timer tick",
-    ),
-    core(
-        "softirq_ratio",
-        "share of the time in softirq, by samples of the timer tick",
-    ),
-    core(
-        "iowait_ratio",
-        "share of the time idle with I/O outstanding",
-    ),
-    core(
-        "steal_ratio",
-        "share of the time that a hypervisor gave to other machines",
-    ),
-    core("idle_ratio", "share of the time idle"),
-    state(
-        Load,
-        "average_1min",
-        Unit::Count,
-        "load average over one minute",
-    ),
-    state(
-        Load,
-        "runnable_tasks",
-        Unit::Count,
-        "tasks that run or wait for a core",
-    ),
-    state(Memory, "total_bytes", Unit::Bytes, "memory of the host"),
-    state(
-        Memory,
-        "available_bytes",
-        Unit::Bytes,
-        "memory that programs can get without swapping",
-    ),
-    state(Memory, "swap_used_bytes", Unit::Bytes, "swap space in use"),
-    bytes(Interface, "received_bytes", "bytes received"),
-    count(Interface, "received_packets", "packets received"),
-    count(Interface, "receive_errors", "errors of reception"),
-    count(
-        Interface,
-        "receive_drops",
-        "received packets that were dropped",
-    ),
-    bytes(Interface, "sent_bytes", "bytes sent"),
-    count(Interface, "sent_packets", "packets sent"),
-    count(Interface, "send_errors", "errors of transmission"),
-    count(Interface, "send_drops", "packets to send that were dropped"),
-    count(Interface, "collisions", "collisions"),
-    offload("offload_rx_checksum"),
-    offload("offload_tx_checksum"),
-    offload("offload_scatter_gather"),
-    offload("offload_tso"),
-    offload("offload_gso"),
-    offload("offload_gro"),
-    count(Ip, "received_packets", "packets received"),
-    count(
-        Ip,
-        "receive_header_errors",
-        "received packets with errors in their header",
-    ),
-    count(
-        Ip,
-        "receive_discards",
-        "received packets dropped though they were sound, such as for lack of memory",
-    ),
-    count(
-        Ip,
-        "send_discards",
-        "packets to send that were dropped, such as for lack of memory",
-    ),
-    count(
-        Ip,
-        "reassembly_failures",
-        "packets that could not be put together from their fragments",
-    ),
-    count(Tcp, "received_segments", "segments received"),
-    count(
-        Tcp,
-        "sent_segments",
-        "segments sent, those sent again left out",
-    ),
-    count(Tcp, "retransmitted_segments", "segments sent again"),
-    count(
-        Tcp,
-        "receive_errors",
-        "received segments with errors, those of the checksum included",
-    ),
-    count(
-        Tcp,
-        "checksum_errors",
-        "received segments with a wrong checksum",
-    ),
-    count(
-        Tcp,
-        "retransmission_timeouts",
-        "timeouts of the retransmission timer",
-    ),
-    count(
-        Tcp,
-        "backlog_drops",
-        "segments dropped because the socket's backlog was full",
-    ),
-    count(
-        Tcp,
-        "receive_queue_drops",
-        "segments dropped because the socket's receive queue was full",
-    ),
-    count(Udp, "received_datagrams", "datagrams delivered to sockets"),
-    count(Udp, "sent_datagrams", "datagrams sent"),
-    count(
-        Udp,
-        "receive_errors",
-        "received datagrams that were not delivered, full buffers and checksums included",
-    ),
-    count(
-        Udp,
-        "receive_buffer_errors",
-        "datagrams dropped because the socket's receive buffer was full",
-    ),
-    count(
-        Udp,
-        "send_buffer_errors",
-        "datagrams that could not be sent because the socket's send buffer was full",
-    ),
-    count(
-        Udp,
-        "checksum_errors",
-        "received datagrams with a wrong checksum",
-    ),
-    count(Sctp, "received_packets", "packets received"),
-    count(Sctp, "sent_packets", "packets sent"),
-    count(
-        Sctp,
-        "checksum_errors",
-        "received packets with a wrong checksum",
-    ),
-    count(
-        Sctp,
-        "retransmitted_chunks",
-        "chunks sent again after a timeout (T3-rtx) or by fast retransmission",
-    ),
-    count(Sctp, "receive_discards", "received packets dropped"),
-];
+pub const QUANTITIES: &[HostQuantity] = quantities! {
+    Sample "elapsed_ns" [Nanoseconds, State] "time since the previous sample, which counts and shares of time are of";
+    Cpu "busy_ratio" [Ratio, Share]
+        "share of the time in which the core was not idle, waiting for I/O, or taken by a hypervisor; measured by the clock, in steps of mostly 10 ms";
+    Cpu "user_ratio" [Ratio, Share] "share of the time in user mode, by samples of the timer tick";
+    Cpu "system_ratio" [Ratio, Share]
+        "share of the time in the kernel and in hardware interrupts, by samples of the timer tick";
+    Cpu "softirq_ratio" [Ratio, Share] "share of the time in softirq, by samples of the timer tick";
+    Cpu "iowait_ratio" [Ratio, Share] "share of the time idle with I/O outstanding";
+    Cpu "steal_ratio" [Ratio, Share] "share of the time that a hypervisor gave to other machines";
+    Cpu "idle_ratio" [Ratio, Share] "share of the time idle";
+    Load "average_1min" [Count, State] "load average over one minute";
+    Load "runnable_tasks" [Count, State] "tasks that run or wait for a core";
+    Memory "total_bytes" [Bytes, State] "memory of the host";
+    Memory "available_bytes" [Bytes, State] "memory that programs can get without swapping";
+    Memory "swap_used_bytes" [Bytes, State] "swap space in use";
+    Interface "received_bytes" [Bytes, Count] "bytes received";
+    Interface "received_packets" [Count, Count] "packets received";
+    Interface "receive_errors" [Count, Count] "errors of reception";
+    Interface "receive_drops" [Count, Count] "received packets that were dropped";
+    Interface "sent_bytes" [Bytes, Count] "bytes sent";
+    Interface "sent_packets" [Count, Count] "packets sent";
+    Interface "send_errors" [Count, Count] "errors of transmission";
+    Interface "send_drops" [Count, Count] "packets to send that were dropped";
+    Interface "collisions" [Count, Count] "collisions";
+    Interface "offload_rx_checksum" [Count, State] "whether the offload is on: 1 or 0";
+    Interface "offload_tx_checksum" [Count, State] "whether the offload is on: 1 or 0";
+    Interface "offload_scatter_gather" [Count, State] "whether the offload is on: 1 or 0";
+    Interface "offload_tso" [Count, State] "whether the offload is on: 1 or 0";
+    Interface "offload_gso" [Count, State] "whether the offload is on: 1 or 0";
+    Interface "offload_gro" [Count, State] "whether the offload is on: 1 or 0";
+    Ip "received_packets" [Count, Count] "packets received";
+    Ip "receive_header_errors" [Count, Count] "received packets with errors in their header";
+    Ip "receive_discards" [Count, Count]
+        "received packets dropped though they were sound, such as for lack of memory";
+    Ip "send_discards" [Count, Count] "packets to send that were dropped, such as for lack of memory";
+    Ip "reassembly_failures" [Count, Count] "packets that could not be put together from their fragments";
+    Tcp "received_segments" [Count, Count] "segments received";
+    Tcp "sent_segments" [Count, Count] "segments sent, those sent again left out";
+    Tcp "retransmitted_segments" [Count, Count] "segments sent again";
+    Tcp "receive_errors" [Count, Count] "received segments with errors, those of the checksum included";
+    Tcp "checksum_errors" [Count, Count] "received segments with a wrong checksum";
+    Tcp "retransmission_timeouts" [Count, Count] "timeouts of the retransmission timer";
+    Tcp "backlog_drops" [Count, Count] "segments dropped because the socket's backlog was full";
+    Tcp "receive_queue_drops" [Count, Count] "segments dropped because the socket's receive queue was full";
+    Udp "received_datagrams" [Count, Count] "datagrams delivered to sockets";
+    Udp "sent_datagrams" [Count, Count] "datagrams sent";
+    Udp "receive_errors" [Count, Count]
+        "received datagrams that were not delivered, full buffers and checksums included";
+    Udp "receive_buffer_errors" [Count, Count] "datagrams dropped because the socket's receive buffer was full";
+    Udp "send_buffer_errors" [Count, Count]
+        "datagrams that could not be sent because the socket's send buffer was full";
+    Udp "checksum_errors" [Count, Count] "received datagrams with a wrong checksum";
+    Sctp "received_packets" [Count, Count] "packets received";
+    Sctp "sent_packets" [Count, Count] "packets sent";
+    Sctp "checksum_errors" [Count, Count] "received packets with a wrong checksum";
+    Sctp "retransmitted_chunks" [Count, Count] "chunks sent again after a timeout (T3-rtx) or by fast retransmission";
+    Sctp "receive_discards" [Count, Count] "received packets dropped";
+};
 
 /// Returns the definition of a sample's value by its name, and the member if its group has members.
 #[must_use]
@@ -319,7 +182,7 @@ mod tests {
             (Unit::Bytes, Kind::Count, Some("eth0.100"))
         );
         let (quantity, member) = find("tcp.retransmitted_segments").unwrap();
-        assert_eq!((quantity.group, member), (Tcp, None));
+        assert_eq!((quantity.group, member), (Group::Tcp, None));
         assert!(find(ELAPSED).is_some());
     }
 

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-use super::section::Taken;
 use crate::{condition::Link, units::QueueSize};
 
 /// Link under construction: settings that depend on the whole path are not known yet.
@@ -36,28 +35,5 @@ impl Draft {
             _ => None,
         });
         place.unwrap_or(&self.whole).clone()
-    }
-
-    /// Stores a value of the link and its place, if the file has the key.
-    pub fn put<T>(
-        &mut self,
-        key: &'static str,
-        taken: Taken<T>,
-        into: impl FnOnce(&mut Link) -> &mut T,
-    ) {
-        if let Some((value, span)) = taken {
-            *into(&mut self.link) = value;
-            self.places.insert(key, span);
-        }
-    }
-
-    /// Stores a value that a link need not have.
-    pub fn put_some<T>(
-        &mut self,
-        key: &'static str,
-        taken: Taken<T>,
-        into: impl FnOnce(&mut Link) -> &mut Option<T>,
-    ) {
-        self.put(key, taken.map(|(value, span)| (Some(value), span)), into);
     }
 }

@@ -2,8 +2,6 @@
 
 use std::{collections::BTreeSet, ops::Range, time::Duration};
 
-use toml::de::DeTable;
-
 use super::{
     BedKind, CaptureSetup, Emulator, GuestSetup, Guests, PathSetup, Placement, Study,
     error::StudyError,
@@ -51,18 +49,10 @@ impl StudyFile {
             text,
             beside,
         };
-        let document = DeTable::parse(text).map_err(|error| {
-            source.error(
-                error.span().unwrap_or(0..0),
-                format!(
-                    "this is not TOML: {}",
-                    error.message().trim_end_matches('.')
-                ),
-                "a study is a TOML file: `key = \"value\"`, `[section]`, `[[list]]`",
-            )
-        })?;
+        let document =
+            source.parse("a study is a TOML file: `key = \"value\"`, `[section]`, `[[list]]`")?;
         // The whole file as a place is of no help: what is missing belongs at its beginning.
-        let mut root = Section::new(source, "the study", 0..0, document.into_inner());
+        let mut root = Section::new(source, "the study", 0..0, document);
 
         let [name, title, description] = read_heading(&mut root)?;
         let (rounds, until) = read_rounds(&mut root)?;
@@ -128,7 +118,7 @@ impl StudyFile {
         };
         study
             .check_guest()
-            .map_err(|mistake| guest_places.error(&source, &mistake))?;
+            .map_err(|mistake| guest_places.error(&source, mistake))?;
         Ok(Self {
             study,
             file: file.to_owned(),

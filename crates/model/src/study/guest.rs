@@ -64,86 +64,26 @@ const LARGEST_ON_WIRE_BYTES: u32 = 1500;
 
 /// Reason for which a bed cannot run a study.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum GuestMistake {
-    /// Virtual clock without a guest: only a guest has a clock of its own.
-    #[error("time is virtual in the bed `uml` alone")]
-    ClockWithoutGuest,
-    /// Kernel without a guest: only a guest has a kernel of its own.
-    #[error("a kernel is named, and the bed is not `uml`")]
-    KernelWithoutGuest,
-    /// Number of guests for another bed: only the bed `uml` has guests.
-    #[error("two guests are asked for, and the bed is not `uml`")]
-    GuestsWithoutGuest,
-    /// Virtual clock with two guests: each would jump over its own waits, and nothing synchronises
-    /// them.
-    #[error("two guests have no virtual clock in common")]
-    TwoClocks,
-    /// netem between two guests: there is no third guest for the routers.
-    #[error("between two guests there is only a wire: netem stands on both ends of it")]
-    NothingBetween,
-    /// User-space emulator with two guests: the forwarder reads and writes the devices of both
-    /// hosts.
-    #[error("the user-space emulator needs both hosts in one guest")]
-    UserspaceEmulator,
-    /// Losses by iptables with two guests: the rule that drops is on another host than the netem
-    /// whose counters it completes.
-    #[error("losses by iptables need both hosts in one guest")]
-    IptablesLoss,
-    /// Offloads with two guests: the wire between guests carries single frames.
-    #[error("offloads that stay on need both hosts in one guest")]
-    Offloads,
-    /// Packets larger than the frames of the wire, which are Ethernet's.
-    #[error(
-        "the path `{condition}` has packets of up to {mtu_bytes} bytes, and the wire between two guests carries at most {LARGEST_ON_WIRE_BYTES}"
-    )]
-    LargestPacket {
-        /// Name of the condition.
-        condition: String,
-        /// Packet size that the condition asks for, in bytes.
-        mtu_bytes: u32,
-    },
-    /// Unlimited link in virtual time: while the guest works its clock stands still, so the link
-    /// carries any amount of data in no time, and the transfer never ends.
-    #[error(
-        "the path `{condition}` has no rate {direction}, and in virtual time nothing else limits a transfer"
-    )]
-    NoRate {
-        /// Name of the condition.
-        condition: String,
-        /// Direction: `forward` or `in reverse`.
-        direction: &'static str,
-    },
+#[error("{message}")]
+pub struct GuestMistake {
+    message: String,
+    /// Suggestion of a valid setting.
+    pub hint: &'static str,
+    /// Key that asks for it.
+    key: &'static str,
 }
 
-impl GuestMistake {
-    /// Returns a suggestion of a valid setting.
-    #[must_use]
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::ClockWithoutGuest => "write `bed = \"uml\"` too, or `--bed uml`",
-            Self::KernelWithoutGuest => {
-                "write `bed = \"uml\"` too, or `--bed uml`, or leave the kernel out"
-            }
-            Self::GuestsWithoutGuest => {
-                "write `bed = \"uml\"` too, or `--bed uml`, or leave the guests out"
-            }
-            Self::TwoClocks => {
-                "run both hosts in one guest with `guests = 1`, or by the machine's clock with `clock = \"real\"`"
-            }
-            Self::NothingBetween => {
-                "write `placement = \"ends\"`, which is the default with two guests, or `guests = 1`"
-            }
-            Self::UserspaceEmulator => {
-                "write `emulator = \"netem\"`, or `--emulator netem`, or ask for one guest"
-            }
-            Self::LargestPacket { .. } => "write `mtu = 1500`, or `guests = 1`",
-            Self::IptablesLoss => "leave `loss_by` out, or write `guests = 1`",
-            Self::Offloads => "leave `offloads` out, or write `guests = 1`",
-            Self::NoRate { .. } => {
-                "give the path a rate, such as `rate = \"100Mbit/s\"` or `--rate 100Mbit/s`"
-            }
-        }
-    }
+/// Returns the first of some mistakes whose condition holds: key, message, which may name variables, and hint.
+macro_rules! refuse {
+    ($($is:expr => $key:literal, $message:literal, $hint:literal;)+) => {
+        $(if $is {
+            return Err(GuestMistake {
+                message: format_args!($message).to_string(),
+                hint: $hint,
+                key: $key,
+            });
+        })+
+    };
 }
 
 impl GuestSetup {
@@ -176,23 +116,13 @@ pub(super) struct Places {
 
 impl Places {
     /// Converts the mistake to an error in the file.
-    pub fn error(&self, source: &File<'_>, mistake: &GuestMistake) -> StudyError {
-        let place = match mistake {
-            GuestMistake::ClockWithoutGuest | GuestMistake::NoRate { .. } => &self.clock,
-            GuestMistake::KernelWithoutGuest => &self.kernel,
-            GuestMistake::TwoClocks => &self.clock,
-            GuestMistake::GuestsWithoutGuest
-            | GuestMistake::NothingBetween
-            | GuestMistake::UserspaceEmulator
-            | GuestMistake::LargestPacket { .. }
-            | GuestMistake::IptablesLoss
-            | GuestMistake::Offloads => &None,
+    pub fn error(&self, source: &File<'_>, mistake: GuestMistake) -> StudyError {
+        let place = match mistake.key {
+            "clock" => &self.clock,
+            "kernel" => &self.kernel,
+            _ => &None,
         };
-        source.error(
-            place.clone().unwrap_or(0..0),
-            mistake.to_string(),
-            mistake.hint(),
-        )
+        source.error(place.clone().unwrap_or(0..0), mistake.message, mistake.hint)
     }
 }
 
@@ -202,55 +132,68 @@ impl Study {
     /// # Errors
     /// [`GuestMistake`], the first that is found.
     pub fn check_guest(&self) -> Result<(), GuestMistake> {
-        if self.bed != BedKind::Uml {
-            if self.guest.clock == Clock::Virtual {
-                return Err(GuestMistake::ClockWithoutGuest);
-            }
-            if self.guest.kernel.is_some() {
-                return Err(GuestMistake::KernelWithoutGuest);
-            }
-            if self.guest.guests == Guests::Two {
-                return Err(GuestMistake::GuestsWithoutGuest);
-            }
+        let GuestSetup {
+            guests,
+            clock,
+            kernel,
+        } = &self.guest;
+        let (is_two, is_virtual) = (*guests == Guests::Two, *clock == Clock::Virtual);
+        let has_guest = self.bed == BedKind::Uml;
+        let path = &self.path;
+        // Only a guest has a clock and a kernel of its own.
+        refuse! {
+            !has_guest && is_virtual => "clock",
+                "time is virtual in the bed `uml` alone", "write `bed = \"uml\"` too, or `--bed uml`";
+            !has_guest && kernel.is_some() => "kernel",
+                "a kernel is named, and the bed is not `uml`",
+                "write `bed = \"uml\"` too, or `--bed uml`, or leave the kernel out";
+            !has_guest && is_two => "guests",
+                "two guests are asked for, and the bed is not `uml`",
+                "write `bed = \"uml\"` too, or `--bed uml`, or leave the guests out";
         }
-        if self.guest.guests == Guests::Two {
-            self.check_two_guests()?;
+        // Each guest would jump over its own waits, and nothing synchronises them; the user-space emulator reads and
+        // writes the devices of both hosts; there is no third guest for routers; the rule of iptables is on another
+        // host than the netem whose counters it completes; the wire between guests carries single frames.
+        refuse! {
+            is_two && is_virtual => "clock",
+                "two guests have no virtual clock in common",
+                "run both hosts in one guest with `guests = 1`, or by the machine's clock with `clock = \"real\"`";
+            is_two && path.emulator == Emulator::Userspace => "guests",
+                "the user-space emulator needs both hosts in one guest",
+                "write `emulator = \"netem\"`, or `--emulator netem`, or ask for one guest";
+            is_two && path.placement == Placement::Between => "guests",
+                "between two guests there is only a wire: netem stands on both ends of it",
+                "write `placement = \"ends\"`, which is the default with two guests, or `guests = 1`";
+            is_two && path.loss_by == LossBy::Iptables => "guests",
+                "losses by iptables need both hosts in one guest",
+                "leave `loss_by` out, or write `guests = 1`";
+            is_two && path.offloads == Offloads::On => "guests",
+                "offloads that stay on need both hosts in one guest",
+                "leave `offloads` out, or write `guests = 1`";
         }
-        if self.guest.clock == Clock::Real {
-            return Ok(());
-        }
-        match self.conditions.iter().find_map(unlimited) {
-            Some((condition, direction)) => Err(GuestMistake::NoRate {
-                condition: condition.name.clone(),
-                direction,
-            }),
-            None => Ok(()),
-        }
-    }
-
-    fn check_two_guests(&self) -> Result<(), GuestMistake> {
-        if self.guest.clock == Clock::Virtual {
-            Err(GuestMistake::TwoClocks)
-        } else if self.path.emulator == Emulator::Userspace {
-            Err(GuestMistake::UserspaceEmulator)
-        } else if self.path.placement == Placement::Between {
-            Err(GuestMistake::NothingBetween)
-        } else if self.path.loss_by == LossBy::Iptables {
-            Err(GuestMistake::IptablesLoss)
-        } else if self.path.offloads == Offloads::On {
-            Err(GuestMistake::Offloads)
-        } else if let Some(condition) = self
-            .conditions
-            .iter()
-            .find(|condition| condition.mtu_bytes > LARGEST_ON_WIRE_BYTES)
+        let large = |condition: &&Condition| condition.mtu_bytes > LARGEST_ON_WIRE_BYTES;
+        if let Some(Condition {
+            name, mtu_bytes, ..
+        }) = self.conditions.iter().find(large)
         {
-            Err(GuestMistake::LargestPacket {
-                condition: condition.name.clone(),
-                mtu_bytes: condition.mtu_bytes,
-            })
-        } else {
-            Ok(())
+            refuse! {
+                is_two => "guests",
+                    "the path `{name}` has packets of up to {mtu_bytes} bytes, and the wire between two guests carries at most {LARGEST_ON_WIRE_BYTES}",
+                    "write `mtu = 1500`, or `guests = 1`";
+            }
         }
+        // While a guest works its virtual clock stands still, so that an unlimited link carries any amount of data in
+        // no time, and the transfer never ends.
+        if let Some((Condition { name, .. }, direction)) =
+            self.conditions.iter().find_map(unlimited)
+        {
+            refuse! {
+                is_virtual => "clock",
+                    "the path `{name}` has no rate {direction}, and in virtual time nothing else limits a transfer",
+                    "give the path a rate, such as `rate = \"100Mbit/s\"` or `--rate 100Mbit/s`";
+            }
+        }
+        Ok(())
     }
 }
 

@@ -6,8 +6,6 @@ use std::{
     path::PathBuf,
 };
 
-use toml::de::DeTable;
-
 use super::{
     error::StudyError,
     file::{is_host_name, no_files},
@@ -82,16 +80,11 @@ impl RemoteHost {
             text,
             beside: &no_files,
         };
-        let document = DeTable::parse(text).map_err(|error| {
-            let message = error.message().trim_end_matches('.');
-            source.error(
-                error.span().unwrap_or(0..0),
-                format!("this is not TOML: {message}"),
-                "the hosts file has a table for each host: `[lab1]` with `ssh = \"user@address\"` below",
-            )
-        })?;
+        let document = source.parse(
+            "the hosts file has a table for each host: `[lab1]` with `ssh = \"user@address\"` below",
+        )?;
         let mut hosts = BTreeMap::new();
-        for (name, value) in document.into_inner() {
+        for (name, value) in document {
             let (span, name) = (name.span(), name.into_inner().into_owned());
             if !is_host_name(&name) {
                 return Err(source.error(

@@ -1,16 +1,27 @@
-//! Keys of a condition: one row for each, which the reader of studies and the command line share.
+//! Keys of a condition: one row for each, of which the reader of studies, the command line, the names of
+//! conditions, descriptions in plans and reports, checks and `docs/conditions.md` are made.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
-use super::{draft::Draft, error::StudyError, section::Section};
+use super::{
+    draft::Draft,
+    error::StudyError,
+    section::{Section, Taken},
+};
 use crate::{
-    condition::{DeliveryTrace, GilbertElliott, Link, QueueDiscipline},
-    units::{BitRate, QueueSize, Ratio, UnitError},
+    condition::{
+        Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link, QueueDiscipline, RateOf,
+    },
+    units::{BitRate, Ratio, UnitError, format_duration},
+    words::Words as _,
 };
 
 /// Acceptable standing delay and interval of CoDel where a study names none: RFC 8289 §4.3.
 const CODEL_TARGET: Duration = Duration::from_millis(5);
 const CODEL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Maximum number of packets in a list of losses.
+const LONGEST_LIST: usize = 1_000_000;
 
 /// Key of a condition.
 #[derive(Debug)]
@@ -21,27 +32,28 @@ pub struct PathKey {
     pub kind: KeyKind,
     /// Help of the command line's option.
     pub help: &'static str,
+    /// Meaning and default in `docs/conditions.md`: the cells of the table's row, with a bar between them.
+    pub doc: &'static str,
     /// Words for a value, which `{}` stands for, in the name of a condition of the command line.
     pub in_name: &'static str,
     /// Position of these words in the name.
     pub name_position: u32,
     /// Key that cannot be given beside this one.
     pub instead_of: Option<&'static str>,
-    /// Reads the key of a link into the draft; `None` for the keys of a whole path, and for those that
-    /// another row reads.
-    pub(super) read: Option<Read>,
+    /// Reads the key of a link, if it is there, and returns its place; `None` for the keys of a whole path,
+    /// and for those that another row reads.
+    read: Option<Read>,
+    /// Describes the setting of a link, unless it is the default or is described elsewhere.
+    words: Option<fn(&Link) -> Option<String>>,
+    /// Finds a setting that no path can have, with the largest packet in bytes.
+    fault: Option<fn(&Link, u64) -> Option<Fault>>,
 }
 
-/// Reader of a key of a link.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Read {
-    /// Time, with an example of one, into this field.
-    Time(&'static str, fn(&mut Link) -> &mut Duration),
-    /// Ratio into this field.
-    Ratio(fn(&mut Link) -> &mut Ratio),
-    /// Any other value.
-    Other(fn(&mut Section<'_>, &mut Draft) -> Result<(), StudyError>),
-}
+type Read =
+    fn(&mut Section<'_>, &mut Draft, &'static str) -> Result<Option<Range<usize>>, StudyError>;
+
+/// Message and hint.
+type Fault = (String, String);
 
 /// Kind of values that a key takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,15 +88,22 @@ impl PathKey {
             name,
             kind,
             help: "",
+            doc: "",
             in_name: "{}",
             name_position: 0,
             instead_of: None,
             read: None,
+            words: None,
+            fault: None,
         }
     }
 
     const fn help(self, help: &'static str) -> Self {
         Self { help, ..self }
+    }
+
+    const fn doc(self, doc: &'static str) -> Self {
+        Self { doc, ..self }
     }
 
     /// Sets the words for a value in the name of a condition, and their position there.
@@ -96,185 +115,350 @@ impl PathKey {
         }
     }
 
-    const fn instead_of(self, other: &'static str) -> Self {
-        Self {
-            instead_of: Some(other),
-            ..self
-        }
+    const fn instead_of(mut self, other: &'static str) -> Self {
+        self.instead_of = Some(other);
+        self
     }
 
-    const fn read(self, read: Read) -> Self {
-        Self {
-            read: Some(read),
-            ..self
-        }
+    const fn read(mut self, read: Read) -> Self {
+        self.read = Some(read);
+        self
     }
 
-    /// Reads the key of a link, if it is one.
-    fn read_into(&self, section: &mut Section<'_>, draft: &mut Draft) -> Result<(), StudyError> {
-        match self.read {
-            Some(Read::Time(example, of)) => {
-                draft.put(self.name, section.duration(self.name, example)?, of);
-            }
-            Some(Read::Ratio(of)) => draft.put(self.name, section.parsed(self.name, "1%")?, of),
-            Some(Read::Other(read)) => read(section, draft)?,
-            None => {}
-        }
-        Ok(())
+    const fn words(mut self, words: fn(&Link) -> Option<String>) -> Self {
+        self.words = Some(words);
+        self
+    }
+
+    const fn fault(mut self, fault: fn(&Link, u64) -> Option<Fault>) -> Self {
+        self.fault = Some(fault);
+        self
     }
 }
 
-/// Keys in the order of help. Those of a link are read in this order.
+/// Returns the first of some faults whose condition holds: message, which may name variables, and hint.
+macro_rules! faults {
+    ($($is:expr => $message:literal, $hint:literal;)+) => {{
+        $(if $is {
+            return Some((format_args!($message).to_string(), $hint.to_owned()));
+        })+
+        None
+    }};
+}
+
+/// Keys in the order of help and of `docs/conditions.md`. Those of a link are read in this order.
 pub const PATH_KEYS: &[PathKey] = &[
     PathKey::new("rtt", KeyKind::Time)
-        .help("Round-trip delay of the path, half of it each way [default without a STUDY: 30ms]"),
+        .help("Round-trip delay of the path, half of it each way [default without a STUDY: 30ms]")
+        .doc("round-trip propagation delay, half of it each way | 0"),
     PathKey::new("delay", KeyKind::Time)
         .help("One-way delay, each way, instead of a round-trip delay")
+        .doc("one-way propagation delay, each way, instead of `rtt` | 0")
         .in_name(1, "{} each way")
         .instead_of("rtt")
-        .read(Read::Time("15ms", |link| &mut link.delay)),
+        .read(|s, d, key| Ok(set(s.duration(key, "15ms")?, &mut d.link.delay)))
+        .fault(|link, _| too_long(link.delay)),
     PathKey::new("jitter", KeyKind::Time)
         .help("Amplitude of the random delay, each way; it changes steadily in time, so that packets keep their order")
+        .doc("amplitude of a random delay around the delay, each way; at most the delay | none")
         .in_name(10, "± {}")
-        .read(Read::Time("2ms", |link| &mut link.jitter)),
+        .read(|s, d, key| Ok(set(s.duration(key, "2ms")?, &mut d.link.jitter)))
+        .fault(|link, _| too_long(link.jitter).or_else(|| faults! {
+            link.jitter > link.delay =>
+                "`jitter` is larger than the one-way delay that it varies",
+                "write a jitter of at most the delay: a packet cannot arrive before it was sent";
+        })),
     PathKey::new("jitter_distribution", KeyKind::Words("NAME", &["uniform", "normal", "pareto"]))
         .help("Distribution of the random delay: `uniform`, `normal` or `pareto` [default: uniform]")
+        .doc("`uniform`: evenly within ± `jitter`. `normal`: with standard deviation `jitter`, cut off at four standard deviations. `pareto`: shape 3, mean 0, standard deviation `jitter`, from −0.82 to 4 `jitter`, the long tail of wide-area paths | `uniform`")
         .in_name(11, "{}")
-        .read(Read::Other(|section, draft| {
-            let taken = section.choice_at("jitter_distribution")?;
-            draft.put("jitter_distribution", taken, |link| {
-                &mut link.jitter_distribution
-            });
-            Ok(())
-        })),
+        .read(|s, d, key| Ok(set(s.choice_at(key)?, &mut d.link.jitter_distribution)))
+        .words(|link| {
+            let distribution = link.jitter_distribution;
+            (!link.jitter.is_zero() && distribution != DelayDistribution::Uniform)
+                .then(|| format!("{} jitter", distribution.word()))
+        })
+        .fault(|link, _| faults! {
+            link.jitter.is_zero() && link.jitter_distribution.reach() > 1 =>
+                "a distribution of the jitter, but no `jitter`", "add `jitter = \"2ms\"`";
+        }),
     PathKey::new("rtt_jitter", KeyKind::Time)
         .help("Amplitude of the round trip's random delay, half of it each way, instead of `--jitter`")
+        .doc("amplitude of the round trip's random delay, half of it each way, instead of `jitter` | none")
         .in_name(13, "± {} of the round trip")
         .instead_of("jitter"),
     PathKey::new("jitter_reorders", KeyKind::Flag)
         .help("Let packets overtake one another through jitter, which is drawn for each packet then")
+        .doc("whether packets may overtake one another: each packet has its own draw, as with netem without a rate | `false`")
         .in_name(12, "overtaking")
-        .read(Read::Other(|section, draft| {
-            if let Some(value) = section.flag("jitter_reorders")? {
-                draft.link.jitter_reorders = value;
-            }
-            Ok(())
-        })),
+        .read(|s, d, key| Ok(set(s.flag(key)?, &mut d.link.jitter_reorders)))
+        .words(|link| {
+            (!link.jitter.is_zero() && link.jitter_reorders)
+                .then(|| "jitter lets packets overtake".to_owned())
+        }),
     PathKey::new("jitter_correlation", KeyKind::Time)
         .help("Time after which the random delay is independent of its earlier value; 0s draws it for each packet [default: four times its widest deviation]")
+        .doc("time after which the random delay is independent of its earlier value; in between it changes continuously: see [Jitter](#jitter). `0s` draws a delay for each packet, and a packet that would overtake waits for the one before it | 4 × the widest deviation")
         .in_name(14, "correlation {}")
-        .read(Read::Other(|section, draft| {
-            let taken = section.duration("jitter_correlation", "100ms")?;
-            draft.put_some("jitter_correlation", taken, |link| {
-                &mut link.jitter_correlation
-            });
-            Ok(())
-        })),
+        .read(|s, d, key| Ok(set_some(s.duration(key, "100ms")?, &mut d.link.jitter_correlation)))
+        .words(|link| match link.jitter_span() {
+            Some(span) if link.jitter_correlation.is_some() => {
+                Some(format!("jitter independent after {}", format_duration(span)))
+            }
+            None if !link.jitter.is_zero() && !link.jitter_reorders => {
+                Some("jitter drawn for each packet, in order".to_owned())
+            }
+            _ => None,
+        })
+        .fault(|link, _| {
+            let correlation = link.jitter_correlation?;
+            too_long(correlation).or_else(|| faults! {
+                link.jitter.is_zero() =>
+                    "a correlation of the jitter, but no `jitter`", "add `jitter = \"2ms\"`";
+                link.jitter_reorders && !correlation.is_zero() =>
+                    "jitter that lets packets overtake is drawn for each of them",
+                    "leave out `jitter_correlation` or `jitter_reorders`";
+            })
+        }),
     PathKey::new("loss", KeyKind::Ratio)
         .help("Random loss of packets, each way [default without a STUDY: none]")
+        .doc("probability with which each packet is lost, independently of all others | 0")
         .in_name(5, "{} loss")
-        .read(Read::Ratio(|link| &mut link.loss)),
+        .read(|s, d, key| Ok(set(s.parsed(key, "1%")?, &mut d.link.loss)))
+        .fault(|link, _| no_share(link.loss)),
     PathKey::new("loss_bursts", KeyKind::Table("KEY=RATIO:…", None))
         .help("Loss in bursts (Gilbert–Elliott), as in `to_bad=1%:to_good=30%`, with `:bad_loss=…` and `:good_loss=…` where they are not 100% and 0%")
+        .doc("loss in bursts, the Gilbert-Elliott model: `to_bad` and `to_good` are the probabilities, for each packet, that the state changes from good to bad and from bad to good; `bad_loss` (1) and `good_loss` (0) are the loss probabilities in each state. The first state is good. Mean loss: `to_bad` / (`to_bad` + `to_good`) with the defaults; mean burst 1 / `to_good` packets | none")
         .in_name(21, "bursts of loss")
-        .read(Read::Other(|section, draft| {
-            if let Some(bursts) = section.section("loss_bursts", "loss_bursts")? {
-                let span = bursts.span();
-                let bursts = read_bursts(bursts)?;
-                draft.put_some("loss_bursts", Some((bursts, span)), |link| {
-                    &mut link.loss_bursts
-                });
-            }
-            Ok(())
-        })),
+        .read(|s, d, key| {
+            let Some(bursts) = s.section(key, key)? else {
+                return Ok(None);
+            };
+            let span = bursts.span();
+            d.link.loss_bursts = Some(read_bursts(bursts)?);
+            Ok(Some(span))
+        })
+        .words(|link| Some(format!("{} loss in bursts", link.loss_bursts?.mean_loss())))
+        .fault(|link, _| {
+            let bursts = link.loss_bursts?;
+            let changes = [bursts.to_bad_ratio, bursts.to_good_ratio];
+            let losses = [bursts.bad_loss_ratio, bursts.good_loss_ratio];
+            changes.into_iter().chain(losses).find_map(no_share)
+        }),
     PathKey::new("loss_list", KeyKind::Numbers)
         .help("Packets that are lost, by their number in each direction, as in `3,17`; or a file with one number a line")
+        .doc("numbers of packets that are always lost, counted in each direction from 1 since the beginning of the trial, in ascending order; or the name of a file with one number per line | none")
         .in_name(6, "loss of {}")
-        .read(Read::Other(|section, draft| {
-            let taken = section.numbers("loss_list")?;
-            draft.put("loss_list", taken, |link| &mut link.loss_list);
-            Ok(())
-        })),
+        .read(|s, d, key| Ok(set(s.numbers(key)?, &mut d.link.loss_list)))
+        .words(|link| match &link.loss_list[..] {
+            [] => None,
+            [packet] => Some(format!("packet {packet} lost")),
+            list => Some(format!("{} packets lost by list", list.len())),
+        })
+        .fault(|link, _| {
+            let list = &link.loss_list;
+            faults! {
+                list.first() == Some(&0) || list.windows(2).any(|pair| pair[0] >= pair[1]) =>
+                    "the packets of `loss_list` do not rise from 1",
+                    "list each packet once, in order, as in `[3, 17]`; the first packet is 1";
+                list.len() > LONGEST_LIST =>
+                    "`loss_list` names more than {LONGEST_LIST} packets", "use `loss` or `loss_bursts`";
+            }
+        }),
     PathKey::new("reorder", KeyKind::Ratio)
         .help("Packets that skip the delay and so overtake others, each way")
+        .doc("probability with which a packet skips the delay and so overtakes packets in flight | 0")
         .in_name(7, "{} reordered")
-        .read(Read::Ratio(|link| &mut link.reorder_ratio)),
+        .read(|s, d, key| Ok(set(s.parsed(key, "1%")?, &mut d.link.reorder_ratio)))
+        .words(|link| share(link.reorder_ratio, "reordered"))
+        .fault(|link, _| no_share(link.reorder_ratio).or_else(|| faults! {
+            link.reorder_ratio.0 > 0.0 && link.delay.is_zero() =>
+                "`reorder` lets packets skip the delay, and there is no delay to skip",
+                "add `delay = \"15ms\"`";
+        })),
     PathKey::new("duplicate", KeyKind::Ratio)
         .help("Packets that arrive twice, each way")
+        .doc("probability with which a packet arrives twice | 0")
         .in_name(8, "{} duplicated")
-        .read(Read::Ratio(|link| &mut link.duplicate_ratio)),
+        .read(|s, d, key| Ok(set(s.parsed(key, "1%")?, &mut d.link.duplicate_ratio)))
+        .words(|link| share(link.duplicate_ratio, "duplicated"))
+        .fault(|link, _| no_share(link.duplicate_ratio)),
     PathKey::new("corrupt", KeyKind::Ratio)
         .help("Packets of which a bit is flipped, each way")
+        .doc("probability with which one bit of a packet, anywhere in it, is flipped. The checksums of IP, TCP, UDP and SCTP detect it and the host drops the packet, so that a transport sees a loss | 0")
         .in_name(9, "{} corrupted")
-        .read(Read::Ratio(|link| &mut link.corrupt_ratio)),
+        .read(|s, d, key| Ok(set(s.parsed(key, "1%")?, &mut d.link.corrupt_ratio)))
+        .words(|link| share(link.corrupt_ratio, "corrupted"))
+        .fault(|link, _| no_share(link.corrupt_ratio)),
     PathKey::new("rate", KeyKind::Rate)
         .help("Rate of the bottleneck, each way; `unlimited` for none [default without a STUDY: 100Mbit/s]")
+        .doc("rate of the bottleneck; `unlimited` for none | unlimited")
         .in_name(2, "{}")
-        .read(Read::Other(read_rate_or_trace)),
+        .read(read_rate_or_trace)
+        .fault(|link, _| faults! {
+            link.rate == Some(BitRate(0)) =>
+                "a rate of zero carries nothing",
+                "write a rate above zero, or leave `rate` out for a path without a limit";
+        }),
     PathKey::new("trace", KeyKind::File)
         .help("File with times of delivery in milliseconds, as Mahimahi's `mm-link` takes it, instead of a rate")
+        .doc("file of delivery opportunities in the format of Mahimahi's `mm-link`, instead of `rate`: each line is a time in milliseconds at which the link carries up to 1504 bytes (a packet counts as its size plus 4). At its end the trace starts again | none")
         .in_name(4, "trace {}")
-        .instead_of("rate"),
+        .instead_of("rate")
+        .fault(|link, _| faults! {
+            link.trace.is_some() && link.rate.is_some() => "{BOTH_RATES}", "leave one of them out";
+        }),
     PathKey::new("rate_of", KeyKind::Words("WHAT", &["ip", "ethernet"]))
         .help("Bytes that the rate counts: `ip` packets, or frames of an `ethernet` with preamble and gap [default: ip]")
+        .doc("bytes that the rate counts: `ip`, those of IP packets; or `ethernet`, also the 38 bytes of an Ethernet frame around each packet (header, check sequence, preamble, gap) and padding to 46 bytes. TCP over 1 Gbit/s then carries 949 Mbit/s (1460 bytes of 1538), and 941 with timestamps. Queue and burst always count IP packets | `ip`")
         .in_name(3, "of {}")
-        .read(Read::Other(|section, draft| {
-            let taken = section.choice_at("rate_of")?;
-            draft.put("rate_of", taken, |link| &mut link.rate_of);
-            Ok(())
-        })),
+        .read(|s, d, key| Ok(set(s.choice_at(key)?, &mut d.link.rate_of)))
+        .fault(|link, _| faults! {
+            link.rate_of != RateOf::Ip && link.rate.is_none() =>
+                "what the rate counts, but no `rate`", "add `rate = \"1Gbit/s\"`";
+        }),
     PathKey::new("burst", KeyKind::Size)
         .help("Bytes that may pass the bottleneck at once after it was idle")
+        .doc("depth of the bottleneck's token bucket: bytes that may pass at once after the link was idle | packets leave one after another")
         .in_name(15, "burst {}")
-        .read(Read::Other(|section, draft| {
-            let taken = section.parsed("burst", "15kB")?;
-            draft.put_some("burst", taken, |link| &mut link.burst_bytes);
-            Ok(())
-        })),
+        .read(|s, d, key| Ok(set_some(s.parsed(key, "15kB")?, &mut d.link.burst_bytes)))
+        .words(|link| Some(format!("bursts of {}", link.burst_bytes?)))
+        .fault(|link, mtu| {
+            let burst = link.burst_bytes?;
+            faults! {
+                link.rate.is_none() =>
+                    "`burst` is the depth of the bottleneck's token bucket, and the link has no rate",
+                    "add `rate = \"100Mbit/s\"`";
+                burst.0 < mtu =>
+                    "a burst smaller than one packet of {mtu} bytes lets none pass",
+                    "write a larger `burst`, such as `15kB`";
+            }
+        }),
     PathKey::new("queue", KeyKind::Queue)
         .help("Limit of the bottleneck's queue, each way: `375kB`, `100 packets` or `2 BDP` [default: one bandwidth-delay product, at least 100 packets]")
+        .doc("limit of the bottleneck's queue, in bytes (`375kB`), packets (`100 packets`) or bandwidth-delay products (`2 BDP`: rate × the longest round-trip delay of the schedule). The packet in transmission does not count | one BDP, at least 100 full packets")
         .in_name(16, "queue {}")
-        .read(Read::Other(|section, draft| {
-            if let Some((size, span)) = section.parsed::<QueueSize>("queue", "375kB")? {
-                draft.queue = Some(size);
-                draft.places.insert("queue", span);
-            }
-            Ok(())
-        })),
+        .read(|s, d, key| Ok(set_some(s.parsed(key, "375kB")?, &mut d.queue)))
+        .fault(|link, mtu| faults! {
+            link.queue.is_some_and(|queue| queue.0 < mtu) =>
+                "a queue smaller than one packet of {mtu} bytes carries nothing",
+                "write a larger `queue`, or leave it out to have it sized from the path";
+            link.queue_packets == Some(0) =>
+                "a queue of no packet carries nothing", "write a `queue` of at least `1 packet`";
+            link.queue_packets.is_some() && !link.has_bottleneck() =>
+                "a queue in packets, but nothing that packets wait for: the link has no rate",
+                "add `rate = \"100Mbit/s\"`";
+        }),
     PathKey::new("discipline", KeyKind::Words("NAME", &["drop-tail", "codel"]))
         .help("Queue discipline: `drop-tail` or `codel` [default: drop-tail]")
+        .doc("`drop-tail` drops a packet that finds the queue full; `codel` also drops from the head when all packets have waited longer than `codel_target` for `codel_interval` (RFC 8289) | `drop-tail`")
         .in_name(17, "{}")
-        .read(Read::Other(|section, draft| {
+        .read(|s, d, key| {
             let codel = QueueDiscipline::Codel {
                 target: CODEL_TARGET,
                 interval: CODEL_INTERVAL,
             };
             let choices = [("drop-tail", QueueDiscipline::DropTail), ("codel", codel)];
-            let taken = section.choice_of("discipline", &choices)?;
-            draft.put("discipline", taken, |link| &mut link.discipline);
-            Ok(())
-        })),
+            Ok(set(s.choice_of(key, &choices)?, &mut d.link.discipline))
+        })
+        .words(|link| match link.discipline {
+            QueueDiscipline::DropTail => None,
+            QueueDiscipline::Codel { target, interval } => {
+                let [target, interval] = [target, interval].map(format_duration);
+                Some(format!("CoDel with target {target} and interval {interval}"))
+            }
+        })
+        .fault(|link, _| faults! {
+            link.discipline != QueueDiscipline::DropTail && !link.has_bottleneck() =>
+                "CoDel on a link without a rate: nothing waits there that it could drop",
+                "add `rate = \"100Mbit/s\"`";
+        }),
     PathKey::new("codel_target", KeyKind::Time)
         .help("Standing delay that CoDel accepts [default: 5ms]")
+        .doc("standing delay that CoDel accepts | 5 ms")
         .in_name(18, "target {}")
-        .read(Read::Other(|section, draft| read_codel(section, draft, "codel_target", "5ms"))),
+        .read(|s, d, key| read_codel(s, d, key, "5ms"))
+        .fault(|link, _| match link.discipline {
+            QueueDiscipline::DropTail => None,
+            QueueDiscipline::Codel { target, interval } => faults! {
+                target.is_zero() || target >= interval || interval > Condition::LONGEST_TIME =>
+                    "CoDel's target is not between zero and its interval",
+                    "write `codel_target = \"5ms\"` and `codel_interval = \"100ms\"`, RFC 8289 §4.3";
+            },
+        }),
     PathKey::new("codel_interval", KeyKind::Time)
         .help("Interval of CoDel, within which the delay must fall below its target [default: 100ms]")
+        .doc("interval of CoDel, within which the delay must fall below the target | 100 ms")
         .in_name(19, "interval {}")
-        .read(Read::Other(|section, draft| read_codel(section, draft, "codel_interval", "100ms"))),
+        .read(|s, d, key| read_codel(s, d, key, "100ms")),
     PathKey::new("mtu", KeyKind::PacketSize)
         .help("Largest IP packet [default without a STUDY: 1500B]")
+        .doc("largest IP packet, both ways; the hosts' interfaces refuse larger ones, as Ethernet does | 1500")
         .in_name(20, "MTU {}"),
     PathKey::new("steps", KeyKind::Table("KEY:from=…:to=…:by=…:every=…", Some("key")))
         .help("A quantity that rises or falls by equal steps, as in `rtt:from=300ms:to=50ms:by=50ms:every=20s`")
+        .doc("a quantity (`rtt`, `delay`, `jitter`, `loss`, `rate`) that rises or falls in equal steps: `key`, `from`, `to`, `by`, `every` | no change")
         .in_name(24, "steps {}")
         .instead_of("step"),
 ];
 
 /// Reads the keys of a link that are present, over the given values.
 pub(super) fn read_link(section: &mut Section<'_>, draft: &mut Draft) -> Result<(), StudyError> {
+    for key in PATH_KEYS {
+        if let Some(read) = key.read
+            && let Some(span) = read(section, draft, key.name)?
+        {
+            draft.places.insert(key.name, span);
+        }
+    }
+    Ok(())
+}
+
+/// Returns the first setting of a link that no path can have, whichever emulator carries it: its key, message
+/// and hint. `mtu` is the largest packet, in bytes.
+pub(super) fn fault(link: &Link, mtu: u64) -> Option<(&'static str, Fault)> {
     let mut keys = PATH_KEYS.iter();
-    keys.try_for_each(|key| key.read_into(section, draft))
+    keys.find_map(|key| Some((key.name, key.fault?(link, mtu)?)))
+}
+
+impl Link {
+    /// Describes each setting other than delay, jitter, independent loss, rate and queue, in a few
+    /// words.
+    #[must_use]
+    pub fn particulars(&self) -> Vec<String> {
+        let keys = PATH_KEYS.iter();
+        keys.filter_map(|key| key.words?(self)).collect()
+    }
+}
+
+/// Stores a value that was read, and returns its place.
+fn set<T>(taken: Taken<T>, into: &mut T) -> Option<Range<usize>> {
+    let (value, span) = taken?;
+    *into = value;
+    Some(span)
+}
+
+/// Stores a value that a link need not have, and returns its place.
+fn set_some<T>(taken: Taken<T>, into: &mut Option<T>) -> Option<Range<usize>> {
+    set(taken.map(|(value, span)| (Some(value), span)), into)
+}
+
+/// Describes a share of the packets, unless it is zero.
+fn share(ratio: Ratio, what: &str) -> Option<String> {
+    (ratio.0 > 0.0).then(|| format!("{ratio} {what}"))
+}
+
+fn too_long(time: Duration) -> Option<Fault> {
+    faults! {
+        time > Condition::LONGEST_TIME => "this time is longer than 30 days", "write `15ms`";
+    }
+}
+
+fn no_share(Ratio(ratio): Ratio) -> Option<Fault> {
+    faults! {
+        !(0.0..=1.0).contains(&ratio) =>
+            "`{ratio}` is not between 0 % and 100 %", "write a ratio from `0%` to `100%`";
+    }
 }
 
 fn read_bursts(mut section: Section<'_>) -> Result<GilbertElliott, StudyError> {
@@ -293,6 +477,9 @@ fn read_bursts(mut section: Section<'_>) -> Result<GilbertElliott, StudyError> {
     Ok(bursts)
 }
 
+/// Message about two rates of one link.
+const BOTH_RATES: &str = "`trace` and `rate` both say how fast the link is";
+
 /// Rate, or `None` for an unlimited link.
 struct Limit(Option<BitRate>);
 
@@ -305,29 +492,28 @@ fn limit(text: &str) -> Result<Limit, UnitError> {
 
 /// Reads `rate` and `trace`. One takes the place of the other that was said before, for both ways or an
 /// earlier time.
-fn read_rate_or_trace(section: &mut Section<'_>, draft: &mut Draft) -> Result<(), StudyError> {
-    let rate = section.quantity("rate", "100Mbit/s", limit)?;
+fn read_rate_or_trace(
+    section: &mut Section<'_>,
+    draft: &mut Draft,
+    key: &'static str,
+) -> Result<Option<Range<usize>>, StudyError> {
+    let rate = section.quantity(key, "100Mbit/s", limit)?;
     let trace = section.text("trace")?;
     match (rate, trace) {
-        (Some(_), Some((_, span))) => Err(section.error(
-            span,
-            "`trace` and `rate` both say how fast the link is",
-            "leave one of them out",
-        )),
+        (Some(_), Some((_, span))) => Err(section.error(span, BOTH_RATES, "leave one of them out")),
         (Some((Limit(rate), span)), None) => {
-            draft.put("rate", Some((rate, span)), |link| &mut link.rate);
-            draft.link.trace = None;
-            Ok(())
+            (draft.link.rate, draft.link.trace) = (rate, None);
+            Ok(Some(span))
         }
         (None, Some((name, span))) => {
             let text = section.file(&name, &span)?;
             let trace = DeliveryTrace::parse(&name, &text)
                 .map_err(|error| section.error(span.clone(), error.message, error.hint))?;
-            draft.put_some("trace", Some((trace, span)), |link| &mut link.trace);
-            draft.link.rate = None;
-            Ok(())
+            (draft.link.rate, draft.link.trace) = (None, Some(trace));
+            draft.places.insert("trace", span);
+            Ok(None)
         }
-        (None, None) => Ok(()),
+        (None, None) => Ok(None),
     }
 }
 
@@ -337,39 +523,33 @@ fn read_codel(
     draft: &mut Draft,
     key: &'static str,
     example: &str,
-) -> Result<(), StudyError> {
-    let Some((value, span)) = section.duration(key, example)? else {
-        return Ok(());
-    };
-    match (&mut draft.link.discipline, key) {
-        (QueueDiscipline::Codel { target, .. }, "codel_target") => *target = value,
-        (QueueDiscipline::Codel { interval, .. }, _) => *interval = value,
-        (QueueDiscipline::DropTail, _) => {
-            return Err(section.error(
-                span,
-                format!("`{key}`, but the queue is not under CoDel"),
-                "add `discipline = \"codel\"`",
-            ));
+) -> Result<Option<Range<usize>>, StudyError> {
+    let taken = section.duration(key, example)?;
+    match (taken, &mut draft.link.discipline) {
+        (Some((_, span)), QueueDiscipline::DropTail) => Err(section.error(
+            span,
+            format!("`{key}`, but the queue is not under CoDel"),
+            "add `discipline = \"codel\"`",
+        )),
+        (taken, QueueDiscipline::Codel { target, .. }) if key == "codel_target" => {
+            Ok(set(taken, target))
         }
+        (taken, QueueDiscipline::Codel { interval, .. }) => Ok(set(taken, interval)),
+        (None, QueueDiscipline::DropTail) => Ok(None),
     }
-    draft.places.insert(key, span);
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        condition::{DelayDistribution, RateOf},
-        words::Words,
-    };
+    use crate::{units::Bytes, words::Words};
 
     #[test]
-    fn the_page_about_conditions_explains_every_key() {
+    fn the_page_about_conditions_has_the_rows_of_the_keys() {
         let page = include_str!("../../../../docs/conditions.md");
-        for key in PATH_KEYS {
-            assert!(page.contains(&format!("`{}`", key.name)), "{}", key.name);
-        }
+        let row = |key: &PathKey| format!("| `{}` | {} |\n", key.name, key.doc);
+        let rows: String = PATH_KEYS.iter().map(row).collect();
+        assert!(page.contains(&rows), "the table is not\n{rows}");
     }
 
     #[test]
@@ -386,5 +566,58 @@ mod tests {
         }
         assert_eq!(words("jitter_distribution"), of_type::<DelayDistribution>());
         assert_eq!(words("rate_of"), of_type::<RateOf>());
+    }
+
+    #[test]
+    fn what_is_there_is_said_and_nothing_else() {
+        let plain = Link {
+            rate: Some(BitRate(10_000_000)),
+            ..Link::default()
+        };
+        assert_eq!(plain.rate_in_words(), "10 Mbit/s");
+        assert_eq!(plain.queue_in_words(Bytes(1500)), "1.5 kB");
+        assert_eq!(plain.particulars(), Vec::<String>::new());
+        let link = Link {
+            jitter: Duration::from_millis(2),
+            jitter_reorders: true,
+            jitter_distribution: DelayDistribution::Pareto,
+            loss_bursts: Some(GilbertElliott {
+                to_bad_ratio: Ratio(0.01),
+                to_good_ratio: Ratio(0.24),
+                bad_loss_ratio: Ratio(1.0),
+                good_loss_ratio: Ratio(0.0),
+            }),
+            loss_list: vec![3, 17],
+            reorder_ratio: Ratio(0.1),
+            duplicate_ratio: Ratio(0.02),
+            corrupt_ratio: Ratio(0.001),
+            burst_bytes: Some(Bytes(15_000)),
+            queue_packets: Some(50),
+            discipline: QueueDiscipline::Codel {
+                target: Duration::from_millis(5),
+                interval: Duration::from_millis(100),
+            },
+            trace: Some(DeliveryTrace {
+                name: "lte".into(),
+                opportunities_ms: vec![1],
+            }),
+            ..Link::default()
+        };
+        assert_eq!(link.rate_in_words(), "trace `lte`, 12 Mbit/s on average");
+        assert_eq!(link.queue_in_words(Bytes(75_000)), "50 packets");
+        assert_eq!(
+            link.particulars(),
+            [
+                "pareto jitter",
+                "jitter lets packets overtake",
+                "4 % loss in bursts",
+                "2 packets lost by list",
+                "10 % reordered",
+                "2 % duplicated",
+                "0.1 % corrupted",
+                "bursts of 15 kB",
+                "CoDel with target 5 ms and interval 100 ms",
+            ]
+        );
     }
 }

@@ -2,18 +2,16 @@
 
 use std::{ops::Range, time::Duration};
 
-use toml::de::DeTable;
-
 use super::{
     draft::Draft,
     error::StudyError,
-    keys::read_link,
+    keys::{fault, read_link},
     section::{File, Section},
     steps::{Staircase, read_staircase},
 };
 use crate::{
-    condition::{Condition, Link, Place, Step},
-    units::UnitError,
+    condition::{Condition, Link, Step},
+    units::{UnitError, format_duration},
 };
 
 /// Reads both directions of a path, over the given values: keys for both, then those of each.
@@ -96,14 +94,8 @@ pub fn change_condition(
         text: keys,
         beside,
     };
-    let table = DeTable::parse(keys).map_err(|error| {
-        file.error(
-            error.span().unwrap_or(0..0),
-            format!("this is not TOML: {}", error.message()),
-            "write `key = \"value\"`",
-        )
-    })?;
-    let section = Section::new(file, "the condition", 0..0, table.into_inner());
+    let table = file.parse("write `key = \"value\"`")?;
+    let section = Section::new(file, "the condition", 0..0, table);
     read_over(section, before.clone())
 }
 
@@ -217,6 +209,32 @@ fn climb(
         .collect())
 }
 
+/// Checks that steps come one after another, within the longest time.
+fn check_times(file: &File<'_>, steps: &[DraftStep]) -> Result<(), StudyError> {
+    let mut before = Duration::ZERO;
+    for step in steps {
+        let wrong =
+            |message: String, hint: &str| Err(file.error(step.at_place.clone(), message, hint));
+        if step.at <= before {
+            let after = match before {
+                Duration::ZERO => "the start".to_owned(),
+                before => format!("the one before it, at {}", format_duration(before)),
+            };
+            let at = format_duration(step.at);
+            return wrong(
+                format!("this step at {at} does not come after {after}"),
+                "list the steps in the order of time, the first one after `0s`",
+            );
+        }
+        if step.at > Condition::LONGEST_TIME {
+            let message = "this step comes after more than 30 days".to_owned();
+            return wrong(message, "write a time such as `20s`");
+        }
+        before = step.at;
+    }
+    Ok(())
+}
+
 /// Builds the condition from its parts, and checks it.
 fn finish(
     file: &File<'_>,
@@ -224,6 +242,7 @@ fn finish(
     ways: [Draft; 2],
     steps: Vec<DraftStep>,
 ) -> Result<Condition, StudyError> {
+    check_times(file, &steps)?;
     let [forward, reverse] = ways.each_ref().map(|way| way.link.clone());
     let schedule = steps.iter().map(|step| {
         let [forward, reverse] = step.ways.each_ref().map(|way| way.link.clone());
@@ -259,17 +278,11 @@ fn finish(
         }
         (link.queue, link.queue_packets) = (bytes, packets);
     }
-    condition.check().map_err(|wrong| {
-        let place = match (wrong.place, wrong.key) {
-            (Place::StepForward(step) | Place::StepReverse(step), "at") => {
-                steps.get(step).map(|step| step.at_place.clone())
-            }
-            (Place::Forward, key) => Some(ways[0].place(key)),
-            (Place::Reverse, key) => Some(ways[1].place(key)),
-            (Place::StepForward(step), key) => steps.get(step).map(|s| s.ways[0].place(key)),
-            (Place::StepReverse(step), key) => steps.get(step).map(|s| s.ways[1].place(key)),
-        };
-        file.error(place.unwrap_or_default(), wrong.message, wrong.hint)
-    })?;
+    let mtu = u64::from(condition.mtu_bytes);
+    for (link, draft) in condition.links().zip(drafts()) {
+        if let Some((key, (message, hint))) = fault(link, mtu) {
+            return Err(file.error(draft.place(key), message, hint));
+        }
+    }
     Ok(condition)
 }

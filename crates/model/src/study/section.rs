@@ -4,7 +4,7 @@ use std::{ops::Range, str::FromStr, time::Duration};
 
 use toml::{
     Spanned,
-    de::{DeTable, DeValue},
+    de::{DeArray, DeInteger, DeTable, DeValue},
 };
 
 use super::{LONGEST_NAME, error::StudyError};
@@ -25,7 +25,17 @@ pub(super) struct File<'a> {
     pub beside: Beside<'a>,
 }
 
-impl File<'_> {
+impl<'a> File<'a> {
+    /// Parses the file; `hint` says what it looks like.
+    pub fn parse(&self, hint: &str) -> Result<DeTable<'a>, StudyError> {
+        let table = DeTable::parse(self.text).map_err(|error| {
+            let span = error.span().unwrap_or(0..0);
+            let message = error.message().trim_end_matches('.');
+            self.error(span, format!("this is not TOML: {message}"), hint)
+        })?;
+        Ok(table.into_inner())
+    }
+
     pub fn error(
         &self,
         span: Range<usize>,
@@ -123,15 +133,25 @@ impl<'a> Section<'a> {
         )
     }
 
-    /// Reads a text.
-    pub fn text(&mut self, key: &'static str) -> Result<Taken<String>, StudyError> {
+    /// Reads a value with `of`, which returns `None` for another kind than the one that is wanted, such as `a text`.
+    fn value<T>(
+        &mut self,
+        key: &'static str,
+        (want, example): (&str, &str),
+        of: impl Fn(&DeValue<'a>) -> Option<T>,
+    ) -> Result<Taken<T>, StudyError> {
         let Some(value) = self.take(key) else {
             return Ok(None);
         };
-        match value.get_ref() {
-            DeValue::String(text) => Ok(Some((text.to_string(), value.span()))),
-            _ => Err(self.wrong_kind(&value, key, "a text", "\"…\"")),
+        match of(value.get_ref()) {
+            Some(read) => Ok(Some((read, value.span()))),
+            None => Err(self.wrong_kind(&value, key, want, example)),
         }
+    }
+
+    /// Reads a text.
+    pub fn text(&mut self, key: &'static str) -> Result<Taken<String>, StudyError> {
+        self.value(key, ("a text", "\"…\""), text_of)
     }
 
     /// Reads a quantity with a unit, written as a text; refuses a bare number and names the unit.
@@ -141,20 +161,14 @@ impl<'a> Section<'a> {
         example: &str,
         parse: impl Fn(&str) -> Result<T, UnitError>,
     ) -> Result<Taken<T>, StudyError> {
-        let Some(value) = self.take(key) else {
+        let example = format!("\"{example}\"");
+        let taken = self.value(key, ("a text with a unit", &example), text_of)?;
+        let Some((text, span)) = taken else {
             return Ok(None);
         };
-        let DeValue::String(text) = value.get_ref() else {
-            return Err(self.wrong_kind(
-                &value,
-                key,
-                "a text with a unit",
-                &format!("\"{example}\""),
-            ));
-        };
-        match parse(text) {
-            Ok(parsed) => Ok(Some((parsed, value.span()))),
-            Err(error) => Err(self.file.error(value.span(), error.message, error.hint)),
+        match parse(&text) {
+            Ok(parsed) => Ok(Some((parsed, span))),
+            Err(error) => Err(self.file.error(span, error.message, error.hint)),
         }
     }
 
@@ -261,15 +275,10 @@ impl<'a> Section<'a> {
             DeValue::Array(items) => items
                 .iter()
                 .map(|item| match item.get_ref() {
-                    DeValue::Integer(number) => {
-                        u64::from_str_radix(number.as_str(), number.radix()).map_err(|_| {
-                            self.file.error(
-                                item.span(),
-                                format!("`{}` is no number of a packet", number.as_str()),
-                                "the first packet is 1",
-                            )
-                        })
-                    }
+                    DeValue::Integer(number) => whole(number).ok_or_else(|| {
+                        let message = format!("`{}` is no number of a packet", number.as_str());
+                        self.error(item.span(), message, "the first packet is 1")
+                    }),
                     _ => Err(self.wrong_kind(item, key, "a list of whole numbers", "[3, 17]")),
                 })
                 .collect::<Result<_, _>>()?,
@@ -317,34 +326,27 @@ impl<'a> Section<'a> {
         lowest: u64,
         highest: u64,
     ) -> Result<Option<u64>, StudyError> {
-        let Some(value) = self.take(key) else {
-            return Ok(None);
-        };
-        let DeValue::Integer(number) = value.get_ref() else {
-            return Err(self.wrong_kind(&value, key, "a whole number", &lowest.max(1).to_string()));
-        };
-        u64::from_str_radix(number.as_str(), number.radix())
-            .ok()
-            .filter(|number| (lowest..=highest).contains(number))
-            .map(Some)
-            .ok_or_else(|| {
-                self.file.error(
-                    value.span(),
-                    format!("`{key}` cannot be {}", number.as_str()),
-                    format!("write a whole number from {lowest} to {highest}"),
-                )
-            })
+        let kind = ("a whole number", &*lowest.max(1).to_string());
+        let taken = self.value(key, kind, |value| {
+            let number = value.as_integer()?;
+            Some((number.as_str().to_owned(), whole(number)))
+        })?;
+        match taken {
+            None => Ok(None),
+            Some(((_, Some(number)), _)) if (lowest..=highest).contains(&number) => {
+                Ok(Some(number))
+            }
+            Some(((written, _), span)) => Err(self.file.error(
+                span,
+                format!("`{key}` cannot be {written}"),
+                format!("write a whole number from {lowest} to {highest}"),
+            )),
+        }
     }
 
-    /// Reads `true` or `false`.
-    pub fn flag(&mut self, key: &'static str) -> Result<Option<bool>, StudyError> {
-        let Some(value) = self.take(key) else {
-            return Ok(None);
-        };
-        match value.get_ref() {
-            DeValue::Boolean(flag) => Ok(Some(*flag)),
-            _ => Err(self.wrong_kind(&value, key, "true or false", "true")),
-        }
+    /// Reads `true` or `false`, and its place.
+    pub fn flag(&mut self, key: &'static str) -> Result<Taken<bool>, StudyError> {
+        self.value(key, ("true or false", "true"), DeValue::as_bool)
     }
 
     /// Reads a word of a type.
@@ -379,17 +381,13 @@ impl<'a> Section<'a> {
 
     /// Reads a list of texts.
     pub fn texts(&mut self, key: &'static str) -> Result<Vec<String>, StudyError> {
-        let Some(value) = self.take(key) else {
-            return Ok(Vec::new());
-        };
-        let DeValue::Array(items) = value.get_ref() else {
-            return Err(self.wrong_kind(&value, key, "a list of texts", "[\"…\"]"));
-        };
-        items
-            .iter()
-            .map(|item| match item.get_ref() {
-                DeValue::String(text) => Ok(text.to_string()),
-                _ => Err(self.wrong_kind(item, key, "a list of texts", "[\"…\"]")),
+        let kind = ("a list of texts", "[\"…\"]");
+        let items = self.value(key, kind, |value| Some(value.as_array()?.clone()))?;
+        let items = items.map_or_else(DeArray::new, |(items, _)| items);
+        (items.iter())
+            .map(|item| {
+                let text = text_of(item.get_ref());
+                text.ok_or_else(|| self.wrong_kind(item, key, kind.0, kind.1))
             })
             .collect()
     }
@@ -497,6 +495,15 @@ impl<'a> Section<'a> {
             hint,
         ))
     }
+}
+
+fn text_of(value: &DeValue<'_>) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+/// Returns a whole number that is not negative.
+fn whole(number: &DeInteger<'_>) -> Option<u64> {
+    u64::from_str_radix(number.as_str(), number.radix()).ok()
 }
 
 /// Returns the one of `names` nearest to a mistyped `word`, if one is near.

@@ -18,16 +18,16 @@ impl Study {
         self.conditions.iter().filter_map(|condition| {
             let late = |at| at >= self.deadline;
             let step = condition.schedule.iter().find(|step| late(step.at))?;
-            Some(Warning {
-                code: "step_after_deadline".to_owned(),
-                message: format!(
+            Some(Warning::new(
+                "step_after_deadline",
+                format!(
                     "the path of `{}` changes after {}, when the deadline of {} has ended every transfer",
                     condition.name,
                     format_duration(step.at),
                     format_duration(self.deadline)
                 ),
-                hint: "set an earlier step or a longer deadline".to_owned(),
-            })
+                "set an earlier step or a longer deadline",
+            ))
         })
     }
 
@@ -44,17 +44,18 @@ impl Study {
         let quic = labels(|driver| driver.starts_with("quic-"));
         let tls = labels(|driver| driver == "tcp-tls");
         let compares = !plain.is_empty() && !quic.is_empty() && tls.is_empty();
-        compares.then(|| Warning {
-            code: "no_tls_beside_quic".to_owned(),
-            message: format!(
-                "{} {} not encrypted and {} {}, so a difference between them is encryption's, too",
-                plain.join(", "),
-                if plain.len() == 1 { "is" } else { "are" },
-                quic.join(", "),
-                if quic.len() == 1 { "is" } else { "are" },
-            ),
-            hint: "add the transport `tcp-tls`, which is TCP with the encryption of QUIC"
-                .to_owned(),
+        compares.then(|| {
+            Warning::new(
+                "no_tls_beside_quic",
+                format!(
+                    "{} {} not encrypted and {} {}, so a difference between them is encryption's, too",
+                    plain.join(", "),
+                    if plain.len() == 1 { "is" } else { "are" },
+                    quic.join(", "),
+                    if quic.len() == 1 { "is" } else { "are" },
+                ),
+                "add the transport `tcp-tls`, which is TCP with the encryption of QUIC",
+            )
         })
     }
 }

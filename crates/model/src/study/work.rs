@@ -71,47 +71,42 @@ pub(super) fn read_workload(
 fn read_bulk(section: &mut Section<'_>, deadline: Duration) -> Result<WorkloadKind, StudyError> {
     section.not_both("size", "duration")?;
     let (size, message, pattern) = read_content(section)?;
-    let mut options = BulkOptions::default();
-    if let Some(direction) = section.choice("direction")? {
-        options.direction = direction;
+    let direction = section.choice("direction")?.unwrap_or_default();
+    let flows = section.number("flows", 1, MOST_AT_ONCE)?;
+    let duration = section.duration("duration", "10s")?;
+    if let Some((whole, place)) = &duration {
+        section.time(duration.clone())?;
+        before_deadline(section, "duration", *whole, place.clone(), deadline)?;
     }
-    if let Some(flows) = section.number("flows", 1, MOST_AT_ONCE)? {
-        options.flows = flows as u32;
-    }
-    if let Some(taken) = section.duration("duration", "10s")? {
-        let place = taken.1.clone();
-        options.duration = section.time(Some(taken))?;
-        let whole = options.duration.unwrap_or_default();
-        before_deadline(section, "duration", whole, place, deadline)?;
-    }
-    if let Some(taken) = section.duration("warm_up", "1s")? {
-        let place = taken.1.clone();
-        options.warm_up = section.time(Some(taken))?.unwrap_or_default();
-        if options
-            .duration
-            .is_some_and(|whole| options.warm_up >= whole)
-        {
+    let duration = duration.map(|(whole, _)| whole);
+    let warm_up = section.duration("warm_up", "1s")?;
+    if let Some((part, place)) = &warm_up {
+        section.time(warm_up.clone())?;
+        if duration.is_some_and(|whole| *part >= whole) {
             return Err(section.error(
-                place,
+                place.clone(),
                 "`warm_up` leaves nothing of `duration` to be measured",
                 "write a shorter `warm_up`, or a longer `duration`",
             ));
         }
-        before_deadline(section, "warm_up", options.warm_up, place, deadline)?;
+        before_deadline(section, "warm_up", *part, place.clone(), deadline)?;
     }
-    if let Some(finish) = section.choice("finish")? {
-        options.finish = finish;
-    }
-    if options.finish == Finish::Abandon && options.direction != Direction::Forward {
+    let finish = section.choice("finish")?.unwrap_or_default();
+    if finish == Finish::Abandon && direction != Direction::Forward {
         return Err(section.error(
             section.span(),
             "only the connecting host can abandon what it sends",
             "leave out one of `finish` and `direction`",
         ));
     }
-    if let Some(verify) = section.choice("verify")? {
-        options.verify = verify;
-    }
+    let options = BulkOptions {
+        direction,
+        flows: flows.unwrap_or(1) as u32,
+        duration,
+        warm_up: warm_up.map_or(Duration::ZERO, |(part, _)| part),
+        finish,
+        verify: section.choice("verify")?.unwrap_or_default(),
+    };
     Ok(WorkloadKind::Bulk {
         size,
         message,
@@ -229,37 +224,36 @@ fn read_multi_stream(section: &mut Section<'_>) -> Result<WorkloadKind, StudyErr
 
 fn read_probe(section: &mut Section<'_>) -> Result<Probe, StudyError> {
     let mut probe = Probe::default();
-    if let Some(mut settings) = section.section("probe", "[workload.probe]")? {
-        if let Some(idle) = settings.number("idle_messages", 0, 100_000)? {
-            probe.idle_messages = idle as u32;
-        }
-        if let Some(under_load) = settings.flag("under_load")? {
-            probe.under_load = under_load;
-        }
-        match settings.duration("interval", "20ms")? {
-            Some((interval, span)) if interval < Duration::from_millis(1) => {
-                return Err(settings.error(
-                    span,
-                    "probe messages more often than every millisecond would be load themselves",
-                    "write `interval = \"20ms\"`",
-                ));
-            }
-            taken => probe.interval = settings.time(taken)?.unwrap_or(probe.interval),
-        }
-        probe.message = match settings.parsed::<Bytes>("message", "64B")? {
-            Some((size, span)) if !(16..=1200).contains(&size.0) => {
-                return Err(settings.error(
-                    span,
-                    format!("a probe message cannot have {size}"),
-                    "write a size from `16B` (its header) to `1200B` (one packet)",
-                ));
-            }
-            taken => taken.map_or(probe.message, |(size, _)| size),
-        };
-        if let Some(placement) = settings.choice("placement")? {
-            probe.placement = placement;
-        }
-        settings.end()?;
+    let Some(mut settings) = section.section("probe", "[workload.probe]")? else {
+        return Ok(probe);
+    };
+    if let Some(idle) = settings.number("idle_messages", 0, 100_000)? {
+        probe.idle_messages = idle as u32;
     }
+    if let Some((under_load, _)) = settings.flag("under_load")? {
+        probe.under_load = under_load;
+    }
+    probe.interval = match settings.duration("interval", "20ms")? {
+        Some((interval, span)) if interval < Duration::from_millis(1) => {
+            return Err(settings.error(
+                span,
+                "probe messages more often than every millisecond would be load themselves",
+                "write `interval = \"20ms\"`",
+            ));
+        }
+        taken => settings.time(taken)?.unwrap_or(probe.interval),
+    };
+    probe.message = match settings.parsed::<Bytes>("message", "64B")? {
+        Some((size, span)) if !(16..=1200).contains(&size.0) => {
+            return Err(settings.error(
+                span,
+                format!("a probe message cannot have {size}"),
+                "write a size from `16B` (its header) to `1200B` (one packet)",
+            ));
+        }
+        taken => taken.map_or(probe.message, |(size, _)| size),
+    };
+    probe.placement = settings.choice("placement")?.unwrap_or_default();
+    settings.end()?;
     Ok(probe)
 }

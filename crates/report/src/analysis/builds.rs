@@ -1,8 +1,8 @@
 //! Builds of the program at the hosts, and warnings about builds that are not release builds.
 
-use regatta_model::{Clock, HostFacts, RunHeader};
+use regatta_model::{Clock, HostFacts, RunHeader, Warning};
 
-use super::summary::{Build, CountedWarning};
+use super::summary::Build;
 
 /// Returns the builds of a run's hosts, equal ones once; empty for a run without build facts.
 pub fn all(header: &RunHeader) -> Vec<Build> {
@@ -96,15 +96,8 @@ impl Build {
 
 /// Returns warnings about builds whose figures are not those of a release build, and about hosts
 /// whose builds differ.
-pub fn warnings(header: &RunHeader) -> Vec<CountedWarning> {
+pub fn warnings(header: &RunHeader) -> Vec<Warning> {
     let builds = all(header);
-    let warning = |code: &str, message: String, hint: &str| CountedWarning {
-        code: code.to_owned(),
-        message,
-        hint: hint.to_owned(),
-        trials: 0,
-        cells: Vec::new(),
-    };
     let mut warnings = Vec::new();
     if let Some(why) = builds.iter().find_map(Build::debug) {
         let effect = match header.study.guest.clock {
@@ -113,16 +106,16 @@ pub fn warnings(header: &RunHeader) -> Vec<CountedWarning> {
             }
             Clock::Real => "its own work slows the transports down",
         };
-        warnings.push(warning(
+        warnings.push(Warning::new(
             "debug_build",
             format!("Regatta was built with {why}, so that {effect}"),
             "build it with `make build` or `cargo build --release`, and run the study again",
         ));
     }
     if builds.len() > 1 {
-        warnings.push(warning(
+        warnings.push(Warning::new(
             "builds_differ",
-            "the hosts ran different builds of Regatta".to_owned(),
+            "the hosts ran different builds of Regatta",
             "put the same binary on both hosts; the report tells the builds",
         ));
     }

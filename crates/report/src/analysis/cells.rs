@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use regatta_model::{Condition, OptionValue, Outcome, Transport, TrialRecord, Unit, Workload};
+use regatta_model::{OptionValue, Outcome, Transport, TrialRecord, Unit};
 use regatta_stats::{Estimate, autocorrelation, trend};
 
 use super::{
@@ -13,18 +13,15 @@ use super::{
 };
 use crate::{
     RunData,
-    data::{path_doubted, reached_deadline},
+    data::{CellGroup, path_doubted, reached_deadline},
 };
 
 /// Returns all cells of the study, in its order, including those without any trial.
 pub fn all(data: &RunData) -> Vec<Cell> {
-    let of_place = |(condition, workload): (&Condition, _)| {
-        let transports = data.header.study.transports.iter();
-        transports
-            .map(|transport| cell(data, transport, &condition.name, workload))
-            .collect::<Vec<_>>()
-    };
-    data.places().flat_map(of_place).collect()
+    let transports = &data.header.study.transports;
+    data.groups()
+        .flat_map(|group| transports.iter().map(move |asked| cell(data, asked, group)))
+        .collect()
 }
 
 /// Whether a transport retransmits, according to the facts of its trials; for results of versions
@@ -42,17 +39,11 @@ fn retransmits(data: &RunData, transport: &Transport) -> bool {
     }
 }
 
-fn cell(data: &RunData, asked: &Transport, condition: &str, work: &Workload) -> Cell {
-    let workload = work.name.as_str();
-    let transport = asked.label.as_str();
-    let trials: Vec<&TrialRecord> = data
-        .trials
-        .iter()
-        .filter(|trial| {
-            trial.transport == transport
-                && trial.condition == condition
-                && trial.workload == workload
-        })
+fn cell(data: &RunData, asked: &Transport, group: CellGroup<'_>) -> Cell {
+    let (condition, work) = (&group.condition.name, group.workload);
+    let trials: Vec<&TrialRecord> = (data.trials.iter())
+        .filter(|trial| trial.transport == asked.label)
+        .filter(|trial| group.is(&trial.condition, &trial.workload))
         .collect();
     let measured: Vec<&TrialRecord> = trials
         .iter()
@@ -71,9 +62,9 @@ fn cell(data: &RunData, asked: &Transport, condition: &str, work: &Workload) -> 
     let logs: Vec<f64> = logs.into_values().collect();
     let drift = trend(&logs).filter(|trend| trend.p_value < CORRELATED_CELL);
     Cell {
-        transport: transport.to_owned(),
-        condition: condition.to_owned(),
-        workload: workload.to_owned(),
+        transport: asked.label.clone(),
+        condition: condition.clone(),
+        workload: work.name.clone(),
         retransmits: retransmits(data, asked),
         n: measured.len() as u64,
         outcomes,

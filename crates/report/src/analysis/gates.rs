@@ -50,20 +50,16 @@ fn measured(data: &RunData) -> Gate {
     let mut detail: Vec<String> = Outcome::ALL
         .into_iter()
         .filter(|outcome| *outcome == Outcome::Measured || count(*outcome) > 0)
-        .map(|outcome| format!("{} {}", count(outcome), outcome.name().replace('_', " ")))
+        .map(|outcome| format!("{} {}", count(outcome), outcome.in_words()))
         .collect();
     if !data.repeated.is_empty() {
         detail.push(format!("{} repeated", data.repeated.len()));
     }
     let answered = |trial: &TrialRecord| trial.outcome != Outcome::Invalid;
-    let without_answer = data.trials.iter().any(|trial| {
-        !data.trials.iter().any(|other| {
-            answered(other)
-                && other.transport == trial.transport
-                && other.condition == trial.condition
-                && other.workload == trial.workload
-        })
-    });
+    let without_answer = data
+        .trials
+        .iter()
+        .any(|trial| !(data.trials.iter()).any(|other| answered(other) && other.is_of_cell(trial)));
     gate(
         "trials_measured",
         count(Outcome::Failed) == 0

@@ -1,6 +1,6 @@
 //! Order of the transports in one place, and the pairs without a detected difference.
 
-use regatta_model::{Better, MetricDefinition, Workload, metric};
+use regatta_model::{Better, MetricDefinition, metric};
 use regatta_stats::compact_letters;
 
 use super::{
@@ -9,13 +9,12 @@ use super::{
         Cell, Claim, Comparison, Conclusion, Failure, FailureKind, NotRanked, Ranked, Summary,
     },
 };
+use crate::data::CellGroup;
 
 /// Transports under one condition with one workload.
 pub struct Place<'a> {
-    /// Name of the condition.
-    pub condition: &'a str,
-    /// The workload.
-    pub workload: &'a Workload,
+    /// Condition and workload.
+    pub group: CellGroup<'a>,
     /// Metric by which this workload is ranked.
     pub metric: &'static MetricDefinition,
     /// Cells, in the order of the study.
@@ -31,18 +30,16 @@ pub struct Place<'a> {
 impl<'a> Place<'a> {
     /// Ranks the transports; `None` for a workload whose metric is not in the table, which a test
     /// rules out.
-    pub fn new(summary: &'a Summary, condition: &'a str, workload: &'a Workload) -> Option<Self> {
-        let metric = metric::find(workload.kind.primary_metric())?;
-        let here = |c: &str, w: &str| c == condition && w == workload.name;
+    pub fn new(summary: &'a Summary, group: CellGroup<'a>) -> Option<Self> {
+        let metric = metric::find(group.workload.kind.primary_metric())?;
         let mut place = Self {
-            condition,
-            workload,
+            group,
             metric,
             cells: (summary.cells.iter())
-                .filter(|cell| here(&cell.condition, &cell.workload))
+                .filter(|cell| group.is(&cell.condition, &cell.workload))
                 .collect(),
             comparisons: (summary.comparisons.iter())
-                .filter(|c| here(&c.condition, &c.workload) && c.metric == metric.name)
+                .filter(|c| group.is(&c.condition, &c.workload) && c.metric == metric.name)
                 .collect(),
             ranking: Vec::new(),
             not_ranked: Vec::new(),
@@ -93,7 +90,7 @@ impl<'a> Place<'a> {
 
     /// Returns the reasons for which a cell is not ranked; empty if it is, or was not run at all.
     fn reasons(&self, cell: &Cell) -> Vec<String> {
-        let early = self.workload.kind.abandons() && cell.retransmits;
+        let early = self.group.workload.kind.abandons() && cell.retransmits;
         let gives_up = (!cell.retransmits && cell.n > 0).then(|| "does not retransmit".to_owned());
         let failed = cell
             .failures

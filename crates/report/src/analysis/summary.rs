@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use regatta_model::{AskedAchieved, Outcome, PathCheck};
+use regatta_model::{AskedAchieved, Outcome, PathCheck, Warning};
 use serde::{Deserialize, Serialize};
 
 /// Version of `summary.json`; raised when a reader of an older version would misread it.
@@ -55,18 +55,6 @@ pub struct Summary {
     pub path_checks: Vec<PathCheck>,
     /// Warnings, equal ones once with their number.
     pub warnings: Vec<CountedWarning>,
-}
-
-impl Summary {
-    /// Iterates over the cells of a condition and a workload.
-    pub(crate) fn cells_of<'a>(
-        &'a self,
-        condition: &'a str,
-        workload: &'a str,
-    ) -> impl Iterator<Item = &'a Cell> {
-        let cells = self.cells.iter();
-        cells.filter(move |cell| cell.condition == condition && cell.workload == workload)
-    }
 }
 
 /// Build of the program. `None` is not known.
@@ -464,17 +452,24 @@ pub struct PublishedBeside {
 /// Warning with the number of its occurrences.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountedWarning {
-    /// Short name for machines.
-    pub code: String,
-    /// Message: one sentence, without a full stop; if the sentences of several trials differ only
-    /// in figures, that of the first.
-    pub message: String,
-    /// Hint on what to type or to change; may be empty.
-    pub hint: String,
+    /// The warning; if the messages of several trials differ only in figures, that of the first.
+    #[serde(flatten)]
+    pub warning: Warning,
     /// Number of trials with this warning; 0 for a warning of the whole run.
     pub trials: u64,
     /// Cells with this warning, as `transport under condition`.
     pub cells: Vec<String>,
+}
+
+impl CountedWarning {
+    /// Returns a warning of the whole run, about these cells.
+    pub(crate) fn of_run(warning: Warning, cells: Vec<String>) -> Self {
+        Self {
+            warning,
+            trials: 0,
+            cells,
+        }
+    }
 }
 
 impl Summary {
@@ -502,14 +497,13 @@ impl Cell {
 
     /// Returns the outcomes of the trials in words, for a cell without figures.
     pub(crate) fn outcome_words(&self) -> String {
-        let outcomes = Outcome::ALL.into_iter();
-        let outcomes: Vec<String> = outcomes
-            .filter(|outcome| self.outcome(*outcome) > 0)
-            .map(|outcome| outcome.name().replace('_', " "))
-            .collect();
-        match outcomes[..] {
+        let ended = Outcome::ALL
+            .into_iter()
+            .filter(|outcome| self.outcome(*outcome) > 0);
+        let ended: Vec<String> = ended.map(Outcome::in_words).collect();
+        match ended[..] {
             [] => "not run".to_owned(),
-            _ => outcomes.join(", "),
+            _ => ended.join(", "),
         }
     }
 

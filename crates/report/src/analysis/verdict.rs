@@ -1,6 +1,6 @@
 //! Verdict in sentences: the fastest transport, by how much, with which certainty.
 
-use regatta_model::{Outcome, Workload, metric::Unit, metric::id};
+use regatta_model::{Outcome, metric::Unit, metric::id};
 
 use super::{
     noise,
@@ -15,25 +15,24 @@ use crate::{
 
 /// Returns the verdict of each condition and workload, and the one over all.
 pub fn all(data: &RunData, summary: &Summary) -> Verdict {
-    let study = &data.header.study;
-    let places: Vec<Place<'_>> = (data.places())
-        .filter_map(|(condition, workload)| Place::new(summary, &condition.name, workload))
+    let places: Vec<Place<'_>> = (data.groups())
+        .filter_map(|group| Place::new(summary, group))
         .collect();
     let noise_floor = noise::floor(data, summary);
     Verdict {
-        overall: overall(summary, study.workloads.as_slice(), &places)
+        overall: overall(summary, &places)
             + &noise_floor.as_ref().map_or(String::new(), noise::in_words),
         noise_floor,
         conditions: places
             .into_iter()
             .map(|place| ConditionVerdict {
-                text: sentence(&place, study.workloads.len() > 1),
+                text: sentence(&place),
                 stacks_differ_in: differing(summary, &place),
                 notes: (differences(summary, &place).into_iter())
                     .chain(notes(&place.cells))
                     .collect(),
-                condition: place.condition.to_owned(),
-                workload: place.workload.name.clone(),
+                condition: place.group.condition.name.clone(),
+                workload: place.group.workload.name.clone(),
                 metric: place.metric.name.to_owned(),
                 detectable_ratio: place.detectable_ratio(&place.leaders()),
                 ranking: place.ranking,
@@ -43,17 +42,7 @@ pub fn all(data: &RunData, summary: &Summary) -> Verdict {
     }
 }
 
-/// Returns the name of a place in a sentence: `` under `baseline` ``, with the workload if there
-/// are several.
-fn name(place: &Place<'_>, several_workloads: bool) -> String {
-    if several_workloads {
-        format!("under `{}` with `{}`", place.condition, place.workload.name)
-    } else {
-        format!("under `{}`", place.condition)
-    }
-}
-
-fn sentence(place: &Place<'_>, several_workloads: bool) -> String {
+fn sentence(place: &Place<'_>) -> String {
     let mut parts = Vec::from_iter(about_leaders(place));
     for other in &place.not_ranked {
         let value = other.value.map_or(String::new(), |value| {
@@ -75,12 +64,15 @@ fn sentence(place: &Place<'_>, several_workloads: bool) -> String {
     if parts.is_empty() {
         parts.push("nothing was measured".to_owned());
     }
-    let name = name(place, several_workloads);
     let by = match place.metric.name {
         id::GOODPUT_BPS => String::new(),
         _ => format!(", by {}", place.metric.title),
     };
-    format!("U{}{by}: {}.", &name[1..], parts.join("; "))
+    format!(
+        "Under {}{by}: {}.",
+        place.group.in_words(),
+        parts.join("; ")
+    )
 }
 
 fn about_leaders(place: &Place<'_>) -> Option<String> {
@@ -157,7 +149,7 @@ fn about_leaders(place: &Place<'_>) -> Option<String> {
 }
 
 /// Returns the sentence over all places: the leaders with the places where they lead.
-fn overall(summary: &Summary, workloads: &[Workload], places: &[Place<'_>]) -> String {
+fn overall(summary: &Summary, places: &[Place<'_>]) -> String {
     let partial = match summary.state.name.as_str() {
         "complete" => "",
         "running" => "So far (the run is still going on): ",
@@ -199,7 +191,7 @@ fn overall(summary: &Summary, workloads: &[Workload], places: &[Place<'_>]) -> S
             (leading, all) if leading == all => "no difference detected".to_owned(),
             _ => format!("{} (no difference detected)", list(&names)),
         };
-        let mut at = name(place, workloads.len() > 1);
+        let mut at = format!("under {}", place.group.in_words());
         if let Some(ratio) = place.detectable_ratio(&leaders) {
             at.push_str(&format!(" (detectable: {})", ratio_number(ratio)));
         }
@@ -249,10 +241,14 @@ fn compared<'p>(place: &'p Place<'_>) -> Vec<&'p str> {
 
 /// Returns the titles of the facts in which the stacks of these transports differ.
 fn differing(summary: &Summary, place: &Place<'_>) -> Vec<String> {
-    stacks::differing(&summary.stacks, place.condition, &compared(place))
-        .into_iter()
-        .map(str::to_owned)
-        .collect()
+    stacks::differing(
+        &summary.stacks,
+        &place.group.condition.name,
+        &compared(place),
+    )
+    .into_iter()
+    .map(str::to_owned)
+    .collect()
 }
 
 fn differences(summary: &Summary, place: &Place<'_>) -> Option<String> {

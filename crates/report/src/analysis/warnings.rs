@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use regatta_model::{Outcome, TrialRecord};
+use regatta_model::{Outcome, TrialRecord, Warning};
 
 use super::{
     builds,
@@ -20,44 +20,28 @@ use crate::{
 /// figures. One that is a warning of the run to the letter, as a failed path check marks its
 /// trials, is listed with that.
 pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<CountedWarning> {
-    let mut counted: Vec<CountedWarning> = Vec::new();
-    for warning in &data.warnings {
-        let known = counted.iter().any(|c| {
-            c.code == warning.code && c.message == warning.message && c.hint == warning.hint
-        });
-        if !known {
-            counted.push(CountedWarning {
-                code: warning.code.clone(),
-                message: warning.message.clone(),
-                hint: warning.hint.clone(),
-                trials: 0,
-                cells: Vec::new(),
-            });
+    let of_run = data.warnings.iter().cloned();
+    let of_run = of_run.chain(builds::warnings(&data.header));
+    let mut warnings: Vec<Warning> = Vec::new();
+    for warning in of_run.chain(data.header.study.warnings()) {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
         }
     }
-    counted.extend(builds::warnings(&data.header));
-    let of_study = data.header.study.warnings().into_iter();
-    counted.extend(of_study.map(|warning| CountedWarning {
-        code: warning.code,
-        message: warning.message,
-        hint: warning.hint,
-        trials: 0,
-        cells: Vec::new(),
-    }));
+    let mut counted: Vec<CountedWarning> = (warnings.into_iter())
+        .map(|warning| CountedWarning::of_run(warning, Vec::new()))
+        .collect();
     let of_run = counted.len();
     for trial in &data.trials {
-        let cell = format!("`{}` under `{}`", trial.transport, trial.condition);
+        let cell = named(&trial.transport, &trial.condition);
         for (position, warning) in trial.measurements.warnings.iter().enumerate() {
             // One trial may carry a code twice, once for each end: it counts once.
-            let alike = |code: &str, hint: &str| code == warning.code && hint == warning.hint;
-            let again = trial.measurements.warnings[..position]
-                .iter()
-                .any(|w| alike(&w.code, &w.hint));
-            if again {
+            let alike = |w: &Warning| w.code == warning.code && w.hint == warning.hint;
+            if trial.measurements.warnings[..position].iter().any(alike) {
                 continue;
             }
             let known = counted.iter_mut().enumerate().find(|(position, c)| {
-                alike(&c.code, &c.hint) && (*position >= of_run || c.message == warning.message)
+                alike(&c.warning) && (*position >= of_run || c.warning.message == warning.message)
             });
             match known {
                 Some((position, known)) => {
@@ -69,9 +53,7 @@ pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<Co
                     }
                 }
                 None => counted.push(CountedWarning {
-                    code: warning.code.clone(),
-                    message: warning.message.clone(),
-                    hint: warning.hint.clone(),
+                    warning: warning.clone(),
                     trials: 1,
                     cells: vec![cell.clone()],
                 }),
@@ -114,14 +96,11 @@ fn outcomes(data: &RunData) -> Vec<CountedWarning> {
         .into_iter()
         .filter(|(_, trials, ..)| !trials.is_empty())
         .map(|(code, trials, message, hint)| {
-            let cells: BTreeSet<String> = trials
-                .iter()
-                .map(|trial| format!("`{}` under `{}`", trial.transport, trial.condition))
+            let cells: BTreeSet<String> = (trials.iter())
+                .map(|trial| named(&trial.transport, &trial.condition))
                 .collect();
             CountedWarning {
-                code: code.to_owned(),
-                message: message.to_owned(),
-                hint: hint.to_owned(),
+                warning: Warning::new(code, message, hint),
                 trials: trials.len() as u64,
                 cells: cells.into_iter().collect(),
             }
@@ -135,11 +114,11 @@ fn correlated(
     cells: &[Cell],
     comparisons: &[Comparison],
 ) -> Option<CountedWarning> {
-    let mut named = Vec::new();
+    let mut places = Vec::new();
     let mut largest: f64 = 0.0;
     let mut add = |name: String, rho: f64| {
-        if rho > 0.0 && !named.contains(&name) {
-            named.push(name);
+        if rho > 0.0 && !places.contains(&name) {
+            places.push(name);
             largest = largest.max(rho);
         }
     };
@@ -153,22 +132,22 @@ fn correlated(
         );
     }
     for cell in cells {
-        let name = format!("`{}` under `{}`", cell.transport, cell.condition);
-        add(name, cell.autocorrelation);
+        add(
+            named(&cell.transport, &cell.condition),
+            cell.autocorrelation,
+        );
     }
-    (!named.is_empty()).then(|| CountedWarning {
-        code: "rounds_correlated".to_owned(),
-        message: format!(
+    let warning = Warning::new(
+        "rounds_correlated",
+        format!(
             "neighbouring rounds are alike (lag-1 autocorrelation up to {}), so their intervals are \
              wider than independent rounds would give",
             number(largest)
         ),
-        hint: "find what drifts, such as the load or the temperature of the machine, or run more \
-               rounds; of 20 places without any correlation, one is named here"
-            .to_owned(),
-        trials: 0,
-        cells: named,
-    })
+        "find what drifts, such as the load or the temperature of the machine, or run more rounds; of \
+         20 places without any correlation, one is named here",
+    );
+    (!places.is_empty()).then(|| CountedWarning::of_run(warning, places))
 }
 
 /// Returns a warning about cells whose values rise or fall over the rounds.
@@ -177,20 +156,20 @@ fn drifting(cells: &[Cell]) -> Option<CountedWarning> {
         .filter_map(|cell| Some((cell, cell.trend_ratio?)))
         .collect();
     let largest = (changes.iter()).max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))?;
-    Some(CountedWarning {
-        code: "trend_over_rounds".to_owned(),
-        message: format!(
-            "`{}` under `{}` changed by {} from the first round to the last",
-            largest.0.transport,
-            largest.0.condition,
+    let warning = Warning::new(
+        "trend_over_rounds",
+        format!(
+            "{} changed by {} from the first round to the last",
+            named(&largest.0.transport, &largest.0.condition),
             signed_percent(largest.1)
         ),
-        hint: "read its interval as one of a changing quantity; comparisons within rounds hold if all \
-               transports changed alike"
-            .to_owned(),
-        trials: 0,
-        cells: (changes.iter())
-            .map(|(cell, _)| format!("`{}` under `{}`", cell.transport, cell.condition))
-            .collect(),
-    })
+        "read its interval as one of a changing quantity; comparisons within rounds hold if all \
+         transports changed alike",
+    );
+    let cells = (changes.iter()).map(|(cell, _)| named(&cell.transport, &cell.condition));
+    Some(CountedWarning::of_run(warning, cells.collect()))
+}
+
+fn named(transport: &str, condition: &str) -> String {
+    format!("`{transport}` under `{condition}`")
 }

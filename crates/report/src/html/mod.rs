@@ -10,113 +10,70 @@ mod tables;
 
 use std::fmt::Write as _;
 
+use crate::{ReportError, RunData, Summary, format};
 use minijinja::{
-    AutoEscape, Environment,
+    AutoEscape, Environment, context,
     value::{Serde, Value},
 };
-use regatta_model::{
-    METRICS, MetricDefinition, RunHeader, Study, shell::printable, units::format_duration,
-};
-use serde::Serialize;
-
-use crate::{ReportError, RunData, Summary, format};
+use regatta_model::{METRICS, MetricDefinition, shell::printable, units::format_duration};
 
 /// Renders the page.
 ///
 /// # Errors
 /// [`ReportError::Page`] if the template does not fit its data: a fault of this crate, not of the run.
 pub fn render(data: &RunData, summary: &Summary) -> Result<String, ReportError> {
+    let study = &data.header.study;
+    let occurs = |metric: &&MetricDefinition| {
+        let mut cells = summary.cells.iter();
+        cells.any(|cell| cell.metrics.contains_key(metric.name))
+    };
+    let terms: Vec<&MetricDefinition> = METRICS.iter().filter(occurs).collect();
+    let page = context! {
+        style => include_str!("style.css"),
+        header => Serde(&data.header),
+        study => Serde(study),
+        summary => Serde(summary),
+        started => format::moment(data.header.started_unix_ns),
+        deadline => format_duration(study.deadline),
+        sample_interval => format_duration(study.sample_interval),
+        trials => data.trials.len(),
+        builds => (summary.builds.iter())
+            .map(|build| {
+                let hosts = build.hosts.iter().map(|host| data.header.host_label(host));
+                context! { hosts => Serde(hosts.collect::<Vec<String>>()), text => build.in_words() }
+            })
+            .collect::<Vec<Value>>(),
+        figures => Serde(figures::all(data, summary)),
+        means => Serde(tables::means(data, summary)),
+        descriptions => Serde(tables::descriptions(data, summary)),
+        loss => Serde(tables::loss(data, summary)),
+        differences => Serde(tables::differences(data, summary)),
+        comparisons => Serde(tables::comparisons(data, summary)),
+        published => Serde(tables::published(data, summary)),
+        published_notes => Serde(tables::published_notes(summary)),
+        every_metric => Serde(tables::every_metric(data, summary)),
+        outcomes => Serde(tables::outcomes(data, summary)),
+        path => Serde(tables::path(summary)),
+        path_left_out => Serde(tables::path_left_out(summary)),
+        conditions => Serde(tables::conditions(data)),
+        transports => Serde(tables::transports(data)),
+        stacks => Serde(tables::stacks(data, summary)),
+        facts => Serde(tables::facts(data)),
+        hosts => Serde(tables::hosts(data)),
+        terms => Serde(terms),
+    };
+    fill(include_str!("report.html"), page)
+}
+
+/// Fills a template with the parts of a page.
+fn fill(template: &str, page: Value) -> Result<String, ReportError> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     environment.add_filter("code", |text: &str| Value::from_safe_string(code(text)));
-    environment.add_template("report.html", include_str!("report.html"))?;
-    let study = &data.header.study;
-    let page = Page {
-        style: include_str!("style.css"),
-        header: &data.header,
-        study,
-        summary,
-        started: format::moment(data.header.started_unix_ns),
-        deadline: format_duration(study.deadline),
-        sample_interval: format_duration(study.sample_interval),
-        trials: data.trials.len(),
-        builds: (summary.builds.iter())
-            .map(|build| BuildText {
-                hosts: (build.hosts.iter())
-                    .map(|host| data.header.host_label(host))
-                    .collect(),
-                text: build.in_words(),
-            })
-            .collect(),
-        figures: figures::all(data, summary),
-        means: tables::means(data, summary),
-        descriptions: tables::descriptions(data, summary),
-        loss: tables::loss(data, summary),
-        differences: tables::differences(data, summary),
-        comparisons: tables::comparisons(data, summary),
-        published: tables::published(data, summary),
-        published_notes: tables::published_notes(summary),
-        every_metric: tables::every_metric(data, summary),
-        outcomes: tables::outcomes(data, summary),
-        path: tables::path(summary),
-        path_left_out: tables::path_left_out(summary),
-        conditions: tables::conditions(data),
-        transports: tables::transports(data),
-        stacks: tables::stacks(data, summary),
-        facts: tables::facts(data),
-        hosts: tables::hosts(data),
-        terms: METRICS
-            .iter()
-            .filter(|metric| {
-                let mut cells = summary.cells.iter();
-                cells.any(|cell| cell.metrics.contains_key(metric.name))
-            })
-            .collect(),
-    };
-    let page = environment
-        .get_template("report.html")?
-        .render(Serde(&page))?;
+    environment.add_template("page.html", template)?;
+    let text = environment.get_template("page.html")?.render(page)?;
     // Texts of programs and foreign files may be copied from the page into a terminal.
-    Ok(printable(&page))
-}
-
-/// Data of the template.
-#[derive(Serialize)]
-struct Page<'a> {
-    style: &'static str,
-    header: &'a RunHeader,
-    study: &'a Study,
-    summary: &'a Summary,
-    started: String,
-    deadline: String,
-    sample_interval: String,
-    trials: usize,
-    builds: Vec<BuildText>,
-    figures: figures::Figures,
-    means: Vec<tables::Table>,
-    descriptions: Vec<tables::Table>,
-    loss: Vec<tables::Table>,
-    differences: Vec<tables::Table>,
-    comparisons: Vec<tables::Table>,
-    published: Vec<tables::Table>,
-    published_notes: Vec<String>,
-    every_metric: Vec<tables::Table>,
-    outcomes: tables::Table,
-    path: tables::Table,
-    path_left_out: usize,
-    conditions: tables::Table,
-    transports: tables::Table,
-    stacks: tables::Table,
-    facts: tables::Table,
-    hosts: tables::Table,
-    terms: Vec<&'static MetricDefinition>,
-}
-
-/// Description of a build.
-#[derive(Serialize)]
-struct BuildText {
-    hosts: Vec<String>,
-    text: String,
+    Ok(printable(&text))
 }
 
 /// Escapes a sentence and marks text between backticks as code.

@@ -298,19 +298,19 @@ pub(super) fn capabilities() -> Vec<Capability> {
         _ => "inside a user namespace",
     };
     let network = attempt(flags, Attempt::Namespaces);
-    let without_network = network.is_err();
-    let capability = |name, tried: &str, result: io::Result<()>, hint: &str| match result {
-        Ok(()) => Capability::new(name, true, tried, ""),
-        Err(error) => Capability::new(name, false, format!("{tried}: {error}"), hint),
+    let network_is_missing = network.is_err();
+    let without_namespace = |hint: String| match network_is_missing {
+        true => user_namespace_hint().to_owned(),
+        false => hint,
     };
     let mut all = vec![
-        capability(
+        Capability::tried(
             "user_namespaces",
             "made one and mapped the own user",
             user,
             user_namespace_hint(),
         ),
-        capability(
+        Capability::tried(
             "network_namespaces",
             &format!("made one {by}"),
             network,
@@ -319,30 +319,26 @@ pub(super) fn capabilities() -> Vec<Capability> {
     ];
     let tun = attempt(flags, Attempt::Tun);
     let tun_hint = match tun.as_ref().err().and_then(io::Error::raw_os_error) {
-        _ if without_network => user_namespace_hint(),
+        _ if network_is_missing => user_namespace_hint(),
         Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => {
             "modprobe tun; mkdir -p /dev/net; mknod /dev/net/tun c 10 200; chmod 666 /dev/net/tun"
         }
         Some(libc::EACCES) => "chmod 666 /dev/net/tun",
         _ => "run as root, or in a container with `--device /dev/net/tun`",
     };
-    all.push(capability(
+    all.push(Capability::tried(
         "tun",
         "made a TUN interface in a namespace",
         tun,
         tun_hint,
     ));
     let netem = attempt(flags, Attempt::Netem);
-    let netem_hint = if without_network {
-        user_namespace_hint().to_owned()
-    } else {
-        module_hint("sch_netem", "CONFIG_NET_SCH_NETEM")
-    };
-    all.push(capability(
+    let netem_hint = without_namespace(module_hint("sch_netem", "CONFIG_NET_SCH_NETEM"));
+    all.push(Capability::tried(
         "netem",
         "put a netem queue on a namespace's loopback",
         netem,
-        &netem_hint,
+        netem_hint,
     ));
     // Tried where the trials run: outside, an ordinary user may set only the controls of
     // `tcp_allowed_congestion_control`, in a namespace of its own every one that there is.
@@ -352,16 +348,12 @@ pub(super) fn capabilities() -> Vec<Capability> {
         ("congestion_control.hybla", "hybla", "CONFIG_TCP_CONG_HYBLA"),
     ] {
         let result = attempt(flags, Attempt::CongestionControl(control));
-        let hint = if without_network {
-            user_namespace_hint().to_owned()
-        } else {
-            module_hint(&format!("tcp_{control}"), setting)
-        };
-        all.push(capability(
+        let hint = without_namespace(module_hint(&format!("tcp_{control}"), setting));
+        all.push(Capability::tried(
             name,
             &format!("set `{control}` on a TCP socket in a namespace"),
             result,
-            &hint,
+            hint,
         ));
     }
     all

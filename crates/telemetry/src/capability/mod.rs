@@ -42,6 +42,19 @@ impl Capability {
             },
         }
     }
+
+    /// Creates the result of an attempt, which `tried` describes.
+    fn tried(
+        name: &'static str,
+        tried: &str,
+        result: std::io::Result<()>,
+        hint: impl AsRef<str>,
+    ) -> Self {
+        match result {
+            Ok(()) => Self::new(name, true, tried, ""),
+            Err(error) => Self::new(name, false, format!("{tried}: {error}"), hint.as_ref()),
+        }
+    }
 }
 
 /// Names of the congestion controls that this kernel has ready; it may load others. None where that

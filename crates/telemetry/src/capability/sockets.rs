@@ -36,13 +36,6 @@ fn set(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &[u8]) 
     }
 }
 
-fn from_attempt(name: &'static str, tried: &str, result: io::Result<()>, hint: &str) -> Capability {
-    match result {
-        Ok(()) => Capability::new(name, true, tried, ""),
-        Err(error) => Capability::new(name, false, format!("{tried}: {error}"), hint),
-    }
-}
-
 pub(super) fn capabilities() -> Vec<Capability> {
     let number = 1200_i32.to_ne_bytes();
     let on = 1_i32.to_ne_bytes();
@@ -50,36 +43,35 @@ pub(super) fn capabilities() -> Vec<Capability> {
         let socket = open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
         set(&socket, libc::SOL_UDP, option, value)
     };
-    let mut all = vec![
-        from_attempt(
+    let mptcp_hint = match crate::facts::sysctl("net.mptcp.enabled") {
+        Some(_) => "sysctl -w net.mptcp.enabled=1",
+        None => "boot a kernel built with CONFIG_MPTCP=y",
+    };
+    let stream = |protocol| open(libc::AF_INET, libc::SOCK_STREAM, protocol).map(drop);
+    vec![
+        Capability::tried(
             "sctp",
             "SCTP socket of the kernel",
-            open(libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_SCTP).map(drop),
-            &module_hint("sctp", "CONFIG_IP_SCTP"),
+            stream(libc::IPPROTO_SCTP),
+            module_hint("sctp", "CONFIG_IP_SCTP"),
         ),
-        from_attempt(
+        Capability::tried(
             "mptcp",
             "MPTCP socket",
-            open(libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_MPTCP).map(drop),
-            if crate::facts::sysctl("net.mptcp.enabled").is_some() {
-                "sysctl -w net.mptcp.enabled=1"
-            } else {
-                // It cannot be a module.
-                "boot a kernel built with CONFIG_MPTCP=y"
-            },
+            stream(libc::IPPROTO_MPTCP),
+            mptcp_hint,
         ),
-    ];
-    all.push(from_attempt(
-        "udp_gso",
-        "UDP_SEGMENT",
-        udp(libc::UDP_SEGMENT, &number),
-        "use a kernel of 4.18 or newer",
-    ));
-    all.push(from_attempt(
-        "udp_gro",
-        "UDP_GRO",
-        udp(libc::UDP_GRO, &on),
-        "use a kernel of 5.0 or newer",
-    ));
-    all
+        Capability::tried(
+            "udp_gso",
+            "UDP_SEGMENT",
+            udp(libc::UDP_SEGMENT, &number),
+            "use a kernel of 4.18 or newer",
+        ),
+        Capability::tried(
+            "udp_gro",
+            "UDP_GRO",
+            udp(libc::UDP_GRO, &on),
+            "use a kernel of 5.0 or newer",
+        ),
+    ]
 }

@@ -1,7 +1,7 @@
 //! CPU time of each core, from `/proc/stat`.
 
 use super::reading::{Value, Values};
-use crate::file;
+use crate::{file, host_cpu::times};
 
 /// Adds the times of every core that is online.
 pub(super) fn read(text: &[u8], tick_ns: i64, values: &mut Values) {
@@ -32,14 +32,7 @@ pub(super) fn read(text: &[u8], tick_ns: i64, values: &mut Values) {
 fn core(rest: &[u8], tick_ns: i64) -> Option<(u32, [i64; 8])> {
     let end = rest.iter().position(u8::is_ascii_whitespace)?;
     let core = std::str::from_utf8(&rest[..end]).ok()?.parse().ok()?;
-    let mut ticks = file::numbers(&rest[end..]);
-    let mut times = [0; 8];
-    for time in &mut times {
-        // So long that the sum of three still fits.
-        let ns = i64::try_from(ticks.next()?).ok()?.checked_mul(tick_ns)?;
-        *time = Some(ns).filter(|ns| *ns <= i64::MAX / 4)?;
-    }
-    Some((core, times))
+    Some((core, times(&rest[end..], tick_ns)?))
 }
 
 #[cfg(test)]

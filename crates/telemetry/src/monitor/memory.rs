@@ -1,7 +1,7 @@
 //! Load and memory, from `/proc/loadavg` and `/proc/meminfo`.
 
 use super::reading::{Value, Values};
-use crate::file;
+use crate::file::bytes_of;
 
 /// Adds the load average and the number of runnable tasks.
 pub(super) fn read_load(text: &[u8], values: &mut Values) {
@@ -20,10 +20,11 @@ pub(super) fn read_load(text: &[u8], values: &mut Values) {
 
 /// Adds memory in total and available, and the swap space in use, in bytes.
 pub(super) fn read_memory(text: &[u8], values: &mut Values) {
-    let swap = bytes(text, "SwapTotal").zip(bytes(text, "SwapFree"));
+    let bytes = |name| bytes_of(text, name).map(|bytes| bytes as f64);
+    let swap = bytes("SwapTotal").zip(bytes("SwapFree"));
     for (name, value) in [
-        ("memory.total_bytes", bytes(text, "MemTotal")),
-        ("memory.available_bytes", bytes(text, "MemAvailable")),
+        ("memory.total_bytes", bytes("MemTotal")),
+        ("memory.available_bytes", bytes("MemAvailable")),
         (
             "memory.swap_used_bytes",
             swap.map(|(total, free)| total - free),
@@ -31,15 +32,6 @@ pub(super) fn read_memory(text: &[u8], values: &mut Values) {
     ] {
         values.extend(value.map(|value| (name.to_owned(), Value::State(value))));
     }
-}
-
-/// Returns the value of a line such as `MemTotal:  8000 kB`, in bytes.
-fn bytes(text: &[u8], name: &str) -> Option<f64> {
-    let rest = file::lines(text)
-        .find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b":"))?;
-    let mut words = std::str::from_utf8(rest).ok()?.split_ascii_whitespace();
-    let kibibytes: u64 = words.next()?.parse().ok()?;
-    (words.next()? == "kB").then_some(kibibytes as f64 * 1024.0)
 }
 
 #[cfg(test)]

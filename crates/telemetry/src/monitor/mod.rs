@@ -9,16 +9,16 @@ mod interfaces;
 mod memory;
 mod process;
 mod reading;
-mod stack;
 
 use regatta_model::HostSample;
 
 pub use process::{MonitorError, main};
-use reading::Reading;
+use reading::{Reading, Value};
 
 use crate::{
     clock::{clock_ns, monotonic_ns},
     file::ProcFile,
+    protocol::ProtocolFiles,
 };
 
 /// Time after which instruments that change seldom are read again: offloads, and files that appear
@@ -34,7 +34,7 @@ pub struct HostSampler {
     load: Option<ProcFile>,
     memory: Option<ProcFile>,
     interfaces: interfaces::Interfaces,
-    stack: stack::Stack,
+    protocols: ProtocolFiles,
     tick_ns: i64,
     /// Monotonic time of the last look at what changes seldom.
     looked_ns: i64,
@@ -62,7 +62,7 @@ impl HostSampler {
             load: open("/proc/loadavg"),
             memory: open("/proc/meminfo"),
             interfaces: interfaces::Interfaces::open(),
-            stack: stack::Stack::open(),
+            protocols: ProtocolFiles::open(),
             tick_ns: crate::host_cpu::tick_ns(),
             looked_ns: monotonic_ns(),
             last: Reading::default(),
@@ -95,7 +95,7 @@ impl HostSampler {
         if reading.monotonic_ns - self.looked_ns >= SELDOM_NS {
             self.looked_ns = reading.monotonic_ns;
             self.interfaces.forget_offloads();
-            self.stack.look_for_modules();
+            self.protocols.look_for_modules();
         }
         let mut text = |file: &mut Option<ProcFile>, parse: reading::Parse| {
             if let Some(text) = file.as_mut().and_then(|file| file.read().ok()) {
@@ -109,7 +109,9 @@ impl HostSampler {
         text(&mut self.load, &memory::read_load);
         text(&mut self.memory, &memory::read_memory);
         self.interfaces.read(&mut reading.values);
-        self.stack.read(&mut reading.values);
+        let counts = self.protocols.read();
+        let counts = counts.map(|(name, count)| (name.to_owned(), Value::Count(count)));
+        reading.values.extend(counts);
         reading
     }
 }

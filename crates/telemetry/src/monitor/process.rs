@@ -1,7 +1,6 @@
 //! The process `regatta host-monitor`: samples as JSON lines on standard output.
 
 use std::{
-    error::Error,
     io::{self, Read, Write},
     os::fd::AsFd,
     process::ExitCode,
@@ -13,6 +12,7 @@ use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
 };
 use regatta_model::{
+    causes,
     host_sample::{MonitorLine, MonitorRequest},
     shell::printable,
 };
@@ -74,12 +74,7 @@ pub fn main() -> ExitCode {
     match serve(io::stdin(), io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let mut text = format!("host-monitor: {error}");
-            let mut cause: Option<&dyn Error> = error.source();
-            while let Some(inner) = cause {
-                text.push_str(&format!(": {inner}"));
-                cause = inner.source();
-            }
+            let text = format!("host-monitor: {}", causes(&error).join(": "));
             // With standard error gone there is nobody to tell.
             let _ = writeln!(io::stderr(), "{}", printable(&text));
             ExitCode::from(error.exit_code())

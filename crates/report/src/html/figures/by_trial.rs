@@ -4,9 +4,9 @@ use regatta_model::MetricDefinition;
 
 use super::{
     Figure, anchor, drawn,
-    frame::{Curve, Frame, Marks, YAxis, axis_end, largest, room_for_labels, time_axis},
+    frame::{Curve, Marks, Panel, YAxis, axis_end, largest, room_for_labels, time_axis},
     labels, panels,
-    svg::{Panel, Point},
+    svg::Point,
 };
 use crate::{
     RunData,
@@ -56,18 +56,14 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
             id: &format!("trial-{name}-{number}"),
             title: &format!("{title}: every trial under {heading}"),
             description: &format!("One mark for each measured trial, over {x_title}."),
+            heading,
+            y_title: &scale.heading(definition.title),
+            x_title: &x_title,
             height: HEIGHT,
+            left: Panel::LEFT,
+            right: room_for_labels(labels(data)),
         }
-        .draw(|svg| {
-            let frame = Frame {
-                heading,
-                y_title: &scale.heading(definition.title),
-                x_title: &x_title,
-                height: HEIGHT,
-                left: Frame::LEFT,
-                right: room_for_labels(labels(data)),
-            };
-            let chart = frame.draw(svg, 0.0..x_end, YAxis::Linear(y_end));
+        .draw(0.0..x_end, YAxis::Linear(y_end), |svg, chart| {
             let shown: Vec<Curve<'_>> = (panel.rows.iter())
                 .map(|curve| curve.map(|(t, value)| (t / divisor, scale.apply(value))))
                 .collect();

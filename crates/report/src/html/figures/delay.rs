@@ -6,9 +6,9 @@ use regatta_model::{Unit, metric::id};
 
 use super::{
     Figure, anchor, drawn,
-    frame::{Curve, Frame, Marks, YAxis, axis_end, largest, room_for_labels},
+    frame::{Curve, Marks, Panel, YAxis, axis_end, largest, room_for_labels},
     labels, panels,
-    svg::{Panel, Point},
+    svg::Point,
 };
 use crate::{RunData, format::Scale};
 
@@ -89,18 +89,14 @@ pub fn draw(data: &RunData, &(name, axis, title): &What) -> Option<Figure> {
                 panel.heading
             ),
             description: &format!("{}.", said.join("; ")),
+            heading: &panel.heading,
+            y_title: "share of messages that took longer, %",
+            x_title: &scale.heading(axis),
             height: HEIGHT,
+            left: Panel::LEFT,
+            right: room_for_labels(labels(data)),
         }
-        .draw(|svg| {
-            let frame = Frame {
-                heading: &panel.heading,
-                y_title: "share of messages that took longer, %",
-                x_title: &scale.heading(axis),
-                height: HEIGHT,
-                left: Frame::LEFT,
-                right: room_for_labels(labels(data)),
-            };
-            let chart = frame.draw(svg, 0.0..x_end, YAxis::Logarithmic(floor));
+        .draw(0.0..x_end, YAxis::Logarithmic(floor), |svg, chart| {
             let curves: Vec<Curve<'_>> = (panel.rows.iter())
                 .map(|(_, curve)| curve.map(|(delay, share)| (scale.apply(delay), share)))
                 .collect();

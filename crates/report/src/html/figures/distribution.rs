@@ -8,9 +8,9 @@ use regatta_model::MetricDefinition;
 
 use super::{
     Figure, anchor, drawn,
-    frame::{Frame, LABEL_CHARACTERS, YAxis, axis_end, largest, room_for_rows},
+    frame::{Chart, LABEL_CHARACTERS, Panel, YAxis, axis_end, largest, room_for_rows},
     panels,
-    svg::{Ink, Panel, Svg, Text},
+    svg::{Ink, Svg, Text},
     values,
 };
 use crate::{
@@ -72,24 +72,21 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
                 ))
             })
             .collect();
-        let height = Frame::HEADING + Frame::BOTTOM + ROW * panel.rows.len() as f64;
+        let height = Panel::HEADING + Panel::BOTTOM + ROW * panel.rows.len() as f64;
+        let labels = panel.rows.iter().map(|row| row.label);
         Panel {
             id: &format!("box-{name}-{position}"),
             title: &format!("Spread of {x_title}, under {}", panel.heading),
             description: &format!("{}.", said.join("; ")),
+            heading: &panel.heading,
+            y_title: "",
+            x_title: &x_title,
             height,
+            left: room_for_rows(labels, LABEL_CHARACTERS).min(150.0),
+            right: 54.0,
         }
-        .draw(|svg| {
-            let labels = panel.rows.iter().map(|row| row.label);
-            let frame = Frame {
-                heading: &panel.heading,
-                y_title: "",
-                x_title: &x_title,
-                height,
-                left: room_for_rows(labels, LABEL_CHARACTERS).min(150.0),
-                right: 54.0,
-            };
-            plot(svg, &frame, &panel.rows, scale, end);
+        .draw(-end..end, YAxis::Rows(panel.rows.len()), |svg, chart| {
+            plot(svg, chart, &panel.rows, scale);
         })
     });
     Some(Figure {
@@ -114,8 +111,7 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
 }
 
 /// Draws the rows of one panel, whose axis goes from -`end` to `end`.
-fn plot(svg: &mut Svg, frame: &Frame<'_>, rows: &[Row<'_>], scale: Scale, end: f64) {
-    let chart = frame.draw(svg, -end..end, YAxis::Rows(rows.len()));
+fn plot(svg: &mut Svg, chart: &Chart, rows: &[Row<'_>], scale: Scale) {
     for (position, row) in rows.iter().enumerate() {
         let Some(d) = regatta_stats::describe(&row.deviations) else {
             continue;

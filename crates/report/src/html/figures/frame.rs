@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::svg::{Align, Ink, Panel, Point, Svg, Text, spread, width_of};
+use super::svg::{Align, Ink, Point, Svg, Text, spread, width_of};
 use crate::format::{number, shorten};
 
 /// Longest label beside a panel, in characters.
@@ -25,8 +25,14 @@ pub enum YAxis {
     Logarithmic(i32),
 }
 
-/// Heading, axis titles and margins of a plot.
-pub struct Frame<'a> {
+/// Panel of a figure: a drawing of its own, with heading, axes and margins.
+pub struct Panel<'a> {
+    /// Identifier, unique on the page; letters, digits, hyphens.
+    pub id: &'a str,
+    /// Title for readers who do not see the panel.
+    pub title: &'a str,
+    /// Description for readers who do not see the panel.
+    pub description: &'a str,
     /// Heading above the panel: the condition.
     pub heading: &'a str,
     /// Title of the vertical axis, with its unit; written above the axis.
@@ -41,7 +47,9 @@ pub struct Frame<'a> {
     pub right: f64,
 }
 
-impl Frame<'_> {
+impl Panel<'_> {
+    /// Width of every panel, in CSS pixels.
+    pub const WIDTH: f64 = 420.0;
     /// Margin left of a plot with ticks.
     pub const LEFT: f64 = 44.0;
     /// Margin above the plot for a heading and the vertical axis's title, in CSS pixels.
@@ -51,11 +59,20 @@ impl Frame<'_> {
     /// Margin below the plot, in CSS pixels.
     pub const BOTTOM: f64 = 40.0;
 
+    /// Draws axes and grid, and what `paint` adds; returns the panel as an `svg` element.
+    pub fn draw(&self, x: Range<f64>, y: YAxis, paint: impl FnOnce(&mut Svg, &Chart)) -> String {
+        let mut svg = Svg::default();
+        let chart = self.draw_axes(&mut svg, x, y);
+        paint(&mut svg, &chart);
+        let size = [Self::WIDTH, self.height];
+        svg.into_element(self.id, self.title, self.description, size)
+    }
+
     /// Draws axes and grid; the chart maps values to positions.
-    pub fn draw(&self, svg: &mut Svg, x: Range<f64>, y: YAxis) -> Chart {
+    fn draw_axes(&self, svg: &mut Svg, x: Range<f64>, y: YAxis) -> Chart {
         let chart = Chart {
             left: self.left,
-            right: Panel::WIDTH - self.right,
+            right: Self::WIDTH - self.right,
             top: if self.y_title.is_empty() {
                 Self::HEADING
             } else {
@@ -185,7 +202,7 @@ impl Chart {
     /// would collide, each with the transport's mark and a thin line from where its line ends.
     fn end_labels(&self, svg: &mut Svg, labels: &[(&Curve<'_>, Point)]) {
         let wanted: Vec<f64> = labels.iter().map(|(_, (_, y))| *y).collect();
-        let placed = spread(&wanted, 15.0, Frame::TOP + 4.0, self.bottom - 4.0);
+        let placed = spread(&wanted, 15.0, Panel::TOP + 4.0, self.bottom - 4.0);
         for ((curve, (x_end, y_end)), y) in labels.iter().zip(placed) {
             let elbow = (self.right - 2.0).max(*x_end);
             let leader = [(*x_end, *y_end), (elbow, *y_end), (self.right + 4.0, y)];

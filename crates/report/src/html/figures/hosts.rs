@@ -4,8 +4,8 @@ use regatta_model::{Unit, host_sample};
 
 use super::{
     Figure,
-    frame::{Chart, Frame, YAxis, axis_end, largest, room_for_labels, time_axis},
-    svg::{Ink, Panel, Point, Svg, Text, spread},
+    frame::{Chart, Panel, YAxis, axis_end, largest, room_for_labels, time_axis},
+    svg::{Ink, Point, Svg, Text, spread},
 };
 use crate::{
     RunData,
@@ -312,24 +312,24 @@ impl Drawing<'_> {
             id: &format!("hosts-{}-{number}", self.what.id),
             title: &format!("{}: {heading}", self.what.title),
             description: &format!("{} over {}: {}.", y_title, self.x_title, labels.join(", ")),
+            heading: &heading,
+            y_title: &y_title,
+            x_title: &self.x_title,
             height: HEIGHT,
+            left: Panel::LEFT,
+            right: self.right,
         }
-        .draw(|svg| {
-            let frame = Frame {
-                heading: &heading,
-                y_title: &y_title,
-                x_title: &self.x_title,
-                height: HEIGHT,
-                left: Frame::LEFT,
-                right: self.right,
-            };
-            let chart = frame.draw(svg, 0.0..self.axes[0], YAxis::Linear(self.axes[1]));
-            self.draw_bands(svg, &chart, bands);
-            let ends: Vec<Option<f64>> = (lines.iter().enumerate())
-                .map(|(position, (_, line))| self.draw_line(svg, &chart, position, host, line))
-                .collect();
-            draw_labels(svg, &chart, &labels, &ends);
-        })
+        .draw(
+            0.0..self.axes[0],
+            YAxis::Linear(self.axes[1]),
+            |svg, chart| {
+                self.draw_bands(svg, chart, bands);
+                let ends: Vec<Option<f64>> = (lines.iter().enumerate())
+                    .map(|(position, (_, line))| self.draw_line(svg, chart, position, host, line))
+                    .collect();
+                draw_labels(svg, chart, &labels, &ends);
+            },
+        )
     }
 
     /// Returns the place of a time on the horizontal axis.
@@ -389,7 +389,7 @@ impl Drawing<'_> {
 /// Writes labels right of the plot, near the ends of their lines, each with a sample of its line.
 fn draw_labels(svg: &mut Svg, chart: &Chart, labels: &[&str], ends: &[Option<f64>]) {
     let wanted: Vec<f64> = ends.iter().map(|end| end.unwrap_or(chart.bottom)).collect();
-    let placed = spread(&wanted, 15.0, Frame::TOP + 4.0, chart.bottom - 4.0);
+    let placed = spread(&wanted, 15.0, Panel::TOP + 4.0, chart.bottom - 4.0);
     for (position, (label, y)) in labels.iter().zip(placed).enumerate() {
         let from = chart.right + 6.0;
         let key = [(from, y), (from + KEY, y)];

@@ -7,9 +7,9 @@ use regatta_model::{MetricDefinition, Outcome, WorkloadKind};
 
 use super::{
     Figure, Place, anchor, drawn,
-    frame::{Chart, Frame, LABEL_CHARACTERS, YAxis, axis_end, largest, room_for_rows},
+    frame::{Chart, LABEL_CHARACTERS, Panel, YAxis, axis_end, largest, room_for_rows},
     panels,
-    svg::{Ink, Panel, Svg, Text},
+    svg::{Ink, Svg, Text},
     values,
 };
 use crate::{
@@ -46,10 +46,9 @@ pub fn draw(data: &RunData, summary: &Summary, definition: &MetricDefinition) ->
             workload,
         ))
     });
-    for (panel, (condition, workload, _)) in panels.iter_mut().zip(super::places(data)) {
-        panel
-            .rows
-            .extend(only_published(data, name, condition, workload));
+    for (panel, group) in panels.iter_mut().zip(data.groups()) {
+        let (condition, workload) = (&group.condition.name, &group.workload.name);
+        (panel.rows).extend(only_published(data, name, condition, workload));
     }
     // A workload that has other metrics has no panel here.
     panels.retain(|panel| panel.rows.iter().any(|row| !row.trials.is_empty()));
@@ -131,27 +130,23 @@ fn figure(
         let said: Vec<String> = (panel.rows.iter())
             .filter_map(|row| Some(format!("{} {}", row.label, scale.text(mean(row, name)?.0))))
             .collect();
-        let height = Frame::HEADING + Frame::BOTTOM + ROW * panel.rows.len() as f64;
+        let height = Panel::HEADING + Panel::BOTTOM + ROW * panel.rows.len() as f64;
+        let labels = panel.rows.iter().map(|row| &*row.label);
         Panel {
             id: &format!("{id}-{number}"),
             title: &format!("Mean {axis} under {}", panel.heading),
             description: &format!("{}.", said.join("; ")),
+            heading: &panel.heading,
+            y_title: "",
+            x_title: &axis,
             height,
+            left: room_for_rows(labels, longest_label).min(54.0 + 6.0 * longest_label as f64),
+            right: 54.0,
         }
-        .draw(|svg| {
-            let labels = panel.rows.iter().map(|row| &*row.label);
-            let frame = Frame {
-                heading: &panel.heading,
-                y_title: "",
-                x_title: &axis,
-                height,
-                left: room_for_rows(labels, longest_label).min(54.0 + 6.0 * longest_label as f64),
-                right: 54.0,
-            };
-            let chart = frame.draw(svg, 0.0..end, YAxis::Rows(panel.rows.len()));
+        .draw(0.0..end, YAxis::Rows(panel.rows.len()), |svg, chart| {
             for (position, row) in panel.rows.iter().enumerate() {
                 let y = chart.y(position as f64 + 0.5);
-                draw_row(svg, &chart, row, y, (name, longest_label), scale);
+                draw_row(svg, chart, row, y, (name, longest_label), scale);
             }
         })
     });

@@ -13,7 +13,7 @@ mod svg;
 use regatta_model::{MetricDefinition, metric, metric::id};
 use serde::Serialize;
 
-use crate::{RunData, Summary};
+use crate::{RunData, Summary, data::CellGroup, format::shorten};
 pub use svg::escape;
 
 /// Figure with its panels.
@@ -119,17 +119,17 @@ fn panels<'a, T>(
     row: impl Fn(usize, &'a str, &'a str, &'a str) -> Option<T>,
 ) -> Vec<Place<'a, T>> {
     let transports = &data.header.study.transports;
-    places(data)
-        .map(|(condition, workload, heading)| Place {
-            condition,
-            heading,
-            rows: (transports.iter().enumerate())
-                .filter_map(|(series, transport)| {
-                    row(series, &transport.label, condition, workload)
-                })
-                .collect(),
-        })
-        .collect()
+    let panel = |group: CellGroup<'a>| Place {
+        condition: &group.condition.name,
+        heading: shorten(&group.heading(), 44),
+        rows: (transports.iter().enumerate())
+            .filter_map(|(series, transport)| {
+                let (condition, workload) = (&group.condition.name, &group.workload.name);
+                row(series, &transport.label, condition, workload)
+            })
+            .collect(),
+    };
+    data.groups().map(panel).collect()
 }
 
 /// Draws the panels that have rows; `draw` gets a panel and its number.
@@ -159,15 +159,6 @@ fn values<'a>(
         .filter_map(|trial| trial.measurements.metrics.get(name).copied())
         .filter(|value| value.is_finite())
         .collect()
-}
-
-/// Returns each condition with each workload of the study, as `(condition, workload, heading)`.
-fn places(data: &RunData) -> impl Iterator<Item = (&str, &str, String)> {
-    data.places().map(|(condition, workload)| {
-        let heading = data.place_name(&condition.name, &workload.name);
-        let heading = crate::format::shorten(&heading, 44);
-        (&*condition.name, &*workload.name, heading)
-    })
 }
 
 /// Converts a name such as `goodput_bps` to a part of an anchor.

@@ -7,10 +7,10 @@ use regatta_model::{TrialRecord, metric, metric::series_id};
 
 use super::{
     Figure, Place, anchor, drawn,
-    frame::{Curve, Frame, Marks, YAxis, axis_end, largest, room_for_labels, tick},
+    frame::{Chart, Curve, Marks, Panel, YAxis, axis_end, largest, room_for_labels, tick},
     labels, panels,
     steps::{self, Step, steps},
-    svg::{Ink, Panel, Point, Svg},
+    svg::{Ink, Point, Svg},
 };
 use crate::{
     RunData,
@@ -130,6 +130,7 @@ pub fn draw(data: &RunData, what: &What) -> Option<Figure> {
     let drawn = drawn(&panels, |number, panel| {
         let end = end_of(panel);
         let names: Vec<&str> = panel.rows.iter().map(|row| row.label).collect();
+        let x_end = axis_end(if own_axes { end } else { longest });
         Panel {
             id: &format!("time-{}-{number}", anchor(what.series)),
             title: &format!("{} under {}", what.title, panel.heading),
@@ -138,20 +139,16 @@ pub fn draw(data: &RunData, what: &What) -> Option<Figure> {
                 names.join(", "),
                 tick(end)
             ),
+            heading: &panel.heading,
+            y_title: &scale.heading(definition.title),
+            x_title: "time since the first connect call, s",
             height: HEIGHT,
+            left: Panel::LEFT,
+            right: room_for_labels(labels(data)),
         }
-        .draw(|svg| {
-            let frame = Frame {
-                heading: &panel.heading,
-                y_title: &scale.heading(definition.title),
-                x_title: "time since the first connect call, s",
-                height: HEIGHT,
-                left: Frame::LEFT,
-                right: room_for_labels(labels(data)),
-            };
-            let x_end = axis_end(if own_axes { end } else { longest });
-            let steps = steps_of(panel.condition);
-            plot(svg, &frame, &panel.rows, &steps, scale, [x_end, y_end]);
+        .draw(0.0..x_end, YAxis::Linear(y_end), |svg, chart| {
+            steps::draw(svg, chart, &steps_of(panel.condition), x_end);
+            plot(svg, chart, &panel.rows, scale);
         })
     });
     Some(Figure {
@@ -249,17 +246,8 @@ fn bins(trial: &TrialRecord, what: &What, step: f64) -> BTreeMap<i64, f64> {
     total
 }
 
-/// Draws bands and lines of one panel, whose axes end at `x_end` and `y_end`.
-fn plot(
-    svg: &mut Svg,
-    frame: &Frame<'_>,
-    rows: &[Row<'_>],
-    schedule: &[Step],
-    scale: Scale,
-    [x_end, y_end]: [f64; 2],
-) {
-    let chart = frame.draw(svg, 0.0..x_end, YAxis::Linear(y_end));
-    steps::draw(svg, &chart, schedule, x_end);
+/// Draws bands and lines of one panel.
+fn plot(svg: &mut Svg, chart: &Chart, rows: &[Row<'_>], scale: Scale) {
     let shown = |point: &[f64; 4], value: usize| (point[0], scale.apply(point[value]));
     for row in rows {
         let upper = row.points.iter().map(|point| shown(point, 3));

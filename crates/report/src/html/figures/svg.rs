@@ -225,6 +225,24 @@ impl Svg {
             escape(text)
         );
     }
+
+    /// Returns the drawing as an `svg` element. `id` is unique on the page; title and description are for
+    /// readers who do not see it.
+    pub fn into_element(
+        self,
+        id: &str,
+        title: &str,
+        description: &str,
+        [width, height]: [f64; 2],
+    ) -> String {
+        let (title, description) = (escape(title), escape(description));
+        format!(
+            "<svg class=\"panel\" viewBox=\"0 0 {width} {height}\" role=\"img\" \
+             aria-labelledby=\"{id}-t {id}-d\"><title id=\"{id}-t\">{title}</title>\
+             <desc id=\"{id}-d\">{description}</desc>\n{}</svg>\n",
+            self.0
+        )
+    }
 }
 
 /// Rounds to a tenth of a pixel.
@@ -245,38 +263,6 @@ fn circle((x, y): Point, radius: f64) -> String {
         tenths(x),
         tenths(y)
     )
-}
-
-/// Panel of a figure, a drawing of its own.
-pub struct Panel<'a> {
-    /// Identifier, unique on the page; letters, digits, hyphens.
-    pub id: &'a str,
-    /// Title for readers who do not see the panel.
-    pub title: &'a str,
-    /// Description for readers who do not see the panel.
-    pub description: &'a str,
-    /// Height.
-    pub height: f64,
-}
-
-impl Panel<'_> {
-    /// Width of every panel.
-    pub const WIDTH: f64 = 420.0;
-
-    /// Draws the panel and returns it as an `svg` element.
-    pub fn draw(&self, paint: impl FnOnce(&mut Svg)) -> String {
-        let mut drawing = Svg::default();
-        paint(&mut drawing);
-        let (id, title, description) = (self.id, escape(self.title), escape(self.description));
-        format!(
-            "<svg class=\"panel\" viewBox=\"0 0 {} {}\" role=\"img\" \
-             aria-labelledby=\"{id}-t {id}-d\"><title id=\"{id}-t\">{title}</title>\
-             <desc id=\"{id}-d\">{description}</desc>\n{}</svg>\n",
-            Self::WIDTH,
-            self.height,
-            drawing.0
-        )
-    }
 }
 
 /// Escapes text for an element or a quoted attribute.

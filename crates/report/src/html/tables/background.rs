@@ -6,16 +6,18 @@ use regatta_model::{
     Condition, Link, Outcome, PathCheck, Ratio, STACK_FACTS, metric::Unit, units::format_duration,
 };
 
-use super::{Entry, Table, figure, row, transport_row, words};
+use super::{Entry, Table, cells_of, figure, row, transport_row, words};
 use crate::{RunData, Summary, analysis::StackRow, format::Scale};
 
 /// Returns the table of the outcomes of each cell's trials.
 pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
-    let outcomes = Outcome::ALL.map(|outcome| outcome.name().replace('_', " "));
+    let outcomes = Outcome::ALL.map(Outcome::in_words);
     let head = ["transport".to_owned(), "condition".to_owned()].into_iter();
     let tail = ["at the deadline".to_owned(), "why not measured".to_owned()];
-    let rows = summary.cells.iter().map(|cell| {
-        let place = data.place_name(&cell.condition, &cell.workload);
+    let cells = data
+        .groups()
+        .flat_map(|group| cells_of(summary, group).map(move |cell| (group, cell)));
+    let rows = cells.map(|(group, cell)| {
         let counts = Outcome::ALL.map(|outcome| figure(cell.outcome(outcome).to_string()));
         let why: Vec<String> = (cell.reasons.iter())
             .map(|reason| {
@@ -28,7 +30,7 @@ pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
                 format!("{outcome}: {}{hint}", reason.reasons.join(": "))
             })
             .collect();
-        let cells = [words(place)].into_iter().chain(counts).chain([
+        let cells = [words(group.heading())].into_iter().chain(counts).chain([
             figure(cell.deadline_reached.to_string()),
             words(why.join("; ")),
         ]);

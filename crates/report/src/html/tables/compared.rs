@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use regatta_model::{MetricDefinition, metric};
 
 use super::{
-    Entry, Row, Table, definitions, figure, figure_over, interval, none, places, row, scale,
-    transport_row,
+    Entry, Row, Table, definitions, figure, figure_over, interval, none, row, scale, transport_row,
 };
 use crate::{
     RunData, Summary,
@@ -20,47 +19,39 @@ use crate::{
 pub fn differences(data: &RunData, summary: &Summary) -> Vec<Table> {
     let study = &data.header.study;
     let mut tables = Vec::new();
-    for workload in &study.workloads {
-        for condition in study.conditions.iter().skip(1) {
-            let of = |transport: &str, metric: &str| {
-                summary.differences.iter().find(|d| {
-                    d.transport == transport
-                        && d.metric == metric
-                        && d.to == condition.name
-                        && d.workload == workload.name
-                })
-            };
-            let mut columns = definitions(&DIFFERENCE_METRICS);
-            columns.retain(|c| {
-                let mut transports = study.transports.iter();
-                transports.any(|t| of(&t.label, c.name).is_some())
-            });
-            if columns.is_empty() {
-                continue;
-            }
-            let head = columns.iter().map(|column| column.title);
-            let with = if study.workloads.len() > 1 {
-                format!(" with `{}`", workload.name)
-            } else {
-                String::new()
-            };
-            let caption = format!(
-                "Change of the geometric means from `{}` to `{}`{with}, with its interval at the level \
-                 of the run's correction",
-                study.conditions[0].name, condition.name
-            );
-            let rows = (study.transports.iter())
-                .filter(|t| columns.iter().any(|c| of(&t.label, c.name).is_some()))
-                .map(|t| {
-                    let changes = columns.iter().map(|c| of(&t.label, c.name));
-                    transport_row(data, &t.label, changes.map(|d| d.map_or_else(none, change)))
-                });
-            tables.push(Table::new(
-                caption,
-                ["transport"].into_iter().chain(head),
-                rows,
-            ));
+    let first = study.conditions.first().map_or("", |first| &first.name);
+    for group in data.groups().filter(|group| group.condition.name != first) {
+        let of = |transport: &str, metric: &str| {
+            let mut differences = summary.differences.iter();
+            differences.find(|d| {
+                d.transport == transport && d.metric == metric && group.is(&d.to, &d.workload)
+            })
+        };
+        let mut columns = definitions(&DIFFERENCE_METRICS);
+        columns.retain(|c| {
+            let mut transports = study.transports.iter();
+            transports.any(|t| of(&t.label, c.name).is_some())
+        });
+        if columns.is_empty() {
+            continue;
         }
+        let head = columns.iter().map(|column| column.title);
+        let caption = format!(
+            "Change of the geometric means from `{first}` to {}, with its interval at the level of \
+             the run's correction",
+            group.in_words()
+        );
+        let rows = (study.transports.iter())
+            .filter(|t| columns.iter().any(|c| of(&t.label, c.name).is_some()))
+            .map(|t| {
+                let changes = columns.iter().map(|c| of(&t.label, c.name));
+                transport_row(data, &t.label, changes.map(|d| d.map_or_else(none, change)))
+            });
+        tables.push(Table::new(
+            caption,
+            ["transport"].into_iter().chain(head),
+            rows,
+        ));
     }
     tables
 }
@@ -77,15 +68,20 @@ pub fn comparisons(data: &RunData, summary: &Summary) -> Vec<Table> {
     let mut tables = Vec::new();
     for definition in definitions(&HEADLINE_METRICS) {
         let scale = scale(summary, definition);
-        for (heading, condition, workload) in places(data) {
-            let here = summary.comparisons.iter().filter(|c| {
-                c.metric == definition.name && c.condition == condition && c.workload == workload
-            });
+        for group in data.groups() {
+            let here = summary
+                .comparisons
+                .iter()
+                .filter(|c| c.metric == definition.name && group.is(&c.condition, &c.workload));
             let rows: Vec<Row> = here.map(|c| pair(summary, c, scale)).collect();
             if rows.is_empty() {
                 continue;
             }
-            let caption = format!("{}: every pair under {heading}", capital(definition.title));
+            let caption = format!(
+                "{}: every pair under {}",
+                capital(definition.title),
+                group.in_words()
+            );
             let head = [
                 "pair",
                 "ratio",
@@ -96,7 +92,7 @@ pub fn comparisons(data: &RunData, summary: &Summary) -> Vec<Table> {
                 "detectable",
                 "the first is",
             ];
-            let is_primary = data.is_primary(definition.name, workload);
+            let is_primary = data.is_primary(definition.name, &group.workload.name);
             tables.push(Table::new(caption, head, rows).folded(!is_primary));
         }
     }

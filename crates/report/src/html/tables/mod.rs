@@ -7,7 +7,7 @@ mod results;
 use regatta_model::{MetricDefinition, metric};
 use serde::Serialize;
 
-use crate::{RunData, Summary, analysis::Cell, format::Scale};
+use crate::{RunData, Summary, analysis::Cell, data::CellGroup, format::Scale};
 pub use background::{conditions, facts, hosts, outcomes, path, path_left_out, stacks, transports};
 pub use compared::{comparisons, differences, published, published_notes};
 pub use results::{descriptions, every_metric, loss, means};
@@ -156,18 +156,9 @@ fn scale(summary: &Summary, definition: &MetricDefinition) -> Scale {
     Scale::for_largest(definition.unit, largest)
 }
 
-/// Returns each condition with each workload of the study, as `(heading, condition, workload)`.
-fn places(data: &RunData) -> impl Iterator<Item = (String, &str, &str)> {
-    let several = data.header.study.workloads.len() > 1;
-    data.places().map(move |(condition, workload)| {
-        let with = if several {
-            format!(" with `{}`", workload.name)
-        } else {
-            String::new()
-        };
-        let heading = format!("`{}`{with}", condition.name);
-        (heading, &*condition.name, &*workload.name)
-    })
+fn cells_of<'a>(summary: &'a Summary, group: CellGroup<'a>) -> impl Iterator<Item = &'a Cell> {
+    let cells = summary.cells.iter();
+    cells.filter(move |cell| group.is(&cell.condition, &cell.workload))
 }
 
 /// Returns the mean of a cell with its interval.

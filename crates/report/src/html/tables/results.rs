@@ -3,12 +3,13 @@
 use regatta_model::metric::id;
 
 use super::{
-    Columns, Entry, Row, Table, definitions, figure, figure_over, mean_entry, none, places, row,
+    Columns, Entry, Row, Table, cells_of, definitions, figure, figure_over, mean_entry, none, row,
     scale, transport_row,
 };
 use crate::{
     RunData, Summary,
     analysis::{Cell, HEADLINE_METRICS},
+    data::CellGroup,
     format::number,
 };
 
@@ -28,15 +29,15 @@ const COLUMNS: [&str; 10] = [
 
 /// Returns tables of means with their interval, one for each condition.
 pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
-    let of_place = |(heading, condition, workload): (String, &str, &str)| {
+    let of_place = |group: CellGroup<'_>| {
         // The columns of this work, the same under every condition.
         let columns = Columns::present(summary, &definitions(&COLUMNS), |cell| {
-            cell.workload == workload
+            cell.workload == group.workload.name
         });
         let place = (summary.verdict.conditions.iter())
-            .find(|place| place.condition == condition && place.workload == workload);
+            .find(|place| group.is(&place.condition, &place.workload));
         let letters = |cell: &Cell| place.and_then(|place| place.letters(&cell.transport));
-        let cells: Vec<&Cell> = summary.cells_of(condition, workload).collect();
+        let cells: Vec<&Cell> = cells_of(summary, group).collect();
         let grouped = cells.iter().any(|cell| letters(cell).is_some());
         let mut head = vec!["transport".to_owned()];
         head.extend(grouped.then(|| "group".to_owned()));
@@ -48,8 +49,9 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
             ""
         };
         let caption = format!(
-            "Geometric means under {heading} (of loss the means), with their 95 % confidence \
-             interval{of_groups}"
+            "Geometric means under {} (of loss the means), with their 95 % confidence \
+             interval{of_groups}",
+            group.in_words()
         );
         let row = |cell: &Cell| {
             let mut means: Vec<Entry> = columns.means(cell).collect();
@@ -68,7 +70,7 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
         };
         Table::new(caption, head, cells.into_iter().map(row))
     };
-    places(data).map(of_place).collect()
+    data.groups().map(of_place).collect()
 }
 
 /// Returns the number of measured trials of a cell, with those at the deadline or over a doubtful path.
@@ -116,9 +118,8 @@ pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
                 figure(format!("{} to {}", scale.text(low), scale.text(high)))
             })
         };
-        for (heading, condition, workload) in places(data) {
-            let rows: Vec<Row> = summary
-                .cells_of(condition, workload)
+        for group in data.groups() {
+            let rows: Vec<Row> = cells_of(summary, group)
                 .filter_map(|cell| {
                     let m = cell.metrics.get(definition.name)?;
                     let cv = m.cv.map(|cv| format!("{} %", number(cv * 100.0)));
@@ -138,7 +139,11 @@ pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
                 })
                 .collect();
             if !rows.is_empty() {
-                let caption = format!("{} under {heading}", scale.heading(definition.title));
+                let caption = format!(
+                    "{} under {}",
+                    scale.heading(definition.title),
+                    group.in_words()
+                );
                 tables.push(Table::new(caption, HEAD, rows).folded(true));
             }
         }
@@ -162,28 +167,23 @@ pub fn loss(data: &RunData, summary: &Summary) -> Vec<Table> {
     if columns.0.is_empty() {
         return Vec::new();
     }
-    let of_place = |(heading, condition, workload): (String, &str, &str)| {
+    let of_place = |group: CellGroup<'_>| {
         let head = ["transport".to_owned()].into_iter();
-        let cells = summary
-            .cells_of(condition, workload)
-            .filter(|cell| cell.n > 0);
+        let cells = cells_of(summary, group).filter(|cell| cell.n > 0);
         Table::new(
-            format!("Loss under {heading}"),
+            format!("Loss under {}", group.in_words()),
             head.chain(columns.headings()),
             cells.map(|cell| transport_row(data, &cell.transport, columns.means(cell))),
         )
     };
-    places(data).map(of_place).collect()
+    data.groups().map(of_place).collect()
 }
 
 /// Returns tables of all measured metrics, by condition: metrics down, transports across.
 pub fn every_metric(data: &RunData, summary: &Summary) -> Vec<Table> {
     let metrics = data.metrics_that_occur();
-    let of_place = |(heading, condition, workload): (String, &str, &str)| {
-        let cells: Vec<&Cell> = summary
-            .cells_of(condition, workload)
-            .filter(|c| c.n > 0)
-            .collect();
+    let of_place = |group: CellGroup<'_>| {
+        let cells: Vec<&Cell> = cells_of(summary, group).filter(|c| c.n > 0).collect();
         let head = cells.iter().map(|cell| cell.transport.as_str());
         let here = metrics
             .iter()
@@ -193,10 +193,12 @@ pub fn every_metric(data: &RunData, summary: &Summary) -> Vec<Table> {
             let means = cells.iter().map(|cell| mean_entry(cell, m.name, scale));
             row(scale.heading(m.title), means)
         });
-        let caption =
-            format!("Every metric under {heading}: means with their 95 % confidence interval");
+        let caption = format!(
+            "Every metric under {}: means with their 95 % confidence interval",
+            group.in_words()
+        );
         let table = Table::new(caption, ["metric"].into_iter().chain(head), rows);
         (!cells.is_empty()).then(|| table.folded(true))
     };
-    places(data).filter_map(of_place).collect()
+    data.groups().filter_map(of_place).collect()
 }
