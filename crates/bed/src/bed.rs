@@ -7,9 +7,11 @@ use std::{fs::File, io, net::IpAddr, path::Path, time::Duration};
 use nix::sched::CloneFlags;
 use regatta_control::Host;
 use regatta_model::{BedKind, Condition, Emulator, PathCheck, PathSetup, Placement, PortRange};
+use regatta_stats::clocks::OffsetReading;
 
 use crate::{
     capture::{CaptureOrder, CaptureSummary},
+    clocks::HostClocks,
     daemon_process::DaemonProcess,
     error::{BedError, Reported},
     guest::PATH_WIRE,
@@ -342,6 +344,18 @@ impl TestBed for Bed {
 
     fn has_names(&self) -> bool {
         self.remote.is_some()
+    }
+
+    fn clocks(&self) -> Option<HostClocks> {
+        let sessions = self.hosts.each_ref().map(|host| host.session().cloned());
+        self.has_two_daemons().then_some(HostClocks { sessions })
+    }
+
+    fn read_clocks_over_path(&mut self) -> Result<Option<OffsetReading>, BedError> {
+        if !self.path.is_real {
+            return Ok(None);
+        }
+        two_ends::read_clocks(self)
     }
 
     fn address(&self, host: Host) -> IpAddr {

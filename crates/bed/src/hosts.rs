@@ -174,6 +174,10 @@ impl SessionLauncher {
 }
 
 impl Launcher for SessionLauncher {
+    fn session(&self) -> Option<&Session> {
+        Some(&self.session)
+    }
+
     fn launch(&mut self, command: &str, errors: Errors) -> Result<Launched, BedError> {
         self.start(&[command], errors)
     }

@@ -16,6 +16,7 @@ use regatta_process::{Executable, Preparation, end_within, ended_within};
 use crate::{
     error::{BedError, Reported},
     program::{self, Program, ProgramOrder},
+    session::Session,
 };
 
 /// Starts processes on one host of a bed.
@@ -30,6 +31,12 @@ pub trait Launcher: Debug {
     /// does not.
     fn daemon_error(&self, error: BedError) -> BedError {
         error
+    }
+
+    /// Returns the session over which the host is reached; `None` for one of this machine, whose clock is this
+    /// process's.
+    fn session(&self) -> Option<&Session> {
+        None
     }
 
     /// Starts any program on the host, kept together by `regatta path-program`.

@@ -105,6 +105,8 @@ struct State {
 #[derive(Debug, Default)]
 struct Processes {
     running: BTreeMap<u32, Process>,
+    /// Exchanges of clocks since they were last taken.
+    exchanges: Vec<[i64; 4]>,
     /// Reason for which the session has ended.
     ended: Option<String>,
 }
@@ -229,6 +231,31 @@ impl Session {
             errors,
             process: Box::new(handle),
         })
+    }
+
+    /// Exchanges the time of the monotonic clocks with the host, several times one after the other. Returns for each
+    /// exchange the times of departure here, arrival and answer there, and arrival here; fewer if they take longer
+    /// than `within` in all, none if the session has ended. One reading at a time.
+    pub(crate) fn exchange_clocks(&self, count: usize, within: Duration) -> Vec<[i64; 4]> {
+        let until = Instant::now() + within;
+        self.state.lock().exchanges.clear();
+        for asked in 1..=count {
+            if self.outgoing.send(Frame::new(Kind::Clock, 0, [])).is_err() {
+                break;
+            }
+            let is_missing = |processes: &mut Processes| {
+                processes.ended.is_none() && processes.exchanges.len() < asked
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            let state = &self.state;
+            let waited = state
+                .changed
+                .wait_timeout_while(state.lock(), left, is_missing);
+            if waited.unwrap_or_else(PoisonError::into_inner).1.timed_out() {
+                break;
+            }
+        }
+        std::mem::take(&mut self.state.lock().exchanges)
     }
 
     /// Returns the reason for which the session has ended instead of the error that shows it.
@@ -358,7 +385,15 @@ impl State {
     }
 
     /// Takes a frame of the server.
-    fn take(&self, frame: Frame) {
+    fn take(&self, mut frame: Frame) {
+        if frame.kind == Kind::Time {
+            frame.stamp();
+            if let Some(times) = frame.times() {
+                self.lock().exchanges.push(times);
+                self.changed.notify_all();
+            }
+            return;
+        }
         let mut processes = self.lock();
         let Some(process) = processes.running.get_mut(&frame.process) else {
             return;
