@@ -14,10 +14,7 @@ use hdrhistogram::{
 use regatta_bed::{BedError, HostClocks, TestBed};
 use regatta_control::{Host, Role};
 use regatta_model::{
-    Histogram, Measurements, Warning, Workload, WorkloadKind,
-    metric::{DelayMetrics, id},
-    units::format_duration,
-    warning_code,
+    Histogram, Measurements, Warning, Workload, metric::id, units::format_duration, warning_code,
 };
 use regatta_stats::clocks::{ClockBound, LARGEST_DRIFT, OffsetReading, is_reportable};
 
@@ -159,21 +156,6 @@ fn correct(
     bound: Option<ClockBound>,
     hints: [Option<i64>; 2],
 ) {
-    let one_way = (&[id::ONE_WAY_DELAY_NS][..], id::ONE_WAY_DELAY_NS);
-    let names = DelayMetrics::MESSAGE;
-    let of_messages = [
-        Some(names.mean),
-        Some(names.p50),
-        Some(names.p95),
-        Some(names.p99),
-        names.max,
-    ];
-    let of_messages: Vec<&str> = of_messages.into_iter().flatten().collect();
-    let spreads = matches!(workload.kind, WorkloadKind::MultiStream { .. });
-    let groups = [
-        Some(one_way),
-        spreads.then_some((&of_messages[..], names.p50)),
-    ];
     // Both ends of a workload in both directions have delays; their metric is the receiver's.
     let corrections = Host::BOTH.map(|host| {
         let offset = bound.as_ref()?.offset;
@@ -192,14 +174,14 @@ fn correct(
         host.and_then(|host| corrections[host as usize])
     };
     let bound_ns = bound.as_ref().map(|bound| bound.offset.bound_ns());
-    for (metrics, median) in groups.into_iter().flatten() {
+    for (metrics, median) in workload.kind.one_way_delays() {
         let Some(measured) = measurements.metrics.get(median).copied() else {
             continue;
         };
         let found = correction_of(Role::Receiver).zip(bound_ns);
         let reason = match found {
             Some((correction, bound)) if is_reportable(measured - correction, bound) => {
-                for name in metrics {
+                for name in &metrics {
                     if let Some(value) = measurements.metrics.get_mut(*name) {
                         *value = (*value - correction).max(0.0);
                     }
@@ -217,7 +199,7 @@ fn correct(
                     .to_owned()
             }
         };
-        for name in metrics {
+        for name in &metrics {
             measurements.metrics.remove(*name);
         }
         measurements
@@ -282,7 +264,7 @@ fn shifted(histogram: &Histogram, correction: f64) -> Option<String> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use regatta_model::{Bytes, Spread};
+    use regatta_model::{Bytes, Spread, WorkloadKind};
     use regatta_stats::clocks::OffsetInterval;
 
     use super::*;

@@ -61,9 +61,10 @@ impl Schedule {
         }
         if self.clock_offset_ns.is_none() {
             return Err(TransportError::Unsupported(Unsupported {
-                reason: "each end has a clock of its own, and the offset between them is not known: \
+                reason:
+                    "each end has a clock of its own, and the offset between them is not known: \
                          the delay of a message from one to the other cannot be measured"
-                    .to_owned(),
+                        .to_owned(),
                 hint: "run this workload with `bed = \"netns\"`".to_owned(),
             }));
         }

@@ -47,9 +47,10 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
         } else {
             ""
         };
+        let errors = of_clocks(&cells);
         let caption = format!(
             "Geometric means under {heading} (of loss the means), with their 95 % confidence \
-             interval{of_groups}"
+             interval{of_groups}{errors}"
         );
         let row = |cell: &Cell| {
             let mut means: Vec<Entry> = columns.means(cell).collect();
@@ -69,6 +70,14 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
         Table::new(caption, head, cells.into_iter().map(row))
     };
     places(data).map(of_place).collect()
+}
+
+/// Returns the words of a caption for the errors behind delays from one host to the other, if these cells have any.
+fn of_clocks(cells: &[&Cell]) -> &'static str {
+    match cells.iter().any(|cell| !cell.clock_errors_ns.is_empty()) {
+        true => "; ± largest error from the offset between the hosts' clocks",
+        false => "",
+    }
 }
 
 /// Returns the number of measured trials of a cell, with those at the deadline or over a doubtful path.
@@ -193,8 +202,10 @@ pub fn every_metric(data: &RunData, summary: &Summary) -> Vec<Table> {
             let means = cells.iter().map(|cell| mean_entry(cell, m.name, scale));
             row(scale.heading(m.title), means)
         });
-        let caption =
-            format!("Every metric under {heading}: means with their 95 % confidence interval");
+        let errors = of_clocks(&cells);
+        let caption = format!(
+            "Every metric under {heading}: means with their 95 % confidence interval{errors}"
+        );
         let table = Table::new(caption, ["metric"].into_iter().chain(head), rows);
         (!cells.is_empty()).then(|| table.folded(true))
     };
