@@ -10,11 +10,13 @@ impl Lab {
     fn limit_rate(&self, rate: &str) {
         for host in ["a", "b"] {
             let pid = fs::read_to_string(self.bench.path(host).join("pid")).expect("a file");
+            // The number is that of the fixture's process namespace.
             let limited = Command::new("nsenter")
-                .args(["--target", pid.trim(), "--net", "tc", "qdisc", "add", "dev"])
-                .args([
-                    "data", "root", "tbf", "rate", rate, "burst", "10k", "limit", "1m",
-                ])
+                .args(["--target", &self.controller.to_string()])
+                .args(["--net", "--pid", "--mount", "--", "nsenter"])
+                .args(["--target", pid.trim(), "--net", "--"])
+                .args(["tc", "qdisc", "add", "dev", "data", "root"])
+                .args(["tbf", "rate", rate, "burst", "10k", "limit", "1m"])
                 .status()
                 .expect("nsenter");
             assert!(limited.success());
@@ -54,6 +56,7 @@ name = "messages"
 rounds = 2
 [[transport]]
 driver = "tcp"
+cc = "reno"
 [[condition]]
 name = "as it is"
 [[workload]]
@@ -62,6 +65,7 @@ messages = 30
 message = "100kB"
 messages_per_second = 15
 streams = 3
+spread = "connections"
 "#;
 
 const DATAGRAMS: &str = r#"
