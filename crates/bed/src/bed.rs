@@ -347,8 +347,8 @@ impl TestBed for Bed {
     }
 
     fn clocks(&self) -> Option<HostClocks> {
-        let sessions = self.hosts.each_ref().map(|host| host.session().cloned());
-        self.has_two_daemons().then_some(HostClocks { sessions })
+        let clocks = self.hosts.each_ref().map(|host| host.clock());
+        self.has_two_daemons().then_some(HostClocks { clocks })
     }
 
     fn read_clocks_over_path(&mut self) -> Result<Option<OffsetReading>, BedError> {

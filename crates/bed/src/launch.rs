@@ -14,9 +14,9 @@ use nix::sched::CloneFlags;
 use regatta_process::{Executable, Preparation, end_within, ended_within};
 
 use crate::{
+    clocks::RemoteClock,
     error::{BedError, Reported},
     program::{self, Program, ProgramOrder},
-    session::Session,
 };
 
 /// Starts processes on one host of a bed.
@@ -33,9 +33,8 @@ pub trait Launcher: Debug {
         error
     }
 
-    /// Returns the session over which the host is reached; `None` for one of this machine, whose clock is this
-    /// process's.
-    fn session(&self) -> Option<&Session> {
+    /// Returns the clock of the host; `None` for one of this machine, whose clock is this process's.
+    fn clock(&self) -> Option<Arc<dyn RemoteClock>> {
         None
     }
 

@@ -23,7 +23,7 @@ pub mod session;
 mod test_bed;
 
 pub use bed::{Bed, HOST_MONITOR};
-pub use clocks::HostClocks;
+pub use clocks::{HostClocks, RemoteClock};
 pub use error::{BedError, Reported};
 pub use launch::{Errors, Input, Launched, LaunchedProcess, Launcher};
 pub use messages::{LinkCounters, PathCounters, UnsupportedCounters};

@@ -22,7 +22,10 @@ use super::{
     GREETING, SESSION_PROTOCOL_VERSION,
     frame::{Frame, Incoming, Kind, NamespaceOf, Outgoing, Start},
 };
-use crate::launch::{Errors, Launched, LaunchedProcess};
+use crate::{
+    clocks::RemoteClock,
+    launch::{Errors, Launched, LaunchedProcess},
+};
 
 /// Most bytes that may come before the server's greeting: output of login scripts.
 const MOST_BEFORE_GREETING: usize = 1 << 20;
@@ -233,10 +236,17 @@ impl Session {
         })
     }
 
-    /// Exchanges the time of the monotonic clocks with the host, several times one after the other. Returns for each
-    /// exchange the times of departure here, arrival and answer there, and arrival here; fewer if they take longer
-    /// than `within` in all, none if the session has ended. One reading at a time.
-    pub(crate) fn exchange_clocks(&self, count: usize, within: Duration) -> Vec<[i64; 4]> {
+    /// Returns the reason for which the session has ended instead of the error that shows it.
+    fn explained(&self, error: io::Error) -> io::Error {
+        match self.ended() {
+            Some(reason) => io::Error::new(io::ErrorKind::BrokenPipe, reason),
+            None => error,
+        }
+    }
+}
+
+impl RemoteClock for Session {
+    fn exchange(&self, count: usize, within: Duration) -> Vec<[i64; 4]> {
         let until = Instant::now() + within;
         self.state.lock().exchanges.clear();
         for asked in 1..=count {
@@ -256,14 +266,6 @@ impl Session {
             }
         }
         std::mem::take(&mut self.state.lock().exchanges)
-    }
-
-    /// Returns the reason for which the session has ended instead of the error that shows it.
-    fn explained(&self, error: io::Error) -> io::Error {
-        match self.ended() {
-            Some(reason) => io::Error::new(io::ErrorKind::BrokenPipe, reason),
-            None => error,
-        }
     }
 }
 
