@@ -211,6 +211,12 @@ fn run(
     log::debug!("trial {}: {} runs", order.trial, order.role.name());
     let mut side = session.run(peer)?;
     report::merge(&mut side, order.role, observer.finish());
+    if order.path.clock_offset_ns != Some(0) {
+        let state = regatta_telemetry::clock::synchronisation();
+        let name = format!("clock.synchronisation.{}", order.role.name());
+        let facts = &mut side.measurements.facts;
+        facts.extend(state.map(|state| (name, state)));
+    }
     Ok(Box::new(side))
 }
 

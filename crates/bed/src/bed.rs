@@ -7,9 +7,11 @@ use std::{fs::File, io, net::IpAddr, path::Path, time::Duration};
 use nix::sched::CloneFlags;
 use regatta_control::Host;
 use regatta_model::{BedKind, Condition, Emulator, PathCheck, PathSetup, Placement, PortRange};
+use regatta_stats::clocks::OffsetReading;
 
 use crate::{
     capture::{CaptureOrder, CaptureSummary},
+    clocks::HostClocks,
     daemon_process::DaemonProcess,
     error::{BedError, Reported},
     guest::PATH_WIRE,
@@ -342,6 +344,22 @@ impl TestBed for Bed {
 
     fn has_names(&self) -> bool {
         self.remote.is_some()
+    }
+
+    fn clocks(&self) -> Option<HostClocks> {
+        let clocks = self.hosts.each_ref().map(|host| host.clock());
+        self.has_two_daemons().then_some(HostClocks { clocks })
+    }
+
+    fn read_clocks_over_path(&mut self) -> Result<Option<OffsetReading>, BedError> {
+        if !self.path.is_real {
+            return Ok(None);
+        }
+        match two_ends::read_clocks(self) {
+            // The sessions' exchanges are left.
+            Err(BedError::Refused { .. }) => Ok(None),
+            read => read,
+        }
     }
 
     fn address(&self, host: Host) -> IpAddr {

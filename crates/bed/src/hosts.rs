@@ -4,6 +4,7 @@ use std::{
     fmt::Debug,
     io, mem,
     net::IpAddr,
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -11,6 +12,7 @@ use std::{
 use regatta_model::PortRange;
 
 use crate::{
+    clocks::RemoteClock,
     error::BedError,
     launch::{Errors, Launched, Launcher},
     session::{NamespaceOf, Session},
@@ -174,6 +176,10 @@ impl SessionLauncher {
 }
 
 impl Launcher for SessionLauncher {
+    fn clock(&self) -> Option<Arc<dyn RemoteClock>> {
+        Some(Arc::new(self.session.clone()))
+    }
+
     fn launch(&mut self, command: &str, errors: Errors) -> Result<Launched, BedError> {
         self.start(&[command], errors)
     }

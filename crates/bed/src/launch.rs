@@ -14,6 +14,7 @@ use nix::sched::CloneFlags;
 use regatta_process::{Executable, Preparation, end_within, ended_within};
 
 use crate::{
+    clocks::RemoteClock,
     error::{BedError, Reported},
     program::{self, Program, ProgramOrder},
 };
@@ -30,6 +31,11 @@ pub trait Launcher: Debug {
     /// does not.
     fn daemon_error(&self, error: BedError) -> BedError {
         error
+    }
+
+    /// Returns the clock of the host; `None` for one of this machine, whose clock is this process's.
+    fn clock(&self) -> Option<Arc<dyn RemoteClock>> {
+        None
     }
 
     /// Starts any program on the host, kept together by `regatta path-program`.

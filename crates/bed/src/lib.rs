@@ -8,6 +8,7 @@
 
 mod bed;
 pub mod capture;
+mod clocks;
 mod daemon_process;
 mod error;
 pub mod guest;
@@ -22,6 +23,7 @@ pub mod session;
 mod test_bed;
 
 pub use bed::{Bed, HOST_MONITOR};
+pub use clocks::{HostClocks, RemoteClock};
 pub use error::{BedError, Reported};
 pub use launch::{Errors, Input, Launched, LaunchedProcess, Launcher};
 pub use messages::{LinkCounters, PathCounters, UnsupportedCounters};

@@ -127,6 +127,10 @@ pub(crate) enum Probe {
     },
     /// Send the train of the direction that begins at this end, and the arrivals of the other one.
     SendAndReceive { condition: Condition },
+    /// Ask the other end for the time of its monotonic clock, several times.
+    AskTime,
+    /// Answer such questions.
+    TellTime,
     /// End the check and report whether this machine disturbed it.
     Close,
 }
@@ -171,6 +175,8 @@ pub(crate) enum FromDaemon {
         departures: Vec<u64>,
         arrivals: Vec<(u64, u64)>,
     },
+    /// Exchanges of the time with the other end: departure and arrival here, and the time there in between.
+    Times { exchanges: Vec<[i64; 3]> },
     /// A check is over; evidence that this end's machine disturbed it, if there is some.
     Closed { spoiled: Option<String> },
     /// The request could not be served.

@@ -4,9 +4,11 @@ use std::net::IpAddr;
 
 use regatta_control::Host;
 use regatta_model::{Condition, PathCheck, PortRange};
+use regatta_stats::clocks::OffsetReading;
 
 use crate::{
     capture::{CaptureOrder, CaptureSummary},
+    clocks::HostClocks,
     error::BedError,
     launch::Launched,
     messages::PathCounters,
@@ -25,6 +27,19 @@ pub trait TestBed {
     /// Whether the hosts have names of the user's.
     fn has_names(&self) -> bool {
         false
+    }
+    /// Returns the hosts' clocks, where each has one of its own.
+    fn clocks(&self) -> Option<HostClocks> {
+        None
+    }
+    /// Reads the offset between the hosts' clocks by exchanges over the path, where it is a network as it is: a path
+    /// with an emulator takes no packets but those of its transports, and delays them. Nothing else may use the path
+    /// meanwhile. `None` elsewhere, and if no exchange is complete.
+    ///
+    /// # Errors
+    /// If a path daemon does not answer.
+    fn read_clocks_over_path(&mut self) -> Result<Option<OffsetReading>, BedError> {
+        Ok(None)
     }
     /// Returns the address of a host on the path.
     fn address(&self, host: Host) -> IpAddr;

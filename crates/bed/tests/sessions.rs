@@ -19,6 +19,7 @@ use regatta_bed::{
 };
 use regatta_model::{Condition, Link, PathSetup};
 use regatta_process::{descendants, testing::is_running};
+use regatta_stats::clocks::OffsetReading;
 
 /// Longest time for anything that is waited for.
 const WITHIN: Duration = Duration::from_secs(60);
@@ -128,6 +129,25 @@ fn a_path_that_is_used_as_it_is_is_described() {
     assert!(offset.lowest <= 0.0 && offset.highest >= 0.0, "{offset:?}");
     let second = bed.check_path(&as_it_is()).expect("a check");
     assert_eq!(second.quantities[0].asked, first.quantities[0].achieved);
+}
+
+#[test]
+fn clocks_are_read_over_sessions_and_over_the_path() {
+    let mut bed = bed();
+    let over_sessions = bed.clocks().expect("two hosts").read(4);
+    let over_path = bed.read_clocks_over_path().expect("path daemons");
+    for reading in [over_sessions, over_path] {
+        let OffsetReading { span_ns, offset } = reading.expect("exchanges");
+        assert!(span_ns[0] < span_ns[1]);
+        // One machine has one clock.
+        assert!(
+            offset.lowest_ns < 0.0 && offset.highest_ns > 0.0,
+            "{offset:?}"
+        );
+        // No exchange was longer than all of them.
+        let longest = 1.002 * (span_ns[1] - span_ns[0]) as f64;
+        assert!(offset.bound_ns() <= longest, "{offset:?} {span_ns:?}");
+    }
 }
 
 #[test]

@@ -59,7 +59,7 @@ pub fn loopback(mtu_bytes: u32) -> PathHints {
         link_rate_bps: None,
         window_bytes: None,
         mtu_bytes,
-        shared_clock: true,
+        clock_offset_ns: Some(0),
         keeps_order: true,
     }
 }

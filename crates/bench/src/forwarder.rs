@@ -56,7 +56,7 @@ fn forward(bed: &mut Bed, rate: Option<BitRate>, bytes: u64) -> Result<[f64; 3],
                 .flow_control_window(regatta_model::Direction::Forward)
                 .map(|window| window.0),
             mtu_bytes: condition.mtu_bytes,
-            shared_clock: bed.shares_clock(),
+            clock_offset_ns: Some(0),
             keeps_order: true,
         },
     };

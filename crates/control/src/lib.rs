@@ -17,7 +17,7 @@ use regatta_model::{
 use serde::{Deserialize, Serialize};
 
 /// Version of the messages in this crate. A change that an older peer would misread raises it.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// Host of a trial, named after the end on it: who connects and who listens. Who sends is [`Role`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -112,8 +112,11 @@ pub struct PathHints {
     pub window_bytes: Option<u64>,
     /// Largest IP packet.
     pub mtu_bytes: u32,
-    /// Whether both ends read the same monotonic clock, so that one-way delay can be measured.
-    pub shared_clock: bool,
+    /// Monotonic clock of this end less that of the other, in nanoseconds: what to take from a difference between
+    /// the two to get a one-way delay. 0 where both ends read the same clock; elsewhere somewhat less than the
+    /// offset, so that no delay seems negative, and the controller corrects what was measured with it. Absent if
+    /// nothing is known of the offset.
+    pub clock_offset_ns: Option<i64>,
     /// Whether packets leave the path in the order in which they entered it. If so, nothing can
     /// follow an end marker, and a receiver need not wait after it.
     #[serde(default)]

@@ -6,6 +6,7 @@
 
 mod agent;
 mod certificate;
+mod clocks;
 mod error;
 mod event;
 mod failure;

@@ -22,6 +22,7 @@ use self::{capture::Capturing, trial::Verdict};
 use crate::{
     agent::{Agent, Signal},
     certificate,
+    clocks::TrialClocks,
     error::EngineError,
     event::{Ending, Event, Listener},
     monitor::HostMonitors,
@@ -132,6 +133,7 @@ impl Run {
             agents: BTreeMap::new(),
             generation: 0,
             capturing: None,
+            clocks: None,
             monitors: HostMonitors::new(),
         };
         let ending = runner.run(listener);
@@ -160,6 +162,8 @@ pub(crate) struct TrialRunner<'a> {
     pub agents: BTreeMap<Host, Agent>,
     pub generation: u32,
     pub capturing: Option<Capturing>,
+    /// Clocks of the hosts, while a trial runs.
+    pub clocks: Option<TrialClocks>,
     monitors: HostMonitors,
 }
 

@@ -3,6 +3,8 @@
 
 /// The sender closed without waiting for delivery.
 pub const ABANDONED: &str = "abandoned";
+/// The offset between the hosts' clocks is not known well enough for the delay that a workload measures.
+pub const CLOCKS_NOT_KNOWN: &str = "clocks_not_known";
 /// Connections of a workload of short connections failed.
 pub const CONNECTIONS_FAILED: &str = "connections_failed";
 /// The deadline stopped the transfer.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    metric::id,
+    metric::{DelayMetrics, id},
     units::{Bytes, format_duration, nanos, optional_nanos},
     words::words,
 };
@@ -472,6 +472,18 @@ impl WorkloadKind {
     #[must_use]
     pub const fn has_goodput(&self) -> bool {
         matches!(self, Self::Bulk { .. } | Self::StopAndWait { .. })
+    }
+
+    /// Returns the families of metrics that are delays from one host to the other, which depend on the clocks of both:
+    /// the names of the family and that of its median.
+    #[must_use]
+    pub fn one_way_delays(&self) -> Vec<(Vec<&'static str>, &'static str)> {
+        let mut families = vec![(vec![id::ONE_WAY_DELAY_NS], id::ONE_WAY_DELAY_NS)];
+        if let Self::MultiStream { .. } = self {
+            let names = DelayMetrics::MESSAGE;
+            families.push((names.names().collect(), names.p50));
+        }
+        families
     }
 
     /// Returns the metric by which transports are ranked for this workload, and which the verdict

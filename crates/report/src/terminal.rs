@@ -204,6 +204,10 @@ impl Printer<'_> {
                 "; group: transports that share a letter cannot be told apart, without one it is not ranked",
             );
         }
+        let of_clocks = |cell: &Cell| !cell.clock_errors_ns.is_empty();
+        if summary.cells.iter().any(of_clocks) {
+            legend.push_str("; ± largest error from the offset between the hosts' clocks");
+        }
         if deadlines {
             legend.push_str("; * trials that the deadline stopped, measured on what was delivered");
         }
@@ -319,17 +323,16 @@ fn letters<'a>(summary: &'a Summary, cell: &Cell) -> Option<&'a str> {
 }
 
 /// Formats a mean with its interval; if every trial has the same value, as one without variation.
-fn mean((value, interval): (f64, Option<[f64; 2]>), scale: Scale, wide: bool) -> String {
+fn mean(value: String, interval: Option<[f64; 2]>, scale: Scale, wide: bool) -> String {
     match interval {
         Some([low, high]) if low < high => format!(
             // No break within the brackets.
-            "{}{}[{},\u{a0}{}]",
-            scale.text(value),
+            "{value}{}[{},\u{a0}{}]",
             if wide { "\u{a0}" } else { "\n" },
             scale.text(low),
             scale.text(high)
         ),
-        _ => scale.text(value),
+        _ => value,
     }
 }
 
@@ -371,7 +374,10 @@ fn table(columns: &[Column], cells: &[&Cell], summary: &Summary, wide: bool, col
         };
         for (position, column) in columns.iter().enumerate() {
             row.push(right(match cell.shown(column.name) {
-                Some(shown) => mean(shown, column.scale, wide),
+                Some((value, interval)) => {
+                    let value = cell.text(column.name, value, column.scale);
+                    mean(value, interval, column.scale, wide)
+                }
                 None if cell.n == 0 && position == 0 => cell.outcome_words(),
                 None => "–".to_owned(),
             }));

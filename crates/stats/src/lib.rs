@@ -8,6 +8,7 @@
 //! values) are close to normal.
 
 pub mod binomial;
+pub mod clocks;
 pub mod correction;
 mod describe;
 mod distribution;

@@ -43,6 +43,39 @@ impl Synchronisation {
     }
 }
 
+/// Names of programs that steer the clock, as `/proc/PID/comm` has them.
+const CLIENTS: [&str; 6] = [
+    "chronyd",
+    "ntpd",
+    "openntpd",
+    "phc2sys",
+    "ptp4l",
+    "systemd-timesyn",
+];
+
+/// Returns the state of this host's clock in words: the kernel's, and the NTP or PTP programs that run; `None` where
+/// the kernel does not tell.
+#[must_use]
+pub fn synchronisation() -> Option<String> {
+    let state = Synchronisation::read()?;
+    let clients = clients();
+    Some(if clients.is_empty() {
+        state.to_string()
+    } else {
+        format!("{state} ({})", clients.join(", "))
+    })
+}
+
+/// Returns the programs that steer the clock, those that run and can be seen.
+pub(crate) fn clients() -> Vec<&'static str> {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let names: std::collections::BTreeSet<String> = processes
+        .filter_map(|process| std::fs::read_to_string(process.path().join("comm")).ok())
+        .collect();
+    let runs = |client: &&str| names.contains(&format!("{client}\n"));
+    CLIENTS.into_iter().filter(runs).collect()
+}
+
 impl std::fmt::Display for Synchronisation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if !self.is_synchronised {

@@ -110,7 +110,10 @@ pub fn host_facts() -> HostFacts {
             } else {
                 "none"
             };
-            by.to_owned()
+            match &crate::clock::clients()[..] {
+                [] => by.to_owned(),
+                clients => format!("{by} ({})", clients.join(", ")),
+            }
         }),
     );
     for name in SYSCTLS {

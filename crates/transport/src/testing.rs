@@ -162,7 +162,7 @@ pub fn order_for(role: Role, driver: &str, size: u64, message: u64) -> TrialOrde
             link_rate_bps: None,
             window_bytes: None,
             mtu_bytes: 65_536,
-            shared_clock: true,
+            clock_offset_ns: Some(0),
             keeps_order: true,
         },
         tells_beginning: false,

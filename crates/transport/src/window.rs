@@ -85,7 +85,7 @@ mod tests {
             link_rate_bps: window_bytes.map(|_| 100_000_000),
             window_bytes,
             mtu_bytes: 1500,
-            shared_clock: true,
+            clock_offset_ns: Some(0),
             keeps_order: true,
         }
     }

@@ -223,7 +223,7 @@ pub fn order(trial: u32, role: Role, driver: &str, tls: &TlsMaterial) -> TrialOr
             link_rate_bps: Some(1_000_000_000),
             window_bytes: Some(6_000_000),
             mtu_bytes: 1500,
-            shared_clock: true,
+            clock_offset_ns: Some(0),
             keeps_order: true,
         },
         tells_beginning: false,

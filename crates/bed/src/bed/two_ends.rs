@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use regatta_control::Host;
 use regatta_model::{Condition, PathCheck};
+use regatta_stats::clocks::{OffsetInterval, OffsetReading};
 
 use super::{Bed, unexpected};
 use crate::{
+    clocks::monotonic_ns,
     error::{BedError, Reported},
     messages::{FromDaemon, Probe, ToDaemon},
     path_daemon::{
@@ -23,6 +25,42 @@ const PART_WITHIN: Duration = Duration::from_secs(30);
 /// Sum of both rates up to which both ends send their trains at the same time, in bits per second: a host with one
 /// processor sends and receives both.
 const MOST_AT_ONCE_BPS: u64 = 100_000_000;
+
+/// Opens a socket on each host and connects them.
+fn open(bed: &mut Bed) -> Result<(), BedError> {
+    let open = Host::BOTH.map(|host| Probe::Open {
+        ports: bed.ports(host),
+    });
+    let [a, b] = match probe(bed, open)? {
+        [
+            FromDaemon::Opened { port: a },
+            FromDaemon::Opened { port: b },
+        ] => [a, b],
+        [other, _] => return Err(unexpected(&other)),
+    };
+    probe(
+        bed,
+        [Probe::Connect { port: b }, Probe::Connect { port: a }],
+    )?;
+    Ok(())
+}
+
+/// Reads the offset of host b's monotonic clock against host a's by exchanges over the path; `None` if none of them
+/// is complete.
+pub(crate) fn read_clocks(bed: &mut Bed) -> Result<Option<OffsetReading>, BedError> {
+    open(bed)?;
+    let began_ns = monotonic_ns();
+    let exchanges = match probe(bed, [Probe::AskTime, Probe::TellTime])? {
+        [FromDaemon::Times { exchanges }, FromDaemon::Probed] => exchanges,
+        [other, _] => return Err(unexpected(&other)),
+    };
+    let span_ns = [began_ns, monotonic_ns()];
+    probe(bed, [Probe::Close, Probe::Close])?;
+    let intervals = exchanges
+        .into_iter()
+        .map(|[sent, there, received]| OffsetInterval::of_exchange([sent, there, there, received]));
+    Ok(OffsetReading::of_exchanges(span_ns, intervals))
+}
 
 /// Measures the path under the condition that is set.
 pub(crate) fn check(bed: &mut Bed, condition: &Condition) -> Result<PathCheck, BedError> {
@@ -89,20 +127,7 @@ struct Measured {
 /// Has both daemons send and receive the packets of a check under `condition`.
 fn measure(bed: &mut Bed, condition: &Condition) -> Result<Measured, BedError> {
     let checked_unix_ns = i64::try_from(unix_ns()).unwrap_or(i64::MAX);
-    let open = Host::BOTH.map(|host| Probe::Open {
-        ports: bed.ports(host),
-    });
-    let [a, b] = match probe(bed, open)? {
-        [
-            FromDaemon::Opened { port: a },
-            FromDaemon::Opened { port: b },
-        ] => [a, b],
-        [other, _] => return Err(unexpected(&other)),
-    };
-    probe(
-        bed,
-        [Probe::Connect { port: b }, Probe::Connect { port: a }],
-    )?;
+    open(bed)?;
     let asked = || condition.clone();
     let round_trips = match probe(
         bed,

@@ -22,7 +22,10 @@ use super::{
     GREETING, SESSION_PROTOCOL_VERSION,
     frame::{Frame, Incoming, Kind, NamespaceOf, Outgoing, Start},
 };
-use crate::launch::{Errors, Launched, LaunchedProcess};
+use crate::{
+    clocks::RemoteClock,
+    launch::{Errors, Launched, LaunchedProcess},
+};
 
 /// Most bytes that may come before the server's greeting: output of login scripts.
 const MOST_BEFORE_GREETING: usize = 1 << 20;
@@ -105,6 +108,8 @@ struct State {
 #[derive(Debug, Default)]
 struct Processes {
     running: BTreeMap<u32, Process>,
+    /// Exchanges of clocks since they were last taken.
+    exchanges: Vec<[i64; 4]>,
     /// Reason for which the session has ended.
     ended: Option<String>,
 }
@@ -240,6 +245,30 @@ impl Session {
     }
 }
 
+impl RemoteClock for Session {
+    fn exchange(&self, count: usize, within: Duration) -> Vec<[i64; 4]> {
+        let until = Instant::now() + within;
+        self.state.lock().exchanges.clear();
+        for asked in 1..=count {
+            if self.outgoing.send(Frame::new(Kind::Clock, 0, [])).is_err() {
+                break;
+            }
+            let is_missing = |processes: &mut Processes| {
+                processes.ended.is_none() && processes.exchanges.len() < asked
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            let state = &self.state;
+            let waited = state
+                .changed
+                .wait_timeout_while(state.lock(), left, is_missing);
+            if waited.unwrap_or_else(PoisonError::into_inner).1.timed_out() {
+                break;
+            }
+        }
+        std::mem::take(&mut self.state.lock().exchanges)
+    }
+}
+
 /// Carrier that was started, and whose server has not said anything yet. Several can be waited for at the same time.
 #[derive(Debug)]
 pub struct Opening {
@@ -358,7 +387,15 @@ impl State {
     }
 
     /// Takes a frame of the server.
-    fn take(&self, frame: Frame) {
+    fn take(&self, mut frame: Frame) {
+        if frame.kind == Kind::Time {
+            frame.stamp();
+            if let Some(times) = frame.times() {
+                self.lock().exchanges.push(times);
+                self.changed.notify_all();
+            }
+            return;
+        }
         let mut processes = self.lock();
         let Some(process) = processes.running.get_mut(&frame.process) else {
             return;

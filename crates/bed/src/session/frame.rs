@@ -12,6 +12,8 @@ use std::{
 use regatta_process::readable;
 use serde::{Deserialize, Serialize};
 
+use crate::clocks::monotonic_ns;
+
 /// Most bytes of content in a frame.
 pub(super) const MOST_BYTES: usize = 64 << 10;
 
@@ -24,8 +26,8 @@ const WAITING_FRAMES: usize = 64;
 /// Longest line before the first frame, in bytes.
 const LONGEST_LINE: usize = 4096;
 
-/// Meaning of a frame. The first five go to the server, the others come from it; both send
-/// heartbeats.
+/// Meaning of a frame. The first five and [`Kind::Clock`] go to the server, the others come from it; both
+/// send heartbeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
@@ -45,9 +47,13 @@ pub(super) enum Kind {
     Errors,
     /// Exit status of the process, in words.
     Ended,
+    /// Request for the time of the server's clock, with the time at which it was written ([`Frame::times`]).
+    Clock,
+    /// Answer to [`Kind::Clock`], with what was in it and the times of its arrival and of the answer.
+    Time,
 }
 
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 10] = [
     Kind::Heartbeat,
     Kind::Start,
     Kind::Input,
@@ -56,6 +62,8 @@ const KINDS: [Kind; 8] = [
     Kind::Output,
     Kind::Errors,
     Kind::Ended,
+    Kind::Clock,
+    Kind::Time,
 ];
 
 /// Unit of a session.
@@ -95,6 +103,19 @@ impl Frame {
             process,
             content: content.into(),
         }
+    }
+
+    /// Appends the current time to the content of an exchange of clocks.
+    pub(super) fn stamp(&mut self) {
+        self.content.extend(monotonic_ns().to_le_bytes());
+    }
+
+    /// Returns the times in the content of an exchange of clocks, `N` of them.
+    pub(super) fn times<const N: usize>(&self) -> Option<[i64; N]> {
+        let (times, rest) = self.content.as_chunks();
+        let times = times.iter().map(|bytes| i64::from_le_bytes(*bytes));
+        let times = times.collect::<Vec<_>>().try_into().ok()?;
+        rest.is_empty().then_some(times)
     }
 
     fn write(&self, to: &mut impl Write) -> io::Result<()> {
@@ -233,6 +254,11 @@ impl Outgoing {
 fn write_all(mut to: impl Write, frames: &Receiver<Frame>, pause: Duration) {
     loop {
         let frame = match frames.recv_timeout(pause) {
+            // The time in it is that of its departure, and not the one at which it was queued.
+            Ok(mut frame) if matches!(frame.kind, Kind::Clock | Kind::Time) => {
+                frame.stamp();
+                frame
+            }
             Ok(frame) => frame,
             Err(RecvTimeoutError::Timeout) => Frame::new(Kind::Heartbeat, 0, []),
             Err(RecvTimeoutError::Disconnected) => return,
@@ -270,7 +296,7 @@ mod tests {
 
     #[test]
     fn what_is_no_frame_is_refused() {
-        for head in [[8, 0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1, 0, 1, 0]] {
+        for head in [[10, 0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1, 0, 1, 0]] {
             assert!(Frame::take(&mut head.to_vec()).is_err(), "{head:?}");
         }
     }

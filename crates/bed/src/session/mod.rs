@@ -20,7 +20,7 @@ pub use server::{COMMAND as SERVER_COMMAND, main as server_main};
 pub(crate) use server::{Serving, serve};
 
 /// Version of the frames and of their contents.
-pub(crate) const SESSION_PROTOCOL_VERSION: u32 = 1;
+pub(crate) const SESSION_PROTOCOL_VERSION: u32 = 2;
 
 /// First word of the line with which a server begins; whatever comes before it is output of the
 /// host's login scripts.

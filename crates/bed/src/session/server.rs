@@ -162,7 +162,12 @@ pub(crate) fn serve(
                     let _ = child.kill();
                 }
             }
-            Kind::Heartbeat | Kind::Output | Kind::Errors | Kind::Ended => {}
+            Kind::Clock => {
+                let mut answer = Frame::new(Kind::Time, number, frame.content);
+                answer.stamp();
+                outgoing.send(answer)?;
+            }
+            Kind::Heartbeat | Kind::Output | Kind::Errors | Kind::Ended | Kind::Time => {}
         }
     };
     drop(inputs);

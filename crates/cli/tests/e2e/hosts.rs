@@ -2,6 +2,7 @@
 //! their own, and a third for the controller. They need root, and say so where they do not have it.
 
 mod accounts;
+mod clocks;
 mod disturbances;
 mod firewall;
 mod guests;

@@ -5,7 +5,8 @@
 #
 #     unshare --net --mount --pid --fork --kill-child --mount-proc --propagation private bash hosts.sh DIRECTORY PASSWORD
 #
-# Host a takes passwords, host b keyboard-interactive alone. Both have the user `racer`.
+# Host a takes passwords, host b keyboard-interactive alone. Both have the user `racer`. The monotonic clock of host b
+# is an hour ahead of that of host a.
 set -euo pipefail
 dir=$1
 password=$2
@@ -30,7 +31,9 @@ KbdInteractiveAuthentication $([ $host = a ] && echo no || echo yes)
 UsePAM $([ $host = a ] && echo no || echo yes)
 AllowUsers racer
 CONFIG
-  unshare --net --mount --pid --fork --kill-child --mount-proc --propagation private bash -c "
+  ahead=$([ $host = a ] && echo 0 || echo 3600)
+  unshare --net --mount --pid --time --monotonic $ahead --boottime $ahead --fork --kill-child --mount-proc \
+    --propagation private bash -c "
     mount --bind '$d/etc/passwd' /etc/passwd; mount --bind '$d/etc/shadow' /etc/shadow
     mount -t tmpfs tmpfs /run; mkdir -m 755 /run/sshd
     ip link set lo up; echo up >'$d/run/up'

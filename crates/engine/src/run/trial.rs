@@ -14,6 +14,7 @@ use regatta_model::{BitRate, Clock, Condition, Direction, Outcome, TrialRecord, 
 
 use crate::{
     agent::{AgentExit, AgentOutput, Signal},
+    clocks::TrialClocks,
     error::EngineError,
     failure::{TrialFailure, explain},
     limits,
@@ -89,6 +90,7 @@ impl TrialRunner<'_> {
                 },
                 Err(failure) => (failure, false),
             };
+            self.clocks = None;
             let exits = self.abort(trial.index, &failure);
             let lacked_an_agent = match failure {
                 TrialFailure::Stopped => false,
@@ -120,7 +122,7 @@ impl TrialRunner<'_> {
         path_begun: Instant,
     ) -> Result<TrialRecord, EngineError> {
         let path = self.bed.counters()?;
-        let measurements = merge(
+        let mut measurements = merge(
             self.plan,
             trial,
             sender,
@@ -128,6 +130,10 @@ impl TrialRunner<'_> {
             (!self.bed.is_real()).then(|| (&path, path_begun.elapsed())),
             self.bed.shares_clock(),
         );
+        if let Some(clocks) = self.clocks.take() {
+            let workload = self.plan.workload(trial.cell);
+            clocks.finish(self.bed, workload, &mut measurements)?;
+        }
         let outcome = match plausible::unusable(&path) {
             None => (Outcome::Measured, Vec::new(), String::new()),
             Some(why) => (
@@ -160,6 +166,7 @@ impl TrialRunner<'_> {
         if self.plan.study().guest.clock == Clock::Virtual {
             wait_for_timers();
         }
+        self.clocks = TrialClocks::start(self.bed)?;
         self.bed
             .set_condition(self.plan.condition(trial.cell), trial.seed)?;
         self.start_capture(trial)?;
@@ -284,7 +291,10 @@ impl TrialRunner<'_> {
                     .flow_control_window(self.plan.workload(trial.cell).kind.direction())
                     .map(|window| window.0),
                 mtu_bytes: condition.mtu_bytes,
-                shared_clock: self.bed.shares_clock(),
+                clock_offset_ns: match &self.clocks {
+                    Some(clocks) => clocks.hint_ns(host),
+                    None => Some(0),
+                },
                 keeps_order: condition.keeps_order(),
             },
             tells_beginning: condition.follows_a_clock(),

@@ -105,6 +105,18 @@ pub struct DelayMetrics {
 }
 
 impl DelayMetrics {
+    /// Returns all names, that of the mean first.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let all = [
+            Some(self.mean),
+            Some(self.p50),
+            Some(self.p95),
+            Some(self.p99),
+            self.max,
+        ];
+        all.into_iter().flatten()
+    }
+
     /// Probe messages on a connection of their own.
     pub const ROUND_TRIP: Self = Self {
         mean: id::ROUND_TRIP_DELAY_NS,

@@ -76,7 +76,7 @@ super::metrics! {
     MESSAGES_CORRUPTED = "messages_corrupted" [Count, Lower, ReceiverOrSum] "messages corrupted":
         "Messages whose check failed at the receiver: the header is checked whole, the content at the beginning and the end of every piece that arrives.";
     MESSAGE_DELAY_NS = "message_delay_ns" [Nanoseconds, Lower] "message delay":
-        "Mean delay of the workload's own messages. Stop-and-wait: from handing a message to the transport to the arrival of the other application's acknowledgement. Request-response: from a request's departure to the arrival of its whole answer, where requests leave at a rate from the scheduled departure, so that waiting counts. Multi-stream: from a message's scheduled departure to its whole arrival. What was not answered in time has none.";
+        "Mean delay of the workload's own messages. Stop-and-wait: from handing a message to the transport to the arrival of the other application's acknowledgement. Request-response: from a request's departure to the arrival of its whole answer, where requests leave at a rate from the scheduled departure, so that waiting counts. Multi-stream: from a message's scheduled departure to its whole arrival; between hosts with a clock each as `one_way_delay_ns` is. What was not answered in time has none.";
     MESSAGE_DELAY_P50_NS = "message_delay_p50_ns" [Nanoseconds, Lower] "message delay, median":
         "Median of the same messages, from a histogram of three significant digits.";
     MESSAGE_DELAY_P95_NS = "message_delay_p95_ns" [Nanoseconds, Lower] "message delay, 95th percentile":
@@ -98,7 +98,13 @@ super::metrics! {
     INTERARRIVAL_JITTER_NS = "interarrival_jitter_ns" [Nanoseconds, Lower, Receiver] "interarrival jitter":
         "Smoothed interarrival jitter of the messages (RFC 3550, 6.4.1), for transports of messages.";
     ONE_WAY_DELAY_NS = "one_way_delay_ns" [Nanoseconds, Lower, Receiver] "one-way delay":
-        "Median one-way delay of the messages (RFC 7679), only where both ends share one clock.";
+        "Median one-way delay of the messages (RFC 7679). Where each host has a clock of its own it is corrected by their offset, whose error is at most `clock_offset_bound_ns`, and left out if that is more than a tenth of it.";
+    CLOCK_OFFSET_BOUND_NS = "clock_offset_bound_ns" [Nanoseconds, Lower] "bound of the clocks' offset":
+        "Largest error of the offset between the hosts' monotonic clocks at any moment of the trial, and with it of one-way delays (`one_way_delay_ns`, and `message_delay_ns` and its percentiles of multi-stream): half of the interval that exchanges of the time before, during and after the trial leave, as no message arrives before it was sent (the fact `clock.method` says over what). Absent where both ends share one clock.";
+    CLOCK_DRIFT_RATIO = "clock_drift_ratio" [Ratio, Neither] "drift of the clocks":
+        "Mean drift of the listening host's monotonic clock against the connecting host's from before the trial to after it, in seconds per second: the middle of the interval that the same exchanges leave.";
+    CLOCK_DRIFT_BOUND_RATIO = "clock_drift_bound_ratio" [Ratio, Neither] "bound of the clocks' drift":
+        "Largest error of `clock_drift_ratio`: half of its interval.";
     TIME_TO_FIRST_BYTE_NS = "time_to_first_byte_ns" [Nanoseconds, Lower] "time to first byte":
         "Mean over the measured connections of the time from the connect call to the arrival of the answer's first byte.";
     TIME_TO_FIRST_BYTE_P50_NS = "time_to_first_byte_p50_ns" [Nanoseconds, Lower] "time to first byte, median":

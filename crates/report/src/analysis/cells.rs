@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use regatta_model::{OptionValue, Outcome, Transport, TrialRecord, Unit};
+use regatta_model::{OptionValue, Outcome, Transport, TrialRecord, Unit, Workload, metric::id};
 use regatta_stats::{Estimate, autocorrelation, trend};
 
 use super::{
@@ -75,7 +75,23 @@ fn cell(data: &RunData, asked: &Transport, group: CellGroup<'_>) -> Cell {
         trend_ratio: drift.map(|trend| (trend.slope * (logs.len() - 1) as f64).exp_m1()),
         reasons: reasons(&trials),
         metrics: descriptions(&measured),
+        clock_errors_ns: clock_errors(&measured, work),
     }
+}
+
+/// Returns the largest error from the hosts' clocks of each delay that depends on them.
+fn clock_errors(measured: &[&TrialRecord], work: &Workload) -> BTreeMap<String, f64> {
+    let delays = work.kind.one_way_delays();
+    let names = delays.into_iter().flat_map(|(names, _)| names);
+    let largest = |name: &str| {
+        let trials = measured.iter().map(|trial| &trial.measurements.metrics);
+        let with_delay = trials.filter(|metrics| metrics.contains_key(name));
+        let bounds = with_delay.filter_map(|metrics| metrics.get(id::CLOCK_OFFSET_BOUND_NS));
+        bounds.copied().reduce(f64::max)
+    };
+    names
+        .filter_map(|name| Some((name.to_owned(), largest(name)?)))
+        .collect()
 }
 
 fn reasons(trials: &[&TrialRecord]) -> Vec<CountedReason> {

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use regatta_model::{AskedAchieved, Outcome, PathCheck, Warning};
 use serde::{Deserialize, Serialize};
 
+use crate::format::Scale;
+
 /// Version of `summary.json`; raised when a reader of an older version would misread it.
 pub const SCHEMA_VERSION: u32 = 2;
 
@@ -243,6 +245,10 @@ pub struct Cell {
     pub reasons: Vec<CountedReason>,
     /// Descriptions by name of the metric.
     pub metrics: BTreeMap<String, MetricSummary>,
+    /// Largest error from the offset between the hosts' clocks, of delays from one host to the other, by name of the
+    /// metric, in nanoseconds.
+    #[serde(skip)]
+    pub clock_errors_ns: BTreeMap<String, f64>,
 }
 
 /// Kind of work that can fail.
@@ -504,6 +510,15 @@ impl Cell {
         match ended[..] {
             [] => "not run".to_owned(),
             _ => ended.join(", "),
+        }
+    }
+
+    /// Formats a value of a metric, with its largest error from the hosts' clocks if there is one.
+    #[must_use]
+    pub fn text(&self, metric: &str, value: f64, scale: Scale) -> String {
+        match self.clock_errors_ns.get(metric) {
+            Some(error) => format!("{}\u{a0}±\u{a0}{}", scale.text(value), scale.text(*error)),
+            None => scale.text(value),
         }
     }
 

@@ -185,7 +185,7 @@ async fn take_all<F: MessageFlow>(
     flow: &mut F,
     taken: &mut Taken,
 ) -> Result<(), TransportError> {
-    let shared_clock = trial.order.path.shared_clock;
+    let clock_offset = trial.order.path.clock_offset_ns;
     let Taken {
         sink,
         deliveries,
@@ -233,8 +233,8 @@ async fn take_all<F: MessageFlow>(
                 }
                 let now = *now.get_or_insert_with(MonotonicTime::now);
                 let sent = sink.consume(arrival.data, now);
-                if let (Some(sent), true) = (sent, shared_clock) {
-                    probe::record(one_way, now - sent, 1);
+                if let (Some(sent), Some(offset)) = (sent, clock_offset) {
+                    probe::record(one_way, now - sent - offset, 1);
                 }
             })
             .await;

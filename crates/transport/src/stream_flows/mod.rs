@@ -124,8 +124,9 @@ impl Flows {
             per_second: messages_per_second,
             flows: streams.into(),
             spread,
+            clock_offset_ns: order.path.clock_offset_ns,
         };
-        schedule.check(messages, order)?;
+        schedule.check(messages)?;
         let size = messages.saturating_mul(message.0);
         let whole = Plan::of(order, "", Bytes(size), message, Pattern::Random)?;
         let flow = |number: u32| {

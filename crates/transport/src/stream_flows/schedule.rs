@@ -4,15 +4,14 @@
 //! Message `i` is due `i` intervals after the beginning and uses flow `i` modulo their number. Each
 //! flow has its own sending task, so that one that must wait blocks only its own messages. The
 //! measurement therefore shows how the transport's streams block one another. A message's delay
-//! counts from the time when it is due to the arrival of its last byte, on the clock that both ends
-//! share.
+//! counts from the time when it is due to the arrival of its last byte. Where the ends do not share a
+//! clock, the receiver takes the offset of its clock, as far as it is known, from the difference.
 //!
 //! The schedule begins when the receiver has all flows, so that delays do not include setting them
 //! up.
 
 use std::time::Duration;
 
-use regatta_control::TrialOrder;
 use regatta_model::{Spread, metric::DelayMetrics};
 
 use super::{Sink, Tally};
@@ -32,6 +31,8 @@ pub(super) struct Schedule {
     pub(super) per_second: f64,
     pub(super) flows: u64,
     pub(super) spread: Spread,
+    /// This end's clock less the other's, in nanoseconds; `None` if it is not known.
+    pub(super) clock_offset_ns: Option<i64>,
 }
 
 /// Moments of a schedule at its sending end.
@@ -47,7 +48,7 @@ impl Schedule {
     ///
     /// # Errors
     /// [`TransportError::Order`] and [`TransportError::Unsupported`], respectively.
-    pub(super) fn check(&self, messages: u64, order: &TrialOrder) -> Result<(), TransportError> {
+    pub(super) fn check(&self, messages: u64) -> Result<(), TransportError> {
         let wrong = |what: String| Err(TransportError::Order { what });
         if messages == 0 || self.flows == 0 {
             return wrong("there is no message, or no stream for it".to_owned());
@@ -58,11 +59,12 @@ impl Schedule {
                 self.per_second
             ));
         }
-        if !order.path.shared_clock {
+        if self.clock_offset_ns.is_none() {
             return Err(TransportError::Unsupported(Unsupported {
-                reason: "each end has a clock of its own, so that the delay of a message from one \
-                         to the other cannot be measured"
-                    .to_owned(),
+                reason:
+                    "each end has a clock of its own, and the offset between them is not known: \
+                         the delay of a message from one to the other cannot be measured"
+                        .to_owned(),
                 hint: "run this workload with `bed = \"netns\"`".to_owned(),
             }));
         }
@@ -167,7 +169,9 @@ impl Sink for Arrivals<'_> {
         let Some(start) = self.start.first_chunk() else {
             return;
         };
-        let start = MonotonicTime(i64::from_le_bytes(*start));
+        // The moment by this end's clock.
+        let offset_ns = self.schedule.clock_offset_ns.unwrap_or_default();
+        let start = MonotonicTime(i64::from_le_bytes(*start).saturating_add(offset_ns));
         for (sequence, moment) in &self.arrived {
             let due = self.schedule.due(start, self.flow, *sequence);
             let delays = tally.delays.get_or_insert_with(Distribution::new);
@@ -187,6 +191,7 @@ mod tests {
             per_second: 100.0,
             flows,
             spread: Spread::Streams,
+            clock_offset_ns: Some(0),
         }
     }
 
@@ -258,5 +263,22 @@ mod tests {
             findings.0.measurements.metrics["message_delay_max_ns"],
             29e6
         );
+    }
+
+    #[test]
+    fn the_offset_of_this_ends_clock_is_in_no_delay() {
+        let ahead = Schedule {
+            clock_offset_ns: Some(3_600_000_000_000),
+            ..schedule(1)
+        };
+        let plan = plan(1, 20);
+        let bytes = bytes_of(&plan, MonotonicTime(1_000_000));
+        let mut arrivals = Arrivals::new(&ahead, 0, &plan);
+        arrivals.take(&bytes, MonotonicTime(3_600_008_000_000));
+        let mut tally = Tally::default();
+        arrivals.add_to(&mut tally);
+        let mut findings = Findings::default();
+        ahead.report(&tally, (false, true), &mut findings);
+        assert_eq!(findings.0.measurements.metrics["message_delay_ns"], 7e6);
     }
 }

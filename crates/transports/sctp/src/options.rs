@@ -250,7 +250,7 @@ mod tests {
             link_rate_bps,
             window_bytes: link_rate_bps.map(|rate| rate / 8 * 60 / 1000),
             mtu_bytes,
-            shared_clock: true,
+            clock_offset_ns: Some(0),
             keeps_order: true,
         }
     }

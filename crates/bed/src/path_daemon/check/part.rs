@@ -28,6 +28,15 @@ use crate::{
 /// first.
 const HEAD_START: Duration = Duration::from_millis(500);
 
+/// Packets by which the ends exchange the time, and the time between two of them: few and far enough apart not to
+/// wait for one another.
+const CLOCK_PACKETS: usize = 8;
+const CLOCK_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Longest time until the first answer of an exchange of the time, and after an answer until the next.
+const LONGEST_EXCHANGE: Duration = Duration::from_millis(1500);
+const AFTER_LAST: Duration = Duration::from_millis(100);
+
 /// State of one end that is kept between the requests of a check.
 #[derive(Debug)]
 pub(crate) struct Part {
@@ -86,6 +95,11 @@ impl Part {
                 return Ok(FromDaemon::RoundTrips { delays_ns });
             }
             Probe::Return { condition } => send_back(&condition, prober)?,
+            Probe::AskTime => {
+                let exchanges = ask_time(prober)?;
+                return Ok(FromDaemon::Times { exchanges });
+            }
+            Probe::TellTime => tell_time(prober)?,
             Probe::Send {
                 condition,
                 direction,
@@ -199,6 +213,52 @@ fn send_back(condition: &Condition, prober: &Prober) -> Result<(), DaemonError> 
         socket::wait(&[prober], Duration::from_millis(5))?;
     }
     Ok(())
+}
+
+/// Asks the other end for the time and returns the exchanges that are complete. An exchange that a packet's loss
+/// or a longer delay than that of the others costs is left out.
+fn ask_time(prober: &Prober) -> Result<Vec<[i64; 3]>, DaemonError> {
+    let mut sent = Vec::with_capacity(CLOCK_PACKETS);
+    let mut exchanges = Vec::with_capacity(CLOCK_PACKETS);
+    let mut until = Instant::now() + LONGEST_EXCHANGE;
+    while exchanges.len() < CLOCK_PACKETS && Instant::now() < until {
+        if sent.len() < CLOCK_PACKETS {
+            sent.push(monotonic_ns());
+            prober.send(sent.len() as u64, SMALL_PACKET_BYTES)?;
+        }
+        socket::wait(&[prober], CLOCK_INTERVAL)?;
+        while let Some(Arrival {
+            number, held_ns, ..
+        }) = prober.receive()?
+        {
+            let received = monotonic_ns();
+            if let Some(sent) = sent.get((number as usize).wrapping_sub(1)) {
+                exchanges.push([*sent, held_ns.cast_signed(), received]);
+                until = Instant::now() + AFTER_LAST;
+            }
+        }
+    }
+    Ok(exchanges)
+}
+
+/// Sends back each packet of [`ask_time`] with the time of this end's clock, until there is no more.
+fn tell_time(prober: &Prober) -> Result<(), DaemonError> {
+    let mut left = CLOCK_PACKETS;
+    let mut until = Instant::now() + HEAD_START + LONGEST_EXCHANGE;
+    while left > 0 && Instant::now() < until {
+        socket::wait(&[prober], CLOCK_INTERVAL)?;
+        while let Some(Arrival { number, .. }) = prober.receive()? {
+            prober.send_back(number, clock::monotonic_ns(), SMALL_PACKET_BYTES)?;
+            left = left.saturating_sub(1);
+            until = Instant::now() + AFTER_LAST;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the time of this end's monotonic clock, in nanoseconds.
+fn monotonic_ns() -> i64 {
+    clock::monotonic_ns().cast_signed()
 }
 
 /// Collects the packets of a train that arrive: place in it, and time by this end's clock.

@@ -2,7 +2,7 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hdrhistogram::{Histogram, serialization::Deserializer};
-use regatta_model::{Unit, metric::id};
+use regatta_model::{Unit, Workload, metric::id};
 
 use super::{
     Figure, anchor, drawn,
@@ -10,7 +10,10 @@ use super::{
     labels, panels,
     svg::Point,
 };
-use crate::{RunData, format::Scale};
+use crate::{
+    RunData,
+    format::{Scale, quantity},
+};
 
 const HEIGHT: f64 = 300.0;
 
@@ -106,11 +109,39 @@ pub fn draw(data: &RunData, &(name, axis, title): &What) -> Option<Figure> {
     Some(Figure {
         id: format!("figure-ccdf-{}", anchor(name)),
         title: format!("{title}: how many took longer than how long"),
-        caption: "All messages of all measured trials of a cell together, from their HDR \
-                  histograms. The vertical axis is logarithmic: where a line crosses 1 % stands \
-                  the 99th percentile. A line ends at its longest message."
-            .to_owned(),
+        caption: format!(
+            "All messages of all measured trials of a cell together, from their HDR histograms. \
+             The vertical axis is logarithmic: where a line crosses 1 % stands the 99th \
+             percentile. A line ends at its longest message.{}",
+            of_clocks(data, name)
+        ),
         panels: drawn,
+    })
+}
+
+/// Returns the sentence of a caption for the largest error from the hosts' clocks; empty where there is none.
+fn of_clocks(data: &RunData, name: &str) -> String {
+    let is_one_way = |workload: &Workload| {
+        let mut delays = workload.kind.one_way_delays().into_iter();
+        delays.any(|(names, _)| names[0] == name)
+    };
+    let workloads = data.header.study.workloads.iter();
+    let workloads: Vec<&str> = workloads
+        .filter(|workload| is_one_way(workload))
+        .map(|workload| workload.name.as_str())
+        .collect();
+    let trials = data.trials.iter().filter(|trial| {
+        let mut histograms = trial.measurements.histograms.iter();
+        workloads.contains(&trial.workload.as_str()) && histograms.any(|it| it.name == name)
+    });
+    let bounds = trials
+        .filter_map(|trial| trial.measurements.metrics.get(id::CLOCK_OFFSET_BOUND_NS))
+        .copied();
+    bounds.reduce(f64::max).map_or_else(String::new, |bound| {
+        format!(
+            " The offset between the hosts' clocks shifts a line by ± {} at most.",
+            quantity(Unit::Nanoseconds, bound)
+        )
     })
 }
 

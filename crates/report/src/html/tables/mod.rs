@@ -172,5 +172,5 @@ fn mean_entry(cell: &Cell, name: &str, scale: Scale) -> Entry {
         Some([low, high]) if low >= high => String::new(),
         Some(_) => interval(ends, |end| scale.text(end)),
     };
-    figure_over(scale.text(value), sub)
+    figure_over(cell.text(name, value, scale), sub)
 }

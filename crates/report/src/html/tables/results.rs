@@ -48,9 +48,10 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
         } else {
             ""
         };
+        let errors = of_clocks(&cells);
         let caption = format!(
             "Geometric means under {} (of loss the means), with their 95 % confidence \
-             interval{of_groups}",
+             interval{of_groups}{errors}",
             group.in_words()
         );
         let row = |cell: &Cell| {
@@ -71,6 +72,14 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
         Table::new(caption, head, cells.into_iter().map(row))
     };
     data.groups().map(of_place).collect()
+}
+
+/// Returns the words of a caption for the errors behind delays from one host to the other, if these cells have any.
+fn of_clocks(cells: &[&Cell]) -> &'static str {
+    match cells.iter().any(|cell| !cell.clock_errors_ns.is_empty()) {
+        true => "; ± largest error from the offset between the hosts' clocks",
+        false => "",
+    }
 }
 
 /// Returns the number of measured trials of a cell, with those at the deadline or over a doubtful path.
@@ -193,8 +202,9 @@ pub fn every_metric(data: &RunData, summary: &Summary) -> Vec<Table> {
             let means = cells.iter().map(|cell| mean_entry(cell, m.name, scale));
             row(scale.heading(m.title), means)
         });
+        let errors = of_clocks(&cells);
         let caption = format!(
-            "Every metric under {}: means with their 95 % confidence interval",
+            "Every metric under {}: means with their 95 % confidence interval{errors}",
             group.in_words()
         );
         let table = Table::new(caption, ["metric"].into_iter().chain(head), rows);

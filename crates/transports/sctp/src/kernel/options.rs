@@ -348,7 +348,7 @@ mod tests {
             link_rate_bps,
             window_bytes: link_rate_bps.map(|_| 7_031_250),
             mtu_bytes: 1500,
-            shared_clock: true,
+            clock_offset_ns: Some(0),
             keeps_order: true,
         };
         let sizes = |rate, options: &Options| Sizes::of(&path(rate), options, Bytes(10_000));

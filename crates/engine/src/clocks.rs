@@ -1,0 +1,399 @@
+//! Clocks of hosts that do not share one: their offset over a trial, and the one-way delays that it corrects.
+
+use std::{
+    sync::mpsc::{self, RecvTimeoutError, Sender},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use hdrhistogram::{
+    Histogram as Hdr,
+    serialization::{Deserializer, Serializer as _, V2Serializer},
+};
+use regatta_bed::{BedError, HostClocks, TestBed};
+use regatta_control::{Host, Role};
+use regatta_model::{
+    Histogram, Measurements, Warning, Workload, metric::id, units::format_duration, warning_code,
+};
+use regatta_stats::clocks::{ClockBound, LARGEST_DRIFT, OffsetReading, is_reportable};
+
+/// Exchanges with each host for a reading before a trial or after it, and for one during it.
+const EXCHANGES_BESIDE: usize = 8;
+const EXCHANGES_DURING: usize = 2;
+
+/// Time between two readings during a trial.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Time by which delays are measured as too long, so that none is negative if the clocks drift towards one another.
+const ROOM_NS: f64 = 2e6;
+
+/// Readings of the hosts' clocks before a trial, during it and after it. Dropping it ends them.
+pub(crate) struct TrialClocks {
+    clocks: HostClocks,
+    readings: Vec<OffsetReading>,
+    /// Offset of host b's clock against host a's before the trial: lowest and highest.
+    before_ns: Option<[f64; 2]>,
+    uses_path: bool,
+    during: Option<During>,
+}
+
+/// Thread that reads the clocks at an interval until the sender is dropped.
+struct During {
+    _stop: Sender<()>,
+    thread: JoinHandle<Vec<OffsetReading>>,
+}
+
+impl TrialClocks {
+    /// Reads the clocks of a bed whose hosts have one each, and goes on to read them at an interval; `None` for a bed
+    /// whose hosts share one.
+    ///
+    /// # Errors
+    /// If a path daemon does not answer.
+    pub(crate) fn start(bed: &mut dyn TestBed) -> Result<Option<Self>, BedError> {
+        let Some(clocks) = bed.clocks() else {
+            return Ok(None);
+        };
+        let mut this = Self {
+            clocks,
+            readings: Vec::new(),
+            before_ns: None,
+            uses_path: false,
+            during: None,
+        };
+        this.read_beside(bed)?;
+        this.before_ns = ClockBound::over(&this.readings)
+            .map(|bound| [bound.offset.lowest_ns, bound.offset.highest_ns]);
+        let (stop, stopped) = mpsc::channel::<()>();
+        let clocks = this.clocks.clone();
+        let thread = thread::Builder::new().name("clocks".into()).spawn(move || {
+            let mut readings = Vec::new();
+            while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                readings.extend(clocks.read(EXCHANGES_DURING));
+            }
+            readings
+        });
+        this.during = thread.ok().map(|thread| During {
+            _stop: stop,
+            thread,
+        });
+        Ok(Some(this))
+    }
+
+    /// Reads the clocks while nothing else uses the path.
+    fn read_beside(&mut self, bed: &mut dyn TestBed) -> Result<(), BedError> {
+        let over_path = bed.read_clocks_over_path()?;
+        self.uses_path |= over_path.is_some();
+        self.readings.extend(over_path);
+        self.readings.extend(self.clocks.read(EXCHANGES_BESIDE));
+        Ok(())
+    }
+
+    /// Returns the time that a host takes from a difference between its clock and the other's, in nanoseconds: less
+    /// than their offset; `None` if nothing is known of it.
+    pub(crate) fn hint_ns(&self, host: Host) -> Option<i64> {
+        let [lowest, highest] = self.before_ns?;
+        let own = match host {
+            Host::Client => -highest,
+            Host::Server => lowest,
+        };
+        Some((own - ROOM_NS).floor() as i64)
+    }
+
+    /// Reads the clocks after the trial, corrects its one-way delays, and adds the bound of their error.
+    ///
+    /// # Errors
+    /// If a path daemon does not answer.
+    pub(crate) fn finish(
+        mut self,
+        bed: &mut dyn TestBed,
+        workload: &Workload,
+        measurements: &mut Measurements,
+    ) -> Result<(), BedError> {
+        if let Some(During { _stop, thread }) = self.during.take() {
+            drop(_stop);
+            self.readings.extend(thread.join().unwrap_or_default());
+        }
+        self.read_beside(bed)?;
+        let bound = ClockBound::over(&self.readings);
+        measurements
+            .facts
+            .insert("clock.method".to_owned(), self.method());
+        if let Some(bound) = &bound {
+            let mut put = |name: &str, value| measurements.metrics.insert(name.to_owned(), value);
+            put(id::CLOCK_OFFSET_BOUND_NS, bound.offset.bound_ns());
+            if let Some([least, largest]) = bound.drift {
+                put(id::CLOCK_DRIFT_RATIO, f64::midpoint(least, largest));
+                put(id::CLOCK_DRIFT_BOUND_RATIO, (largest - least) / 2.0);
+            }
+        }
+        let hints = Host::BOTH.map(|host| self.hint_ns(host));
+        correct(measurements, workload, bound, hints);
+        Ok(())
+    }
+
+    /// Returns the source and the method of the figures, in words.
+    fn method(&self) -> String {
+        let path = if self.uses_path {
+            ", over the data path before and after it"
+        } else {
+            ""
+        };
+        format!(
+            "exchanges of CLOCK_MONOTONIC over the control sessions before, every {} during and after the trial{path}; \
+             bounded by causality, and by at most {} ppm of drift between readings",
+            format_duration(INTERVAL),
+            LARGEST_DRIFT * 1e6
+        )
+    }
+}
+
+/// Corrects one-way delays that were measured with `hints` of hosts a and b instead of the offset of their clocks, or
+/// takes them away if the offset is not known well enough.
+fn correct(
+    measurements: &mut Measurements,
+    workload: &Workload,
+    bound: Option<ClockBound>,
+    hints: [Option<i64>; 2],
+) {
+    // Both ends of a workload in both directions have delays; their metric is the receiver's.
+    let corrections = Host::BOTH.map(|host| {
+        let offset = bound.as_ref()?.offset;
+        let (lowest, own) = match host {
+            Host::Client => (-offset.highest_ns, -offset.middle_ns()),
+            Host::Server => (offset.lowest_ns, offset.middle_ns()),
+        };
+        let hint = hints[host as usize]? as f64;
+        // Below the hint a delay may have been taken for zero.
+        (hint <= lowest).then_some(own - hint)
+    });
+    let correction_of = |role: Role| {
+        let host = Host::BOTH
+            .into_iter()
+            .find(|host| host.role(workload) == role);
+        host.and_then(|host| corrections[host as usize])
+    };
+    let bound_ns = bound.as_ref().map(|bound| bound.offset.bound_ns());
+    for (metrics, median) in workload.kind.one_way_delays() {
+        let Some(measured) = measurements.metrics.get(median).copied() else {
+            continue;
+        };
+        let found = correction_of(Role::Receiver).zip(bound_ns);
+        let reason = match found {
+            Some((correction, bound)) if is_reportable(measured - correction, bound) => {
+                for name in &metrics {
+                    if let Some(value) = measurements.metrics.get_mut(*name) {
+                        *value = (*value - correction).max(0.0);
+                    }
+                }
+                shift(measurements, metrics[0], correction_of);
+                continue;
+            }
+            Some((correction, bound)) => format!(
+                "the clocks of the hosts are known to ± {:.3} ms, more than a tenth of the median delay of {:.3} ms",
+                bound / 1e6,
+                (measured - correction) / 1e6
+            ),
+            None => {
+                "the offset between the clocks of the hosts changed too much during the trial, or could not be read"
+                    .to_owned()
+            }
+        };
+        for name in &metrics {
+            measurements.metrics.remove(*name);
+        }
+        measurements
+            .histograms
+            .retain(|histogram| histogram.name != metrics[0]);
+        leave_out(measurements, median, reason);
+    }
+}
+
+/// States why a delay is left out.
+fn leave_out(measurements: &mut Measurements, name: &str, reason: String) {
+    if name == id::ONE_WAY_DELAY_NS {
+        let fact = format!("left out: {reason}");
+        measurements.facts.insert("one_way_delay".to_owned(), fact);
+        return;
+    }
+    measurements.warnings.push(Warning {
+        code: warning_code::CLOCKS_NOT_KNOWN.to_owned(),
+        message: format!("the message delay is left out: {reason}"),
+        hint: "ask for a path with a longer delay, or synchronise the clocks of both hosts and shorten the trial"
+            .to_owned(),
+    });
+}
+
+/// Takes the correction of each end from the delays of a histogram.
+fn shift(measurements: &mut Measurements, name: &str, correction_of: impl Fn(Role) -> Option<f64>) {
+    for histogram in &mut measurements.histograms {
+        if histogram.name != name {
+            continue;
+        }
+        let role = [Role::Sender, Role::Receiver]
+            .into_iter()
+            .find(|role| role.name() == histogram.side);
+        let shifted = role
+            .and_then(&correction_of)
+            .and_then(|correction| shifted(histogram, correction));
+        // One that is no histogram is shown to nobody.
+        histogram.hdr_v2_base64 = shifted.unwrap_or_default();
+    }
+}
+
+/// Returns the encoding of a histogram with all its values less `correction`.
+fn shifted(histogram: &Histogram, correction: f64) -> Option<String> {
+    let bytes = STANDARD.decode(&histogram.hdr_v2_base64).ok()?;
+    let read: Hdr<u64> = Deserializer::new()
+        .deserialize(&mut bytes.as_slice())
+        .ok()?;
+    let mut written = Hdr::new_from(&read);
+    for value in read.iter_recorded() {
+        let delay =
+            (read.median_equivalent(value.value_iterated_to()) as f64 - correction).max(0.0);
+        written
+            .record_n(delay as u64, value.count_at_value())
+            .ok()?;
+    }
+    let mut bytes = Vec::new();
+    V2Serializer::new().serialize(&written, &mut bytes).ok()?;
+    Some(STANDARD.encode(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use regatta_model::{Bytes, Spread, WorkloadKind};
+    use regatta_stats::clocks::OffsetInterval;
+
+    use super::*;
+
+    const MS: f64 = 1e6;
+
+    /// Host b's clock is an hour ahead, known to ± this bound.
+    fn bound(bound_ns: f64) -> Option<ClockBound> {
+        let hour_ns = 3600e9;
+        Some(ClockBound {
+            offset: OffsetInterval {
+                lowest_ns: hour_ns - bound_ns,
+                highest_ns: hour_ns + bound_ns,
+            },
+            drift: None,
+        })
+    }
+
+    /// Hints that were 3 ms below the offset in the direction of each host.
+    const HINTS: [Option<i64>; 2] = [Some(-3_600_003_000_000), Some(3_599_997_000_000)];
+
+    fn multi_stream() -> Workload {
+        let mut workload = crate::testing::study(1, 1, 1).workloads[0].clone();
+        workload.kind = WorkloadKind::MultiStream {
+            messages: 100,
+            message: Bytes(1000),
+            messages_per_second: 10.0,
+            streams: 1,
+            spread: Spread::Streams,
+        };
+        workload
+    }
+
+    fn histogram(name: &str, delays: &[f64]) -> Histogram {
+        let mut histogram = Hdr::<u64>::new(3).expect("three digits");
+        for delay in delays {
+            histogram.record(*delay as u64).expect("a delay");
+        }
+        let mut bytes = Vec::new();
+        V2Serializer::new()
+            .serialize(&histogram, &mut bytes)
+            .expect("bytes");
+        Histogram {
+            name: name.to_owned(),
+            side: "receiver".to_owned(),
+            hdr_v2_base64: STANDARD.encode(bytes),
+        }
+    }
+
+    /// Delays of 20 and 40 ms that were measured as 23 and 43.
+    fn measured() -> Measurements {
+        Measurements {
+            metrics: BTreeMap::from([
+                ("one_way_delay_ns".to_owned(), 23.0 * MS),
+                ("message_delay_ns".to_owned(), 33.0 * MS),
+                ("message_delay_p50_ns".to_owned(), 23.0 * MS),
+                ("message_delay_max_ns".to_owned(), 43.0 * MS),
+            ]),
+            histograms: ["one_way_delay_ns", "message_delay_ns"]
+                .map(|name| histogram(name, &[23.0 * MS, 43.0 * MS]))
+                .into(),
+            ..Measurements::default()
+        }
+    }
+
+    #[test]
+    fn one_way_delays_are_corrected_by_what_the_hint_was_off() {
+        let mut measurements = measured();
+        correct(&mut measurements, &multi_stream(), bound(MS), HINTS);
+        let metrics = &measurements.metrics;
+        assert_eq!(metrics["one_way_delay_ns"], 20.0 * MS);
+        assert_eq!(metrics["message_delay_ns"], 30.0 * MS);
+        assert_eq!(metrics["message_delay_max_ns"], 40.0 * MS);
+        for histogram in &measurements.histograms {
+            let bytes = STANDARD.decode(&histogram.hdr_v2_base64).expect("base64");
+            let read: Hdr<u64> = Deserializer::new()
+                .deserialize(&mut bytes.as_slice())
+                .expect("a histogram");
+            let near = |value: u64, ms: f64| (value as f64 / (ms * MS) - 1.0).abs() < 2e-3;
+            assert!(near(read.min(), 20.0) && near(read.max(), 40.0), "{read:?}");
+            assert_eq!(read.len(), 2);
+        }
+        assert!(measurements.warnings.is_empty() && measurements.facts.is_empty());
+    }
+
+    #[test]
+    fn a_host_that_connects_and_receives_has_the_offset_the_other_way_round() {
+        let mut measurements = measured();
+        let mut workload = multi_stream();
+        workload.kind = WorkloadKind::Bulk {
+            size: Bytes(1),
+            message: Bytes(1),
+            pattern: regatta_model::Pattern::Data,
+            options: regatta_model::BulkOptions {
+                direction: regatta_model::Direction::Reverse,
+                ..Default::default()
+            },
+        };
+        correct(&mut measurements, &workload, bound(MS), HINTS);
+        assert_eq!(measurements.metrics["one_way_delay_ns"], 20.0 * MS);
+        // The delays of its messages are not from one host to the other.
+        assert_eq!(measurements.metrics["message_delay_p50_ns"], 23.0 * MS);
+    }
+
+    #[test]
+    fn a_delay_is_left_out_if_the_bound_is_above_a_tenth_of_it() {
+        let mut measurements = measured();
+        correct(&mut measurements, &multi_stream(), bound(2.01 * MS), HINTS);
+        assert!(measurements.metrics.is_empty() && measurements.histograms.is_empty());
+        assert_eq!(
+            measurements.facts["one_way_delay"],
+            "left out: the clocks of the hosts are known to ± 2.010 ms, more than a tenth of the median delay of 20.000 ms"
+        );
+        assert_eq!(measurements.warnings[0].code, "clocks_not_known");
+    }
+
+    #[test]
+    fn a_clock_that_was_set_or_ran_below_the_hint_gives_no_delay() {
+        let early = bound(MS).map(|mut bound| {
+            bound.offset.lowest_ns -= 10.0 * MS;
+            bound.offset.highest_ns -= 10.0 * MS;
+            bound
+        });
+        for bound in [None, early] {
+            let mut measurements = measured();
+            correct(&mut measurements, &multi_stream(), bound, HINTS);
+            assert!(measurements.metrics.is_empty(), "{bound:?}");
+            let fact = &measurements.facts["one_way_delay"];
+            assert!(fact.contains("changed too much"), "{fact}");
+        }
+    }
+}
