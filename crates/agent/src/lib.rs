@@ -8,6 +8,7 @@
 //! - `input` reads lines, `serve` answers them, `trial` runs a session in a thread of its own.
 //! - `observer` takes CPU, memory and interface counters exactly at the edges of the transfer
 //!   window; `report` puts them into the side's report.
+//! - `memory` sets the allocator up.
 //! - `ending` sees to it that nothing outlives the agent.
 
 use std::process::ExitCode;
@@ -19,12 +20,14 @@ mod ending;
 mod error;
 mod input;
 mod logging;
+mod memory;
 mod observer;
 mod report;
 mod serve;
 mod trial;
 
 pub use error::AgentError;
+pub use memory::keep_freed_memory;
 pub use regatta_transport_external::{PROGRAMS_VARIABLE, ProgramFiles, program_files};
 
 /// Returns every driver, in the order of tables.
@@ -77,6 +80,7 @@ pub fn main(build: HostFacts) -> ExitCode {
 pub fn main_with(drivers: Vec<&'static dyn Driver>, build: HostFacts) -> ExitCode {
     logging::install();
     ending::prepare();
+    keep_freed_memory();
     let code = match serve::serve(drivers, build) {
         Ok(()) => 0,
         Err(error) => {

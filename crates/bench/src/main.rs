@@ -207,6 +207,8 @@ fn main() -> ExitCode {
         _ => {}
     }
     let arguments = Arguments::parse();
+    // As the agents have it.
+    regatta_agent::keep_freed_memory();
     let done = match arguments.role {
         Some(Role::ReferenceReceive { library, bytes }) => {
             reference::receive(library, bytes).map(|()| true)
