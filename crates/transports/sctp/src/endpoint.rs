@@ -15,52 +15,6 @@ use crate::{
 /// order. One acknowledgement may be delayed by 200 ms.
 const GOODBYE: Duration = Duration::from_millis(500);
 
-<<<<<<< HEAD
-/// End of a trial, for streams and messages alike.
-pub(crate) struct End {
-    runtime: Tokio,
-    shared: Arc<Shared>,
-    role: Role,
-    connects: bool,
-    /// Maximum duration of a handshake.
-    connect_deadline: Duration,
-    peer: IpAddr,
-    listen: Option<SocketAddr>,
-    buffers: Buffers,
-    facts: BTreeMap<String, String>,
-}
-
-impl End {
-    /// Creates the end of a trial that the order describes; a listening end listens when this
-    /// returns.
-    ///
-    /// # Errors
-    /// [`TransportError::Unsupported`] for a path with too small packets, [`TransportError::Io`]
-    /// for a socket that cannot be opened.
-    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
-        let options = Options::read(&order.transport.options);
-        let sizes = Sizes::of(&order.path, order.local, &options)?;
-        let connects = order.connects();
-        let (socket, buffers) = socket::bind(
-            order.local,
-            order.ports,
-            sizes.receive_buffer_bytes,
-            sizes.send_buffer_bytes,
-        )?;
-        let runtime = Tokio::new()?;
-        let made = || -> io::Result<(Datagrams, SocketAddr)> {
-            let _inside = runtime.enter();
-            let datagrams = Datagrams::new(socket, options.gso)?;
-            let address = datagrams.address()?;
-            Ok((datagrams, address))
-        };
-        let (datagrams, address) =
-            made().map_err(TransportError::io("cannot set up the UDP socket"))?;
-        let facts = facts(order.role, &options, &sizes, buffers, &datagrams);
-        let transport = sizes.transport(&options);
-        let core = Core::new(
-            sizes.stack(&transport, !connects),
-=======
 /// Creates the end of a trial that the order describes; a listening end listens when this returns.
 /// Returns the time for which it stays to close an association, too.
 ///
@@ -75,8 +29,8 @@ pub(crate) fn new(order: &TrialOrder) -> Result<(End<Sctp>, Duration), Transport
     let mut end = End::new(
         order,
         Settings {
-            receive_buffer_bytes: sizes.socket_buffer_bytes,
-            send_buffer_bytes: sizes.socket_buffer_bytes,
+            receive_buffer_bytes: sizes.receive_buffer_bytes,
+            send_buffer_bytes: sizes.send_buffer_bytes,
             most_segments: if options.gso { usize::MAX } else { 1 },
             packet_bytes: usize::MAX,
             fragments: false,
@@ -84,7 +38,6 @@ pub(crate) fn new(order: &TrialOrder) -> Result<(End<Sctp>, Duration), Transport
         },
         Sctp::new(
             sizes.stack(&transport, !order.connects()),
->>>>>>> 19985b0 (One I/O loop for sans-IO protocols: reliable UDP and SCTP in user space have no sockets, timers, tasks or handles of their own)
             transport,
             sizes.limits(&options),
         ),

@@ -111,12 +111,8 @@ impl Settings {
         Self {
             rules: Rules {
                 window,
-<<<<<<< HEAD
-                max_wait: RTO_MAX.time(options).unwrap_or_default(),
-=======
                 // A longer one would leave the range of the clock.
-                max_wait: MAX_WAIT.time(options).unwrap_or_default().min(YEAR),
->>>>>>> 19985b0 (One I/O loop for sans-IO protocols: reliable UDP and SCTP in user space have no sockets, timers, tasks or handles of their own)
+                max_wait: RTO_MAX.time(options).unwrap_or_default().min(YEAR),
                 max_retransmits: MAX_RETRANSMITS.number(options).unwrap_or_default(),
                 // One message at a time leaves nothing to control.
                 cubic: CC.text(options) == Some("cubic") && window > 1,
