@@ -39,8 +39,6 @@ struct Field {
     is_guests: bool,
     /// Options of the run.
     options: &'static [&'static str],
-    /// Longest time of a run that nothing disturbs.
-    lasts: Duration,
     /// Network devices, addresses and disciplines of each host.
     before: [Option<String>; 2],
 }
@@ -209,25 +207,24 @@ impl Run {
     }
 }
 
+impl Drop for Run {
+    fn drop(&mut self) {
+        // One that was stopped, of a disturbance that failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 impl Field {
     fn of(lab: Lab, is_guests: bool, options: &'static [&'static str]) -> Self {
         let mut field = Self {
             lab,
             is_guests,
             options,
-            lasts: Duration::ZERO,
             before: [None, None],
         };
         field.before = field.interfaces();
         assert!(field.before.iter().all(Option::is_some));
-        let begun = Instant::now();
-        let mut run = field.start("undisturbed");
-        let code = run.end(ENDS_WITHIN).unwrap_or_else(|why| panic!("{why}"));
-        assert_eq!(code, 0, "{}", run.said());
-        field.lasts = begun.elapsed();
-        field
-            .is_as_found(Instant::now())
-            .unwrap_or_else(|why| panic!("{why}"));
         field
     }
 
@@ -373,31 +370,28 @@ impl Field {
         }
     }
 
-    /// Disturbs a run at a moment, and checks what comes of it. Returns the time until nothing was left.
+    /// Disturbs a run at a moment, and checks what comes of it. Returns the time until nothing was left; `None` if the
+    /// run has ended before.
     fn survives(
         &self,
         out: &str,
         moment: Duration,
         disturbance: Disturbance,
-        counts: &mut BTreeMap<String, u32>,
-    ) -> Result<Duration, String> {
+    ) -> Result<Option<Duration>, String> {
         let begun = Instant::now();
         let mut run = self.start(out);
-        thread::sleep(moment.saturating_sub(begun.elapsed()));
+        thread::sleep(moment);
         // A victim that is not there yet is waited for.
         let lasting = loop {
-            let is_over = run.child.try_wait().expect("a child").is_some();
-            match self.disturb(&run, disturbance) {
-                Some(lasting) => break Some(lasting),
-                None if is_over => break None,
-                None => thread::sleep(Duration::from_millis(20)),
+            if run.child.try_wait().expect("a child").is_some() {
+                return Ok(None);
             }
+            if let Some(lasting) = self.disturb(&run, disturbance) {
+                break lasting;
+            }
+            assert!(begun.elapsed() < ENDS_WITHIN, "{}", run.said());
+            thread::sleep(Duration::from_millis(20));
         };
-        let kind = match lasting {
-            Some(_) => disturbance.kind(),
-            None => "run that ended before its disturbance".to_owned(),
-        };
-        *counts.entry(kind).or_default() += 1;
         let disturbed = Instant::now();
         let gone = match disturbance {
             Disturbance::Controller(Signal::SIGKILL) => {
@@ -411,16 +405,17 @@ impl Field {
                 gone.max(self.is_as_found(Instant::now())?)
             }
             Disturbance::Controller(_) => {
-                run.end(GONE_WITHIN)?;
-                self.is_as_found(disturbed)?
+                // The report is written after the hosts are left.
+                let gone = self.is_as_found(disturbed)?;
+                run.end(ENDS_WITHIN)?;
+                gone
             }
             _ => {
                 run.end(ENDS_WITHIN)?;
-                thread::sleep(
-                    lasting
-                        .unwrap_or_default()
-                        .saturating_sub(disturbed.elapsed()),
-                );
+                thread::sleep(lasting.saturating_sub(disturbed.elapsed()));
+                soon(WITHIN, "both hosts are reached again", || {
+                    [0, 1].iter().all(|host| self.processes(*host).is_some())
+                });
                 self.is_as_found(Instant::now())?
             }
         };
@@ -431,7 +426,7 @@ impl Field {
         self.nothing_is_lost(out, &run)
             .and_then(|()| self.resumes(out))
             .map_err(|why| format!("{why}\n{said}"))?;
-        Ok(gone)
+        Ok(Some(gone))
     }
 
     /// Checks that the results file has the trials that were reported.
@@ -484,25 +479,36 @@ impl Field {
     /// Disturbs this many runs.
     fn is_disturbed(&self, group: Group, times: u64) {
         let mut random = Random::new();
-        let mut counts = BTreeMap::new();
+        let mut counts = BTreeMap::<String, u64>::new();
         let mut failures = Vec::new();
         let mut longest = Duration::ZERO;
-        for number in 0..times {
+        // Guess of the time that a run takes: the machine may be busy.
+        let mut lasts = Duration::from_secs(if self.is_guests { 20 } else { 4 });
+        let mut runs = 0;
+        while counts.values().sum::<u64>() < times {
+            runs += 1;
             let disturbance = Disturbance::draw(&mut random, group, self.is_guests);
-            let moment = random.below(self.lasts.as_millis() as u64);
-            let moment = Duration::from_millis(moment);
-            let out = format!("out-{number}");
-            match self.survives(&out, moment, disturbance, &mut counts) {
-                Ok(gone) => longest = longest.max(gone),
+            let moment = Duration::from_millis(random.below(lasts.as_millis() as u64));
+            match self.survives(&format!("out-{runs}"), moment, disturbance) {
+                Ok(None) => {
+                    lasts = lasts * 3 / 4;
+                    continue;
+                }
+                Ok(Some(gone)) => longest = longest.max(gone),
                 Err(why) => {
-                    let why = format!("{number}: {disturbance:?} after {moment:?}: {why}");
+                    let why = format!("{disturbance:?} after {moment:?}: {why}");
                     eprintln!("{why}");
                     failures.push(why);
                     self.clean();
                 }
             }
+            lasts = lasts * 21 / 20;
+            *counts.entry(disturbance.kind()).or_default() += 1;
+            eprintln!(
+                "{:?} {moment:?} {disturbance:?}",
+                counts.values().sum::<u64>()
+            );
         }
-        eprintln!("a run without disturbance took {:?}", self.lasts);
         eprintln!("nothing was left after at most {longest:?}; disturbances: {counts:#?}");
         assert!(
             failures.is_empty(),

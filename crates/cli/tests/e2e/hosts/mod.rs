@@ -98,9 +98,19 @@ impl Lab {
             .args(args)
             .env("HOME", self.bench.path("home"))
             .env_remove("XDG_CONFIG_HOME")
-            .env_remove("XDG_CACHE_HOME")
+            .env("XDG_CACHE_HOME", self.cache())
             .env_remove("SSH_AUTH_SOCK");
         command
+    }
+
+    /// Returns the directory of the file that is sent to hosts, which all tests of a test run share: making it takes a
+    /// processor for seconds.
+    fn cache(&self) -> PathBuf {
+        let shared = std::env::var_os("REGATTA_TEST_RUN_DIR").map(PathBuf::from);
+        shared.map_or_else(
+            || self.bench.path("home/.cache"),
+            |shared| shared.join("cli-hosts-cache"),
+        )
     }
 
     fn run(&self, args: &[&str]) -> Output {
