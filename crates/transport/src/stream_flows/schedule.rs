@@ -278,7 +278,8 @@ mod tests {
         let mut tally = Tally::default();
         arrivals.add_to(&mut tally);
         let mut findings = Findings::default();
-        ahead.report(&tally, (false, true), &mut findings);
+        let delays = tally.delays.expect("a message has a delay");
+        delays.report(DelayMetrics::MESSAGE, "receiver", &mut findings);
         assert_eq!(findings.0.measurements.metrics["message_delay_ns"], 7e6);
     }
 }
