@@ -8,15 +8,12 @@ use nix::{
 };
 use regatta_bed::BedError;
 use regatta_engine::EngineError;
-use regatta_model::study::StudyError;
+use regatta_model::{shell::printable, study::StudyError};
 use regatta_report::ReportError;
 use regatta_results::ResultsError;
 use regatta_transport::THREAD_HINT;
 
-use crate::{
-    option_words,
-    output::{self, OutputError},
-};
+use crate::option_words;
 
 /// Exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,12 +45,6 @@ pub struct Failure {
 impl From<&Failure> for Code {
     fn from(failure: &Failure) -> Self {
         failure.code
-    }
-}
-
-impl From<OutputError> for Failure {
-    fn from(error: OutputError) -> Self {
-        Self::failed(error)
     }
 }
 
@@ -120,7 +111,7 @@ impl Failure {
         self
     }
 
-    /// Formats the error for [`output::styled`].
+    /// Formats the error for standard error.
     pub fn render(&self, colour: bool) -> String {
         // A mistake in a study file has its own form, with line and caret.
         if let Some(error) = self.error.downcast_ref::<StudyError>() {
@@ -136,8 +127,24 @@ impl Failure {
             }
             last = cause;
         }
-        output::failure(&self.error.to_string(), &causes, &self.hint, colour)
+        failure(&self.error.to_string(), &causes, &self.hint, colour)
     }
+}
+
+/// Formats an error, its causes and its hint, for standard error.
+pub fn failure(message: &str, causes: &[String], hint: &str, colour: bool) -> String {
+    let (red, cyan, plain) = match colour {
+        true => ("\x1b[1;31m", "\x1b[36m", "\x1b[0m"),
+        false => ("", "", ""),
+    };
+    let mut text = format!("{red}error{plain}: {}", printable(message));
+    for cause in causes {
+        text.push_str(&format!("\n  caused by: {}", printable(cause)));
+    }
+    if !hint.is_empty() {
+        text.push_str(&format!("\n{cyan}hint{plain}: {}", printable(hint)));
+    }
+    text
 }
 
 /// Returns the hint for a limit of this process, if one is the cause.

@@ -41,6 +41,12 @@ impl Colour {
 #[error("cannot write to standard output")]
 pub struct OutputError(#[from] io::Error);
 
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Self {
+        Self::failed(error)
+    }
+}
+
 /// Writes the result of a command that measures nothing else.
 ///
 /// # Errors
@@ -123,22 +129,6 @@ pub fn unless_gone(written: io::Result<()>) -> Result<(), OutputError> {
 /// this cannot be reported anywhere.
 pub fn err(line: &str) {
     styled(&printable(line));
-}
-
-/// Formats an error, its causes and its hint, for [`styled`].
-pub fn failure(message: &str, causes: &[String], hint: &str, colour: bool) -> String {
-    let (red, cyan, plain) = match colour {
-        true => ("\x1b[1;31m", "\x1b[36m", "\x1b[0m"),
-        false => ("", "", ""),
-    };
-    let mut text = format!("{red}error{plain}: {}", printable(message));
-    for cause in causes {
-        text.push_str(&format!("\n  caused by: {}", printable(cause)));
-    }
-    if !hint.is_empty() {
-        text.push_str(&format!("\n{cyan}hint{plain}: {}", printable(hint)));
-    }
-    text
 }
 
 /// Writes a line that may have colours to standard error.

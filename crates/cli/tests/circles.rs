@@ -15,21 +15,24 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "crates/transport",
         &["applicable", "context", "driver", "opening", "stop"],
     ),
-    ("crates/transports/external", &["driver", "session"]),
     (
-        "crates/transports/quic",
-        &[
-            "quiche_driver::connection",
-            "quiche_driver::statistics",
-            "quiche_driver::stream",
-        ],
+        "crates/transports/external",
+        &["driver", "on_host", "session"],
     ),
     (
         "crates/transports/quic",
         &[
             "quiche_driver::entry",
             "quiche_driver::files",
-            "quiche_driver::state",
+            "quiche_driver::protocol",
+        ],
+    ),
+    (
+        "crates/transports/quic",
+        &[
+            "quiche_driver::connection",
+            "quiche_driver::statistics",
+            "quiche_driver::stream",
         ],
     ),
     (
@@ -46,7 +49,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "crates/transports/sctp",
-        &["connection", "driver", "endpoint", "messages", "options"],
+        &[
+            "association",
+            "connection",
+            "driver",
+            "endpoint",
+            "messages",
+            "options",
+            "protocol",
+            "statistics",
+        ],
     ),
     (
         "crates/transports/sctp",
@@ -62,12 +74,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kernel::options",
         ],
     ),
+    ("crates/transports/tcp", &["driver", "tls"]),
     (
         "crates/transports/udp",
         &[
             "reliable::connection",
+            "reliable::protocol",
             "reliable::stream",
-            "reliable::timer",
         ],
     ),
 ];

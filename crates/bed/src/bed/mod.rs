@@ -1,30 +1,28 @@
 //! The controller's side of a bed.
 
+mod ends;
 mod two_ends;
 
-use std::{fs::File, io, net::IpAddr, path::Path, time::Duration};
+use std::{fs::File, net::IpAddr, path::Path, time::Duration};
 
 use nix::sched::CloneFlags;
 use regatta_control::Host;
 use regatta_model::{BedKind, Condition, Emulator, PathCheck, PathSetup, Placement, PortRange};
 use regatta_stats::clocks::OffsetReading;
 
+use self::ends::{Ends, StartedEnd, StartingEnd};
 use crate::{
     capture::{CaptureOrder, CaptureSummary},
     clocks::HostClocks,
     daemon_process::DaemonProcess,
     error::{BedError, Reported},
     guest::PATH_WIRE,
-    hosts::{self, HostEnd, SessionLauncher, Shaping},
+    hosts::{self, HostEnd, Shaping},
     launch::{self, Errors, Launched, Launcher, Local},
-    messages::{
-        Attach, DAEMON_PROTOCOL_VERSION, End, FromDaemon, HostPlacement, PathCounters, PathForm,
-        ToDaemon,
-    },
+    messages::{Attach, End, FromDaemon, HostPlacement, PathCounters, PathForm, ToDaemon},
     path_daemon::{self, ADDRESSES, fingerprint},
     program::{Program, ProgramOrder},
     second_guest,
-    session::Session,
     test_bed::TestBed,
 };
 
@@ -502,122 +500,6 @@ fn netem_has(path: PathSetup, conditions: &[Condition], hint: &str) -> Result<()
         }
     }
     Ok(())
-}
-
-/// Path daemon of a host that was started over a session and told which end of the path to make.
-struct StartingEnd {
-    launcher: SessionLauncher,
-    daemon: DaemonProcess,
-    asked: io::Result<()>,
-}
-
-/// End of the path that a host's daemon has made.
-struct StartedEnd {
-    /// Launcher of the host's processes.
-    launcher: Box<dyn Launcher>,
-    daemon: DaemonProcess,
-    path: PathForm,
-}
-
-impl StartingEnd {
-    /// Starts the daemon over a session; `addresses` are those of both hosts on the path.
-    fn new(
-        end: &HostEnd,
-        host: Host,
-        (session, addresses): (Session, [IpAddr; 2]),
-        path: PathSetup,
-        run_id: &str,
-    ) -> Result<Self, BedError> {
-        let mut launcher = SessionLauncher::new(format!("host `{}`", end.name), session)
-            .with_environment(end.environment.clone());
-        let order = End {
-            host,
-            addresses,
-            attach: match end.shaping.clone() {
-                Shaping::None => Attach::AsIs,
-                Shaping::Macvlan { parent, prefix } => Attach::Macvlan { parent, prefix },
-                Shaping::Interface { name, ssh_ports } => Attach::Interface { name, ssh_ports },
-            },
-        };
-        let mut daemon = DaemonProcess::start(&mut launcher)?;
-        let asked = daemon.put(&Ends::hello(path, run_id, Some(order)));
-        Ok(Self {
-            launcher,
-            daemon,
-            asked,
-        })
-    }
-
-    /// Waits until the daemon has made its end.
-    fn finish(self, end: &HostEnd) -> Result<StartedEnd, BedError> {
-        let Self {
-            launcher,
-            mut daemon,
-            asked,
-        } = self;
-        let ends = Ends::made(daemon.answer(asked, Ends::MADE, ANSWER_WITHIN)?)?;
-        let launcher = match (&end.shaping, &ends.namespaces[..]) {
-            (Shaping::Macvlan { .. }, [file]) => launcher.within(daemon.id(), *file),
-            _ => launcher,
-        };
-        Ok(StartedEnd {
-            launcher: Box::new(launcher),
-            daemon,
-            path: ends.path,
-        })
-    }
-}
-
-/// What a path daemon has made: the whole path, or one end of it.
-#[derive(Debug)]
-struct Ends {
-    user_namespace: bool,
-    /// Files of the daemon that hold the hosts' network namespaces.
-    namespaces: Vec<i32>,
-    path: PathForm,
-}
-
-impl Ends {
-    /// Name of the request for a path in errors.
-    const MADE: &str = "be made";
-
-    /// Starts a path daemon and has it make the path, or one `end` of it.
-    fn start(
-        launcher: &mut dyn Launcher,
-        path: PathSetup,
-        run_id: &str,
-        end: Option<End>,
-    ) -> Result<(DaemonProcess, Self), BedError> {
-        let mut daemon = DaemonProcess::start(launcher)?;
-        let hello = Self::hello(path, run_id, end);
-        let made = Self::made(daemon.ask(&hello, Self::MADE, ANSWER_WITHIN)?)?;
-        Ok((daemon, made))
-    }
-
-    fn hello(path: PathSetup, run_id: &str, end: Option<End>) -> ToDaemon {
-        ToDaemon::Hello {
-            protocol: DAEMON_PROTOCOL_VERSION,
-            run_id: run_id.to_owned(),
-            path,
-            end,
-        }
-    }
-
-    fn made(answer: FromDaemon) -> Result<Self, BedError> {
-        match answer {
-            FromDaemon::Up {
-                protocol: DAEMON_PROTOCOL_VERSION,
-                user_namespace,
-                namespaces,
-                path,
-            } => Ok(Self {
-                user_namespace,
-                namespaces,
-                path,
-            }),
-            other => Err(unexpected(&other)),
-        }
-    }
 }
 
 /// Opens the network namespace that a file of the process `daemon` holds.

@@ -20,6 +20,7 @@ use regatta_transport_wdt::{Failure, host::Host, status::Status};
 
 use crate::{
     args::wdt::{WdtArgs, WdtCommand},
+    exit,
     interrupt::Held,
     output::{self, Colour},
 };
@@ -62,7 +63,7 @@ impl Trouble {
 
     fn render(&self, colour: bool) -> String {
         let cause = Some(self.cause.clone()).filter(|cause| !cause.is_empty());
-        output::failure(&self.what, cause.as_slice(), &self.hint, colour)
+        exit::failure(&self.what, cause.as_slice(), &self.hint, colour)
     }
 }
 
