@@ -9,7 +9,6 @@ use regatta_telemetry::{Capability, capabilities};
 use crate::{
     args::DoctorArgs,
     exit::{Code, Failure},
-    output,
 };
 
 /// Runs `regatta doctor`.
@@ -26,7 +25,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<Code, Failure> {
     } else {
         table(&found)
     };
-    output::show(&text)
+    Code::after(&text)
 }
 
 /// Checks whether `--bed uml` has a kernel for this clock.

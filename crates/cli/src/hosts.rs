@@ -226,12 +226,12 @@ fn list(file: Option<&Path>) -> Result<Code, Failure> {
             hosts.path.display()
         );
     }
-    output::show(&text)
+    Code::after(&text)
 }
 
 fn script() -> Result<Code, Failure> {
     let key = OwnKey::find_or_make(&key_directory()?).map_err(failure_of)?;
-    output::show(&key.script())
+    Code::after(&key.script())
 }
 
 fn remove(name: &str, local_only: bool, file: Option<&Path>) -> Result<Code, Failure> {
@@ -256,7 +256,7 @@ fn remove(name: &str, local_only: bool, file: Option<&Path>) -> Result<Code, Fai
         })?;
     }
     hosts.remove(name)?;
-    output::show(&format!("Host `{name}` is removed.\n"))
+    Code::after(&format!("Host `{name}` is removed.\n"))
 }
 
 fn failure_of(error: KeyError) -> Failure {

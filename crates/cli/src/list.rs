@@ -11,7 +11,7 @@ use regatta_transport::Carries;
 use crate::{
     args::{ListArgs, ListWhat},
     exit::{Code, Failure},
-    output, registry,
+    registry,
 };
 
 /// Runs `regatta list`.
@@ -30,7 +30,7 @@ pub fn list(args: &ListArgs) -> Result<Code, Failure> {
             metrics()
         ),
     };
-    output::show(&text)
+    Code::after(&text)
 }
 
 fn transports() -> String {

@@ -4,11 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use regatta_model::shell::printable;
 
-use crate::{
-    args::ColorChoice,
-    charset::encoded,
-    exit::{Code, Failure},
-};
+use crate::{args::ColorChoice, charset::encoded};
 
 /// Use of colour on each of the two outputs.
 #[derive(Debug, Clone, Copy)]
@@ -40,15 +36,6 @@ impl Colour {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write to standard output")]
 pub struct OutputError(#[from] io::Error);
-
-/// Writes the result of a command that measures nothing else.
-///
-/// # Errors
-/// As [`out`].
-pub fn show(text: &str) -> Result<Code, Failure> {
-    out(text)?;
-    Ok(Code::Measured)
-}
 
 /// Writes text to standard output, with characters that control a terminal replaced.
 ///

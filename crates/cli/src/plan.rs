@@ -16,7 +16,7 @@ use crate::{
     args::PlanArgs,
     directory::RESULTS,
     exit::{Code, Failure},
-    output, study,
+    study,
 };
 
 /// Runs `regatta plan`.
@@ -59,7 +59,7 @@ pub fn plan(args: &PlanArgs) -> Result<Code, Failure> {
             "run two rounds or more of this study, five rather than two",
         ));
     }
-    output::show(&text(&study, &spreads, &pilot, args.detect.0))
+    Code::after(&text(&study, &spreads, &pilot, args.detect.0))
 }
 
 /// Returns the newest directory of a run of a study; their names end with the time.
