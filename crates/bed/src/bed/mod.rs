@@ -10,7 +10,7 @@ use regatta_control::Host;
 use regatta_model::{BedKind, Condition, Emulator, PathCheck, PathSetup, Placement, PortRange};
 use regatta_stats::clocks::OffsetReading;
 
-use self::ends::{Ends, StartedEnd, StartingEnd};
+use self::ends::{Ends, StartingEnd};
 use crate::{
     capture::{CaptureOrder, CaptureSummary},
     clocks::HostClocks,
