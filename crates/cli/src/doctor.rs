@@ -68,10 +68,14 @@ fn shaped_interfaces() -> Vec<Capability> {
             detail: format!(
                 "`{name}` has a queueing discipline of Regatta's (`prio 7e9a:`), which {sure}"
             ),
-            hint: format!(
-                "the next `regatta run` or `regatta hosts check` that shapes `{name}` restores what it had; \
-                 `sudo tc qdisc del dev {name} root` gives it the kernel's default"
-            ),
+            hint: if it.has_record {
+                format!(
+                    "the next `regatta run` or `regatta hosts check` that shapes `{name}` restores what it had; \
+                     `sudo tc qdisc del dev {name} root` gives it the kernel's default"
+                )
+            } else {
+                format!("`sudo tc qdisc del dev {name} root` gives it the kernel's default")
+            },
         }
     })
     .collect()

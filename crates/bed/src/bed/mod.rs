@@ -189,10 +189,15 @@ impl Bed {
         let addresses = [ends[0].address, ends[1].address];
         let sessions = [ends[0].connect.connect()?, ends[1].connect.connect()?];
         let [a, b] = sessions.map(|session| (session, addresses));
-        // Both make their ends at the same time.
+        let start_b = || StartingEnd::new(&ends[1], Host::Server, b, path, run_id);
         let a = StartingEnd::new(&ends[0], Host::Client, a, path, run_id)?;
-        let b = StartingEnd::new(&ends[1], Host::Server, b, path, run_id)?;
-        let (a, b) = (a.finish(&ends[0])?, b.finish(&ends[1])?);
+        let (a, b) = if let Shaping::Interface { .. } = ends[0].shaping {
+            // An interface is not touched if the other host refuses.
+            (a.finish(&ends[0])?, start_b()?.finish(&ends[1])?)
+        } else {
+            let b = start_b()?;
+            (a.finish(&ends[0])?, b.finish(&ends[1])?)
+        };
         Ok(Self {
             addresses,
             remote: Some(Remote {

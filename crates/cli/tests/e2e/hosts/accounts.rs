@@ -231,7 +231,7 @@ fn a_beginning_of_another_file_is_noticed() {
     fs::write(&part, vec![b'x'; 100_000]).expect("a file");
     std::os::unix::fs::chown(&part, Some(4242), Some(4242)).expect("a file");
     let damaged = lab.run(&["hosts", "check", "a"]);
-    says(&damaged, &["cannot be unpacked", "hint: try again"]);
+    says(&damaged, &["the file arrived damaged", "hint: try again"]);
     succeeds(&lab.run(&["hosts", "check", "a"]));
 }
 

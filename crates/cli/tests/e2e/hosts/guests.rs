@@ -124,7 +124,7 @@ fn sctp_of_the_kernel_uses_the_second_addresses() {
     };
     let mut run = lab.regatta(&["run", "--hosts", "a,b", "--out", "out", "--no-progress"]);
     run.args(["--transport", "sctp,sctp:multihoming=true"]);
-    run.args(["--size", "300kB", "--message", "1kB"]);
+    run.args(["--size", "300kB", "--message-size", "1kB"]);
     run.args(["--rtt", "20ms", "--rate", "10Mbit/s", "--rounds", "1"]);
     succeeds(&run.output().expect("a run"));
     let trials = crate::help::trials(&lab.bench.path("out"));

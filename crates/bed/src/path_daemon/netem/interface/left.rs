@@ -22,6 +22,8 @@ pub struct ShapedInterface {
     pub name: String,
     /// Whether a run shapes it now; `None` if that is for root alone to know.
     pub is_in_use: Option<bool>,
+    /// Whether there is a record by which the next run restores the interface, as far as this user can see.
+    pub has_record: bool,
 }
 
 /// Returns the interfaces of this network namespace that have a discipline of Regatta's.
@@ -37,9 +39,11 @@ pub fn shaped_interfaces() -> io::Result<Vec<ShapedInterface>> {
     });
     ours.map(|index| {
         let name = if_indextoname(index)?;
+        let state = record::state(index.cast_signed());
         Ok(ShapedInterface {
             name: name.to_string_lossy().into_owned(),
-            is_in_use: match record::state(index.cast_signed()) {
+            has_record: !matches!(state, Ok(State::Absent)),
+            is_in_use: match state {
                 Ok(State::Locked) => Some(true),
                 Ok(State::Free | State::Absent) => Some(false),
                 Err(_) => None,
