@@ -90,7 +90,7 @@ pub(crate) fn standard_input() -> Lines<io::StdinLock<'static>> {
 mod tests {
     use super::*;
 
-    const HELLO: &str = r#"{"type":"hello","protocol":1,"run_id":"r","host":"a"}"#;
+    const HELLO: &str = r#"{"type":"hello","protocol":2,"run_id":"r","host":"a"}"#;
     const ABORT: &str = r#"{"type":"abort","trial":7}"#;
 
     fn messages(text: &[u8]) -> Result<Vec<ToAgent>, AgentError> {
@@ -108,15 +108,15 @@ mod tests {
         let messages = messages(text.as_bytes()).unwrap();
         assert_eq!(messages.len(), 3);
         assert_eq!(messages[2], ToAgent::Abort { trial: 7 });
-        assert_eq!(PROTOCOL_VERSION, 1, "the texts above are of version 1");
+        assert_eq!(PROTOCOL_VERSION, 2, "the texts above are of version 2");
     }
 
     #[test]
     fn another_version_is_told_from_a_malformed_line() {
-        let other = br#"{"type":"hello","protocol":2,"what_is_this":[]}"#;
+        let other = br#"{"type":"hello","protocol":3,"what_is_this":[]}"#;
         assert!(matches!(
             messages(other),
-            Err(AgentError::Version { ref theirs, ours: 1 }) if theirs == "2"
+            Err(AgentError::Version { ref theirs, ours: 2 }) if theirs == "3"
         ));
         let none = br#"{"type":"hello","run_id":"r","host":"a"}"#;
         assert!(matches!(

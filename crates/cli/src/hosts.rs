@@ -10,7 +10,10 @@ use std::{
     thread,
 };
 
-use nix::fcntl::{FcntlArg, fcntl};
+use nix::{
+    fcntl::{FcntlArg, fcntl},
+    sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr},
+};
 use regatta_model::{
     shell::printable,
     study::{Attach, LOCAL, RemoteHost, Shaping},
@@ -295,6 +298,19 @@ impl Passwords {
     }
 }
 
+/// Asks for a secret on the terminal, whose echo is off before the question appears: what is typed
+/// at once is not shown either.
+fn ask(prompt: &str) -> io::Result<String> {
+    let terminal = File::options().read(true).write(true).open("/dev/tty")?;
+    let before = tcgetattr(&terminal)?;
+    let mut silent = before.clone();
+    silent.local_flags.remove(LocalFlags::ECHO);
+    tcsetattr(&terminal, SetArg::TCSANOW, &silent)?;
+    let secret = rpassword::prompt_password(prompt);
+    tcsetattr(&terminal, SetArg::TCSANOW, &before)?;
+    secret
+}
+
 /// Answers for one host.
 struct User<'a> {
     passwords: &'a Passwords,
@@ -309,7 +325,7 @@ impl Prompter for User<'_> {
         let lines = self.passwords.lines.lock();
         let mut lines = lines.unwrap_or_else(PoisonError::into_inner);
         let Some(fd) = self.passwords.fd else {
-            let secret = rpassword::prompt_password(format!("{} ", prompt.trim_end()));
+            let secret = ask(&format!("{} ", prompt.trim_end()));
             self.lacks_terminal = secret.is_err();
             return secret.ok().map(Zeroizing::new);
         };

@@ -82,7 +82,10 @@ async fn scheduled_messages<F: ProbeFlow>(
 ) -> Result<(), TransportError> {
     let mut message = vec![0; trial.probe.message];
     let mut has_room = true;
-    while has_room && let Some(next) = schedule.next(over) {
+    // Asked also when there is no room any more: it notes the end, which bounds the wait for answers.
+    while let Some(next) = schedule.next(over)
+        && has_room
+    {
         let until = next.min(MonotonicTime::now() + LOOK);
         if !receive(trial, flow, until, delays).await? && next.has_passed() {
             write_probe(&mut message, delays.depart(next), next);

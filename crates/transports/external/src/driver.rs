@@ -54,14 +54,14 @@ pub(crate) static EXTERNAL: DriverDescriptor = DriverDescriptor {
     capabilities: &[],
     stack: "the program's own",
     stack_version: "",
-    options: &[PROGRAM, ARGUMENTS, FILES, CC],
+    options: &[PROGRAM, ARGUMENTS, DIRECTORY, CC],
 };
 
 /// Name of the file of a program that comes with Regatta, in its directory.
 pub(crate) const PROGRAM_FILE: &str = "driver";
 
-pub(crate) const FILES: OptionDefinition = OptionDefinition {
-    name: "files",
+pub(crate) const DIRECTORY: OptionDefinition = OptionDefinition {
+    name: "directory",
     kind: OptionKind::Path,
     default: "",
     help: "directory with the program and all that it needs, which other machines get; without it they get the program alone",
@@ -200,12 +200,12 @@ fn chosen(options: &BTreeMap<String, OptionValue>) -> Result<Command, OptionErro
             hint: format!("`{}` is {found}; name a program", program.display()),
         });
     }
-    if let Some(files) = FILES.text(options)
+    if let Some(files) = DIRECTORY.text(options)
         && Path::new(named).strip_prefix(files).is_err()
     {
         return Err(OptionError::Value {
             driver: EXTERNAL.name,
-            name: FILES.name,
+            name: DIRECTORY.name,
             value: files.to_owned(),
             hint: format!("`program` is to be in it: write `program = \"{files}/NAME\"`"),
         });

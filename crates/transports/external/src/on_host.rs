@@ -9,7 +9,7 @@ use std::{
 
 use regatta_model::Transport;
 
-use crate::driver::{self, FILES, PROGRAM};
+use crate::driver::{self, DIRECTORY, PROGRAM};
 
 /// Variable of the agent's environment: paths of programs on its host (JSON), by their names in [`ProgramFiles`].
 pub const PROGRAMS_VARIABLE: &str = "REGATTA_PROGRAMS";
@@ -34,10 +34,11 @@ pub fn program_files(transport: &Transport) -> Option<ProgramFiles> {
         let named = PROGRAM.text(&transport.options)?;
         let path = Path::new(named);
         let file_name = PathBuf::from(path.file_name()?);
-        let files = FILES.text(&transport.options).map(Path::new);
-        let inside = files.and_then(|files| Some((files, path.strip_prefix(files).ok()?)));
+        let directory = DIRECTORY.text(&transport.options).map(Path::new);
+        let inside =
+            directory.and_then(|directory| Some((directory, path.strip_prefix(directory).ok()?)));
         let (root, program) = match inside {
-            Some((files, program)) => (files.to_owned(), program.to_owned()),
+            Some((directory, program)) => (directory.to_owned(), program.to_owned()),
             None => (path.to_owned(), file_name.clone()),
         };
         return Some(ProgramFiles {
@@ -90,7 +91,7 @@ mod tests {
         let alone = program_files(&transport("external", &[("program", "./mine/run")])).unwrap();
         assert_eq!(alone.root, Path::new("./mine/run"));
         assert_eq!(alone.program, Path::new("run"));
-        let options = [("program", "./mine/bin/run"), ("files", "./mine")];
+        let options = [("program", "./mine/bin/run"), ("directory", "./mine")];
         let inside = program_files(&transport("external", &options)).unwrap();
         assert_eq!(inside.root, Path::new("./mine"));
         assert_eq!(inside.program, Path::new("bin/run"));
