@@ -89,7 +89,11 @@ impl Chain {
                     LEFT
                 },
             ];
-            let [here, there] = pair[0].join(names[0], &pair[1], names[1])?;
+            let mut pair_ends = pair[0].join(names[0], &pair[1], names[1])?;
+            if placement == Placement::Ends {
+                pair_ends = [pair[0].split(pair_ends[0])?, pair[1].split(pair_ends[1])?];
+            }
+            let [here, there] = pair_ends;
             rightward.push(NodeInterface {
                 node: place,
                 interface: here,
@@ -145,7 +149,7 @@ impl Chain {
     pub(super) fn lay_end(end: &End, name: &str) -> Result<Self, DaemonError> {
         let root = Node::first()?;
         let host = Node::create(Offloads::Off)?;
-        let interface = host.take(&root, name, HOST_INTERFACE)?;
+        let interface = host.split(host.take(&root, name, HOST_INTERFACE)?)?;
         host.address(interface, ADDRESSES[end.host as usize])?;
         Ok(Self::of_end(end, host, interface))
     }
@@ -168,6 +172,7 @@ impl Chain {
         let root = Node::own()?;
         let host = Node::create(Offloads::Off)?;
         let interface = host.macvlan(&root, parent, HOST_INTERFACE, ethernet(run, place))?;
+        let interface = host.split(interface)?;
         host.one_address(interface, addresses[place], prefix)?;
         let other = end.host.other() as usize;
         host.neighbour(interface, addresses[other], ethernet(run, other))?;

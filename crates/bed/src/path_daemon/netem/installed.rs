@@ -62,11 +62,11 @@ impl Installed {
             }
             for at in &place.interfaces {
                 let node = &chain.nodes[at.node];
-                if at.interface.place == Place::ROOT {
-                    node.set_mtu(at.interface, mtu_bytes)
-                        .map_err(failed("set the largest packet"))?;
-                } else {
-                    interface::has_mtu(node, at.interface, mtu_bytes)?;
+                match at.interface.place {
+                    Place::ROOT | Place::SPLIT => node
+                        .set_mtu(at.interface, mtu_bytes)
+                        .map_err(failed("set the largest packet"))?,
+                    _ => interface::has_mtu(node, at.interface, mtu_bytes)?,
                 }
             }
             for (interface, wanted) in places(place, &stages) {

@@ -25,6 +25,12 @@ const OUTER: u32 = 0x0001_0000;
 const INSIDE: u32 = 0x0001_0001;
 const INNER: u32 = 0x0002_0000;
 
+/// Rate of a bucket that holds no packet up: none takes a nanosecond.
+const ENDLESS: u64 = 1_000_000_000_000_000;
+
+/// Bytes before the IP packet at most: an Ethernet header with a VLAN tag.
+const HEADER_BYTES: u32 = 18;
+
 /// Handle of the queue of a class without a discipline (`7e9f:`), and the packets that it holds.
 const PLAIN: u32 = 0x7e9f_0000;
 const PLAIN_PACKETS: u32 = 1000;
@@ -158,6 +164,12 @@ impl Place {
         parent: ROOT,
         handle: OUTER,
     };
+
+    /// Behind the [splitter](split) of the whole interface.
+    pub(super) const SPLIT: Self = Self {
+        parent: INSIDE,
+        handle: INNER,
+    };
 }
 
 /// Interface, and the place of the disciplines of the path on it.
@@ -274,6 +286,26 @@ impl Qdisc {
             }
         }
     }
+}
+
+/// Installs a token bucket in `place` that no packet waits for. It splits what the interface would split later (TSO,
+/// GSO, and the segments that a UDP socket asks for), so that a discipline in it acts on packets of the wire, of at
+/// most `most_bytes` bytes. One that is there keeps what is in it.
+pub(super) fn split(
+    netlink: &Netlink,
+    interface: i32,
+    place: Place,
+    most_bytes: u32,
+) -> io::Result<()> {
+    let splitter = Bucket {
+        bytes_per_second: ENDLESS,
+        burst_bytes: most_bytes.saturating_add(HEADER_BYTES),
+        waiting: Waiting::Bytes(u32::MAX),
+    };
+    let flags = NlmF::CREATE | NlmF::REPLACE;
+    let head = head(interface, place.handle, place.parent);
+    let attributes = named("tbf", splitter.options().as_bytes());
+    netlink.change(Rtm::Newqdisc, flags, &head, &attributes)
 }
 
 /// Removes an interface's discipline with all packets that wait in it. A class has a plain queue from then on, as one

@@ -12,10 +12,10 @@ use regatta_model::Offloads;
 
 use super::{
     attributes::{Attributes, u64_at},
-    failed,
+    failed, missing,
     netlink::{IFLA_IFNAME, Netlink, link_head},
     offload,
-    qdisc::{Interface, Place},
+    qdisc::{self, Interface, Place},
 };
 use crate::path_daemon::{error::DaemonError, namespaces::Namespace, second};
 
@@ -53,6 +53,9 @@ const RTA_OIF: u16 = 4;
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
 const NUD_PERMANENT: u16 = 0x80;
+
+/// Largest packet of an interface until a condition sets another, in bytes.
+const ETHERNET_MTU_BYTES: u32 = 1500;
 
 /// Index of the loopback device, which is the first of every namespace.
 const LOOPBACK: i32 = 1;
@@ -323,7 +326,25 @@ impl Node {
     /// Sets the largest IP packet of an interface.
     pub(super) fn set_mtu(&self, on: Interface, mtu_bytes: u32) -> io::Result<()> {
         let attributes = Attributes::new().u32(IFLA_MTU, mtu_bytes);
-        self.netlink.set_link(on.index, 0, &attributes)
+        self.netlink.set_link(on.index, 0, &attributes)?;
+        match on.place {
+            Place::SPLIT => qdisc::split(&self.netlink, on.index, Place::ROOT, mtu_bytes),
+            _ => Ok(()),
+        }
+    }
+
+    /// Has an interface split packets before a discipline of the path acts on them, where the offloads are off: no
+    /// router does it on the way. A UDP socket asks for segments whatever the offloads say.
+    pub(super) fn split(&self, on: Interface) -> Result<Interface, DaemonError> {
+        if self.offloads == Offloads::On {
+            return Ok(on);
+        }
+        qdisc::split(&self.netlink, on.index, Place::ROOT, ETHERNET_MTU_BYTES)
+            .map_err(|source| missing("sch_tbf", "set a queueing discipline", source))?;
+        Ok(Interface {
+            place: Place::SPLIT,
+            ..on
+        })
     }
 
     pub(super) fn counted(&self, on: Interface) -> io::Result<Counted> {

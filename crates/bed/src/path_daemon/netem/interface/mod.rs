@@ -24,7 +24,7 @@ pub use self::{
 use super::{
     attributes::{Attributes, find, u32_at},
     netlink::Netlink,
-    qdisc::{self, Bucket, Interface, Netem, Place, Qdisc, Waiting, head, named},
+    qdisc::{self, Interface, Netem, Place, Qdisc, head, named},
     wires::Node,
 };
 use crate::{
@@ -47,12 +47,6 @@ const PLACE: Place = Place {
     parent: SPLITTER | 1,
     handle: INSIDE,
 };
-
-/// Rate of a bucket that holds no packet up: none takes a nanosecond.
-const ENDLESS: u64 = 1_000_000_000_000_000;
-
-/// Bytes before the IP packet at most: an Ethernet header with a VLAN tag.
-const HEADER_BYTES: u32 = 18;
 
 /// Shaping of an interface. Dropping this restores the interface.
 #[derive(Debug)]
@@ -137,13 +131,11 @@ fn shape(
     if let Some(others) = others {
         add(CLASS_OF_OTHERS, OTHERS, others).map_err(missing("sch_prio"))?;
     }
-    let splitter = Bucket {
-        bytes_per_second: ENDLESS,
-        burst_bytes: most_bytes.saturating_add(HEADER_BYTES),
-        waiting: Waiting::Bytes(u32::MAX),
+    let splitter = Place {
+        parent: CLASS_OF_PEER,
+        handle: SPLITTER,
     };
-    let splitter = named("tbf", splitter.options().as_bytes());
-    add(CLASS_OF_PEER, SPLITTER, &splitter).map_err(missing("sch_tbf"))?;
+    qdisc::split(netlink, index, splitter, most_bytes).map_err(missing("sch_tbf"))?;
     let interface = Interface {
         index,
         place: PLACE,
