@@ -18,7 +18,7 @@ use regatta_bed::{
     session::{Session, SessionError},
 };
 use regatta_model::{Condition, Link, PathSetup};
-use regatta_process::{descendants, testing::is_running};
+use regatta_process::{Stop, descendants, testing::is_running};
 use regatta_stats::clocks::OffsetReading;
 
 /// Longest time for anything that is waited for.
@@ -269,8 +269,8 @@ fn is_lost_and_found(to: Signal) {
     soon("it has ended", || !is_running(lost));
     let error = bed.counters().expect_err("a host is lost");
     assert!(matches!(&error, BedError::Host { host, .. } if host == "host `two`"));
-    assert!(bed.restore(&|| false).expect("it can be reached"));
-    assert!(!bed.restore(&|| false).expect("nothing is lost"));
+    assert!(bed.restore(&Stop::default()).expect("it can be reached"));
+    assert!(!bed.restore(&Stop::default()).expect("nothing is lost"));
     bed.set_condition(&as_it_is(), 1).expect("a daemon");
     let mut again = Agent::start(&mut bed, Host::Server);
     assert_ne!(again.listen("echo").port(), 0);

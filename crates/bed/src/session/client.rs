@@ -16,7 +16,7 @@ use std::{
 
 use nix::unistd::pipe;
 use regatta_model::shell::printable;
-use regatta_process::{Preparation, end_within};
+use regatta_process::{Preparation, Stop, end_within};
 
 use super::{
     GREETING, SESSION_PROTOCOL_VERSION,
@@ -305,6 +305,11 @@ impl Opening {
             input,
             incoming: Incoming::new(output),
         })
+    }
+
+    /// Has a stop kill the carrier, which ends the session and all that waits for it.
+    pub fn ends_with(&self, stop: &Stop) {
+        stop.kills(self.carrier.child.id());
     }
 
     /// Waits for the server's greeting, on any thread.

@@ -407,7 +407,7 @@ impl Field {
             Disturbance::Controller(_) => {
                 // The report is written after the hosts are left.
                 let gone = self.is_as_found(disturbed)?;
-                run.end(ENDS_WITHIN)?;
+                run.end(GONE_WITHIN)?;
                 gone
             }
             _ => {
