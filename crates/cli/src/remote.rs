@@ -12,7 +12,7 @@ use std::{
 };
 
 use regatta_bed::{
-    BedError, Errors, LaunchedProcess, Stop,
+    BedError, Errors, Input, LaunchedProcess, Stop,
     hosts::{self, Connect, HostEnd, SessionLauncher},
     session::{Opening, SILENCE, Session, SessionError},
 };
@@ -279,6 +279,8 @@ fn open_one(name: &str, hosts_file: Option<&Path>) -> Result<Opened, Failure> {
 
 /// Receiver of files on a host.
 pub struct Receiver {
+    /// Standard input: its end gives the transfer up.
+    input: Option<Box<dyn Input>>,
     process: Box<dyn LaunchedProcess>,
     errors: Option<OwnedFd>,
     /// Connection URL that the receiver printed.
@@ -315,7 +317,8 @@ pub fn receive(
     // That of the path between the hosts need not be reached from here.
     let address = host.address.filter(|address| has_route(*address)).or(seen);
     let address = address.unwrap_or(Ipv4Addr::LOCALHOST.into()).to_string();
-    let mut receive = vec!["wdt", "receive", "--no-progress", "--host", &address];
+    let mut receive = vec!["wdt", "receive", "--no-progress", "--until-end-of-input"];
+    receive.extend(["--host", &address]);
     if overwrite {
         receive.push("--overwrite");
     }
@@ -329,6 +332,7 @@ pub fn receive(
     receive.extend(["--", directory]);
     let launched = launcher.start(&receive, Errors::Pipe).map_err(no_bed)?;
     let mut receiver = Receiver {
+        input: Some(launched.input),
         process: launched.process,
         errors: launched.errors,
         url: String::new(),
@@ -344,10 +348,15 @@ pub fn receive(
 }
 
 impl Receiver {
-    /// Returns what the receiver said if it has failed; `None` for one that is still there, as it knows of no failure.
+    /// Returns what the receiver said if it has failed; `None` for one that is still there, as it knows of no failure:
+    /// it is ended, and removes what it has made.
     pub fn failure(mut self) -> Option<String> {
-        self.process.ended(FAILED_WITHIN)?;
-        self.end()
+        if self.process.ended(FAILED_WITHIN).is_some() {
+            return self.end();
+        }
+        self.input = None;
+        let _ = self.process.ended(FAILED_WITHIN);
+        None
     }
 
     /// Waits for the end of the receiver. Returns what it said if it failed.
