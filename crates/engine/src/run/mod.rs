@@ -245,7 +245,12 @@ impl TrialRunner<'_> {
     ) -> Result<Ending, EngineError> {
         let ending =
             tell_all(listener, self.monitors.start(self.bed)).and_then(|()| work(self, listener));
-        let told = tell_all(listener, self.monitors.end());
+        let mut last = self.monitors.end();
+        if self.stopped() {
+            // A stop has ended the monitors of other machines.
+            last.retain(|event| !matches!(event, Event::Warning { .. }));
+        }
+        let told = tell_all(listener, last);
         // The first error is the one to tell.
         let ending = ending?;
         told.map(|()| ending)

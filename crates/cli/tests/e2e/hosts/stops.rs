@@ -144,6 +144,9 @@ fn while_these_hang(role: &str) {
         "the run is partial: stopped by the user after 0 trials",
     );
     assert!(bench.path("out/report.html").exists());
+    // The monitors end with their hosts, as they should.
+    let summary = fs::read_to_string(bench.path("out/summary.json")).expect("a summary");
+    assert!(!summary.contains("host_not_monitored"), "{summary}");
 }
 
 #[test]
