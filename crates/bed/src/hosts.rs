@@ -5,11 +5,11 @@ use std::{
     io, mem,
     net::IpAddr,
     sync::Arc,
-    thread,
     time::{Duration, Instant},
 };
 
 use regatta_model::PortRange;
+use regatta_process::Stop;
 
 use crate::{
     clocks::RemoteClock,
@@ -22,9 +22,6 @@ use crate::{
 /// twice as long as the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
-
-/// Time between two looks at whether the run is to stop.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// Longest time for which a host is tried that was lost during a run.
 const RECONNECT_WITHIN: Duration = Duration::from_secs(60);
@@ -78,8 +75,8 @@ pub struct HostEnd {
 
 impl HostEnd {
     /// Opens a session with a host that was lost, in several attempts; the error of the last one is
-    /// returned. Gives up early once `is_stopped`.
-    pub(crate) fn reconnect(&self, is_stopped: &dyn Fn() -> bool) -> Result<Session, BedError> {
+    /// returned. Gives up at the stop.
+    pub(crate) fn reconnect(&self, stop: &Stop) -> Result<Session, BedError> {
         let until = Instant::now() + RECONNECT_WITHIN;
         let mut pause = FIRST_PAUSE;
         loop {
@@ -87,12 +84,8 @@ impl HostEnd {
                 Ok(session) => return Ok(session),
                 Err(error) => error,
             };
-            let next = Instant::now() + pause;
-            while Instant::now() < next {
-                if is_stopped() || next >= until {
-                    return Err(error);
-                }
-                thread::sleep(LOOK);
+            if Instant::now() + pause >= until || stop.sleep(pause) {
+                return Err(error);
             }
             pause = (2 * pause).min(LONGEST_PAUSE);
         }

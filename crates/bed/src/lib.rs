@@ -28,5 +28,6 @@ pub use error::{BedError, Reported};
 pub use launch::{Errors, Input, Launched, LaunchedProcess, Launcher};
 pub use messages::{LinkCounters, PathCounters, UnsupportedCounters};
 pub use regatta_control::Host;
+pub use regatta_process::Stop;
 pub use second_guest::{COMMAND as SECOND_GUEST_COMMAND, main as second_guest_main};
 pub use test_bed::TestBed;

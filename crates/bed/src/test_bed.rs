@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use regatta_control::Host;
 use regatta_model::{Condition, PathCheck, PortRange};
+use regatta_process::Stop;
 use regatta_stats::clocks::OffsetReading;
 
 use crate::{
@@ -96,11 +97,11 @@ pub trait TestBed {
         false
     }
     /// Reaches hosts again that were lost, and makes their ends of the path anew; agents there have
-    /// ended. Returns whether a host was lost. May take a minute, unless `is_stopped`.
+    /// ended. Returns whether a host was lost. May take a minute, or until the stop.
     ///
     /// # Errors
     /// If a host cannot be reached.
-    fn restore(&mut self, _is_stopped: &dyn Fn() -> bool) -> Result<bool, BedError> {
+    fn restore(&mut self, _stop: &Stop) -> Result<bool, BedError> {
         Ok(false)
     }
     /// Measures the path under a condition, which it sets with a seed of its own and leaves set:

@@ -18,7 +18,7 @@ use regatta_bed::{
     session::{Session, SessionError},
 };
 use regatta_model::{Condition, Link, PathSetup};
-use regatta_process::{descendants, testing::is_running};
+use regatta_process::{Stop, descendants, testing::is_running};
 use regatta_stats::clocks::OffsetReading;
 
 /// Longest time for anything that is waited for.
@@ -269,8 +269,8 @@ fn is_lost_and_found(to: Signal) {
     soon("it has ended", || !is_running(lost));
     let error = bed.counters().expect_err("a host is lost");
     assert!(matches!(&error, BedError::Host { host, .. } if host == "host `two`"));
-    assert!(bed.restore(&|| false).expect("it can be reached"));
-    assert!(!bed.restore(&|| false).expect("nothing is lost"));
+    assert!(bed.restore(&Stop::default()).expect("it can be reached"));
+    assert!(!bed.restore(&Stop::default()).expect("nothing is lost"));
     bed.set_condition(&as_it_is(), 1).expect("a daemon");
     let mut again = Agent::start(&mut bed, Host::Server);
     assert_ne!(again.listen("echo").port(), 0);
@@ -284,6 +284,29 @@ fn a_server_that_is_killed_is_lost_and_found() {
 #[test]
 fn a_server_that_is_stopped_is_lost_and_found() {
     is_lost_and_found(Signal::SIGSTOP);
+}
+
+/// Its late answer would be taken for that of the next request.
+#[test]
+fn a_path_daemon_that_answers_too_late_is_replaced() {
+    let mut bed = bed();
+    let daemon = |server: i32| {
+        let is_daemon = |pid: &i32| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.split(|byte| *byte == 0).nth(1) == Some(b"path-daemon")
+        };
+        descendants(server).into_iter().find(is_daemon)
+    };
+    let server = *servers().last().expect("two servers");
+    let late = Pid::from_raw(daemon(server).expect("a path daemon"));
+    kill(late, Signal::SIGSTOP).expect("a process");
+    let error = bed.counters().expect_err("no answer");
+    assert!(explain(&error).contains("gave no answer"), "{error}");
+    kill(late, Signal::SIGCONT).expect("a process");
+    assert!(bed.restore(&Stop::default()).expect("the host is there"));
+    bed.set_condition(&as_it_is(), 1).expect("a daemon");
+    bed.counters().expect("the counters of the new daemon");
+    soon("the late daemon has ended", || !is_running(late.as_raw()));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet, fmt::Write as _, fs::File, io::Read as _, path::Path, time::Duration,
 };
 
-use regatta_bed::{Bed, Errors, Host, Launcher as _, TestBed as _, port_probe::ReachedPorts};
+use regatta_bed::{Bed, Errors, Host, Launcher as _, Stop, TestBed as _, port_probe::ReachedPorts};
 use regatta_model::{
     Condition, Link, PathCheck, PathSetup, shell::printable, study::LOCAL, units::format_duration,
 };
@@ -31,7 +31,7 @@ pub fn check(names: &[String], hosts_file: Option<&Path>) -> Result<Code, Failur
             "name one host, or two: `regatta hosts check a,b`",
         ));
     }
-    for opened in remote::open(names.iter().copied(), hosts_file)? {
+    for opened in remote::open(names.iter().copied(), hosts_file, &Stop::default())? {
         host(opened)?;
     }
     match names[..] {
@@ -101,7 +101,14 @@ fn way(names: [&str; 2], hosts_file: Option<&Path>) -> Result<Code, Failure> {
     }
     let condition = condition(is_shaped);
     let conditions = std::slice::from_ref(&condition);
-    let ends = remote::ends(names, (conditions, &[]), hosts_file, &own_executable()?)?;
+    let needs = (conditions, &[][..]);
+    let ends = remote::ends(
+        names,
+        needs,
+        hosts_file,
+        &own_executable()?,
+        &Stop::default(),
+    )?;
     say(&format!("Between `{}` and `{}`:\n", names[0], names[1]))?;
     let mut bed =
         Bed::of_hosts(ends, PathSetup::default(), conditions, "hosts check").map_err(no_bed)?;

@@ -3,11 +3,14 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    },
     time::{Duration, Instant},
 };
 
-use regatta_bed::{Errors, HOST_MONITOR, Launcher as _};
+use regatta_bed::{Errors, HOST_MONITOR, Launcher as _, Stop};
 use regatta_engine::HostMonitor;
 use regatta_model::{
     HostSamples,
@@ -56,17 +59,34 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code, Failure> {
     let held = Held::new().map_err(Failure::failed)?;
     let (wake, woken) = mpsc::channel();
     let hosts = args.hosts.iter().map(String::as_str);
-    let opened = remote::open(hosts, args.hosts_file.as_deref())?;
+    let opening = Stop::default();
+    let to_end = Arc::new(Mutex::new(Some(opening.clone())));
+    let stop = {
+        let (wake, to_end) = (wake.clone(), Arc::clone(&to_end));
+        move || {
+            // Nobody hears it once the time is over, and then nothing is left to stop.
+            let _ = wake.send(Wake::Stop);
+            if let Some(opening) = lock(&to_end).take() {
+                opening.ask();
+            }
+        }
+    };
+    held.end_with("stopping: what was sampled is kept", stop)
+        .map_err(|error| Failure::failed(error).context("cannot start a thread"))?;
+    let opened = match remote::open(hosts, args.hosts_file.as_deref(), &opening) {
+        Err(_) if opening.is_asked() => {
+            return Err(Failure::told(
+                "stopped by the user before anything was sampled",
+            ));
+        }
+        opened => opened?,
+    };
+    // From now on a stop ends the monitors in good order.
+    lock(&to_end).take();
     let monitors: Vec<Named> = (opened.into_iter())
         .map(|host| start(host, args.interval, &wake))
         .collect::<Result<_, _>>()?;
     fs::create_dir_all(&args.out).map_err(|error| cannot_write(&args.out, error))?;
-    let stop = move || {
-        // Nobody hears it once the time is over, and then nothing is left to stop.
-        let _ = wake.send(Wake::Stop);
-    };
-    held.end_with("stopping: what was sampled is kept", stop)
-        .map_err(|error| Failure::failed(error).context("cannot start a thread"))?;
     let begun = Instant::now();
     let mut written = Written::new(&args.out);
     let stopped = wait(&woken, begun + args.duration, &monitors, &mut written)?;
@@ -80,6 +100,10 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code, Failure> {
         None => Ok(Code::Measured),
         Some(why) => Err(Failure::told(why)),
     }
+}
+
+fn lock(to_end: &Mutex<Option<Stop>>) -> MutexGuard<'_, Option<Stop>> {
+    to_end.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Refuses what cannot be carried out, before anything is started.

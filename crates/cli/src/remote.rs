@@ -12,7 +12,7 @@ use std::{
 };
 
 use regatta_bed::{
-    BedError, Errors, LaunchedProcess,
+    BedError, Errors, Input, LaunchedProcess, Stop,
     hosts::{self, Connect, HostEnd, SessionLauncher},
     session::{Opening, SILENCE, Session, SessionError},
 };
@@ -41,7 +41,7 @@ const FAILED_WITHIN: Duration = Duration::from_secs(2);
 const RECEIVED_WITHIN: Duration = Duration::from_secs(600);
 
 /// Returns the two hosts with these names, each reached once. They are shaped if one of the conditions asks for it, and
-/// get the programs of `transports`.
+/// get the programs of `transports`. The stop ends their sessions at any time.
 ///
 /// # Errors
 /// Mistakes in the hosts file; hosts that cannot be reached.
@@ -50,6 +50,7 @@ pub fn ends(
     (conditions, transports): (&[Condition], &[Transport]),
     hosts_file: Option<&Path>,
     executable: &Path,
+    stop: &Stop,
 ) -> Result<[HostEnd; 2], Failure> {
     let is_shaped = conditions
         .iter()
@@ -73,10 +74,10 @@ pub fn ends(
     };
     let [a, b] = names;
     let named = [(a, resolve(a)?), (b, resolve(b)?)];
-    let file = Arc::new(agent_file(executable)?);
+    let file = Arc::new(agent_file(executable, stop)?);
     let connectors = named
         .each_ref()
-        .map(|(name, host)| Connector::new(name, host, &file, executable));
+        .map(|(name, host)| Connector::new(name, host, (&file, executable), stop));
     let mut sessions = open_all(&connectors).into_iter();
     let mut programs = Programs::of(transports);
     let mut reach = |connector: Connector, host: RemoteHost| {
@@ -189,8 +190,9 @@ impl Reached {
 }
 
 /// Prepares this program for sending.
-pub fn agent_file(executable: &Path) -> Result<AgentFile, Failure> {
-    AgentFile::prepare(executable, &cache_directory()?.join("agents")).map_err(Failure::failed)
+pub fn agent_file(executable: &Path, stop: &Stop) -> Result<AgentFile, Failure> {
+    let cache = cache_directory()?.join("agents");
+    AgentFile::prepare(executable, &cache, stop).map_err(Failure::failed)
 }
 
 /// Host with which a session was opened.
@@ -207,22 +209,23 @@ pub struct Opened {
     pub took: Duration,
 }
 
-/// Opens a session with each of these hosts.
+/// Opens a session with each of these hosts, which the stop ends.
 ///
 /// # Errors
 /// Mistakes in the hosts file; hosts that cannot be reached.
 pub fn open<'a>(
     names: impl IntoIterator<Item = &'a str>,
     hosts_file: Option<&Path>,
+    stop: &Stop,
 ) -> Result<Vec<Opened>, Failure> {
     let hosts = HostsFile::read_or_new(hosts_file)?;
     let named = names.into_iter().map(|name| Ok((name, hosts.host(name)?)));
     let named = named.collect::<Result<Vec<_>, Failure>>()?;
     let executable = own_executable()?;
-    let file = Arc::new(agent_file(&executable)?);
+    let file = Arc::new(agent_file(&executable, stop)?);
     let connectors: Vec<Connector> = named
         .iter()
-        .map(|(name, host)| Connector::new(name, host, &file, &executable))
+        .map(|(name, host)| Connector::new(name, host, (&file, &executable), stop))
         .collect();
     let sessions = open_all(&connectors).into_iter().zip(named);
     let opened = sessions.map(|(opened, (name, host))| {
@@ -270,12 +273,14 @@ struct OpenedSession {
 }
 
 fn open_one(name: &str, hosts_file: Option<&Path>) -> Result<Opened, Failure> {
-    let mut opened = open([name], hosts_file)?;
+    let mut opened = open([name], hosts_file, &Stop::default())?;
     Ok(opened.remove(0))
 }
 
 /// Receiver of files on a host.
 pub struct Receiver {
+    /// Standard input: its end gives the transfer up.
+    input: Option<Box<dyn Input>>,
     process: Box<dyn LaunchedProcess>,
     errors: Option<OwnedFd>,
     /// Connection URL that the receiver printed.
@@ -312,7 +317,8 @@ pub fn receive(
     // That of the path between the hosts need not be reached from here.
     let address = host.address.filter(|address| has_route(*address)).or(seen);
     let address = address.unwrap_or(Ipv4Addr::LOCALHOST.into()).to_string();
-    let mut receive = vec!["wdt", "receive", "--no-progress", "--host", &address];
+    let mut receive = vec!["wdt", "receive", "--no-progress", "--until-end-of-input"];
+    receive.extend(["--host", &address]);
     if overwrite {
         receive.push("--overwrite");
     }
@@ -326,6 +332,7 @@ pub fn receive(
     receive.extend(["--", directory]);
     let launched = launcher.start(&receive, Errors::Pipe).map_err(no_bed)?;
     let mut receiver = Receiver {
+        input: Some(launched.input),
         process: launched.process,
         errors: launched.errors,
         url: String::new(),
@@ -341,10 +348,15 @@ pub fn receive(
 }
 
 impl Receiver {
-    /// Returns what the receiver said if it has failed; `None` for one that is still there, as it knows of no failure.
+    /// Returns what the receiver said if it has failed; `None` for one that is still there, as it knows of no failure:
+    /// it is ended, and removes what it has made.
     pub fn failure(mut self) -> Option<String> {
-        self.process.ended(FAILED_WITHIN)?;
-        self.end()
+        if self.process.ended(FAILED_WITHIN).is_some() {
+            return self.end();
+        }
+        self.input = None;
+        let _ = self.process.ended(FAILED_WITHIN);
+        None
     }
 
     /// Waits for the end of the receiver. Returns what it said if it failed.
@@ -375,13 +387,20 @@ struct Connector {
     destination: Destination,
     file: Arc<AgentFile>,
     executable: PathBuf,
+    /// Request that ends its sessions.
+    stop: Stop,
     first: Mutex<Option<Session>>,
     /// Port of the SSH server, once a connection has shown it.
     ssh_port: OnceLock<u16>,
 }
 
 impl Connector {
-    fn new(name: &str, host: &RemoteHost, file: &Arc<AgentFile>, executable: &Path) -> Self {
+    fn new(
+        name: &str,
+        host: &RemoteHost,
+        (file, executable): (&Arc<AgentFile>, &Path),
+        stop: &Stop,
+    ) -> Self {
         let host = host.clone();
         Self {
             name: name.to_owned(),
@@ -394,6 +413,7 @@ impl Connector {
             },
             file: Arc::clone(file),
             executable: executable.to_owned(),
+            stop: stop.clone(),
             first: Mutex::default(),
             ssh_port: OnceLock::new(),
         }
@@ -404,7 +424,9 @@ impl Connector {
         let command = self
             .destination
             .command(&self.file, &self.executable, SILENCE);
-        Opening::start(command).map_err(|error| self.unreached(error, false))
+        let opening = Opening::start(command).map_err(|error| self.unreached(error, false))?;
+        opening.ends_with(&self.stop);
+        Ok(opening)
     }
 
     /// Sends this program, if need be, and waits until the host's server answers.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use regatta_bed::{
-    Bed,
+    Bed, Stop,
     guest::{self, Image},
 };
 use regatta_engine::{Done, Ending, EngineError, Plan, Run, RunOptions, guest::GuestRun};
@@ -66,6 +66,7 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
                 hosts_file,
                 &own_executable()?,
                 &new_id(),
+                &Stop::default(),
             )?);
         }
         describe::print(&plan).map_err(Failure::failed)?;
@@ -191,8 +192,12 @@ impl RunSession<'_> {
                 let run_id = options.run_id.clone();
                 let run = Run::new(plan, options);
                 held.stop_with(run.stopper()).map_err(no_thread)?;
-                let mut bed = make_bed(&study, self.hosts_file, &executable, &run_id)?;
-                run.run(&mut bed, &mut listeners)
+                let stop = run.stop().clone();
+                let bed = make_bed(&study, self.hosts_file, &executable, &run_id, &stop);
+                match bed {
+                    Err(_) if stop.is_asked() => Err(EngineError::Stopped),
+                    bed => run.run(&mut bed?, &mut listeners),
+                }
             }
             Some(image) => {
                 let run = GuestRun::new(plan, options, image, executable).with_jobs(self.jobs);
@@ -227,12 +232,13 @@ impl RunSession<'_> {
     }
 }
 
-/// Makes the bed of a study without a guest.
+/// Makes the bed of a study without a guest. The stop ends the sessions with its hosts, and all waits for them.
 fn make_bed(
     study: &Study,
     hosts_file: Option<&Path>,
     executable: &Path,
     run_id: &str,
+    stop: &Stop,
 ) -> Result<Bed, Failure> {
     if let [a, b] = &study.hosts[..] {
         if study.capture.is_some() {
@@ -242,7 +248,7 @@ fn make_bed(
             ));
         }
         let needs = (&*study.conditions, &*study.transports);
-        let ends = remote::ends([a, b], needs, hosts_file, executable)?;
+        let ends = remote::ends([a, b], needs, hosts_file, executable, stop)?;
         return Bed::of_hosts(ends, study.path, &study.conditions, run_id).map_err(no_bed);
     }
     Bed::up(study.bed, study.path, &study.conditions, executable, run_id).map_err(no_bed)

@@ -121,13 +121,13 @@ impl Agent {
     }
 
     /// Waits for the hellos of agents that were started. Returns those that said hello, and the error of one that
-    /// did not.
+    /// did not. A stop ends the wait.
     pub fn greeted(
         mut starting: Vec<Self>,
         signals: &Receiver<Signal>,
         bed: &dyn TestBed,
     ) -> (Vec<Self>, Option<EngineError>) {
-        let until = Instant::now() + limits::HELLO;
+        let mut until = Instant::now() + limits::HELLO;
         let mut greeted = Vec::new();
         let mut failed = None;
         while !starting.is_empty() {
@@ -144,8 +144,10 @@ impl Agent {
                     };
                     (place, starting[place].hear_hello(output))
                 }
-                // The engine looks at its flag between steps.
-                Ok(Signal::Stop) => continue,
+                Ok(Signal::Stop) => {
+                    until = Instant::now();
+                    continue;
+                }
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     let within = limits::HELLO.as_secs();
                     (0, Err(format!("no hello within {within} s")))

@@ -3,11 +3,13 @@
 
 mod own;
 mod start;
+mod stop;
 pub mod testing;
 mod tree;
 mod wait;
 
 pub use own::{become_subreaper, die_with_parent, set_name};
 pub use start::{Executable, Preparation};
+pub use stop::Stop;
 pub use tree::{children, descendants, kill_descendants, kill_descendants_but, kill_marked, walk};
 pub use wait::{await_end, end_within, ended_within, readable, wait_without_reaping};

@@ -47,16 +47,19 @@ pub fn end_within(child: &mut Child, within: Duration) -> Option<ExitStatus> {
 /// # Errors
 /// The error of `poll`.
 pub fn await_end(process: u32, within: Duration) -> io::Result<()> {
-    // SAFETY: takes numbers only.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) };
-    if fd < 0 {
-        // Linux before 5.3, or a filter of system calls.
+    let Some(process) = descriptor(process) else {
         std::thread::sleep(within.min(Duration::from_millis(5)));
         return Ok(());
-    }
+    };
+    readable(&[process.as_fd()], Some(within)).map(drop)
+}
+
+/// Returns a descriptor of a child of this process; `None` before Linux 5.3, or under a filter of system calls.
+pub(crate) fn descriptor(child: u32) -> Option<OwnedFd> {
+    // SAFETY: takes numbers only.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, child, 0) };
     // SAFETY: the kernel has just opened it, for nobody else.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
-    readable(&[fd.as_fd()], Some(within)).map(drop)
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
 /// Sleeps until one of `files` can be read or has ended, for `within` at most; returns whether one

@@ -210,6 +210,42 @@ fn passes(data: &RunData, name: &str) -> bool {
     gate.expect("the gate is there").passed
 }
 
+fn detail(data: &RunData, name: &str) -> String {
+    let gates = summarise(data).gates;
+    let gate = gates.into_iter().find(|gate| gate.name == name);
+    gate.expect("the gate is there").detail
+}
+
+#[test]
+fn a_gate_says_how_many_path_checks_count() {
+    let says = |data: &RunData| detail(data, "path_within_tolerance");
+    let mut data = common::full();
+    assert_eq!(says(&data), "2 of 2 path checks within tolerance");
+    data.path_checks[0].spoiled = Some("it was late".into());
+    let condition = data.path_checks[0].condition.clone();
+    assert_eq!(
+        says(&data),
+        format!(
+            "1 of 2 path checks count, 1 of them within tolerance; the machine spoiled the others; no check of \
+             `{condition}` counts"
+        )
+    );
+    let mut again = data.path_checks[0].clone();
+    again.spoiled = None;
+    again.within = false;
+    data.path_checks.push(again);
+    let said = says(&data);
+    let expected = "2 of 3 path checks count, 1 of them within tolerance; the machine spoiled the others; outside: ";
+    assert!(said.starts_with(expected), "{said}");
+    for check in &mut data.path_checks {
+        check.spoiled = Some("it was late".into());
+    }
+    assert_eq!(
+        says(&data),
+        "not judged: the machine spoiled every path check (3)"
+    );
+}
+
 #[test]
 fn a_path_check_that_the_machine_spoiled_decides_nothing_and_any_other_does() {
     let path = |data: &RunData| passes(data, "path_within_tolerance");

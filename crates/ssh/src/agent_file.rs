@@ -13,10 +13,14 @@ use std::{
 };
 
 use flate2::{Compression, write::GzEncoder};
+use regatta_process::Stop;
 use sha2::{Digest, Sha256};
 
 /// Time after which a file that was not used is removed from the cache.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Bytes that are compressed between two looks at whether to stop: some milliseconds.
+const PIECE: usize = 1 << 18;
 
 /// Errors of preparing the file.
 #[derive(Debug, thiserror::Error)]
@@ -51,8 +55,8 @@ impl AgentFile {
     /// removed if there is a `strip`.
     ///
     /// # Errors
-    /// [`AgentFileError`] if a file cannot be read or written.
-    pub fn prepare(executable: &Path, cache: &Path) -> Result<Self, AgentFileError> {
+    /// [`AgentFileError`] if a file cannot be read or written, or at the stop.
+    pub fn prepare(executable: &Path, cache: &Path, stop: &Stop) -> Result<Self, AgentFileError> {
         let facts = fs::metadata(executable).map_err(failed("read", executable))?;
         fs::create_dir_all(cache).map_err(failed("create the directory", cache))?;
         let key = format!(
@@ -79,7 +83,7 @@ impl AgentFile {
             });
         }
         let temporary = cache.join(format!("{key}.{}", std::process::id()));
-        let made = Self::make(executable, &temporary);
+        let made = Self::make(executable, &temporary, stop);
         let _ = fs::remove_file(&temporary);
         let (digest, bytes, content) = made?;
         put(&compressed, &content)?;
@@ -95,24 +99,40 @@ impl AgentFile {
     }
 
     /// Returns digest and size of the file, and its compressed content; `stripped` is a name that may be used.
-    fn make(executable: &Path, stripped: &Path) -> Result<(String, u64, Vec<u8>), AgentFileError> {
+    fn make(
+        executable: &Path,
+        stripped: &Path,
+        stop: &Stop,
+    ) -> Result<(String, u64, Vec<u8>), AgentFileError> {
         let strip = Command::new("strip")
             .arg("-o")
             .args([stripped, executable])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .status();
+            .spawn()
+            .and_then(|mut strip| {
+                stop.kills(strip.id());
+                strip.wait()
+            });
         let from = match strip {
             Ok(status) if status.success() => stripped,
             _ => executable,
         };
+        not_stopped(stop).map_err(failed("strip", executable))?;
         let content = fs::read(from).map_err(failed("read", from))?;
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         thread::scope(|scope| {
             let parts = content.chunks(content.len().div_ceil(cores).max(1));
-            let parts: Vec<_> = parts.map(|part| scope.spawn(|| compressed(part))).collect();
-            let digest = Sha256::digest(&content);
+            let parts: Vec<_> = parts
+                .map(|part| scope.spawn(|| compressed(part, stop)))
+                .collect();
+            let mut digest = Sha256::new();
+            for piece in content.chunks(PIECE) {
+                not_stopped(stop).map_err(failed("read", from))?;
+                digest.update(piece);
+            }
+            let digest = digest.finalize();
             let digest = digest.iter().map(|byte| format!("{byte:02x}")).collect();
             let mut whole = Vec::new();
             for part in parts {
@@ -125,10 +145,20 @@ impl AgentFile {
     }
 }
 
+fn not_stopped(stop: &Stop) -> io::Result<()> {
+    match stop.is_asked() {
+        true => Err(io::Error::other("stopped by the user")),
+        false => Ok(()),
+    }
+}
+
 /// Compresses a part of a file: parts one after another are the whole file for `gzip`.
-fn compressed(part: &[u8]) -> io::Result<Vec<u8>> {
+fn compressed(part: &[u8], stop: &Stop) -> io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::new(4));
-    encoder.write_all(part)?;
+    for piece in part.chunks(PIECE) {
+        not_stopped(stop)?;
+        encoder.write_all(piece)?;
+    }
     encoder.finish()
 }
 
@@ -164,8 +194,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let program = directory.path().join("program");
         let cache = directory.path().join("cache");
+        let stop = Stop::default();
         fs::write(&program, "#!/bin/sh\n").unwrap();
-        let first = AgentFile::prepare(&program, &cache).unwrap();
+        let first = AgentFile::prepare(&program, &cache, &stop).unwrap();
         let mut content = String::new();
         MultiGzDecoder::new(File::open(&first.compressed).unwrap())
             .read_to_string(&mut content)
@@ -175,10 +206,10 @@ mod tests {
             first.digest,
             "a8076d3d28d21e02012b20eaf7dbf75409a6277134439025f282e368e3305abf"
         );
-        let again = AgentFile::prepare(&program, &cache).unwrap();
+        let again = AgentFile::prepare(&program, &cache, &stop).unwrap();
         assert_eq!(again.compressed, first.compressed);
         fs::write(&program, "#!/bin/sh\nexit 1\n").unwrap();
-        let other = AgentFile::prepare(&program, &cache).unwrap();
+        let other = AgentFile::prepare(&program, &cache, &stop).unwrap();
         assert_ne!(other.digest, first.digest);
     }
 }

@@ -8,6 +8,7 @@ use std::{fs::File, net::IpAddr, path::Path, time::Duration};
 use nix::sched::CloneFlags;
 use regatta_control::Host;
 use regatta_model::{BedKind, Condition, Emulator, PathCheck, PathSetup, Placement, PortRange};
+use regatta_process::Stop;
 use regatta_stats::clocks::OffsetReading;
 
 use self::ends::{Ends, StartingEnd};
@@ -377,7 +378,7 @@ impl TestBed for Bed {
         self.path.is_real
     }
 
-    fn restore(&mut self, is_stopped: &dyn Fn() -> bool) -> Result<bool, BedError> {
+    fn restore(&mut self, stop: &Stop) -> Result<bool, BedError> {
         let Some(remote) = &self.remote else {
             return Ok(false);
         };
@@ -390,7 +391,7 @@ impl TestBed for Bed {
                 continue;
             }
             let end = &remote.ends[place];
-            let session = end.reconnect(is_stopped)?;
+            let session = end.reconnect(stop)?;
             let session = (session, self.addresses);
             let started = StartingEnd::new(end, host, session, remote.path, &remote.run_id)?;
             let started = started.finish(end)?;

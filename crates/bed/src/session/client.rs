@@ -1,11 +1,11 @@
 //! Client of a session.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     fs::File,
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{self, Write},
     os::fd::OwnedFd,
-    process::{Child, ChildStdin, Command, Stdio},
+    process::{ChildStdin, Command, Stdio},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU32, Ordering},
@@ -16,10 +16,11 @@ use std::{
 
 use nix::unistd::pipe;
 use regatta_model::shell::printable;
-use regatta_process::{Preparation, end_within};
+use regatta_process::{Preparation, Stop};
 
 use super::{
     GREETING, SESSION_PROTOCOL_VERSION,
+    carrier::{Carrier, EXIT_LIMIT},
     frame::{Frame, Incoming, Kind, NamespaceOf, Outgoing, Start},
 };
 use crate::{
@@ -29,12 +30,6 @@ use crate::{
 
 /// Most bytes that may come before the server's greeting: output of login scripts.
 const MOST_BEFORE_GREETING: usize = 1 << 20;
-
-/// Lines of the carrier's standard error that are kept to explain its end.
-const KEPT_LINES: usize = 8;
-
-/// Time that a carrier has to end by itself once its input is closed.
-const EXIT_LIMIT: Duration = Duration::from_secs(2);
 
 /// Errors of a session.
 #[derive(Debug, thiserror::Error)]
@@ -120,14 +115,6 @@ struct Process {
     output: Option<File>,
     errors: Option<File>,
     ended: Option<String>,
-}
-
-/// Process that carries a session, such as `ssh`.
-#[derive(Debug)]
-pub struct Carrier {
-    child: Child,
-    last_errors: Arc<Mutex<VecDeque<String>>>,
-    reader: Option<thread::JoinHandle<()>>,
 }
 
 impl Session {
@@ -307,6 +294,11 @@ impl Opening {
         })
     }
 
+    /// Has a stop kill the carrier, which ends the session and all that waits for it.
+    pub fn ends_with(&self, stop: &Stop) {
+        stop.kills(self.carrier.child.id());
+    }
+
     /// Waits for the server's greeting, on any thread.
     ///
     /// # Errors
@@ -319,7 +311,12 @@ impl Opening {
     ) -> Result<Session, SessionError> {
         greet(&mut self.incoming, &mut self.input, within, on_line).map_err(
             |error| match error {
-                Greeting::Session(SessionError::Bootstrap(error)) => self.carrier.explain(error),
+                Greeting::Session(SessionError::Bootstrap(during)) => {
+                    match self.carrier.last_words(&*during) {
+                        Some(reason) => SessionError::Interrupted { reason, during },
+                        None => SessionError::Bootstrap(during),
+                    }
+                }
                 Greeting::Session(error) => error,
                 Greeting::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
                     SessionError::Silent { within }
@@ -432,103 +429,6 @@ impl State {
         }
         processes.ended = Some(reason);
         self.changed.notify_all();
-    }
-}
-
-impl Carrier {
-    fn new(mut child: Child) -> Self {
-        let last_errors = Arc::<Mutex<VecDeque<String>>>::default();
-        let errors = child.stderr.take();
-        let reader = errors.and_then(|errors| {
-            let kept = Arc::clone(&last_errors);
-            let work = move || keep_lines(errors, &kept);
-            thread::Builder::new().spawn(work).ok()
-        });
-        Self {
-            child,
-            last_errors,
-            reader,
-        }
-    }
-
-    /// Ends the carrier and returns the reason for its end: what it said, or how it ended.
-    fn end(&mut self, error: &io::Error) -> String {
-        // A carrier that is silent does not end by itself.
-        let within = match error.kind() {
-            io::ErrorKind::UnexpectedEof => EXIT_LIMIT,
-            _ => Duration::ZERO,
-        };
-        let status = end_within(&mut self.child, within);
-        if let (Some(reader), true) = (self.reader.take(), status.is_some()) {
-            let _ = reader.join();
-        }
-        let said = self.said();
-        match (said.is_empty(), status) {
-            (false, Some(_)) => said,
-            (true, Some(status)) => format!("the connection ended with {status}"),
-            (_, None) => error.to_string(),
-        }
-    }
-
-    /// Returns the last lines of its standard error.
-    fn said(&self) -> String {
-        let last_errors = self
-            .last_errors
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let said: Vec<&str> = last_errors.iter().map(String::as_str).collect();
-        said.join("; ")
-    }
-
-    /// Returns the error of a dialogue, with what the carrier said if it ended meanwhile.
-    fn explain(&mut self, error: Box<dyn std::error::Error + Send + Sync>) -> SessionError {
-        let mut causes = std::iter::successors(error.source(), |cause| cause.source());
-        let is_broken = causes.any(|cause| {
-            let cause = cause.downcast_ref::<io::Error>();
-            cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
-        });
-        if is_broken {
-            self.end(&io::ErrorKind::UnexpectedEof.into());
-            let reason = self.said();
-            if !reason.is_empty() {
-                return SessionError::Interrupted {
-                    reason,
-                    during: error,
-                };
-            }
-        }
-        SessionError::Bootstrap(error)
-    }
-}
-
-impl Drop for Carrier {
-    fn drop(&mut self) {
-        end_within(&mut self.child, EXIT_LIMIT);
-    }
-}
-
-fn keep_lines(from: impl Read, kept: &Mutex<VecDeque<String>>) {
-    let mut from = BufReader::new(from);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        match (&mut from).take(4096).read_until(b'\n', &mut line) {
-            Ok(0) | Err(_) => return,
-            Ok(_) => {
-                let text = String::from_utf8_lossy(&line);
-                let text = printable(text.trim());
-                if std::env::var_os("REGATTA_LOG").is_some() {
-                    eprintln!("{text}");
-                }
-                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                if !text.is_empty() {
-                    if kept.len() == KEPT_LINES {
-                        kept.pop_front();
-                    }
-                    kept.push_back(text);
-                }
-            }
-        }
     }
 }
 

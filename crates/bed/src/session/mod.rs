@@ -6,6 +6,7 @@
 //! difference. A session that is silent for too long has ended, for both sides: a wire that is cut does not
 //! end a connection. The server then ends all that it started.
 
+mod carrier;
 mod client;
 mod frame;
 mod guard;
@@ -13,7 +14,7 @@ mod server;
 
 use std::time::Duration;
 
-pub use client::{Carrier, LineHandler, Opening, Session, SessionError};
+pub use client::{LineHandler, Opening, Session, SessionError};
 pub(crate) use frame::{Incoming, NamespaceOf};
 pub use guard::{COMMAND as GUARD_COMMAND, main as guard_main};
 pub use server::{COMMAND as SERVER_COMMAND, main as server_main};

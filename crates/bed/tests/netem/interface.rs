@@ -23,7 +23,7 @@ use regatta_bed::{
     guest::testing::{Clock, in_shared_guest},
     hosts::{HostEnd, Shaping},
 };
-use regatta_process::descendants;
+use regatta_process::{Stop, descendants};
 
 use crate::{
     NETEM,
@@ -422,7 +422,7 @@ fn a_host_that_was_lost_is_shaped_again() {
     let mut bed = shaped(&machines);
     kill(processes("host-server")[0], Signal::SIGKILL).expect("a process");
     bed.counters().expect_err("a host is lost");
-    let restored_bed = bed.restore(&|| false);
+    let restored_bed = bed.restore(&Stop::default());
     assert!(restored_bed.unwrap_or_else(|e| panic!("{}", explain(&e))));
     bed.set_condition(&condition(80, 0, 0.0), 2)
         .unwrap_or_else(|e| panic!("{}", explain(&e)));

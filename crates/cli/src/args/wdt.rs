@@ -82,6 +82,9 @@ pub struct ReceiveArgs {
     /// Longest wait for the sender
     #[arg(long, value_name = "TIME", value_parser = span, allow_hyphen_values = true, default_value = "50s", help_heading = "Connections")]
     pub wait: Duration,
+    /// Give the transfer up when standard input ends, as a sender that has started this receiver ends it
+    #[arg(long, hide = true)]
+    pub until_end_of_input: bool,
 
     /// Encryption of each connection, with a new key that is part of the URL
     #[arg(long, value_enum, default_value_t = Encryption::Aes128Gcm, help_heading = "Encryption")]

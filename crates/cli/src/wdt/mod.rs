@@ -13,6 +13,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -135,6 +136,21 @@ impl Terminal {
             came: OnceLock::new(),
             refused: AtomicUsize::new(0),
         })
+    }
+}
+
+impl Terminal {
+    /// Ends the transfer in good order when standard input ends.
+    fn stop_at_end_of_input(&self) -> io::Result<()> {
+        let stop = Arc::clone(&self.stopped);
+        let work = move || {
+            let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+            stop.store(true, Ordering::Relaxed);
+        };
+        thread::Builder::new()
+            .name("end of input".to_owned())
+            .spawn(work)
+            .map(drop)
     }
 }
 

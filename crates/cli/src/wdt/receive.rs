@@ -22,6 +22,10 @@ use crate::{
 /// Receives one transfer.
 pub(super) fn receive(args: &ReceiveArgs) -> Result<(), Trouble> {
     let host = Terminal::new(false, args.listen)?;
+    if args.until_end_of_input {
+        host.stop_at_end_of_input()
+            .map_err(Trouble::io(Status::Error, "cannot start a thread"))?;
+    }
     let options = DirectoryOptions {
         overwrite: args.overwrite,
         sync: !args.no_sync,

@@ -6,15 +6,11 @@ mod trial;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-        mpsc::{self, Receiver, Sender},
-    },
+    sync::mpsc::{self, Receiver, Sender},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use regatta_bed::TestBed;
+use regatta_bed::{Stop, TestBed};
 use regatta_control::{Host, TlsMaterial};
 use regatta_model::{HOST_NAME, HostFacts, Outcome, PathCheck, RunHeader, TrialRecord, Warning};
 
@@ -58,7 +54,7 @@ pub struct Run {
     plan: Plan,
     options: RunOptions,
     path_check_interval: Duration,
-    asked: Arc<AtomicBool>,
+    stop: Stop,
     wake: Sender<Signal>,
     signals: Receiver<Signal>,
 }
@@ -81,7 +77,7 @@ impl Run {
             plan,
             options,
             path_check_interval: PATH_CHECK_INTERVAL,
-            asked: Arc::new(AtomicBool::new(false)),
+            stop: Stop::default(),
             wake,
             signals,
         }
@@ -98,9 +94,15 @@ impl Run {
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         Stopper {
-            asked: Arc::clone(&self.asked),
+            stop: self.stop.clone(),
             wake: self.wake.clone(),
         }
+    }
+
+    /// Returns the request to stop, for what is waited for before the run.
+    #[must_use]
+    pub const fn stop(&self) -> &Stop {
+        &self.stop
     }
 
     /// Runs the rest of the plan on a bed and sends all events to the listener.
@@ -127,7 +129,7 @@ impl Run {
             round_trips: BTreeMap::new(),
             bed,
             tls,
-            asked: &self.asked,
+            stop: &self.stop,
             wake: &self.wake,
             signals: &self.signals,
             agents: BTreeMap::new(),
@@ -156,7 +158,7 @@ pub(crate) struct TrialRunner<'a> {
     pub round_trips: BTreeMap<usize, Duration>,
     pub bed: &'a mut dyn TestBed,
     pub tls: TlsMaterial,
-    pub asked: &'a AtomicBool,
+    pub stop: &'a Stop,
     pub wake: &'a Sender<Signal>,
     pub signals: &'a Receiver<Signal>,
     pub agents: BTreeMap<Host, Agent>,
@@ -206,7 +208,7 @@ pub(crate) fn end_run(ending: Ending, listener: &mut dyn Listener) -> Result<End
 
 impl TrialRunner<'_> {
     pub fn stopped(&self) -> bool {
-        self.asked.load(Ordering::SeqCst)
+        self.stop.is_asked()
     }
 
     fn run(&mut self, listener: &mut dyn Listener) -> Result<Ending, EngineError> {
@@ -230,7 +232,7 @@ impl TrialRunner<'_> {
                 done: self.options.done.finished() as u32,
             },
         )?;
-        let ending = self.monitored(listener, Self::run_rounds)?;
+        let ending = self.monitored(listener, Self::run_until_stopped)?;
         end_run(ending, listener)
     }
 
@@ -243,7 +245,12 @@ impl TrialRunner<'_> {
     ) -> Result<Ending, EngineError> {
         let ending =
             tell_all(listener, self.monitors.start(self.bed)).and_then(|()| work(self, listener));
-        let told = tell_all(listener, self.monitors.end());
+        let mut last = self.monitors.end();
+        if self.stopped() {
+            // A stop has ended the monitors of other machines.
+            last.retain(|event| !matches!(event, Event::Warning { .. }));
+        }
+        let told = tell_all(listener, last);
         // The first error is the one to tell.
         let ending = ending?;
         told.map(|()| ending)
@@ -265,6 +272,16 @@ impl TrialRunner<'_> {
                 (name.to_owned(), facts)
             })
             .collect()
+    }
+
+    /// Runs the rounds. Hosts that a stop has left are no error.
+    fn run_until_stopped(&mut self, listener: &mut dyn Listener) -> Result<Ending, EngineError> {
+        match self.run_rounds(listener) {
+            Err(EngineError::Bed(_) | EngineError::Stopped) if self.stopped() => {
+                Ok(Ending::interrupted())
+            }
+            ended => ended,
+        }
     }
 
     fn run_rounds(&mut self, listener: &mut dyn Listener) -> Result<Ending, EngineError> {
@@ -412,9 +429,9 @@ impl TrialRunner<'_> {
                     attempts -= 1;
                     let check = match self.bed.check_path(&step) {
                         Ok(check) => check,
+                        Err(_) if self.stopped() => return Ok(false),
                         Err(error) => {
-                            let asked = self.asked;
-                            if !self.bed.restore(&|| asked.load(Ordering::SeqCst))? {
+                            if !self.bed.restore(self.stop)? {
                                 return Err(error.into());
                             }
                             self.end_agents();
@@ -459,6 +476,16 @@ impl TrialRunner<'_> {
 
     /// Starts the agents of the hosts that have none, at the same time.
     pub fn ensure_agents(&mut self) -> Result<(), EngineError> {
+        self.start_agents().map_err(|error| match self.stopped() {
+            true => EngineError::Stopped,
+            false => error,
+        })
+    }
+
+    fn start_agents(&mut self) -> Result<(), EngineError> {
+        if self.stopped() {
+            return Err(EngineError::Stopped);
+        }
         let mut starting = Vec::new();
         for host in [Host::Server, Host::Client] {
             if self.agents.contains_key(&host) {

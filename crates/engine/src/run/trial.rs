@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
-    sync::atomic::Ordering,
     time::Instant,
 };
 
@@ -61,8 +60,10 @@ impl TrialRunner<'_> {
         started_unix_ns: i64,
         error: BedError,
     ) -> Result<Verdict, EngineError> {
-        let asked = self.asked;
-        if !self.bed.restore(&|| asked.load(Ordering::SeqCst))? {
+        if self.stopped() {
+            return Ok(Verdict::Stopped);
+        }
+        if !self.bed.restore(self.stop)? {
             return Err(error.into());
         }
         self.end_agents();
@@ -91,6 +92,11 @@ impl TrialRunner<'_> {
                 Err(failure) => (failure, false),
             };
             self.clocks = None;
+            // A stop ends the agents of other machines with their connections.
+            let failure = match self.stopped() {
+                true => TrialFailure::Stopped,
+                false => failure,
+            };
             let exits = self.abort(trial.index, &failure);
             let lacked_an_agent = match failure {
                 TrialFailure::Stopped => false,

@@ -2,14 +2,17 @@
 
 mod monitors;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use regatta_bed::Host;
 use regatta_control::{FailureKind, FromAgent, ToAgent};
 use regatta_model::{Link, Outcome, Ratio, Step, TrialRecord};
 
 use crate::{
-    Done, Ending, EngineError, Event, Listener, ListenerError, Plan, Run, RunOptions,
+    Done, Ending, EngineError, Event, Listener, ListenerError, Plan, Run, RunOptions, limits,
     testing::{Act, FakeBed, hello, study, well},
 };
 
@@ -479,6 +482,26 @@ fn a_stop_gives_the_trial_under_way_up_and_keeps_the_others() {
             ending: Ending::Interrupted { .. }
         })
     ));
+}
+
+#[test]
+fn a_stop_ends_the_wait_for_agents_that_do_not_answer() {
+    let plan = Plan::new(&study(1, 1, 1)).unwrap();
+    let run = Run::new(plan, options(Done::default()));
+    let stopper = run.stopper();
+    let mut bed = FakeBed::new(Box::new(move |_, _| {
+        let stopper = stopper.clone();
+        Box::new(move |_| {
+            stopper.stop();
+            Vec::new()
+        })
+    }));
+    let begun = Instant::now();
+    let mut heard = Heard::default();
+    let error = run.run(&mut bed, &mut heard).unwrap_err();
+    assert!(matches!(error, EngineError::Stopped), "{error:?}");
+    assert!(heard.events.is_empty());
+    assert!(begun.elapsed() < limits::HELLO / 2);
 }
 
 #[test]

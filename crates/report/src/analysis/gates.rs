@@ -102,30 +102,22 @@ fn path(data: &RunData, summary: &Summary) -> Gate {
             format!("`{condition}` ({}{times})", names.join(", "))
         })
         .collect();
-    let unchecked: Vec<String> = data
-        .header
-        .study
-        .conditions
-        .iter()
-        .filter(|condition| {
-            let checks = &summary.path_checks;
-            !checks.iter().any(|check| check.condition == condition.name)
-        })
-        .map(|condition| format!("`{}`", condition.name))
-        .collect();
-    let mut detail = vec![format!(
-        "{} of {} path checks within tolerance",
-        checks.len() - failed,
-        checks.len()
-    )];
+    let without = |checks: &[&PathCheck]| -> Vec<String> {
+        let conditions = data.header.study.conditions.iter();
+        conditions
+            .filter(|condition| !checks.iter().any(|check| check.condition == condition.name))
+            .map(|condition| format!("`{}`", condition.name))
+            .collect()
+    };
+    let unchecked = without(&[&checks[..], &spoiled].concat());
+    let mut not_judged = without(&checks);
+    not_judged.retain(|condition| !unchecked.contains(condition));
+    let mut detail = vec![how_many(checks.len(), failed, spoiled.len())];
+    if !checks.is_empty() && !not_judged.is_empty() {
+        detail.push(format!("no check of {} counts", not_judged.join(", ")));
+    }
     if !outside.is_empty() {
         detail.push(format!("outside: {}", outside.join(", ")));
-    }
-    if !spoiled.is_empty() {
-        detail.push(format!(
-            "{} more were spoiled by the machine",
-            spoiled.len()
-        ));
     }
     if !unchecked.is_empty() {
         detail.push(format!("not checked: {}", unchecked.join(", ")));
@@ -135,6 +127,18 @@ fn path(data: &RunData, summary: &Summary) -> Gate {
         outside.is_empty() && unchecked.is_empty(),
         detail.join("; "),
     )
+}
+
+/// Says how many path checks count, `failed` of them outside of the tolerance, and how many do not.
+fn how_many(counted: usize, failed: usize, spoiled: usize) -> String {
+    let (all, within) = (counted + spoiled, counted - failed);
+    match (counted, spoiled) {
+        (_, 0) => format!("{within} of {counted} path checks within tolerance"),
+        (0, _) => format!("not judged: the machine spoiled every path check ({all})"),
+        _ => format!(
+            "{counted} of {all} path checks count, {within} of them within tolerance; the machine spoiled the others"
+        ),
+    }
 }
 
 fn intact(data: &RunData) -> Gate {

@@ -339,9 +339,11 @@ impl Field {
         }
     }
 
-    /// Returns the time since `begun` until nothing of Regatta is left on both hosts and their networks are as before.
+    /// Returns the time since `begun` until nothing of Regatta is left on both hosts and their networks are as before. A
+    /// host that cannot be reached, as it boots, shows nothing.
     fn is_as_found(&self, begun: Instant) -> Result<Duration, String> {
         loop {
+            let asked = begun.elapsed();
             let left = [0, 1].map(|host| self.processes(host));
             let interfaces = self.interfaces();
             let is_empty = left
@@ -350,8 +352,10 @@ impl Field {
             if is_empty && interfaces == self.before {
                 return Ok(begun.elapsed());
             }
-            if begun.elapsed() > GONE_WITHIN {
-                let mut why = format!("left on the hosts after {:?}: {left:?}", begun.elapsed());
+            let is_seen =
+                left.iter().all(Option::is_some) && interfaces.iter().all(Option::is_some);
+            if asked > if is_seen { GONE_WITHIN } else { ENDS_WITHIN } {
+                let mut why = format!("left on the hosts after {asked:?}: {left:?}");
                 if interfaces != self.before {
                     why += &format!("; interfaces {interfaces:#?}, before {:#?}", self.before);
                 }
@@ -407,15 +411,19 @@ impl Field {
             Disturbance::Controller(_) => {
                 // The report is written after the hosts are left.
                 let gone = self.is_as_found(disturbed)?;
-                run.end(ENDS_WITHIN)?;
+                run.end(GONE_WITHIN)?;
                 gone
             }
             _ => {
                 run.end(ENDS_WITHIN)?;
                 thread::sleep(lasting.saturating_sub(disturbed.elapsed()));
-                soon(WITHIN, "both hosts are reached again", || {
-                    [0, 1].iter().all(|host| self.processes(*host).is_some())
-                });
+                let again = Instant::now();
+                while [0, 1].iter().any(|host| self.processes(*host).is_none()) {
+                    if again.elapsed() > ENDS_WITHIN {
+                        return Err("a host cannot be reached again".to_owned());
+                    }
+                    thread::sleep(Duration::from_millis(50));
+                }
                 self.is_as_found(Instant::now())?
             }
         };

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{Lab, fails, succeeds, text};
+use super::{GONE_WITHIN, Lab, fails, soon, succeeds, text};
 
 /// Lets in SSH, and TCP and UDP to these ports; nothing else that was not asked for from inside.
 fn wall(ports: &str) -> String {
@@ -102,4 +102,29 @@ fn a_check_of_an_open_way_says_its_delay_losses_and_clocks() {
     ] {
         assert!(said.contains(expected), "{said}");
     }
+}
+
+#[test]
+fn files_that_are_not_let_in_leave_nothing() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_with_ports("5200-5207");
+    lab.on_host(
+        "a",
+        "iptables -A INPUT -p tcp --dport 5200:5207 -j REJECT --reject-with tcp-reset",
+    );
+    lab.bench.write("file", "content");
+    let sent = lab.run(&["wdt", "send", "file", "a:incoming", "--no-progress"]);
+    assert!(!sent.status.success());
+    let said = text(&sent);
+    assert!(
+        said.contains("the transfer did not come to its end"),
+        "{said}"
+    );
+    soon(GONE_WITHIN, "nothing is left on the hosts", || {
+        lab.on_hosts().is_empty()
+    });
+    let left: Vec<_> = fs::read_dir(lab.home("a").join("incoming"))
+        .expect("a directory")
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
 }

@@ -165,6 +165,35 @@ fn a_check_names_an_interface_that_was_left_shaped() {
 }
 
 #[test]
+fn a_check_names_the_ports_that_are_blocked_for_sctp() {
+    let Some(lab) = Lab::shaped(INTERFACES) else {
+        return;
+    };
+    let file = lab.bench.path("home/.config/regatta/hosts.toml");
+    let hosts = fs::read_to_string(&file).expect("a file");
+    let hosts = hosts.replace("[b]\n", "[b]\nports = \"5200-5203\"\n");
+    fs::write(&file, hosts).expect("a file");
+    let wall = "modprobe -d /mnt -a iptable_filter xt_sctp \
+         && iptables-legacy -A INPUT -p sctp --dport 5200:5201 -j DROP";
+    // A connection to a guest may fail on a busy machine; a second rule does no harm.
+    soon(WITHIN, "a firewall", || lab.in_guest("b", wall).is_some());
+    let check = lab.run(&["hosts", "check", "a,b"]);
+    for expected in [
+        "TCP from `a` to `b`, port 5200-5203: open",
+        "UDP from `a` to `b`, port 5200-5203: open",
+        "SCTP from `a` to `b`, port 5202-5203: open\nSCTP from `a` to `b`, port 5200-5201: blocked: nothing arrives",
+        "Open these ports in the firewalls of both hosts",
+    ] {
+        fails(&check, expected);
+    }
+    let said = text(&check);
+    let back = said
+        .lines()
+        .find(|line| line.starts_with("SCTP from `b` to `a`"));
+    assert!(back.is_some_and(|line| line.ends_with(": open")), "{said}");
+}
+
+#[test]
 fn interfaces_are_restored_when_the_controller_is_killed() {
     let Some(lab) = Lab::shaped(INTERFACES) else {
         return;

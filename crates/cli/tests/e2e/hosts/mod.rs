@@ -8,6 +8,7 @@ mod firewall;
 mod guests;
 mod matrix;
 mod samples;
+mod stops;
 
 use std::{
     fs,
@@ -98,19 +99,9 @@ impl Lab {
             .args(args)
             .env("HOME", self.bench.path("home"))
             .env_remove("XDG_CONFIG_HOME")
-            .env("XDG_CACHE_HOME", self.cache())
+            .env("XDG_CACHE_HOME", shared_cache(&self.bench))
             .env_remove("SSH_AUTH_SOCK");
         command
-    }
-
-    /// Returns the directory of the file that is sent to hosts, which all tests of a test run share: making it takes a
-    /// processor for seconds.
-    fn cache(&self) -> PathBuf {
-        let shared = std::env::var_os("REGATTA_TEST_RUN_DIR").map(PathBuf::from);
-        shared.map_or_else(
-            || self.bench.path("home/.cache"),
-            |shared| shared.join("cli-hosts-cache"),
-        )
     }
 
     fn run(&self, args: &[&str]) -> Output {
@@ -197,6 +188,16 @@ impl Lab {
             .status();
         assert!(status.expect("nsenter").success(), "{command}");
     }
+}
+
+/// Returns the directory of the file that is sent to hosts, which all tests of a test run share: making it takes a
+/// processor for seconds.
+fn shared_cache(bench: &Bench) -> PathBuf {
+    let shared = std::env::var_os("REGATTA_TEST_RUN_DIR").map(PathBuf::from);
+    shared.map_or_else(
+        || bench.path("home/.cache"),
+        |shared| shared.join("cli-hosts-cache"),
+    )
 }
 
 impl Drop for Lab {

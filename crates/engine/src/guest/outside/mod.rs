@@ -7,15 +7,14 @@ use std::{
     collections::VecDeque,
     path::PathBuf,
     sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        Mutex,
         mpsc::{self, Receiver},
     },
     time::{Duration, Instant},
 };
 
 use regatta_bed::{
-    SECOND_GUEST_COMMAND,
+    SECOND_GUEST_COMMAND, Stop,
     guest::{Guest, GuestError, Image, Order, Said, wires},
 };
 use regatta_model::{Clock, Guests, Outcome, RunHeader, Warning};
@@ -63,10 +62,8 @@ pub struct GuestRun {
     program: PathBuf,
     /// Number of guests at once.
     jobs: u32,
-    asked: Arc<AtomicBool>,
     stopper: Stopper,
-    /// Receiver that is kept so that a request to stop can be sent; the flag `asked` is what counts
-    /// here.
+    /// Receiver that is kept so that a request to stop can be sent; its flag is what counts here.
     _signals: Mutex<Receiver<Signal>>,
 }
 
@@ -91,17 +88,15 @@ impl GuestRun {
     #[must_use]
     pub fn new(plan: Plan, options: RunOptions, image: Image, program: PathBuf) -> Self {
         let (wake, signals) = mpsc::channel();
-        let asked = Arc::new(AtomicBool::new(false));
         Self {
             plan,
             options,
             image,
             program,
             stopper: Stopper {
-                asked: Arc::clone(&asked),
+                stop: Stop::default(),
                 wake,
             },
-            asked,
             jobs: 1,
             _signals: Mutex::new(signals),
         }
@@ -132,7 +127,7 @@ impl GuestRun {
 
     /// Asks all guests to end.
     pub(super) fn give_up(&self) {
-        self.asked.store(true, Ordering::SeqCst);
+        self.stopper.stop.ask();
     }
 
     /// Returns a handle that stops the run, from any thread.
@@ -277,7 +272,7 @@ impl GuestRun {
     ) -> Result<End, EngineError> {
         let mut start = None;
         loop {
-            if self.asked.load(Ordering::SeqCst) {
+            if self.stopper.stop.is_asked() {
                 if !progress.started {
                     return Err(EngineError::Stopped);
                 }

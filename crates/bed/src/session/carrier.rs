@@ -1,0 +1,123 @@
+//! Process that carries a session.
+
+use std::{
+    collections::VecDeque,
+    error::Error,
+    io::{self, BufRead, BufReader, Read},
+    iter,
+    process::Child,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use regatta_model::shell::printable;
+use regatta_process::end_within;
+
+/// Lines of the carrier's standard error that are kept to explain its end.
+const KEPT_LINES: usize = 8;
+
+/// Time that a carrier has to end by itself once its input is closed.
+pub(super) const EXIT_LIMIT: Duration = Duration::from_secs(2);
+
+/// Process that carries a session, such as `ssh`.
+#[derive(Debug)]
+pub(super) struct Carrier {
+    pub(super) child: Child,
+    last_errors: Arc<Mutex<VecDeque<String>>>,
+    reader: Option<thread::JoinHandle<()>>,
+}
+
+impl Carrier {
+    pub(super) fn new(mut child: Child) -> Self {
+        let last_errors = Arc::<Mutex<VecDeque<String>>>::default();
+        let errors = child.stderr.take();
+        let reader = errors.and_then(|errors| {
+            let kept = Arc::clone(&last_errors);
+            let work = move || keep_lines(errors, &kept);
+            thread::Builder::new().spawn(work).ok()
+        });
+        Self {
+            child,
+            last_errors,
+            reader,
+        }
+    }
+
+    /// Ends the carrier and returns the reason for its end: what it said, or how it ended.
+    pub(super) fn end(&mut self, error: &io::Error) -> String {
+        // A carrier that is silent does not end by itself.
+        let within = match error.kind() {
+            io::ErrorKind::UnexpectedEof => EXIT_LIMIT,
+            _ => Duration::ZERO,
+        };
+        let status = end_within(&mut self.child, within);
+        if let (Some(reader), true) = (self.reader.take(), status.is_some()) {
+            let _ = reader.join();
+        }
+        let said = self.said();
+        match (said.is_empty(), status) {
+            (false, Some(_)) => said,
+            (true, Some(status)) => format!("the connection ended with {status}"),
+            (_, None) => error.to_string(),
+        }
+    }
+
+    /// Returns the last lines of its standard error.
+    fn said(&self) -> String {
+        let last_errors = self
+            .last_errors
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let said: Vec<&str> = last_errors.iter().map(String::as_str).collect();
+        said.join("; ")
+    }
+
+    /// Returns what the carrier said last if it ended during a dialogue with this error.
+    pub(super) fn last_words(
+        &mut self,
+        error: &(dyn Error + Send + Sync + 'static),
+    ) -> Option<String> {
+        let mut causes = iter::successors(error.source(), |&cause| cause.source());
+        let is_broken = causes.any(|cause| {
+            let cause = cause.downcast_ref::<io::Error>();
+            cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+        });
+        if !is_broken {
+            return None;
+        }
+        self.end(&io::ErrorKind::UnexpectedEof.into());
+        Some(self.said()).filter(|said| !said.is_empty())
+    }
+}
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        end_within(&mut self.child, EXIT_LIMIT);
+    }
+}
+
+fn keep_lines(from: impl Read, kept: &Mutex<VecDeque<String>>) {
+    let mut from = BufReader::new(from);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match (&mut from).take(4096).read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {
+                let text = String::from_utf8_lossy(&line);
+                let text = printable(text.trim());
+                if std::env::var_os("REGATTA_LOG").is_some() {
+                    eprintln!("{text}");
+                }
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                if !text.is_empty() {
+                    if kept.len() == KEPT_LINES {
+                        kept.pop_front();
+                    }
+                    kept.push_back(text);
+                }
+            }
+        }
+    }
+}
