@@ -9,7 +9,6 @@ use crate::{
     Amounts, ETHERNET_MTU_BYTES, LOOPBACK_MTU_BYTES, MESSAGE_BYTES,
     agents::{self, Race},
     alternate, compare, cubic,
-    error::BenchError,
     report::Report,
 };
 
@@ -21,14 +20,7 @@ const DRIVERS: &[(&str, u32)] = &[
 ];
 
 /// Compares ring with AWS-LC.
-///
-/// # Errors
-/// As [`agents::race`].
-pub fn compare_libraries(
-    executable: &Path,
-    amounts: Amounts,
-    report: &mut Report,
-) -> Result<(), BenchError> {
+pub fn compare_libraries(executable: &Path, amounts: Amounts, report: &mut Report) {
     for &(driver, mtu_bytes) in DRIVERS {
         let race = |library: &str| {
             let mut options = cubic();
@@ -48,10 +40,10 @@ pub fn compare_libraries(
         let pairs = alternate(
             &name,
             amounts.rounds,
+            report,
             || agents::race(&ring, executable),
             || agents::race(&aws_lc, executable),
-        )?;
+        );
         compare(&name, &pairs, None, None, report);
     }
-    Ok(())
 }

@@ -49,11 +49,17 @@ impl BenchError {
         Self::Reference(source.into())
     }
 
-    /// Returns a command that helps; empty if none is known.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Missing { hint, .. } => hint,
-            _ => "",
+    /// Returns the error, its causes, and a command that helps if one is known, each in a line.
+    pub fn in_full(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(source) = cause {
+            text += &format!("\n  caused by: {source}");
+            cause = source.source();
         }
+        if let Self::Missing { hint, .. } = self {
+            text += &format!("\nhint: {hint}");
+        }
+        text
     }
 }

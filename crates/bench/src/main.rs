@@ -224,22 +224,9 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            complain(&error);
+            eprintln!("error: {}", error.in_full());
             ExitCode::FAILURE
         }
-    }
-}
-
-/// Prints the error after `error:`, its causes and the hint.
-fn complain(error: &BenchError) {
-    eprintln!("error: {error}");
-    let mut cause = std::error::Error::source(error);
-    while let Some(source) = cause {
-        eprintln!("  caused by: {source}");
-        cause = source.source();
-    }
-    if !error.hint().is_empty() {
-        eprintln!("hint: {}", error.hint());
     }
 }
 
@@ -262,34 +249,35 @@ fn bench(arguments: &Arguments) -> Result<bool, BenchError> {
         report.reference(iperf3::version()?);
     }
     if asked(Part::Tcp) {
-        tcp(&executable, amounts, &mut report)?;
+        tcp(&executable, amounts, &mut report);
     }
     if asked(Part::Quic) {
-        quic(&executable, amounts, &arguments.libraries, &mut report)?;
+        quic(&executable, amounts, &arguments.libraries, &mut report);
     }
     if asked(Part::Crypto) {
-        crypto::compare_libraries(&executable, amounts, &mut report)?;
+        crypto::compare_libraries(&executable, amounts, &mut report);
     }
     if asked(Part::Udp) {
-        udp(&executable, amounts, &mut report)?;
+        udp(&executable, amounts, &mut report);
     }
     if asked(Part::Small) {
-        small(&executable, amounts, &mut report)?;
+        small(&executable, amounts, &mut report);
     }
     if asked(Part::Sctp) {
-        sctp(&executable, amounts, &mut report)?;
+        sctp(&executable, amounts, &mut report);
     }
     if asked(Part::Wdt) {
-        wdt::compare(&executable, amounts, &mut report)?;
+        wdt::compare(&executable, amounts, &mut report);
     }
     if asked(Part::Emulator) {
-        let mut figures = emulator::measure(amounts.rounds, amounts.packets)?;
-        figures.extend(forwarder::measure(
-            &executable,
-            amounts.rounds,
-            amounts.path_bytes,
-        )?);
-        report.emulation(figures);
+        let machines = emulator::measure(amounts.rounds, amounts.packets);
+        let paths = forwarder::measure(&executable, amounts.rounds, amounts.path_bytes);
+        for (name, figures) in [("emulator", machines), ("emulated path", paths)] {
+            match figures {
+                Ok(figures) => report.emulation(figures),
+                Err(error) => report.failed(name, &error),
+            }
+        }
     }
     let mut out = std::io::stdout().lock();
     let printed = if arguments.json {
@@ -314,36 +302,28 @@ fn busy() -> Option<f64> {
     (load > 0.5).then_some(load)
 }
 
-/// Most failures of a reference in one comparison: the limits of its own stack end a connection now
-/// and then.
-const REFERENCE_FAILURES: u32 = 2;
-
-/// Runs Regatta's driver and the reference in every round, each first in every other round. A
-/// reference that fails is run again, at most [`REFERENCE_FAILURES`] times; a driver is not.
+/// Runs Regatta's driver and the reference in every round, each first in every other round. A program
+/// that fails ends its comparison, which the report then lists as failed.
 fn alternate(
     name: &str,
     rounds: u32,
-    mut ours: impl FnMut() -> Result<Figures, BenchError>,
-    mut theirs: impl FnMut() -> Result<Figures, BenchError>,
-) -> Result<Vec<(Figures, Figures)>, BenchError> {
+    report: &mut Report,
+    ours: impl Fn() -> Result<Figures, BenchError>,
+    theirs: impl Fn() -> Result<Figures, BenchError>,
+) -> Vec<(Figures, Figures)> {
     let mut pairs = Vec::new();
-    let mut failures = 0;
-    let mut theirs = || loop {
-        match theirs() {
-            Err(error) if failures < REFERENCE_FAILURES => {
-                failures += 1;
-                eprintln!("warning: the reference of {name} failed and is run again: {error}");
-            }
-            result => return result,
-        }
-    };
     for round in 0..rounds {
         let pair = if round % 2 == 0 {
-            let ours = ours()?;
-            (ours, theirs()?)
+            ours().and_then(|ours| Ok((ours, theirs()?)))
         } else {
-            let theirs = theirs()?;
-            (ours()?, theirs)
+            theirs().and_then(|theirs| Ok((ours()?, theirs)))
+        };
+        let pair = match pair {
+            Ok(pair) => pair,
+            Err(error) => {
+                report.failed(name, &error);
+                return Vec::new();
+            }
         };
         let gbps = |figures: &Figures| figures.goodput_bps() / 1e9;
         eprintln!(
@@ -354,7 +334,7 @@ fn alternate(
         );
         pairs.push(pair);
     }
-    Ok(pairs)
+    pairs
 }
 
 /// Reports the goodput and the CPU time of a comparison, each with the bound on its median ratio, if
@@ -389,7 +369,7 @@ fn cubic() -> BTreeMap<String, OptionValue> {
     )])
 }
 
-fn tcp(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), BenchError> {
+fn tcp(executable: &Path, amounts: Amounts, report: &mut Report) {
     let race = Race {
         driver: "tcp",
         options: cubic(),
@@ -401,9 +381,10 @@ fn tcp(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), B
     let pairs = alternate(
         "tcp / iperf3",
         amounts.rounds,
+        report,
         || agents::race(&race, executable),
         || iperf3::tcp(race.bytes, race.message, CONGESTION_CONTROL),
-    )?;
+    );
     compare(
         "tcp / iperf3",
         &pairs,
@@ -411,7 +392,6 @@ fn tcp(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), B
         Some(Gate::AtMost(1.0)),
         report,
     );
-    Ok(())
 }
 
 /// Runs both ends of the least program on a library, in processes of their own.
@@ -439,12 +419,7 @@ fn least(library: Library, executable: &Path, race: &Race) -> Result<Figures, Be
     })
 }
 
-fn quic(
-    executable: &Path,
-    amounts: Amounts,
-    libraries: &[Library],
-    report: &mut Report,
-) -> Result<(), BenchError> {
+fn quic(executable: &Path, amounts: Amounts, libraries: &[Library], report: &mut Report) {
     let asked = |library: &&Library| libraries.is_empty() || libraries.contains(library);
     for &library in Library::ALL.iter().filter(asked) {
         let race = Race {
@@ -459,9 +434,10 @@ fn quic(
         let pairs = alternate(
             &name,
             amounts.rounds,
+            report,
             || agents::race(&race, executable),
             || least(library, executable, &race),
-        )?;
+        );
         compare(
             &name,
             &pairs,
@@ -470,10 +446,9 @@ fn quic(
             report,
         );
     }
-    Ok(())
 }
 
-fn udp(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), BenchError> {
+fn udp(executable: &Path, amounts: Amounts, report: &mut Report) {
     let race = Race {
         driver: "udp",
         options: BTreeMap::new(),
@@ -485,9 +460,10 @@ fn udp(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), B
     let pairs = alternate(
         "udp / iperf3",
         amounts.rounds,
+        report,
         || agents::race(&race, executable),
         || iperf3::udp(amounts.udp_seconds, race.message),
-    )?;
+    );
     report.compare(Comparison::new(
         "udp / iperf3, delivered rate",
         "bit/s",
@@ -503,12 +479,11 @@ fn udp(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), B
         None,
     ));
     report.lost(&pairs);
-    Ok(())
 }
 
 /// Compares with iperf3 messages of one byte (or iperf3's least) and of 1024: at least as fast as
 /// iperf3 with the same `-l`.
-fn small(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), BenchError> {
+fn small(executable: &Path, amounts: Amounts, report: &mut Report) {
     for small in SMALL {
         let share = if amounts.quick { 4 } else { 1 };
         let bytes = small.messages / share * small.message;
@@ -525,6 +500,7 @@ fn small(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(),
         let pairs = alternate(
             &name,
             amounts.rounds,
+            report,
             || agents::race(&race, executable),
             || {
                 if tcp {
@@ -533,7 +509,7 @@ fn small(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(),
                     iperf3::udp(amounts.udp_seconds, race.message)
                 }
             },
-        )?;
+        );
         report.compare(Comparison::new(
             format!("{name}, {}", if tcp { "goodput" } else { "delivered rate" }),
             "bit/s",
@@ -542,11 +518,14 @@ fn small(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(),
             Some(Gate::AtLeast(1.0)),
         ));
     }
-    Ok(())
 }
 
-fn sctp(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), BenchError> {
-    let program = usrsctp::Program::compile(executable)?;
+fn sctp(executable: &Path, amounts: Amounts, report: &mut Report) {
+    let name = "sctp-userspace / usrsctp";
+    let program = match usrsctp::Program::compile(executable) {
+        Ok(program) => program,
+        Err(error) => return report.failed(name, &error),
+    };
     let race = Race {
         driver: "sctp-userspace",
         options: BTreeMap::new(),
@@ -556,17 +535,11 @@ fn sctp(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), 
         path: agents::loopback(ETHERNET_MTU_BYTES),
     };
     let pairs = alternate(
-        "sctp-userspace / usrsctp",
+        name,
         amounts.rounds,
+        report,
         || agents::race(&race, executable),
         || program.race(race.bytes, race.message, ETHERNET_MTU_BYTES),
-    )?;
-    compare(
-        "sctp-userspace / usrsctp",
-        &pairs,
-        Some(Gate::AtLeast(3.0)),
-        None,
-        report,
     );
-    Ok(())
+    compare(name, &pairs, Some(Gate::AtLeast(3.0)), None, report);
 }

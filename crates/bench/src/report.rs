@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::{
     emulator::Emulation,
+    error::BenchError,
     rounds::{Comparison, Figures, Gate, Spread},
 };
 
@@ -14,6 +15,14 @@ use crate::{
 struct Lost {
     ours: Option<Spread>,
     theirs: Option<Spread>,
+}
+
+/// Part of the bench that has no figures, because a program failed. Its gates count as missed.
+#[derive(Debug, Serialize)]
+struct Failure {
+    name: String,
+    /// The error, its causes, and a command that helps if one is known, each in a line.
+    reason: String,
 }
 
 /// All figures of a run.
@@ -25,6 +34,7 @@ pub struct Report {
     quick: bool,
     references: Vec<String>,
     comparisons: Vec<Comparison>,
+    failures: Vec<Failure>,
     #[serde(skip_serializing_if = "Option::is_none")]
     datagrams_lost_ratio: Option<Lost>,
     emulation: Vec<Emulation>,
@@ -41,6 +51,7 @@ impl Report {
             quick,
             references: Vec::new(),
             comparisons: Vec::new(),
+            failures: Vec::new(),
             datagrams_lost_ratio: None,
             emulation: Vec::new(),
             warnings: Vec::new(),
@@ -62,6 +73,13 @@ impl Report {
         self.comparisons.extend(comparison);
     }
 
+    /// Adds a part that failed, and prints it on standard error at once.
+    pub fn failed(&mut self, name: &str, error: &BenchError) {
+        let (name, reason) = (name.to_owned(), error.in_full());
+        eprintln!("error: {name} failed: {reason}");
+        self.failures.push(Failure { name, reason });
+    }
+
     /// Adds the datagrams lost in a comparison.
     pub fn lost(&mut self, pairs: &[(Figures, Figures)]) {
         self.datagrams_lost_ratio = Some(Lost {
@@ -70,14 +88,21 @@ impl Report {
         });
     }
 
-    /// Adds the emulator's figures.
+    /// Adds figures of the emulator.
     pub fn emulation(&mut self, emulation: Vec<Emulation>) {
-        self.emulation = emulation;
+        self.emulation.extend(emulation);
+    }
+
+    /// Names of the comparisons that missed their gates, and of the parts that failed.
+    fn missed(&self) -> Vec<&str> {
+        let missed = self.comparisons.iter().filter(|one| !one.passed);
+        let failed = self.failures.iter().map(|failure| failure.name.as_str());
+        missed.map(|one| one.name.as_str()).chain(failed).collect()
     }
 
     /// Whether every gate is passed.
     pub fn passed(&self) -> bool {
-        self.comparisons.iter().all(|comparison| comparison.passed)
+        self.missed().is_empty()
     }
 
     /// Returns the report as tables.
@@ -97,7 +122,7 @@ impl Report {
         for reference in &self.references {
             writeln!(out, "Compared with {reference}.")?;
         }
-        if !self.comparisons.is_empty() {
+        if !self.comparisons.is_empty() || !self.failures.is_empty() {
             writeln!(
                 out,
                 "\n{:<44} {:>12} {:>12} {:>22}   gate",
@@ -115,6 +140,9 @@ impl Report {
                 format!("{median:.3} [{min:.3} to {max:.3}]"),
                 verdict(comparison)
             )?;
+        }
+        for Failure { name, reason } in &self.failures {
+            writeln!(out, "{name:<44} FAILED: {reason}")?;
         }
         if let Some(lost) = &self.datagrams_lost_ratio {
             let percent = |spread: Option<Spread>| {
@@ -150,12 +178,7 @@ impl Report {
         for warning in &self.warnings {
             writeln!(out, "\nwarning: {warning}")?;
         }
-        let missed: Vec<_> = self
-            .comparisons
-            .iter()
-            .filter(|comparison| !comparison.passed)
-            .map(|comparison| comparison.name.as_str())
-            .collect();
+        let missed = self.missed();
         if missed.is_empty() {
             writeln!(out, "\nEvery gate was passed.")
         } else {
@@ -217,6 +240,17 @@ mod tests {
             text.contains("0.500 [0.500 to 0.500]   at least 1.00: MISSED"),
             "{text}"
         );
+        assert!(text.ends_with("Gates missed: ours / theirs.\n"), "{text}");
+    }
+
+    #[test]
+    fn a_part_that_failed_is_a_row_and_misses_its_gate() {
+        let mut report = Report::new(1, true);
+        report.failed("ours / theirs", &BenchError::reference("too many gaps"));
+        assert!(!report.passed());
+        let text = report.text();
+        let row = "FAILED: the reference program failed\n  caused by: too many gaps\n";
+        assert!(text.contains(row), "{text}");
         assert!(text.ends_with("Gates missed: ours / theirs.\n"), "{text}");
     }
 }

@@ -9,7 +9,6 @@ use crate::{
     Amounts, LOOPBACK_MTU_BYTES, MESSAGE_BYTES,
     agents::{self, Race},
     alternate, cubic,
-    error::BenchError,
     report::Report,
     rounds::Gate,
 };
@@ -34,7 +33,7 @@ fn options(encryption: &str, connections: u32) -> BTreeMap<String, OptionValue> 
 
 /// Compares both encryption modes with `tcp`, over one connection and over as many as are the
 /// default.
-pub fn compare(executable: &Path, amounts: Amounts, report: &mut Report) -> Result<(), BenchError> {
+pub fn compare(executable: &Path, amounts: Amounts, report: &mut Report) {
     for (encryption, gate) in [("none", Some(Gate::AtLeast(LEAST))), ("aes128-gcm", None)] {
         for connections in [1, 8] {
             let tcp = Race {
@@ -55,11 +54,11 @@ pub fn compare(executable: &Path, amounts: Amounts, report: &mut Report) -> Resu
             let pairs = alternate(
                 &name,
                 amounts.rounds,
+                report,
                 || agents::race(&wdt, executable),
                 || agents::race(&tcp, executable),
-            )?;
+            );
             crate::compare(&name, &pairs, gate, None, report);
         }
     }
-    Ok(())
 }

@@ -6,7 +6,8 @@
 //! states its own tuning instead of taking the driver's, so that a badly tuned driver shows:
 //!
 //! - packets of 1500 bytes from the first one, CUBIC, segmentation and receive offload;
-//! - flow-control windows and a send buffer of 4 MiB, and socket buffers of 8 MiB;
+//! - flow-control windows and a send buffer of 4 MiB (noq: 2 MiB, as it holds no more packets), and
+//!   socket buffers of 8 MiB;
 //! - the cryptography that the library's authors have as default: ring for quinn and noq, AWS-LC for
 //!   s2n-quic, BoringSSL for quiche;
 //! - freed memory is kept, as the agents do;

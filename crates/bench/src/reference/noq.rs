@@ -10,6 +10,9 @@ use noq as quic;
 
 pub use program::{receive, send};
 
+/// Flow-control windows: noq ends a connection in which a stream has more than 2048 packets unread.
+const WINDOW_BYTES: u32 = 2 << 20;
+
 /// Returns the number of chunks that have arrived, without copying; `None` at the end of the stream.
 async fn read_chunks(
     stream: &mut quic::RecvStream,

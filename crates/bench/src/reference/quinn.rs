@@ -8,6 +8,8 @@ mod program;
 use bytes::Bytes;
 use quinn as quic;
 
+use super::WINDOW_BYTES;
+
 pub use program::{receive, send};
 
 /// Returns the number of chunks that have arrived, without copying; `None` at the end of the stream.

@@ -9,6 +9,7 @@ use std::{
 
 use bytes::Bytes;
 
+use super::WINDOW_BYTES;
 use super::quic::{
     ClientConfig, Endpoint, EndpointConfig, ServerConfig, TokioRuntime, TransportConfig, VarInt,
     congestion::CubicConfig,
@@ -16,7 +17,7 @@ use super::quic::{
 };
 use crate::{
     error::BenchError,
-    reference::{self, Client, PAYLOAD_BYTES, SERVER_NAME, Server, WINDOW_BYTES},
+    reference::{self, Client, PAYLOAD_BYTES, SERVER_NAME, Server},
 };
 
 /// Chunks that are read under one lock of the connection, as in quinn's own perf program.

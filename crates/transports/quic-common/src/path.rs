@@ -31,6 +31,9 @@ const LEAST_WINDOW_WITHOUT_RATE_BYTES: u64 = 4 << 20;
 /// gaps; with one packet in twenty lost, a window of this size has about 820.
 const MOST_WINDOW_WITHOUT_RATE_PACKETS: u64 = 16_384;
 
+/// Largest window of a stack that has no limit.
+pub const MOST_WINDOW_PACKETS: u64 = u64::MAX;
+
 /// Sizes for one end of one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
@@ -48,6 +51,20 @@ impl Sizes {
     /// # Errors
     /// [`Unsupported`] if the path's packets are too small for QUIC.
     pub fn of(path: &PathHints, local: IpAddr, options: &Common) -> Result<Self, Unsupported> {
+        Self::with_at_most(MOST_WINDOW_PACKETS, path, local, options)
+    }
+
+    /// Returns the sizes for a stack whose stream windows hold at most `packets` full packets,
+    /// unless the option `stream_window` gives the window.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn with_at_most(
+        packets: u64,
+        path: &PathHints,
+        local: IpAddr,
+        options: &Common,
+    ) -> Result<Self, Unsupported> {
         let headers = if local.is_ipv4() { 20 + 8 } else { 40 + 8 };
         let payload = path.mtu_bytes.saturating_sub(headers);
         if payload < u32::from(LEAST_PAYLOAD_BYTES) {
@@ -66,10 +83,11 @@ impl Sizes {
         let payload_bytes = u16::try_from(payload)
             .map_or(MOST_PAYLOAD_BYTES, |bytes| bytes.min(MOST_PAYLOAD_BYTES));
 
+        let most = |packets: u64| packets.saturating_mul(payload_bytes.into());
         let range = WindowRange {
-            with_rate: 0..=u64::MAX,
+            with_rate: 0..=most(packets),
             without_rate: LEAST_WINDOW_WITHOUT_RATE_BYTES
-                ..=MOST_WINDOW_WITHOUT_RATE_PACKETS * u64::from(payload_bytes),
+                ..=most(packets.min(MOST_WINDOW_WITHOUT_RATE_PACKETS)),
         };
         Ok(Self {
             payload_bytes,
@@ -145,5 +163,19 @@ mod tests {
         assert_eq!(window(Some(1_000_000_000)), Ok(7_500_000));
         assert_eq!(window(Some(10_000_000)), Ok(75_000));
         assert_eq!(window(None), Ok(16_384 * 1472));
+    }
+
+    #[test]
+    fn a_stack_with_a_limit_gets_no_larger_window_unless_asked() {
+        let window = |rate, common: &Common| {
+            Sizes::with_at_most(1000, &path(1500, rate), IPV4, common)
+                .map(|sizes| sizes.windows.stream_bytes)
+        };
+        let mut common = Common::read(&BTreeMap::new());
+        assert_eq!(window(Some(10_000_000), &common), Ok(75_000));
+        assert_eq!(window(Some(1_000_000_000), &common), Ok(1_472_000));
+        assert_eq!(window(None, &common), Ok(1_472_000));
+        common.stream_window_bytes = Some(4 << 20);
+        assert_eq!(window(None, &common), Ok(4 << 20));
     }
 }

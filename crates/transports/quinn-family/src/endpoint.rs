@@ -233,7 +233,7 @@ impl QuicEndpoint {
     /// Returns the warnings about this end for the reader of the results.
     pub(crate) fn warnings_of_end(&self) -> Vec<Warning> {
         let buffer = self.buffers.warning(self.shared.end);
-        [buffer, self.shared.files.warning()]
+        [buffer, self.shared.files.warning(), self.needs.warning()]
             .into_iter()
             .flatten()
             .collect()

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use regatta_control::TrialOrder;
-use regatta_model::{OptionValue, WorkloadKind};
+use regatta_control::{Role, TrialOrder};
+use regatta_model::{Bytes, OptionValue, Warning, WorkloadKind, warning_code};
 use regatta_transport::{OptionDefinition, Unsupported};
 
 use regatta_transport_quic_common::{
@@ -13,8 +13,8 @@ use regatta_transport_quic_common::{
 use regatta_transport_tls::{Crypto, crypto_option};
 
 use crate::{
-    stack::controller::CongestionControl,
     stack::quic::{MtuDiscoveryConfig, TransportConfig, VarInt},
+    stack::{self, controller::CongestionControl},
     watch::Watch,
 };
 
@@ -158,6 +158,8 @@ pub struct Needs {
     pub streams: u32,
     /// Capacity of the stack's queue of messages, in bytes.
     pub datagram_queue_bytes: usize,
+    /// Bandwidth-delay product of the path, at a receiver whose stack holds no window of that size.
+    pub window_missed_bytes: Option<u64>,
 }
 
 impl Needs {
@@ -166,7 +168,13 @@ impl Needs {
     /// # Errors
     /// [`Unsupported`] if the path's packets are too small for QUIC.
     pub fn of(order: &TrialOrder, options: &Options) -> Result<Self, Unsupported> {
-        let sizes = Sizes::of(&order.path, order.local, &options.common)?;
+        let (path, common) = (&order.path, &options.common);
+        let sizes = Sizes::with_at_most(stack::MOST_WINDOW_PACKETS, path, order.local, common)?;
+        let rate = path.link_rate_bps.unwrap_or_default() as f64;
+        let in_flight = (rate / 8.0 * path.round_trip_delay.as_secs_f64()) as u64;
+        let is_short = common.stream_window_bytes.is_none()
+            && order.role == Role::Receiver
+            && in_flight > sizes.windows.stream_bytes;
         let streams = match order.workload.kind {
             WorkloadKind::MultiStream { streams, .. } => streams.saturating_add(STREAMS),
             _ => STREAMS,
@@ -179,6 +187,24 @@ impl Needs {
             sizes,
             streams,
             datagram_queue_bytes: queue.max(LEAST_QUEUED * usize::from(sizes.payload_bytes)),
+            window_missed_bytes: is_short.then_some(in_flight),
+        })
+    }
+
+    /// Returns the warning that the stack's window, not the path, is the limit.
+    pub(crate) fn warning(&self) -> Option<Warning> {
+        let missed = self.window_missed_bytes?;
+        Some(Warning {
+            code: warning_code::WINDOW_LIMITED.to_owned(),
+            message: format!(
+                "the window of a stream is {}, as {} ends a connection with more packets unread, \
+                 and the path holds {}",
+                Bytes(self.sizes.windows.stream_bytes),
+                stack::STACK,
+                Bytes(missed)
+            ),
+            hint: "set `stream_window`, if a connection that fails after a loss is acceptable"
+                .to_owned(),
         })
     }
 }
@@ -194,6 +220,25 @@ mod tests {
         assert_eq!(options.crypto, Crypto::Ring);
         assert!(!options.event_log);
         assert_eq!(options.migrate_after, None);
+    }
+
+    #[test]
+    fn a_window_that_the_stack_cannot_hold_is_warned_of() {
+        let warning = |rate, role| {
+            let mut order = regatta_transport::testing::order_for(role, stack::NAME, 1, 1);
+            order.path.mtu_bytes = 1500;
+            order.path.round_trip_delay = Duration::from_millis(100);
+            order.path.link_rate_bps = Some(rate);
+            order.path.window_bytes = Some(rate / 40);
+            let options = Options::read(&order.transport.options);
+            Needs::of(&order, &options)
+                .expect("packets large enough")
+                .warning()
+        };
+        assert_eq!(warning(100_000_000, Role::Receiver), None);
+        assert_eq!(warning(1_000_000_000, Role::Sender), None);
+        let is_limited = stack::STACK == "noq";
+        assert_eq!(warning(1_000_000_000, Role::Receiver).is_some(), is_limited);
     }
 
     #[test]

@@ -202,3 +202,80 @@ impl ByteStream for QuicStream {
         self.send.finish().map_err(broken)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, thread, time::Duration};
+
+    use regatta_control::Role;
+    use regatta_transport::{
+        Executor, Purpose, StreamConnection, StreamEndpoint, stop::Stop, stream::Accepted,
+        testing::order_for,
+    };
+
+    use super::*;
+    use crate::{
+        QuicEndpoint,
+        options::{Needs, Options},
+    };
+
+    /// A whole window waits in the stack's buffer before anything is read: a stack that counts
+    /// packets instead of bytes there must not end the connection.
+    #[test]
+    fn a_window_that_is_not_read_breaks_nothing() {
+        let order = |role| {
+            let mut order = order_for(role, stack::NAME, 1, 1);
+            order.path.mtu_bytes = 1500;
+            order
+        };
+        let moment = MonotonicTime::now() + Duration::from_secs(20);
+        let receiving = order(Role::Receiver);
+        let needs = Needs::of(&receiving, &Options::read(&receiving.transport.options));
+        let window = needs
+            .expect("packets large enough")
+            .sizes
+            .windows
+            .stream_bytes as usize;
+        let (listening, connecting) = (
+            QuicEndpoint::new(&receiving).expect("an endpoint"),
+            QuicEndpoint::new(&order(Role::Sender)).expect("an endpoint"),
+        );
+        let peer = listening.listen_address().expect("an address");
+        let (acknowledged, arrived) = tokio::sync::oneshot::channel();
+        let (done, finished) = mpsc::channel();
+        thread::spawn(move || {
+            connecting.executor().block_on(async {
+                let stop = Stop::new();
+                let connect = connecting.connect(peer, Purpose::Transfer, moment, &stop);
+                let connection = connect.await.expect("a connection");
+                let mut stream = connection.open_stream().await.expect("a stream");
+                stream.send.write_all(&vec![7; window]).await.expect("room");
+                stream.send.finish().expect("an open stream");
+                let stopped = stream.send.stopped().await;
+                let _ = acknowledged.send(());
+                stopped.expect("the connection is open");
+                connection.close(moment).await;
+            });
+            let _ = done.send(());
+        });
+        let read = listening.executor().block_on(async {
+            let accepted = listening.accept(moment, &Stop::new(), &mut || ()).await;
+            let Ok(Accepted::Connection(connection)) = accepted else {
+                panic!("no connection");
+            };
+            let mut stream = connection.accept_stream(moment).await.expect("a stream");
+            arrived.await.expect("the window was sent");
+            let mut read = 0;
+            while let Received::Bytes(bytes) = stream
+                .receive(&mut [], moment, &mut |_| ())
+                .await
+                .expect("the connection is open")
+            {
+                read += bytes;
+            }
+            read
+        });
+        assert_eq!(read, window);
+        finished.recv().expect("the sender closed");
+    }
+}

@@ -43,6 +43,13 @@ pub(crate) const NAME: &str = "quic-noq";
 /// Socket type that noq takes.
 pub(crate) type Socket = Box<dyn AsyncUdpSocket>;
 
+/// Largest flow-control window of a stream, in packets.
+///
+/// noq ends a connection in which a stream has more than 2048 packets that the application has not
+/// read, whether there are gaps between them or not (`TooManyChunks`); quinn joins them since
+/// quinn-proto 0.11.18 (quinn issue 2809). A quarter is left for packets that are not full.
+pub(crate) const MOST_WINDOW_PACKETS: u64 = 1536;
+
 /// Maximum number of packets that noq hands to the kernel at once.
 const MOST_SEGMENTS: usize = 10;
 

@@ -24,6 +24,7 @@ use regatta_transport_quic_common::files::EventLog;
 use crate::figures::{Figures, Offload};
 
 pub(crate) use quinn as quic;
+pub(crate) use regatta_transport_quic_common::path::MOST_WINDOW_PACKETS;
 
 /// Name of the stack.
 pub(crate) const STACK: &str = "quinn";
