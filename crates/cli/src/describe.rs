@@ -3,16 +3,29 @@
 use std::{fmt::Write, time::Duration};
 
 use regatta_engine::Plan;
-use regatta_model::{Condition, Link, Study, units::format_duration};
+use regatta_model::{Condition, Link, Part, Study, Transport, Workload, units::format_duration};
 
-use crate::output::{self, OutputError, counted};
+use crate::{
+    output::{self, OutputError, counted},
+    swept,
+};
 
-/// Prints a plan: the study, then the order of its trials.
+/// Most trials of a study with sweeps whose order is printed.
+const MOST_LISTED: usize = 100;
+
+/// Prints a plan: the study, then the order of its trials. What a sweep made is one entry, and the order of
+/// many trials of a sweep is left out.
 ///
 /// # Errors
 /// If standard output cannot be written.
 pub fn print(plan: &Plan) -> Result<(), OutputError> {
     output::out(&study(plan))?;
+    if !plan.study().sweeps.is_empty() && plan.trials().len() > MOST_LISTED {
+        return output::out(&format!(
+            "  {} in each round, in an order that is drawn anew for each\n",
+            counted(plan.cells(), "trial")
+        ));
+    }
     output::lines(plan.trials().iter().map(|trial| {
         format!(
             "  {:>4}  round {}  {} · {} · {}",
@@ -57,54 +70,73 @@ fn study(plan: &Plan) -> String {
             }
         );
     }
+    swept::describe(&study.sweeps, &mut text);
     text.push_str("\ntransports\n");
+    let mut groups = swept::Groups::of(study, Part::Transport);
     for transport in &study.transports {
-        let options: Vec<String> = transport
-            .options
-            .iter()
-            .map(|(name, value)| format!(" {name}={value}"))
-            .collect();
-        let _ = writeln!(
-            text,
-            "  {}: driver {}{}",
-            transport.label,
-            transport.driver,
-            options.concat()
-        );
+        if let Some(name) = groups.heading(&transport.label) {
+            describe_transport(&mut text, &name, transport);
+        }
     }
     text.push_str("conditions\n");
+    let mut groups = swept::Groups::of(study, Part::Condition);
     for condition in &study.conditions {
-        let _ = writeln!(
-            text,
-            "  {}: round-trip delay {}, packets of at most {} bytes",
-            condition.name,
-            format_duration(condition.round_trip_delay()),
-            condition.mtu_bytes
-        );
-        for (number, setting) in condition.settings().enumerate() {
-            let indent = if number == 0 {
-                "    "
-            } else {
-                let _ = writeln!(text, "    from {} on", format_duration(setting.at));
-                "      "
-            };
-            for (way, link) in [("forward", setting.forward), ("reverse", setting.reverse)] {
-                let _ = writeln!(text, "{indent}{way}: {}", link_in_words(condition, link));
-            }
+        if let Some(name) = groups.heading(&condition.name) {
+            describe_condition(&mut text, &name, condition);
         }
     }
     text.push_str("workloads\n");
+    let mut groups = swept::Groups::of(study, Part::Workload);
     for workload in &study.workloads {
-        let _ = writeln!(
-            text,
-            "  {}: {}, deadline {}",
-            workload.name,
-            workload.kind.in_words(),
-            format_duration(study.deadline)
-        );
+        if let Some(name) = groups.heading(&workload.name) {
+            describe_workload(&mut text, &name, workload, study.deadline);
+        }
     }
     text.push_str("order\n");
     text
+}
+
+fn describe_transport(text: &mut String, name: &str, transport: &Transport) {
+    let options: Vec<String> = transport
+        .options
+        .iter()
+        .map(|(name, value)| format!(" {name}={value}"))
+        .collect();
+    let _ = writeln!(
+        text,
+        "  {name}: driver {}{}",
+        transport.driver,
+        options.concat()
+    );
+}
+
+fn describe_condition(text: &mut String, name: &str, condition: &Condition) {
+    let _ = writeln!(
+        text,
+        "  {name}: round-trip delay {}, packets of at most {} bytes",
+        format_duration(condition.round_trip_delay()),
+        condition.mtu_bytes
+    );
+    for (number, setting) in condition.settings().enumerate() {
+        let indent = if number == 0 {
+            "    "
+        } else {
+            let _ = writeln!(text, "    from {} on", format_duration(setting.at));
+            "      "
+        };
+        for (way, link) in [("forward", setting.forward), ("reverse", setting.reverse)] {
+            let _ = writeln!(text, "{indent}{way}: {}", link_in_words(condition, link));
+        }
+    }
+}
+
+fn describe_workload(text: &mut String, name: &str, workload: &Workload, deadline: Duration) {
+    let _ = writeln!(
+        text,
+        "  {name}: {}, deadline {}",
+        workload.kind.in_words(),
+        format_duration(deadline)
+    );
 }
 
 fn link_in_words(condition: &Condition, link: &Link) -> String {

@@ -28,6 +28,7 @@ mod remote_programs;
 mod report;
 mod run;
 mod study;
+mod swept;
 mod text_file;
 mod wdt;
 

@@ -13,7 +13,7 @@ use crate::{
     adhoc,
     args::{RunArgs, TwoHosts},
     exit::Failure,
-    path_options, registry,
+    path_options, registry, swept,
     text_file::{self, TextFileError},
 };
 
@@ -168,6 +168,9 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
     changes.extend(path_options::apply(&args.path, &mut study.conditions)?);
     let work_before = study.workloads.clone();
     apply_sizes(args, study, &mut changes)?;
+    if study.conditions != path_before || study.workloads != work_before {
+        swept::check_distinct(study)?;
+    }
     apply_deadlines(args, study, &mut changes)?;
     if let Some(rounds) = args.rounds {
         study.rounds = rounds;
@@ -327,6 +330,7 @@ fn twice(study: &mut Study) {
         while taken(&second.label) {
             second.label += "-again";
         }
+        swept::copy_entry(&mut study.sweeps, &transport.label, &second.label);
         all.extend([transport.clone(), second]);
     }
     study.transports = all;
@@ -336,6 +340,11 @@ fn twice(study: &mut Study) {
 fn select_transports(args: &RunArgs, study: &mut Study) -> Result<(), Failure> {
     let mut chosen = Vec::new();
     for text in &args.transport {
+        let of_sweep = swept::transports_of(study, text);
+        if !of_sweep.is_empty() {
+            chosen.extend(of_sweep);
+            continue;
+        }
         let transport = match study.transports.iter().find(|t| t.label == *text) {
             Some(transport) => transport.clone(),
             None => {
@@ -353,5 +362,6 @@ fn select_transports(args: &RunArgs, study: &mut Study) -> Result<(), Failure> {
         chosen.push(transport);
     }
     study.transports = chosen;
+    swept::forget_missing(study);
     Ok(())
 }

@@ -34,7 +34,8 @@ pub use record::{
 pub use stack::{STACK_FACTS, StackFact, StackFacts};
 pub use study::{
     BedKind, CaptureSetup, Clock, Emulator, GuestSetup, Guests, LossBy, Offloads, OptionValue,
-    PathSetup, Placement, Published, Source, Study, Transport,
+    Part, PathSetup, Placement, Published, Source, Spacing, Study, Sweep, Sweeps, SweptEntry,
+    SweptValue, Transport,
 };
 pub use units::{BitRate, Bytes, QueueSize, Ratio, UnitError};
 pub use words::Words;

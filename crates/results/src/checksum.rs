@@ -94,14 +94,24 @@ pub(crate) const HOST_SAMPLE_NAMES: Stored = Stored {
     rows: &["SELECT id, names FROM host_sample_names WHERE id = ?1"],
 };
 
+/// Value of a sweep.
+pub(crate) const PARAMETER: Stored = Stored {
+    table: "parameter",
+    key: "id",
+    which: "TRUE",
+    since: 4,
+    rows: &["SELECT id, part, name, key, value, unit, text FROM parameter WHERE id = ?1"],
+};
+
 /// Every kind of record, with its name for a message.
-pub(crate) const ALL: [(Stored, &str); 6] = [
+pub(crate) const ALL: [(Stored, &str); 7] = [
     (RUN, "run"),
     (TRIAL, "trial"),
     (PATH_CHECK, "path check"),
     (WARNING, "warning"),
     (HOST_SAMPLES, "row of `host_samples`"),
     (HOST_SAMPLE_NAMES, "row of `host_sample_names`"),
+    (PARAMETER, "row of `parameter`"),
 ];
 
 impl Stored {

@@ -1,12 +1,12 @@
 //! CSV files made from a results file.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     io::{self, Write},
     path::Path,
 };
 
-use regatta_model::{TrialRecord, metric};
+use regatta_model::{Part, Sweep, Sweeps, SweptValue, TrialRecord, metric};
 
 use crate::{
     Reader, ResultsError,
@@ -28,6 +28,8 @@ pub const SERIES_FILE_NAME: &str = "series.csv";
 /// Columns: `trial`, `attempt` (from 1; the last one of a trial counts, those before it are
 /// `invalid`), `round`, `transport`, `condition`, `workload`, `started_unix_ns`, `seed`, `outcome`,
 /// `reasons` (joined by `; `, outermost first), `hint`, `warnings` (their codes, joined by `; `);
+/// one column for each sweep of the study, under its key, such as `condition.loss`, with the value in
+/// the unit of `parameter` in the results file, or as a text;
 /// one column for each metric that occurs, under its name, which carries the unit; one for each
 /// fact that occurs, under `fact.` and its name. An empty field was not measured.
 ///
@@ -57,6 +59,9 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
         .flat_map(|trial| trial.measurements.facts.keys().map(String::as_str))
         .collect();
 
+    let sweeps = reader.header()?.study.sweeps;
+    let parameters = Parameters::of(&sweeps);
+
     let mut csv = csv::Writer::from_writer(out);
     let fixed = [
         "trial",
@@ -76,6 +81,7 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
         fixed
             .into_iter()
             .map(str::to_owned)
+            .chain(parameters.keys.iter().cloned())
             .chain(metrics.iter().map(|&name| name.to_owned()))
             .chain(facts.iter().map(|name| format!("fact.{name}")))
             .map(cell),
@@ -98,10 +104,62 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
                     .unwrap_or_default(),
             )
         });
-        csv.write_record(identity(trial).into_iter().chain(measured).chain(read_back))?;
+        let swept = parameters.of_trial(trial);
+        csv.write_record(
+            (identity(trial).into_iter().chain(swept))
+                .chain(measured)
+                .chain(read_back),
+        )?;
     }
     csv.flush().map_err(csv::Error::from)?;
     Ok(())
+}
+
+/// Values of the sweeps of a study by entry.
+struct Parameters<'a> {
+    /// Keys, one for each column.
+    keys: Vec<String>,
+    /// Columns and their values, by part and name.
+    entries: BTreeMap<(Part, &'a str), Vec<(usize, String)>>,
+}
+
+impl<'a> Parameters<'a> {
+    fn of(sweeps: &'a Sweeps) -> Self {
+        let mut keys: Vec<String> = Vec::new();
+        for sweep in &sweeps.sweeps {
+            // Sweeps of one key for different entries share a column.
+            if !keys.contains(&sweep.full_key()) {
+                keys.push(sweep.full_key());
+            }
+        }
+        let value = |(sweep, value): (&Sweep, &SweptValue)| {
+            let column = keys.iter().position(|key| *key == sweep.full_key())?;
+            let number = value.value.map(|number| number.to_string());
+            Some((column, number.unwrap_or_else(|| cell(value.text.clone()))))
+        };
+        let entries = (sweeps.entries.iter())
+            .map(|entry| {
+                let values = sweeps.parameters(entry).filter_map(value).collect();
+                ((entry.part, entry.name.as_str()), values)
+            })
+            .collect();
+        Self { keys, entries }
+    }
+
+    /// Returns the columns of a trial, empty where a sweep does not apply.
+    fn of_trial(&self, trial: &TrialRecord) -> Vec<String> {
+        let mut columns = vec![String::new(); self.keys.len()];
+        for part in [
+            (Part::Transport, trial.transport.as_str()),
+            (Part::Condition, trial.condition.as_str()),
+            (Part::Workload, trial.workload.as_str()),
+        ] {
+            for (column, value) in self.entries.get(&part).into_iter().flatten() {
+                columns[*column].clone_from(value);
+            }
+        }
+        columns
+    }
 }
 
 fn identity(trial: &TrialRecord) -> [String; 12] {

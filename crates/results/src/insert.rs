@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use regatta_model::{RunHeader, Series, TrialRecord, Warning, metric};
+use regatta_model::{RunHeader, Series, Sweeps, TrialRecord, Unit, Warning, Words as _, metric};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 
 use crate::{
@@ -32,6 +32,7 @@ pub fn begin(path: &Path, header: &RunHeader) -> Result<Connection, ResultsError
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         transaction.execute_batch(schema::TABLES)?;
         transaction.execute_batch(schema::SINCE_3)?;
+        transaction.execute_batch(schema::SINCE_4)?;
         transaction.pragma_update(None, "application_id", schema::APPLICATION_ID)?;
         transaction.pragma_update(None, "user_version", schema::VERSION)?;
         transaction.execute(
@@ -56,11 +57,32 @@ pub fn begin(path: &Path, header: &RunHeader) -> Result<Connection, ResultsError
             }
         }
         define_metrics(&transaction)?;
+        insert_parameters(&transaction, &header.study.sweeps)?;
         checksum::RUN.seal(&transaction, 1)?;
         transaction.commit()?;
         Ok(connection)
     };
     begun().map_err(|e| explain(e, "create", path))
+}
+
+/// Stores the values of the sweeps for each entry that they made.
+fn insert_parameters(transaction: &Transaction<'_>, sweeps: &Sweeps) -> rusqlite::Result<()> {
+    let mut insert = transaction.prepare(
+        "INSERT INTO parameter (part, name, key, value, unit, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    for entry in &sweeps.entries {
+        for (sweep, value) in sweeps.parameters(entry) {
+            insert.execute(params![
+                entry.part.word(),
+                entry.name,
+                sweep.key,
+                value.value,
+                sweep.unit.map(Unit::name),
+                value.text,
+            ])?;
+        }
+    }
+    checksum::PARAMETER.seal_all(transaction)
 }
 
 fn define_metrics(transaction: &Transaction<'_>) -> rusqlite::Result<()> {

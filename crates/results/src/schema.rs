@@ -17,6 +17,7 @@
 //! | `path_quantity` | one quantity of a path check: asked, achieved, tolerance |
 //! | `host_samples` | samples of one host: of a few seconds between trials, or of one trial |
 //! | `host_sample_names` | names of the values of samples |
+//! | `parameter` | value of one sweep for one transport, condition or workload that it made |
 //!
 //! Times are nanoseconds, since the Unix epoch where the name says `unix`. Seeds are decimal text,
 //! because SQLite's integers end at 2^63 − 1. In `series`, `t_ns` is a blob of little-endian
@@ -34,9 +35,12 @@
 //! `trial` that of the first attempt plus the number of trials in the plan for each earlier one. The
 //! last attempt of a transport, condition and workload in a round counts. A path check with a text in
 //! `spoiled` is not used. `checksum` is the CRC-32 of the stored record of the run, of a trial, of a
-//! path check, of a warning about the run, of samples or of their names, in all tables: it detects a changed bit that leaves the
+//! path check, of a warning about the run, of samples or of their names, of a parameter, in all tables: it detects a changed bit that leaves the
 //! file a sound database. It is null for records of version 1, which has none of the columns `attempt`,
 //! `checksum`, `step_at_ns` and `spoiled`.
+//!
+//! In `parameter`, `value` is in `unit` (null if the values are no quantities), and `name` is in `trial`
+//! under the column that `part` names.
 //!
 //! SQLite's `application_id` ([`APPLICATION_ID`]) identifies the file, and `user_version`
 //! ([`VERSION`]) is the version of its tables.
@@ -45,7 +49,7 @@
 pub const APPLICATION_ID: i32 = 0x5247_5441;
 
 /// Version of the tables that this Regatta writes, and the highest that it reads.
-pub const VERSION: i32 = 3;
+pub const VERSION: i32 = 4;
 
 pub(crate) const TABLES: &str = "
 CREATE TABLE run (
@@ -187,5 +191,20 @@ CREATE TABLE host_samples (
     monotonic_ns BLOB NOT NULL CHECK (length(monotonic_ns) = 8 * samples),
     value_zlib BLOB NOT NULL,
     checksum INTEGER
+) STRICT;
+";
+
+/// Table that version 4 added.
+pub(crate) const SINCE_4: &str = "
+CREATE TABLE parameter (
+    id INTEGER PRIMARY KEY,
+    part TEXT NOT NULL CHECK (part IN ('transport', 'condition', 'workload')),
+    name TEXT NOT NULL,
+    key TEXT NOT NULL,
+    value REAL,
+    unit TEXT,
+    text TEXT NOT NULL,
+    checksum INTEGER,
+    UNIQUE (part, name, key)
 ) STRICT;
 ";

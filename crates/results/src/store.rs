@@ -459,5 +459,10 @@ fn modernise(connection: &mut Connection) -> rusqlite::Result<()> {
         transaction.execute_batch(schema::SINCE_3)?;
         transaction.pragma_update(None, "user_version", 3)?;
     }
+    if version < 4 {
+        // Studies of these versions have no sweeps.
+        transaction.execute_batch(schema::SINCE_4)?;
+        transaction.pragma_update(None, "user_version", 4)?;
+    }
     transaction.commit()
 }

@@ -10,6 +10,7 @@
 pub mod binomial;
 pub mod clocks;
 pub mod correction;
+mod crossing;
 mod describe;
 mod distribution;
 mod estimate;
@@ -19,6 +20,7 @@ mod settling;
 
 pub use binomial::{binomial_interval, plausible_counts};
 pub use correction::{Decision, Test, holm};
+pub use crossing::{Crossing, crossings};
 pub use describe::{Description, describe, mean_interval, quantile};
 pub use estimate::{Estimate, rounds_to_detect};
 pub use letters::compact_letters;

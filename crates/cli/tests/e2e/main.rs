@@ -18,4 +18,5 @@ mod mptcp;
 mod path_command;
 mod real_time;
 mod resume;
+mod sweeps;
 mod wdt;

@@ -8,9 +8,13 @@ use super::{
     parts::{LONGEST_NAME, TransportPlace, read_published, read_source, read_transport},
     path::read_condition,
     section::{File, Section},
+    sweep::{Expansion, Part, Written, read_sweeps},
     work::read_workload,
 };
-use crate::units::{Ratio, UnitError};
+use crate::{
+    units::{Ratio, UnitError},
+    words::Words as _,
+};
 
 /// Parsed study, with the places of its transports, so that mistakes that only the registry of
 /// drivers can find are shown in the file too.
@@ -67,16 +71,18 @@ impl StudyFile {
             .map(read_source)
             .transpose()?;
         let mut places = Vec::new();
-        let transports = read_list(&mut root, "transport", "label", |section| {
+        let written: Vec<Written> = read_sweeps(&mut root)?;
+        let mut sweeps = Expansion::new(&written);
+        let transports = read_list(&mut root, Part::Transport, &mut sweeps, |section| {
             let (transport, (place, label)) = read_transport(section)?;
             places.push(place);
             Ok((transport.label.clone(), Some(label), transport))
         })?;
-        let conditions = read_list(&mut root, "condition", "name", |section| {
+        let conditions = read_list(&mut root, Part::Condition, &mut sweeps, |section| {
             let (condition, place) = read_condition(section)?;
             Ok((condition.name.clone(), Some(place), condition))
         })?;
-        let workloads = read_list(&mut root, "workload", "name", |section| {
+        let workloads = read_list(&mut root, Part::Workload, &mut sweeps, |section| {
             let (workload, place) = read_workload(section, deadline)?;
             Ok((workload.name.clone(), place, workload))
         })?;
@@ -115,6 +121,7 @@ impl StudyFile {
             conditions,
             workloads,
             published,
+            sweeps: sweeps.finish(),
         };
         study
             .check_guest()
@@ -346,17 +353,20 @@ fn read_times(root: &mut Section<'_>) -> Result<[Duration; 3], StudyError> {
     Ok([deadline, connect_deadline, sample_interval])
 }
 
-/// Reads the tables `[[list]]` with `read`, which returns an entry's name with its place in the file
-/// and the entry. No two entries have the same name, which the file calls `key`.
+/// Reads the tables of a part, one for each value of its sweeps, with `read`, which returns an entry's
+/// name with its place in the file and the entry. No two entries have the same name.
 fn read_list<T>(
     root: &mut Section<'_>,
-    list: &'static str,
-    key: &str,
+    part: Part,
+    sweeps: &mut Expansion<'_>,
     mut read: impl FnMut(Section<'_>) -> Result<(String, Option<Range<usize>>, T), StudyError>,
 ) -> Result<Vec<T>, StudyError> {
+    let list = part.word();
+    let key = part.name_key();
     let mut names = BTreeSet::new();
     let mut entries = Vec::new();
-    for section in root.sections(list, list)? {
+    let sections = root.sections(list, list)?;
+    for section in sweeps.expand(part, sections)? {
         let whole = section.span();
         let (name, place, entry) = read(section)?;
         unique(root, key, &mut names, &name, place.unwrap_or(whole))?;

@@ -17,6 +17,7 @@ mod parts;
 mod path;
 mod section;
 mod steps;
+mod sweep;
 mod warnings;
 mod work;
 
@@ -31,6 +32,7 @@ pub use keys::{KeyKind, PATH_KEYS, PathKey};
 pub use parts::LONGEST_NAME;
 pub use path::change_condition;
 pub use section::nearest;
+pub use sweep::{Part, Spacing, Sweep, Sweeps, SweptEntry, SweptValue};
 
 use crate::{
     condition::Condition,
@@ -180,6 +182,9 @@ pub struct Study {
     pub workloads: Vec<Workload>,
     /// Published figures.
     pub published: Vec<Published>,
+    /// Sweeps, and the transports, conditions and workloads that they made.
+    #[serde(default, skip_serializing_if = "Sweeps::is_empty")]
+    pub sweeps: Sweeps,
 }
 
 impl Study {

@@ -64,6 +64,19 @@ impl<'a> File<'a> {
 /// Value that was read, with its place in the file.
 pub(super) type Taken<T> = Option<(T, Range<usize>)>;
 
+/// Text, number or flag, as a study has it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Scalar {
+    /// The value as TOML.
+    pub source: String,
+    /// The value without quotes.
+    pub shown: String,
+    /// Whether the value is a text.
+    pub is_text: bool,
+    /// Place of the value.
+    pub span: Range<usize>,
+}
+
 /// One table of the file, with its name and the keys that were read so far.
 #[derive(Clone)]
 pub(super) struct Section<'a> {
@@ -390,6 +403,74 @@ impl<'a> Section<'a> {
                 text.ok_or_else(|| self.wrong_kind(item, key, kind.0, kind.1))
             })
             .collect()
+    }
+
+    /// Reads a text, a whole number, `true` or `false`.
+    pub fn scalar(
+        &mut self,
+        key: &'static str,
+        example: &str,
+    ) -> Result<Option<Scalar>, StudyError> {
+        let value = self.take(key);
+        value
+            .map(|value| self.scalar_of(&value, key, example))
+            .transpose()
+    }
+
+    /// Reads a list of texts, whole numbers and flags.
+    pub fn scalars(
+        &mut self,
+        key: &'static str,
+        example: &str,
+    ) -> Result<Option<Vec<Scalar>>, StudyError> {
+        let Some(value) = self.take(key) else {
+            return Ok(None);
+        };
+        let DeValue::Array(items) = value.get_ref() else {
+            return Err(self.wrong_kind(&value, key, "a list of values", example));
+        };
+        let items = items.iter().map(|item| self.scalar_of(item, key, example));
+        items.collect::<Result<_, _>>().map(Some)
+    }
+
+    fn scalar_of(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        key: &str,
+        example: &str,
+    ) -> Result<Scalar, StudyError> {
+        let span = value.span();
+        let shown = match value.get_ref() {
+            DeValue::String(text) => text.to_string(),
+            DeValue::Integer(number) => number.to_string(),
+            DeValue::Boolean(flag) => flag.to_string(),
+            _ => {
+                let want = "made of texts, whole numbers, `true` or `false`";
+                return Err(self.wrong_kind(value, key, want, example));
+            }
+        };
+        Ok(Scalar {
+            source: self
+                .file
+                .text
+                .get(span.clone())
+                .unwrap_or_default()
+                .to_owned(),
+            shown,
+            is_text: value.get_ref().is_str(),
+            span,
+        })
+    }
+
+    /// Returns a text that is not read yet, and its place.
+    pub fn peek(&self, key: &str) -> Option<(String, Range<usize>)> {
+        let value = self.table.get(key)?;
+        Some((text_of(value.get_ref())?, value.span()))
+    }
+
+    /// Returns the keys that were not read, to be changed.
+    pub fn table_mut(&mut self) -> &mut DeTable<'a> {
+        &mut self.table
     }
 
     /// Refuses two keys of which only one may be present. To be called before either is read.

@@ -150,6 +150,7 @@ pub fn study() -> Study {
             probe: Probe::default(),
         }],
         published: published(),
+        sweeps: regatta_model::Sweeps::default(),
     }
 }
 

@@ -5,6 +5,7 @@ mod damage;
 mod displaced;
 mod host_samples;
 mod locked;
+mod parameters;
 
 use std::{
     env, fs,
@@ -20,6 +21,7 @@ use tempfile::tempdir;
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-1.sqlite");
 const GOLDEN_2: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-2.sqlite");
+const GOLDEN_3: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-3.sqlite");
 
 /// Writes the run that the golden file holds.
 fn write_run(dir: &Path) {
@@ -67,6 +69,11 @@ fn golden_file_of_version_1_still_loads() {
 #[test]
 fn golden_file_of_version_2_still_loads() {
     check_run(&Reader::open(Path::new(GOLDEN_2)).unwrap());
+}
+
+#[test]
+fn golden_file_of_version_3_still_loads() {
+    check_run(&Reader::open(Path::new(GOLDEN_3)).unwrap());
 }
 
 #[test]

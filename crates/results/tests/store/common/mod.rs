@@ -54,6 +54,7 @@ pub fn header() -> RunHeader {
                 probe: Probe::default(),
             }],
             published: Vec::new(),
+            sweeps: regatta_model::Sweeps::default(),
         },
         study_text: "name = \"golden\"\n".into(),
         bed: "netns, user-space emulator".into(),

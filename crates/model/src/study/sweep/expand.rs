@@ -1,0 +1,293 @@
+//! Expansion of the tables of a study: one for each value of the sweeps that apply to it.
+
+use std::ops::Range;
+
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::{Part, Sweep, Sweeps, SweptEntry, read::Written};
+use crate::{
+    study::{
+        error::StudyError,
+        keys::PATH_KEYS,
+        section::{Scalar, Section, nearest},
+    },
+    words::Words as _,
+};
+
+/// Most entries that the sweeps of one part make.
+const MOST_ENTRIES: usize = 100_000;
+
+/// Sweeps of a study during the expansion of its tables.
+pub(in crate::study) struct Expansion<'w> {
+    written: &'w [Written],
+    sweeps: Sweeps,
+}
+
+/// Position of a sweep, and position of one of its values.
+type At = [usize; 2];
+
+impl<'w> Expansion<'w> {
+    pub fn new(written: &'w [Written]) -> Self {
+        Self {
+            written,
+            sweeps: Sweeps {
+                sweeps: written
+                    .iter()
+                    .map(|written| written.sweep.clone())
+                    .collect(),
+                entries: Vec::new(),
+            },
+        }
+    }
+
+    /// Returns the sweeps and the entries that were made.
+    pub fn finish(self) -> Sweeps {
+        self.sweeps
+    }
+
+    /// Returns the tables of a part, those with sweeps once for each combination of their values.
+    pub fn expand<'s>(
+        &mut self,
+        part: Part,
+        sections: Vec<Section<'s>>,
+    ) -> Result<Vec<Section<'s>>, StudyError>
+    where
+        'w: 's,
+    {
+        let names: Vec<(String, Range<usize>)> = sections
+            .iter()
+            .map(|section| base_name(part, section))
+            .collect();
+        if let Some(first) = sections.first() {
+            self.check_names(part, first, &names)?;
+        }
+        let mut all = Vec::new();
+        for (section, (base, place)) in sections.into_iter().zip(names) {
+            let combinations = self.combinations(part, &base);
+            if combinations.iter().all(Vec::is_empty) {
+                all.push(section);
+                continue;
+            }
+            if all.len().saturating_add(combinations.len()) > MOST_ENTRIES {
+                return Err(section.error(
+                    section.span(),
+                    format!(
+                        "the sweeps make more than {MOST_ENTRIES} of this {}",
+                        part.word()
+                    ),
+                    "write fewer values, or zip sweeps whose values go together",
+                ));
+            }
+            for at in combinations {
+                let mut copy = section.clone();
+                for [sweep, value] in &at {
+                    self.set(&mut copy, *sweep, *value)?;
+                }
+                let name = self.name(part, &base, &at);
+                rename(part, &mut copy, &name, &place);
+                self.sweeps.entries.push(SweptEntry {
+                    part,
+                    name,
+                    base: base.clone(),
+                    at: at
+                        .iter()
+                        .map(|at| at.map(|position| position as u32))
+                        .collect(),
+                });
+                all.push(copy);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Checks that the entries which sweeps name exist.
+    fn check_names(
+        &self,
+        part: Part,
+        section: &Section<'_>,
+        names: &[(String, Range<usize>)],
+    ) -> Result<(), StudyError> {
+        let of_part = self.written.iter().filter(|it| it.sweep.part == part);
+        let known: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
+        let unknown = |name: &&Scalar| !known.contains(&name.shown.as_str());
+        match of_part.flat_map(|written| &written.of).find(unknown) {
+            None => Ok(()),
+            Some(name) => Err(section.error(
+                name.span.clone(),
+                format!("this study has no {} `{}`", part.word(), name.shown),
+                match nearest(&name.shown, &known) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("write one of: {}", known.join(", ")),
+                },
+            )),
+        }
+    }
+
+    /// Returns all combinations of the values of the sweeps that apply to an entry, the last sweep
+    /// changing fastest; one empty combination if none applies.
+    fn combinations(&self, part: Part, base: &str) -> Vec<Vec<At>> {
+        let applies = |sweep: &usize| {
+            let Written { sweep, of, .. } = &self.written[*sweep];
+            sweep.part == part && (of.is_empty() || of.iter().any(|name| name.shown == base))
+        };
+        let mut combinations: Vec<Vec<At>> = vec![Vec::new()];
+        for axis in self.sweeps.axes() {
+            let axis: Vec<usize> = axis.into_iter().filter(applies).collect();
+            let Some(first) = axis.first() else {
+                continue;
+            };
+            let values = self.sweeps.sweeps[*first].values.len();
+            combinations = combinations
+                .iter()
+                // One more than is allowed is enough to be refused.
+                .take(MOST_ENTRIES + 1)
+                .flat_map(|before| {
+                    let axis = &axis;
+                    (0..values).map(move |value| {
+                        let here = axis.iter().map(|sweep| [*sweep, value]);
+                        before.iter().copied().chain(here).collect()
+                    })
+                })
+                .collect();
+        }
+        combinations
+    }
+
+    /// Sets the key of a sweep in a table; mistakes in it are shown in the sweep.
+    fn set<'s>(
+        &self,
+        section: &mut Section<'s>,
+        sweep: usize,
+        value: usize,
+    ) -> Result<(), StudyError>
+    where
+        'w: 's,
+    {
+        let written: &'w Written = &self.written[sweep];
+        let scalar = &written.values[value];
+        let parsed = DeValue::parse(&scalar.source).map_err(|_| {
+            let message = format!("`{}` is no value of TOML", scalar.shown);
+            section.error(
+                scalar.span.clone(),
+                message,
+                "write it as in the section itself",
+            )
+        })?;
+        let parsed = Spanned::new(scalar.span.clone(), parsed.into_inner());
+        let taken = insert(
+            section.table_mut(),
+            &written.sweep.key,
+            &written.key,
+            parsed,
+        );
+        taken.map_err(|place| {
+            let key = &written.sweep.key;
+            section.error(
+                place,
+                format!(
+                    "`{key}` is said here and by a `[[sweep]]` of `{}`",
+                    written.sweep.full_key()
+                ),
+                format!("leave `{key}` out here, or name other entries with `of` in the sweep"),
+            )
+        })
+    }
+
+    /// Returns the name of an entry, made from its name in the file and its values.
+    fn name(&self, part: Part, base: &str, at: &[At]) -> String {
+        let values = at.iter().map(|[sweep, value]| {
+            let sweep = &self.sweeps.sweeps[*sweep];
+            words(sweep, &sweep.values[*value].text)
+        });
+        let separator = match part {
+            Part::Transport => ":",
+            Part::Condition | Part::Workload => ", ",
+        };
+        let parts: Vec<String> = std::iter::once(base.to_owned()).chain(values).collect();
+        parts.join(separator)
+    }
+}
+
+/// Returns the words for a value in a name: those of the command line for the conditions there, and for
+/// the options of a transport.
+fn words(sweep: &Sweep, value: &str) -> String {
+    let Sweep { part, key, .. } = sweep;
+    match part {
+        Part::Transport => format!("{key}={}", value.replace(' ', "")),
+        Part::Workload => format!("{key} {value}"),
+        Part::Condition => {
+            let (way, name) = match key.split_once('.') {
+                Some((way @ ("forward" | "reverse"), name)) => (format!("{way} "), name),
+                _ => (String::new(), key.as_str()),
+            };
+            let in_name = PATH_KEYS.iter().find(|known| known.name == name);
+            match in_name.map(|known| known.in_name) {
+                Some(in_name) if in_name.contains("{}") => way + &in_name.replace("{}", value),
+                _ => format!("{key} {value}"),
+            }
+        }
+    }
+}
+
+/// Returns the name of a table in the file, and its place.
+fn base_name(part: Part, section: &Section<'_>) -> (String, Range<usize>) {
+    let keys: &[&str] = match part {
+        Part::Transport => &["label", "driver"],
+        Part::Condition => &["name"],
+        Part::Workload => &["name", "kind"],
+    };
+    keys.iter()
+        .find_map(|key| section.peek(key))
+        .unwrap_or_else(|| ("bulk".to_owned(), section.span()))
+}
+
+fn rename(part: Part, section: &mut Section<'_>, name: &str, place: &Range<usize>) {
+    let key = part.name_key();
+    let table = section.table_mut();
+    table.remove(key);
+    table.insert(
+        Spanned::new(place.clone(), key.into()),
+        Spanned::new(place.clone(), DeValue::String(name.to_owned().into())),
+    );
+}
+
+/// Inserts a value under a key with dots.
+///
+/// # Errors
+/// The place of the value that is already there.
+fn insert<'s>(
+    table: &mut DeTable<'s>,
+    key: &str,
+    place: &Range<usize>,
+    value: Spanned<DeValue<'s>>,
+) -> Result<(), Range<usize>> {
+    let (first, rest) = match key.split_once('.') {
+        Some((first, rest)) => (first, Some(rest)),
+        None => (key, None),
+    };
+    let named = || Spanned::new(place.clone(), first.to_owned().into());
+    let Some(rest) = rest else {
+        if let Some(there) = table.get(first) {
+            return Err(there.span());
+        }
+        table.insert(named(), value);
+        return Ok(());
+    };
+    if !table.contains_key(first) {
+        let empty = Spanned::new(place.clone(), DeValue::Table(DeTable::new()));
+        table.insert(named(), empty);
+    }
+    match table.get_mut(first) {
+        Some(inner) => {
+            let there = inner.span();
+            match inner.get_mut() {
+                DeValue::Table(inner) => insert(inner, rest, place, value),
+                _ => Err(there),
+            }
+        }
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,257 @@
+//! Reader of `[[sweep]]`.
+
+use std::{collections::BTreeSet, ops::Range};
+
+use super::{
+    Part, Spacing, Sweep, SweptValue,
+    range::{self, measure_all, shown, texts},
+};
+use crate::{
+    metric::Unit,
+    study::{
+        error::StudyError,
+        section::{Scalar, Section},
+    },
+    words::Words as _,
+};
+
+/// Most values of one sweep.
+const MOST_VALUES: u64 = 10_000;
+
+/// Sweep with its places in the file.
+#[derive(Debug)]
+pub(in crate::study) struct Written {
+    /// The sweep.
+    pub sweep: Sweep,
+    /// Names of the entries that it applies to; all if empty.
+    pub of: Vec<Scalar>,
+    /// Place of the key.
+    pub key: Range<usize>,
+    /// Values as in a study, with their places.
+    pub values: Vec<Scalar>,
+}
+
+/// Reads all sweeps of a study, and checks that those which are zipped fit.
+pub(in crate::study) fn read_sweeps(root: &mut Section<'_>) -> Result<Vec<Written>, StudyError> {
+    let mut sweeps: Vec<Written> = Vec::new();
+    for section in root.sections("sweep", "sweep")? {
+        let whole = section.span();
+        let new = read(section)?;
+        for before in &sweeps {
+            fit(root, before, &new, &whole)?;
+        }
+        sweeps.push(new);
+    }
+    Ok(sweeps)
+}
+
+/// Checks that a sweep can stand beside an earlier one.
+fn fit(
+    root: &Section<'_>,
+    before: &Written,
+    new: &Written,
+    whole: &Range<usize>,
+) -> Result<(), StudyError> {
+    let [first, second] = [&before.sweep, &new.sweep];
+    let shares = |name: &Scalar| before.of.iter().any(|other| other.shown == name.shown);
+    let overlap = before.of.is_empty() || new.of.is_empty() || new.of.iter().any(shares);
+    if (first.part, &first.key) == (second.part, &second.key) && overlap {
+        return Err(root.error(
+            new.key.clone(),
+            format!("`{}` is swept twice", second.full_key()),
+            "leave one of the two out, or give each its own entries with `of`",
+        ));
+    }
+    if second.zip.is_none() || first.zip != second.zip {
+        return Ok(());
+    }
+    if first.part != second.part {
+        return Err(root.error(
+            new.key.clone(),
+            format!(
+                "`{}` and `{}` cannot be zipped: every transport runs under every condition with every workload",
+                first.full_key(),
+                second.full_key()
+            ),
+            "leave `zip` out of one of them, which crosses the two",
+        ));
+    }
+    let [one, other] = [first.values.len(), second.values.len()];
+    if one != other {
+        return Err(root.error(
+            whole.clone(),
+            format!(
+                "`{}` has {other} values and `{}`, with which it is zipped, {one}",
+                second.full_key(),
+                first.full_key()
+            ),
+            "give both the same number of values, or leave `zip` out to cross them",
+        ));
+    }
+    Ok(())
+}
+
+fn read(mut section: Section<'_>) -> Result<Written, StudyError> {
+    let (key, place) = section.required_text("key", "\"condition.loss\"")?;
+    let (part, inner) = split_key(&section, &key, &place)?;
+    section.not_both("values", "from")?;
+    let of = section.scalars("of", "[\"baseline\"]")?.unwrap_or_default();
+    let zip = section.text("zip")?.map(|(name, _)| name);
+    let values = section.scalars("values", "[\"0%\", \"1%\"]")?;
+    let is_range = values.is_none();
+    let scale = section.choice::<Spacing>("scale")?;
+    let values = match values {
+        Some(values) => values,
+        None => read_range(&mut section, scale.unwrap_or_default())?,
+    };
+    section.end()?;
+    let mut seen = BTreeSet::new();
+    if let Some(again) = values
+        .iter()
+        .find(|value| !seen.insert(shown(&value.shown)))
+    {
+        return Err(section.error(
+            again.span.clone(),
+            format!("`{}` is listed twice", again.shown),
+            "leave one of the two out; `rounds` says how often each is run",
+        ));
+    }
+    if values.is_empty() || values.len() as u64 > MOST_VALUES {
+        return Err(section.error(
+            place,
+            format!("a sweep has from 1 to {MOST_VALUES} values"),
+            "write `values = [\"0%\", \"1%\"]`, or `from`, `to` and `points`",
+        ));
+    }
+    let measured = measure_all(values.iter().map(|value| value.shown.as_str()));
+    let scale = scale.unwrap_or_else(|| match &measured {
+        Some((_, numbers)) if !is_range => natural_scale(numbers),
+        _ => Spacing::Linear,
+    });
+    let numbers = measured.as_ref().map(|(_, numbers)| numbers);
+    if scale == Spacing::Log && numbers.is_none_or(|all| all.iter().any(|value| *value <= 0.0)) {
+        return Err(section.error(
+            place,
+            "a logarithmic sweep has quantities of one unit above zero",
+            "leave `scale` out, or leave out the values that have no logarithm",
+        ));
+    }
+    let sweep = Sweep {
+        part,
+        key: inner,
+        unit: measured.as_ref().map(|(written, _)| match written {
+            range::Written::Unit(unit) => *unit,
+            range::Written::Number(_) => Unit::Count,
+        }),
+        scale,
+        zip,
+        values: (values.iter().enumerate())
+            .map(|(position, value)| SweptValue {
+                text: shown(&value.shown),
+                value: numbers.and_then(|numbers| numbers.get(position)).copied(),
+            })
+            .collect(),
+    };
+    Ok(Written {
+        sweep,
+        of,
+        key: place,
+        values,
+    })
+}
+
+/// Returns the scale on which listed values are shown: logarithmic if they are above zero and span
+/// more than a factor of 20.
+fn natural_scale(values: &[f64]) -> Spacing {
+    let ends = |of: fn(f64, f64) -> f64| values.iter().copied().reduce(of).unwrap_or(0.0);
+    let (low, high) = (ends(f64::min), ends(f64::max));
+    if low > 0.0 && high / low > 20.0 && values.len() > 2 {
+        Spacing::Log
+    } else {
+        Spacing::Linear
+    }
+}
+
+/// Splits `condition.loss` into the part and the key within it.
+fn split_key(
+    section: &Section<'_>,
+    key: &str,
+    place: &Range<usize>,
+) -> Result<(Part, String), StudyError> {
+    let wrong = |message: String, hint: &str| Err(section.error(place.clone(), message, hint));
+    let (part, inner) = key.split_once('.').unwrap_or((key, ""));
+    let Some((_, part)) = Part::WORDS.iter().find(|(word, _)| *word == part) else {
+        return wrong(
+            format!("`{key}` is no key of a condition, a transport or a workload"),
+            "write for example `condition.loss`, `transport.cc` or `workload.size`",
+        );
+    };
+    if inner.split('.').any(str::is_empty) {
+        return wrong(
+            format!("`{key}` names no key of the {}", part.word()),
+            "write for example `condition.loss`, `transport.cc` or `workload.size`",
+        );
+    }
+    if matches!(inner, "name" | "label") {
+        return wrong(
+            format!("`{key}` cannot be swept: the names of a sweep are made from its values"),
+            "sweep another key; each value gets a name of its own",
+        );
+    }
+    Ok((*part, inner.to_owned()))
+}
+
+/// Reads `from`, `to` and `points`.
+fn read_range(section: &mut Section<'_>, scale: Spacing) -> Result<Vec<Scalar>, StudyError> {
+    let mut end = |key| section.scalar(key, "\"0.1%\"");
+    let (from, to) = (end("from")?, end("to")?);
+    let points = section.number("points", 2, MOST_VALUES)?;
+    if from.is_none() && to.is_none() && points.is_none() {
+        return section.required("values", "[\"0%\", \"1%\", \"5%\"]", None);
+    }
+    let from = section.required("from", "\"0.1%\"", from)?;
+    let to = section.required("to", "\"10%\"", to)?;
+    let points = section.required("points", "7", points)? as usize;
+    let ends = [from.shown.as_str(), to.shown.as_str()];
+    let Some((written, values)) = measure_all(ends.into_iter()) else {
+        return Err(section.error(
+            to.span,
+            format!(
+                "`{}` and `{}` are no quantities of one unit",
+                ends[0], ends[1]
+            ),
+            "write both with the same kind of unit, such as `from = \"0.1%\"` and `to = \"10%\"`",
+        ));
+    };
+    if scale == Spacing::Log && values.iter().any(|value| *value <= 0.0) {
+        return Err(section.error(
+            from.span,
+            "a logarithmic range begins above zero",
+            "write a `from` above zero, or `scale = \"linear\"`",
+        ));
+    }
+    let ends = [(ends[0], values[0]), (ends[1], values[1])];
+    let Some(texts) = texts(ends, points, scale, &written) else {
+        return Err(section.error(
+            to.span,
+            format!(
+                "there are no {points} different values from `{}` to `{}`",
+                from.shown, to.shown
+            ),
+            "write fewer `points`, or a wider range",
+        ));
+    };
+    Ok(texts
+        .into_iter()
+        .map(|text| Scalar {
+            source: if from.is_text {
+                format!("\"{text}\"")
+            } else {
+                text.clone()
+            },
+            shown: text,
+            is_text: from.is_text,
+            span: from.span.clone(),
+        })
+        .collect())
+}
