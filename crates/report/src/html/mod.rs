@@ -8,9 +8,13 @@ pub mod figures;
 pub mod monitor;
 mod tables;
 
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
-use crate::{ReportError, RunData, Summary, format};
+use crate::{
+    ReportError, RunData, Summary,
+    analysis::{ConditionVerdict, SweepResult},
+    format,
+};
 use minijinja::{
     AutoEscape, Environment, context,
     value::{Serde, Value},
@@ -44,6 +48,9 @@ pub fn render(data: &RunData, summary: &Summary) -> Result<String, ReportError> 
             })
             .collect::<Vec<Value>>(),
         figures => Serde(figures::all(data, summary)),
+        sweeps => Serde(tables::sweeps(data, summary)),
+        sweep_sentences => Serde(sentences(summary)),
+        plain => Serde(plain_verdicts(data, summary)),
         means => Serde(tables::means(data, summary)),
         descriptions => Serde(tables::descriptions(data, summary)),
         loss => Serde(tables::loss(data, summary)),
@@ -53,8 +60,8 @@ pub fn render(data: &RunData, summary: &Summary) -> Result<String, ReportError> 
         published_notes => Serde(tables::published_notes(summary)),
         every_metric => Serde(tables::every_metric(data, summary)),
         outcomes => Serde(tables::outcomes(data, summary)),
-        path => Serde(tables::path(summary)),
-        path_left_out => Serde(tables::path_left_out(summary)),
+        path => Serde(tables::path(data, summary)),
+        path_left_out => Serde(tables::path_left_out(data, summary)),
         conditions => Serde(tables::conditions(data)),
         transports => Serde(tables::transports(data)),
         stacks => Serde(tables::stacks(data, summary)),
@@ -63,6 +70,33 @@ pub fn render(data: &RunData, summary: &Summary) -> Result<String, ReportError> 
         terms => Serde(terms),
     };
     fill(include_str!("report.html"), page)
+}
+
+/// Returns the sentences about the sweeps, each with the place that it is about if there are several.
+fn sentences(summary: &Summary) -> Vec<String> {
+    let primary = summary.sweeps.iter().filter(|sweep| sweep.is_primary);
+    let is_single = primary.clone().count() == 1;
+    let of_sweep = |sweep: &SweepResult| {
+        let heading = sweep.heading(summary);
+        let named = move |sentence: &String| match is_single {
+            true => format!("{}.", format::capital(sentence)),
+            false => format!("{}: {sentence}.", format::capital(&heading)),
+        };
+        sweep.sentences.iter().map(named).collect::<Vec<_>>()
+    };
+    primary.flat_map(of_sweep).collect()
+}
+
+/// Returns the verdicts of the places that belong to no sweep.
+fn plain_verdicts<'a>(data: &RunData, summary: &'a Summary) -> Vec<&'a ConditionVerdict> {
+    let swept: BTreeSet<(&str, &str)> = (data.groups())
+        .filter(|group| group.is_swept)
+        .map(|group| (&*group.condition.name, &*group.workload.name))
+        .collect();
+    let verdicts = summary.verdict.conditions.iter();
+    verdicts
+        .filter(|it| !swept.contains(&(&*it.condition, &*it.workload)))
+        .collect()
 }
 
 /// Fills a template with the parts of a page.

@@ -4,11 +4,13 @@ mod by_trial;
 mod delay;
 mod distribution;
 mod frame;
+mod heat;
 pub mod hosts;
 mod means;
 mod over_time;
 mod steps;
 mod svg;
+mod sweep;
 
 use regatta_model::{MetricDefinition, metric, metric::id};
 use serde::Serialize;
@@ -34,6 +36,8 @@ pub struct Figure {
 pub struct Figures {
     /// Figures on the first screen.
     pub headline: Vec<Figure>,
+    /// Figures of the sweeps.
+    pub sweeps: Vec<Figure>,
     /// Figures of other means, with published values.
     pub means: Vec<Figure>,
     /// Figures of quantities over the time of a trial.
@@ -85,8 +89,21 @@ pub fn all(data: &RunData, summary: &Summary) -> Figures {
         let drawn = series.iter().filter_map(|what| over_time::draw(data, what));
         drawn.collect()
     };
+    let sweeps = summary
+        .sweeps
+        .iter()
+        .enumerate()
+        .flat_map(|(number, result)| {
+            let lines = sweep::draw(summary, result, number);
+            let map = match result.is_primary {
+                true => heat::draw(summary, result, number),
+                false => None,
+            };
+            lines.into_iter().chain(map)
+        });
     Figures {
         headline,
+        sweeps: sweeps.collect(),
         means: means(&[
             id::TIME_TO_FIRST_BYTE_P50_NS,
             id::ROUND_TRIP_DELAY_NS,
@@ -129,7 +146,7 @@ fn panels<'a, T>(
             })
             .collect(),
     };
-    data.groups().map(panel).collect()
+    data.plain_groups().map(panel).collect()
 }
 
 /// Draws the panels that have rows; `draw` gets a panel and its number.
