@@ -29,6 +29,7 @@ mod report;
 mod run;
 mod study;
 mod text_file;
+mod typeset;
 mod wdt;
 
 use std::{ffi::OsStr, process::ExitCode};
