@@ -71,6 +71,14 @@ pub fn write_html(data: &RunData, summary: &Summary, dir: &Path) -> Result<PathB
     replace(&dir.join("report.html"), &html::render(data, summary)?)
 }
 
+/// Writes `report.pdf`, which the typesetter has made.
+///
+/// # Errors
+/// [`ReportError::Write`] if the file cannot be written.
+pub fn write_pdf(pdf: &[u8], dir: &Path) -> Result<PathBuf, ReportError> {
+    replace(&dir.join("report.pdf"), pdf)
+}
+
 /// Writes `monitor.html`, the figures of hosts without a run.
 ///
 /// # Errors
@@ -79,8 +87,8 @@ pub fn write_monitor(hosts: &[HostTimeline], dir: &Path) -> Result<PathBuf, Repo
     replace(&dir.join("monitor.html"), &html::monitor::render(hosts)?)
 }
 
-fn replace(path: &Path, text: &str) -> Result<PathBuf, ReportError> {
-    regatta_results::replace(path, |out| out.write_all(text.as_bytes())).map_err(|error| {
+fn replace(path: &Path, content: impl AsRef<[u8]>) -> Result<PathBuf, ReportError> {
+    regatta_results::replace(path, |out| out.write_all(content.as_ref())).map_err(|error| {
         let (ReplaceError::Write(source) | ReplaceError::Content(source)) = error;
         ReportError::Write {
             path: path.to_owned(),

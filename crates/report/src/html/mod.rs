@@ -15,25 +15,47 @@ use crate::{
     analysis::{ConditionVerdict, SweepResult},
     format,
 };
+use figures::Figures;
 use minijinja::{
     AutoEscape, Environment, context,
     value::{Serde, Value},
 };
 use regatta_model::{METRICS, MetricDefinition, shell::printable, units::format_duration};
 
+/// Style of the pages.
+const STYLE: &str = include_str!("style.css");
+
 /// Renders the page.
 ///
 /// # Errors
 /// [`ReportError::Page`] if the template does not fit its data: a fault of this crate, not of the run.
 pub fn render(data: &RunData, summary: &Summary) -> Result<String, ReportError> {
+    let figures = figures::all(data, summary);
+    fill(
+        include_str!("report.html"),
+        contents(data, summary, &figures),
+    )
+}
+
+/// Returns the colours of the light page: names of CSS variables, and their values.
+pub(crate) fn colours() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let light = STYLE.split('}').next().unwrap_or_default();
+    (light.split([';', '{'])).filter_map(|declaration| {
+        let (name, value) = declaration.trim().split_once(": ")?;
+        value.starts_with('#').then_some((name, value))
+    })
+}
+
+/// Returns what the templates of page and paper show.
+pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> Value {
     let study = &data.header.study;
     let occurs = |metric: &&MetricDefinition| {
         let mut cells = summary.cells.iter();
         cells.any(|cell| cell.metrics.contains_key(metric.name))
     };
     let terms: Vec<&MetricDefinition> = METRICS.iter().filter(occurs).collect();
-    let page = context! {
-        style => include_str!("style.css"),
+    context! {
+        style => STYLE,
         header => Serde(&data.header),
         study => Serde(study),
         summary => Serde(summary),
@@ -47,7 +69,7 @@ pub fn render(data: &RunData, summary: &Summary) -> Result<String, ReportError> 
                 context! { hosts => Serde(hosts.collect::<Vec<String>>()), text => build.in_words() }
             })
             .collect::<Vec<Value>>(),
-        figures => Serde(figures::all(data, summary)),
+        figures => Serde(figures),
         sweeps => Serde(tables::sweeps(data, summary)),
         sweep_sentences => Serde(sentences(summary)),
         plain => Serde(plain_verdicts(data, summary)),
@@ -68,8 +90,7 @@ pub fn render(data: &RunData, summary: &Summary) -> Result<String, ReportError> 
         facts => Serde(tables::facts(data)),
         hosts => Serde(tables::hosts(data)),
         terms => Serde(terms),
-    };
-    fill(include_str!("report.html"), page)
+    }
 }
 
 /// Returns the sentences about the sweeps, each with the place that it is about if there are several.

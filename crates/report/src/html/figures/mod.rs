@@ -52,6 +52,26 @@ pub struct Figures {
     pub hosts: Vec<Figure>,
 }
 
+impl Figures {
+    /// Changes every drawing.
+    pub fn each_panel(&mut self, change: impl Fn(&mut String)) {
+        let places = [
+            &mut self.headline,
+            &mut self.sweeps,
+            &mut self.means,
+            &mut self.over_time,
+            &mut self.trials,
+            &mut self.delay,
+            &mut self.inside,
+            &mut self.hosts,
+        ];
+        let figures = places.into_iter().flatten();
+        figures
+            .flat_map(|figure| &mut figure.panels)
+            .for_each(change);
+    }
+}
+
 /// Draws every figure for which there are values.
 pub fn all(data: &RunData, summary: &Summary) -> Figures {
     // What each kind of work is ranked by, each once.
