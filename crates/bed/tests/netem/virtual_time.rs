@@ -94,10 +94,12 @@ fn segments_of_a_udp_socket_are_packets_of_the_wire(placement: Placement) {
     let mut pings = Pings::over(PathSetup { placement, ..NETEM });
     // A packet is a millisecond on the link.
     pings.set(&condition(10, 10, 0.0), 1);
+    // The first packets of a guest can be late by a tick of its kernel.
+    pings.send(20, 200, Duration::from_millis(20));
     let delays = pings.send(10, 1250, Duration::ZERO);
     let forward = pings.bed.counters().expect("counters").forward;
     println!("{delays:?}; {forward:?}");
-    assert_eq!((delays.len(), forward.offered), (10, 10));
+    assert_eq!((delays.len(), forward.offered), (10, 30));
     // The first one there does not wait for the last one.
     assert!(delays[0] < 16_000_000, "{delays:?}");
 }
