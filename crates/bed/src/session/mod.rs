@@ -7,13 +7,15 @@
 //! end a connection. The server then ends all that it started.
 
 mod client;
+mod error;
 mod frame;
 mod guard;
 mod server;
 
 use std::time::Duration;
 
-pub use client::{Carrier, LineHandler, Opening, Session, SessionError};
+pub use client::{Carrier, LineHandler, Opening, Session};
+pub use error::SessionError;
 pub(crate) use frame::{Incoming, NamespaceOf};
 pub use guard::{COMMAND as GUARD_COMMAND, main as guard_main};
 pub use server::{COMMAND as SERVER_COMMAND, main as server_main};
