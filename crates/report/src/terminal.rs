@@ -286,7 +286,7 @@ impl Printer<'_> {
             let largest = sweep.cells.iter().filter_map(|cell| cell.value);
             let scale = Scale::for_largest(definition.unit, largest.fold(0.0, f64::max));
             let title = format!(
-                "{}: {}",
+                "{}: {} [95 % confidence interval]",
                 sweep.heading(summary),
                 scale.heading(definition.title)
             );

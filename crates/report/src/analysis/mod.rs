@@ -83,7 +83,7 @@ pub fn summarise(data: &RunData) -> Summary {
         },
         gates: Vec::new(),
         warnings: warnings::all(data, &cells, &comparisons),
-        sweeps: sweeps::all(data, &cells),
+        sweeps: sweeps::all(data, &cells, &comparisons),
         cells,
         comparisons,
         differences,

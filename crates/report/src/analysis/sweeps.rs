@@ -10,7 +10,10 @@ use regatta_stats::crossings;
 use super::{
     CONFIDENCE,
     claims::Index,
-    summary::{Cell, Summary, SweepAxis, SweepCell, SweepCrossing, SweepResult, SweepValue},
+    summary::{
+        Cell, Comparison, Conclusion, Summary, SweepAxis, SweepCell, SweepCrossing, SweepResult,
+        SweepValue,
+    },
 };
 use crate::{
     RunData,
@@ -161,7 +164,7 @@ fn families(data: &RunData) -> Vec<Family<'_>> {
 }
 
 /// Returns each metric against the parameters, for each family of cells that differ in these only.
-pub fn all(data: &RunData, cells: &[Cell]) -> Vec<SweepResult> {
+pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<SweepResult> {
     let study = &data.header.study;
     if study.sweeps.is_empty() {
         return Vec::new();
@@ -185,14 +188,21 @@ pub fn all(data: &RunData, cells: &[Cell]) -> Vec<SweepResult> {
                 continue;
             };
             let mut result = result(&study.sweeps, &family, definition, &by_name);
-            if result.cells.iter().all(|cell| cell.value.is_none()) {
+            // A loss of nothing everywhere needs no figure.
+            let least = if name == primary {
+                f64::NEG_INFINITY
+            } else {
+                0.0
+            };
+            let is_there = |cell: &SweepCell| cell.value.is_some_and(|value| value > least);
+            if !result.cells.iter().any(is_there) {
                 continue;
             }
             if name == primary {
                 result.is_primary = true;
                 result.crossings =
                     crossings_of(&study.sweeps, &family, definition, &index, study.seed);
-                result.sentences = sentences(&study.sweeps, &family, &result);
+                result.sentences = sentences(&study.sweeps, &family, &result, comparisons);
             }
             results.push(result);
         }
@@ -412,11 +422,45 @@ fn in_words(
     }
 }
 
+/// Returns the number of comparisons in which each of two lines is ahead, and of all.
+fn ahead(result: &SweepResult, comparisons: &[Comparison], [a, b]: [&str; 2]) -> [usize; 3] {
+    let lines: BTreeMap<[&str; 3], &str> = (result.cells.iter())
+        .map(|cell| {
+            let name = [&cell.transport, &cell.condition, &cell.workload];
+            (name.map(String::as_str), cell.line.as_str())
+        })
+        .collect();
+    let mut counts = [0; 3];
+    for it in comparisons.iter().filter(|it| it.metric == result.metric) {
+        let line = |transport: &String| {
+            let name = [transport, &it.condition, &it.workload];
+            lines.get(&name.map(String::as_str)).copied()
+        };
+        let sides = [line(&it.a), line(&it.b)];
+        let is_reversed = sides == [Some(b), Some(a)];
+        if sides != [Some(a), Some(b)] && !is_reversed {
+            continue;
+        }
+        counts[2] += 1;
+        match (it.claim.conclusion, is_reversed) {
+            (Conclusion::Faster, false) | (Conclusion::Slower, true) => counts[0] += 1,
+            (Conclusion::Slower, false) | (Conclusion::Faster, true) => counts[1] += 1,
+            _ => {}
+        }
+    }
+    counts
+}
+
 /// Most sentences about one sweep.
 const MOST_SENTENCES: usize = 12;
 
 /// Returns the sentences about a sweep: the crossings, and the pairs without any.
-fn sentences(sweeps: &Sweeps, family: &Family<'_>, result: &SweepResult) -> Vec<String> {
+fn sentences(
+    sweeps: &Sweeps,
+    family: &Family<'_>,
+    result: &SweepResult,
+    comparisons: &[Comparison],
+) -> Vec<String> {
     let mut sentences: Vec<String> = (result.crossings.iter())
         .map(|crossing| crossing.text.clone())
         .collect();
@@ -428,7 +472,12 @@ fn sentences(sweeps: &Sweeps, family: &Family<'_>, result: &SweepResult) -> Vec<
                     || [&crossing.above, &crossing.below] == [b, a]
             };
             if is_numeric && !result.crossings.iter().any(|crossing| is_pair(&crossing)) {
-                sentences.push(format!("no crossing of `{a}` and `{b}` was found"));
+                let [a_ahead, b_ahead, cells] = ahead(result, comparisons, [a, b]);
+                sentences.push(format!(
+                    "no crossing of `{a}` and `{b}` was found: of {cells} comparisons, `{a}` is ahead in {a_ahead} \
+                     and `{b}` in {b_ahead}, and no difference was detected in {}",
+                    cells - a_ahead - b_ahead
+                ));
             }
         }
     }

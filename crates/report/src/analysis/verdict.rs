@@ -237,7 +237,6 @@ fn overall(summary: &Summary, places: &[Place<'_>]) -> String {
 
 /// Returns the sentence about the sweeps: how often each transport leads, and where one overtakes another.
 fn about_sweeps(summary: &Summary, leaders: &[(String, usize)]) -> Option<String> {
-    const MOST: usize = 3;
     let all: usize = leaders.iter().map(|(_, count)| count).sum();
     if all == 0 {
         return None;
@@ -249,14 +248,11 @@ fn about_sweeps(summary: &Summary, leaders: &[(String, usize)]) -> Option<String
         .flat_map(|sweep| &sweep.crossings)
         .map(|crossing| crossing.text.as_str())
         .collect();
-    let more = match crossings.len().saturating_sub(MOST) {
-        0 => String::new(),
-        more => format!("; {more} further crossings"),
-    };
-    let shown: Vec<&str> = crossings.into_iter().take(MOST).collect();
-    let crossings = match shown[..] {
+    let crossings = match crossings[..] {
         [] => String::new(),
-        _ => format!("; {}{more}", shown.join("; ")),
+        [one] => format!("; {one}"),
+        [first, _] => format!("; {first}; and 1 further crossing"),
+        [first, ..] => format!("; {first}; and {} further crossings", crossings.len() - 1),
     };
     let places = if all == 1 { "place" } else { "places" };
     Some(format!(

@@ -36,7 +36,7 @@ pub struct Figure {
 pub struct Figures {
     /// Figures on the first screen.
     pub headline: Vec<Figure>,
-    /// Figures of the sweeps.
+    /// Figures of the sweeps by other metrics than those of the rankings.
     pub sweeps: Vec<Figure>,
     /// Figures of other means, with published values.
     pub means: Vec<Figure>,
@@ -109,21 +109,19 @@ pub fn all(data: &RunData, summary: &Summary) -> Figures {
         let drawn = series.iter().filter_map(|what| over_time::draw(data, what));
         drawn.collect()
     };
-    let sweeps = summary
-        .sweeps
-        .iter()
-        .enumerate()
-        .flat_map(|(number, result)| {
-            let lines = sweep::draw(summary, result, number);
-            let map = match result.is_primary {
-                true => heat::draw(summary, result, number),
-                false => None,
-            };
-            lines.into_iter().chain(map)
-        });
+    let mut sweeps = Vec::new();
+    for (number, result) in summary.sweeps.iter().enumerate() {
+        let lines = sweep::draw(summary, result, number);
+        if result.is_primary {
+            headline.extend(lines);
+            headline.extend(heat::draw(summary, result, number));
+        } else {
+            sweeps.extend(lines);
+        }
+    }
     Figures {
         headline,
-        sweeps: sweeps.collect(),
+        sweeps,
         means: means(&[
             id::TIME_TO_FIRST_BYTE_P50_NS,
             id::ROUND_TRIP_DELAY_NS,
