@@ -126,7 +126,7 @@ lint: tools-build ## Lints alone
 
 deny: $(CARGO_DENY)
 	"$(CARGO_DENY)" --locked check bans licenses sources
-	"$(CARGO_DENY)" --locked --manifest-path crates/typeset/Cargo.toml check --config deny.toml bans licenses sources
+	"$(CARGO_DENY)" --locked --config deny.toml --manifest-path crates/typeset/Cargo.toml check bans licenses sources
 
 # Uses the binary that the tests have just built.
 readme: tests
