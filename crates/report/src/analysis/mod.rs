@@ -13,6 +13,7 @@ mod published;
 mod ranking;
 mod stacks;
 mod summary;
+mod sweep_result;
 mod sweeps;
 mod verdict;
 mod warnings;
@@ -25,10 +26,9 @@ pub use claims::{DIFFERENCE_METRICS, POWER, PairSpread, pair_spreads, strictest_
 pub use summary::{
     Build, Cell, Claim, Comparison, Conclusion, ConditionVerdict, CountedReason, CountedWarning,
     Difference, Failure, FailureKind, Gate, MetricSummary, NoiseFloor, NotRanked, PublishedBeside,
-    Ranked, SCHEMA_VERSION, StackRow, State, Statistics, Summary, SweepAxis, SweepCell,
-    SweepCrossing, SweepResult, SweepValue, Verdict, out_of_tolerance,
+    Ranked, SCHEMA_VERSION, StackRow, State, Statistics, Summary, Verdict, out_of_tolerance,
 };
-pub use sweeps::line_label;
+pub use sweep_result::{SweepAxis, SweepCell, SweepCrossing, SweepResult, SweepValue};
 
 /// Level of the intervals of means, and of all claims of a run together.
 pub const CONFIDENCE: f64 = 0.95;

@@ -10,10 +10,8 @@ use regatta_stats::crossings;
 use super::{
     CONFIDENCE,
     claims::Index,
-    summary::{
-        Cell, Comparison, Conclusion, Summary, SweepAxis, SweepCell, SweepCrossing, SweepResult,
-        SweepValue,
-    },
+    summary::{Cell, Comparison, Conclusion, Summary},
+    sweep_result::{SweepAxis, SweepCell, SweepCrossing, SweepResult, SweepValue},
 };
 use crate::{
     RunData,
@@ -85,7 +83,7 @@ fn entries<'a>(
 
 /// Returns the label of the line of a transport among the lines of its sweeps: the label in the study
 /// file, unless the transport differs in something that is no quantity.
-pub fn line_label(sweeps: &Sweeps, label: &str) -> String {
+fn line_label(sweeps: &Sweeps, label: &str) -> String {
     let Some(entry) = sweeps.entry(Part::Transport, label) else {
         return label.to_owned();
     };

@@ -39,6 +39,9 @@ struct Ratio {
     is_detected: bool,
 }
 
+/// Opacity of a ratio that was not detected, relative to one that was.
+const PALE: f64 = 0.2;
+
 /// Cell of a map.
 struct Tile {
     at: At,
@@ -114,8 +117,8 @@ pub fn draw(summary: &Summary, sweep: &SweepResult, number: usize) -> Option<Fig
             y.title
         ),
         caption: format!(
-            "Ratio: in the colour of the transport that is ahead, the denser the further; without colour where no \
-             difference was detected. Metric of one transport: the denser, the larger.{cut} {}",
+            "Ratio: in the colour of the transport that is ahead, the denser the further; pale, with grey figures, \
+             where no difference was detected. Metric of one transport: the denser, the larger.{cut} {}",
             definition.definition
         ),
         panels: drawn.collect(),
@@ -204,11 +207,8 @@ fn ratios(
         Tile {
             at,
             ink: Ink::Series(if is_ahead { first } else { second }),
-            opacity: match is_detected {
-                true => 0.12 + (MOST_OPAQUE - 0.12) * density,
-                false => 0.0,
-            },
-            text: format!("{}×", number_text(value)),
+            opacity: (0.12 + (MOST_OPAQUE - 0.12) * density) * if is_detected { 1.0 } else { PALE },
+            text: number_text(value),
             style: if is_detected { Text::LABEL } else { Text::NOTE },
         }
     };
