@@ -14,6 +14,7 @@ mod guest;
 mod hosts_file;
 mod key;
 mod keys;
+mod names;
 mod parts;
 mod path;
 mod section;
@@ -31,9 +32,9 @@ pub use guest::{Clock, GuestMistake, GuestSetup, Guests};
 pub use hosts_file::{Attach, LOCAL, RemoteHost, Shaping};
 pub use key::{KeyKind, PathKey};
 pub use keys::PATH_KEYS;
+pub use names::nearest;
 pub use parts::LONGEST_NAME;
 pub use path::change_condition;
-pub use section::nearest;
 pub use sweep::{Part, Spacing, Sweep, Sweeps, SweptEntry, SweptValue};
 
 use crate::{

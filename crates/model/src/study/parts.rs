@@ -5,9 +5,7 @@ use std::{collections::BTreeMap, ops::Range};
 use toml::de::DeValue;
 
 use super::{
-    OptionValue, Published, Source, Transport,
-    error::StudyError,
-    section::{Section, nearest},
+    OptionValue, Published, Source, Transport, error::StudyError, names::nearest, section::Section,
 };
 use crate::{
     condition::Condition,

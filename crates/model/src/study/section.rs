@@ -7,7 +7,11 @@ use toml::{
     de::{DeArray, DeInteger, DeTable, DeValue},
 };
 
-use super::{LONGEST_NAME, error::StudyError};
+use super::{
+    LONGEST_NAME,
+    error::StudyError,
+    names::{list, nearest, one_of},
+};
 use crate::{
     condition::Condition,
     units::{Bytes, UnitError, parse_duration},
@@ -585,30 +589,4 @@ fn text_of(value: &DeValue<'_>) -> Option<String> {
 /// Returns a whole number that is not negative.
 fn whole(number: &DeInteger<'_>) -> Option<u64> {
     u64::from_str_radix(number.as_str(), number.radix()).ok()
-}
-
-/// Returns the one of `names` nearest to a mistyped `word`, if one is near.
-#[must_use]
-pub fn nearest<'n>(word: &str, names: &[&'n str]) -> Option<&'n str> {
-    names
-        .iter()
-        .map(|name| (strsim::damerau_levenshtein(word, name), *name))
-        .filter(|(distance, name)| {
-            *distance <= 1 + name.chars().count().max(word.chars().count()) / 4
-        })
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| name)
-}
-
-fn list(names: &[&str]) -> String {
-    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    quoted.join(", ")
-}
-
-fn one_of(names: &[&str]) -> String {
-    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    match quoted.split_last() {
-        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
-        _ => quoted.join(""),
-    }
 }

@@ -11,7 +11,8 @@ use super::{Part, Sweeps, SweptEntry, read::Written};
 use crate::{
     study::{
         error::StudyError,
-        section::{Scalar, Section, nearest},
+        names::nearest,
+        section::{Scalar, Section},
     },
     words::Words as _,
 };

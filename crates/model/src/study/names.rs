@@ -1,0 +1,29 @@
+//! Names in messages: lists, and the nearest of a mistyped one.
+
+/// Returns the one of `names` nearest to a mistyped `word`, if one is near.
+#[must_use]
+pub fn nearest<'n>(word: &str, names: &[&'n str]) -> Option<&'n str> {
+    names
+        .iter()
+        .map(|name| (strsim::damerau_levenshtein(word, name), *name))
+        .filter(|(distance, name)| {
+            *distance <= 1 + name.chars().count().max(word.chars().count()) / 4
+        })
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// Returns names in backticks, with commas between.
+pub(super) fn list(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
+}
+
+/// Returns names in backticks, with `or` before the last.
+pub(super) fn one_of(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => quoted.join(""),
+    }
+}
