@@ -9,6 +9,7 @@
 //! This crate measures nothing and reads saved data only, so that any report can be made again.
 
 pub mod analysis;
+pub mod compare;
 pub mod data;
 mod error;
 pub mod format;
