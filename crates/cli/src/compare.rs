@@ -29,6 +29,9 @@ pub fn compare(args: &CompareArgs, colour: Colour) -> Result<Code, Failure> {
         let hint = error.hint();
         Failure::bad(error).hint(hint)
     })?;
+    if let Some(path) = &args.html {
+        regatta_report::write_comparison(&comparison, path).map_err(Failure::failed)?;
+    }
     if args.json {
         let mut text = serde_json::to_string_pretty(&comparison).map_err(Failure::failed)?;
         text.push('\n');

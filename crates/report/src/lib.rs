@@ -22,4 +22,4 @@ pub use analysis::{Summary, summarise};
 pub use data::{RunData, load};
 pub use error::ReportError;
 pub use timeline::HostTimeline;
-pub use write::{Written, write_all, write_html, write_monitor, write_summary};
+pub use write::{Written, write_all, write_comparison, write_html, write_monitor, write_summary};

@@ -17,6 +17,7 @@ use regatta_report::{
     RunData,
     analysis::Conclusion,
     compare::{ChangeKind, CompareError, RunComparison, compare, render},
+    html,
     terminal::TerminalOptions,
 };
 use regatta_stats::plausible_counts;
@@ -116,11 +117,11 @@ fn a_gate_passes_what_is_slower_by_less() {
     );
 }
 
-/// Checks the rate of false alarms over 300 pairs of equal runs: at most 5 % for a claim of any
+/// Checks the rate of false alarms over 100 pairs of equal runs: at most 5 % for a claim of any
 /// kind. One seed in 10 000 would exceed the bound if the rate were 5 %.
 #[test]
 fn equal_runs_are_seldom_told_apart() {
-    let (mut claims, mut alarms, pairs) = (0, 0, 300);
+    let (mut claims, mut alarms, pairs) = (0, 0, 100);
     for seed in 0..pairs {
         let runs = vec![run(2 * seed, 5, unchanged), run(2 * seed + 1, 5, unchanged)];
         let comparison = compared(runs, Some(0.0)).expect("they share all cells");
@@ -266,6 +267,16 @@ fn what_changed_in_hosts_and_program_is_said() {
         "{text}"
     );
     println!("{text}");
+    let page = html::compare::render(&comparison).expect("the template fits");
+    assert!(page.contains("Change of each cell from A to C"), "{page}");
+    assert_eq!(
+        page.matches("<svg").count(),
+        9,
+        "a panel for each condition of each pair"
+    );
+    if let Some(path) = std::env::var_os("COMPARE_HTML") {
+        std::fs::write(path, &page).expect("a file");
+    }
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"

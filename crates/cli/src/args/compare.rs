@@ -28,13 +28,16 @@ pub struct CompareArgs {
     /// Directories of the runs, at most 26; the first is the baseline
     #[arg(required = true, num_args = 2..=26, value_name = "DIR", value_parser = directory())]
     pub dirs: Vec<PathBuf>,
-    /// Exit with 1 if a cell of a later run is slower than in the first one: by the metric of its
-    /// workload's ranking, with an interval wholly beyond 0 after the correction for the number of
-    /// cells, and an estimate of this percentage or more. Also if a cell of the first run was not
-    /// measured at all. If nothing has changed, at most 5 % of such gates fail by chance, and about
-    /// 2 % by rounds that are independent
+    /// Exit with 1 if a cell of a later run is slower than in the first one by this percentage or
+    /// more: by the metric of its workload's ranking, and by a difference that was detected, whose
+    /// interval, corrected for the number of cells, is wholly beyond 0. Also if a cell of the first run
+    /// was not measured again. Where nothing has changed, the gate fails by chance in at most 5 % of
+    /// all comparisons (about 2 %, since a false difference is as often `faster`)
     #[arg(long, value_name = "slower:PERCENT", value_parser = regression)]
     pub fail_on: Option<Regression>,
+    /// Write the comparison as a page to this file as well
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Write the comparison as JSON on standard output
     #[arg(long)]
     pub json: bool,

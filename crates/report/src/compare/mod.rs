@@ -14,11 +14,12 @@ use regatta_model::Ratio;
 
 use self::cells::Indexed;
 pub use self::{
-    table::render,
+    table::{conclusion, matters, render},
     types::{
         CellName, CellPair, Change, ChangeKind, ComparedRun, MetricPair, PairOfRuns,
         RegressionGate, RunComparison, SCHEMA_VERSION,
     },
+    verdict::change_in_words,
 };
 use crate::{
     RunData,

@@ -4,7 +4,9 @@ use comfy_table::{Cell as TableCell, CellAlignment, ContentArrangement, Table};
 use regatta_model::{metric, shell::printable};
 
 use super::{
-    types::{CellPair, Change, ChangeKind, ComparedRun, MetricPair, PairOfRuns, RunComparison},
+    types::{
+        CellName, CellPair, Change, ChangeKind, ComparedRun, MetricPair, PairOfRuns, RunComparison,
+    },
     verdict::change_in_words,
 };
 use crate::{
@@ -67,6 +69,9 @@ fn run_in_words(run: &ComparedRun) -> String {
     )
 }
 
+/// Legend of the tables.
+const LEGEND: &str = "geometric means; change with the interval that belongs to the decision; – no difference detected";
+
 struct Printer {
     out: String,
     width: usize,
@@ -95,7 +100,7 @@ impl Printer {
         }
         self.changes(&pair.changes);
         for (run, cells) in [(&pair.from, &pair.only_from), (&pair.to, &pair.only_to)] {
-            let names: Vec<String> = cells.iter().map(super::CellName::in_words).collect();
+            let names: Vec<String> = cells.iter().map(CellName::in_words).collect();
             let shown = &names[..names.len().min(MOST_CHANGES)];
             if !names.is_empty() {
                 let text = format!("{} cells in {run} alone: {}", names.len(), list(shown));
@@ -103,6 +108,8 @@ impl Printer {
             }
         }
         self.tables(pair);
+        self.out.push('\n');
+        self.line("", LEGEND);
         let verdict = wrap(&printable(&pair.verdict), self.width, 0);
         let verdict = self.bold(&verdict);
         self.out.push_str(&format!("\n{verdict}\n"));
@@ -183,7 +190,8 @@ impl Printer {
 }
 
 /// Whether a cell is shown where there are many.
-fn matters(cell: &CellPair) -> bool {
+#[must_use]
+pub fn matters(cell: &CellPair) -> bool {
     cell.fails_more || cell.is_lost() || cell.metrics.iter().any(is_difference)
 }
 
@@ -259,14 +267,15 @@ fn table<'a>(pair: &PairOfRuns, cells: impl Iterator<Item = &'a CellPair>) -> Ta
     table
 }
 
-/// Returns the conclusion in a word: a delay is not slower, but worse.
-fn conclusion(metric: &MetricPair) -> &'static str {
+/// Returns the conclusion in a word: a delay is not slower, but worse. [`LEGEND`] says what a dash is.
+#[must_use]
+pub fn conclusion(metric: &MetricPair) -> &'static str {
     match (metric.conclusion, metric.primary) {
         (Conclusion::Slower, true) => "slower",
         (Conclusion::Faster, true) => "faster",
         (Conclusion::Slower, false) => "worse",
         (Conclusion::Faster, false) => "better",
-        (Conclusion::NoDifferenceDetected, _) => "no difference detected",
+        (Conclusion::NoDifferenceDetected, _) => "–",
         (Conclusion::NotEnoughRounds, _) => "not decided",
     }
 }

@@ -137,6 +137,7 @@ fn detail(cell: &CellPair) -> String {
 }
 
 /// Formats the change of a metric with its interval: `−5.1 % [−6.0, −4.2]`.
+#[must_use]
 pub fn change_in_words(metric: &MetricPair) -> Option<String> {
     let change = crate::format::signed_percent(metric.ratio? - 1.0);
     let Some(interval) = metric.interval else {
@@ -147,14 +148,14 @@ pub fn change_in_words(metric: &MetricPair) -> Option<String> {
         let sign = if percent < 0.0 { "−" } else { "+" };
         format!("{sign}{}", number(percent.abs()))
     });
-    Some(format!("{change} [{low}, {high}]"))
+    Some(format!("{change} [{low},\u{a0}{high}]"))
 }
 
 /// Decides the gate over the pairs of the first run with each other one.
 ///
-/// A cell misses it if it is slower by its primary metric after Holm's correction, which leaves no
-/// worsening out of its interval's range but 0, and its estimated worsening is at least `least`. A cell
-/// that was measured in the first run and not at all in the other one misses it too.
+/// A cell misses it if its primary metric is worse after Holm's correction, so that the interval is
+/// wholly beyond no change, and the estimated worsening is at least `least`. A cell that was measured
+/// in the first run and not at all in the other one misses it too.
 pub fn gate(pairs: &[PairOfRuns], baseline: &str, least: Ratio) -> RegressionGate {
     let mut misses = Vec::new();
     for pair in pairs.iter().filter(|pair| pair.from == baseline) {
