@@ -31,16 +31,21 @@ export AWS_LC_SYS_CMAKE_BUILDER := 1
 # Directory of the programs: `.cargo/config.toml` names the target.
 BUILT = $(CARGO_TARGET_DIR)/$(shell rustc --version --verbose | sed -n 's/^host: //p')/release
 
+TYPESET_TARGET := $(CACHE)/typeset
+TYPESET = $(TYPESET_TARGET)/$(notdir $(patsubst %/release,%,$(BUILT)))/release/regatta-typeset
+TYPESET_ENV := env CARGO_TARGET_DIR="$(TYPESET_TARGET)"
+TYPESET_ARGS := --release --locked --manifest-path crates/typeset/Cargo.toml
+
 TOOLS := $(CACHE)/tools
 CARGO_DENY := $(TOOLS)/cargo-deny-0.20.2/bin/cargo-deny
 CARGO_NEXTEST := $(TOOLS)/cargo-nextest-0.9.151/bin/cargo-nextest
 
 # Tests use the profile `bench`: see Cargo.toml. Clippy compiles the tests, so that lints need no separate build
 # of every crate.
-NEXTEST = env RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__ \
-  "$(CARGO_NEXTEST)" nextest run --locked --workspace --cargo-profile bench
+CLIPPY = RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
+NEXTEST = env $(CLIPPY) REGATTA_TYPESET="$(TYPESET)" "$(CARGO_NEXTEST)" nextest run --locked --workspace --cargo-profile bench
 
-.PHONY: help run test bench fuzz doctor lab-kernel cross-check validity external external-lock env build fmt lint deny readme tests nightly tools-build tools-test tools-bench tools-kernel
+.PHONY: help run test typeset bench fuzz doctor lab-kernel cross-check validity external external-lock env build fmt lint deny readme tests nightly tools-build tools-test tools-bench tools-kernel
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -92,18 +97,28 @@ external-lock:
 env: $(CRYPTO_CMAKE)
 	@echo "export CARGO_TARGET_DIR='$(CARGO_TARGET_DIR)' CMAKE_TOOLCHAIN_FILE='$(CMAKE_TOOLCHAIN_FILE)' AWS_LC_SYS_CMAKE_BUILDER=1 PATH='$(dir $(CARGO_NEXTEST))':\"\$$PATH\""
 
+# Puts a program into the clone.
+place = rm -f "$(notdir $(1))" && { ln "$(1)" "$(notdir $(1))" 2>/dev/null || cp "$(1)" "$(notdir $(1))"; }
+
 # `regatta` is a copy or a hard link, because `make test` builds another binary of that name into the build directory.
-build: tools-build
+build: tools-build typeset
 	@if [ -e "$(BUILT)/regatta" ]; then \
 	  echo "$(call step,2) compile what has changed"; \
 	else \
 	  echo "$(call step,2) compile Regatta and $$(grep -c '^name = ' Cargo.lock) crates, once: 5 to 10 minutes on two cores"; \
 	fi
 	cargo build --release --locked --package regatta-cli
-	@rm -f regatta && { ln "$(BUILT)/regatta" regatta 2>/dev/null || cp "$(BUILT)/regatta" regatta; }
+	@$(call place,$(BUILT)/regatta)
+	@$(call place,$(TYPESET))
+
+# `regatta-typeset`, which makes PDF, has a workspace and a build directory of its own.
+typeset: tools-build
+	@if [ ! -e "$(TYPESET)" ]; then echo "$(call step,2) compile the typesetter of the PDF, once: 6 minutes on two cores"; fi
+	$(TYPESET_ENV) cargo build $(TYPESET_ARGS)
 
 fmt: tools-build
 	cargo fmt --all --check
+	cargo fmt --manifest-path crates/typeset/Cargo.toml --check
 
 # `tests` checks lints, too.
 lint: tools-build ## Lints alone
@@ -111,13 +126,15 @@ lint: tools-build ## Lints alone
 
 deny: $(CARGO_DENY)
 	"$(CARGO_DENY)" --locked check bans licenses sources
+	"$(CARGO_DENY)" --locked --config deny.toml --manifest-path crates/typeset/Cargo.toml check bans licenses sources
 
 # Uses the binary that the tests have just built.
 readme: tests
 	@REGATTA="$(BUILT)/regatta" scripts/readme-commands
 
 # The groups of tests are in .config/nextest.toml.
-tests: $(CARGO_NEXTEST) tools-build tools-test external lab-kernel
+tests: $(CARGO_NEXTEST) tools-build tools-test typeset external lab-kernel
+	$(TYPESET_ENV) $(CLIPPY) cargo test --quiet $(TYPESET_ARGS)
 	@REGATTA_TEST_RUN_DIR=$$(mktemp -d); export REGATTA_TEST_RUN_DIR; trap 'rm -rf "$$REGATTA_TEST_RUN_DIR"' EXIT; \
 	$(NEXTEST) $(NEXTEST_ARGS)
 
@@ -135,7 +152,7 @@ tools-build: $(CRYPTO_CMAKE)
 	@echo "$(call step,1) tools to compile with"
 	@scripts/need cargo cc c++ libc.a cmake libclang
 	@if [ "$$(cat "$(CARGO_TARGET_DIR)/clone" 2>/dev/null)" != "$(CURDIR)" ]; then \
-	  rm -rf "$(CARGO_TARGET_DIR)"/{,*/}release/.fingerprint/regatta-* "$(CARGO_TARGET_DIR)"/{,*/}release/build/regatta-cli-*; \
+	  rm -rf {"$(CARGO_TARGET_DIR)","$(TYPESET_TARGET)"}/{,*/}release/.fingerprint/regatta-* "$(CARGO_TARGET_DIR)"/{,*/}release/build/regatta-cli-*; \
 	  mkdir -p "$(CARGO_TARGET_DIR)" && echo "$(CURDIR)" >"$(CARGO_TARGET_DIR)/clone"; \
 	fi
 
@@ -143,7 +160,7 @@ $(CRYPTO_CMAKE): scripts/crypto.cmake
 	@mkdir -p $(CACHE) && cp $< $@
 
 tools-test:
-	@scripts/need chromium python3 linux.uml modprobe iptables sshd sudo
+	@scripts/need chromium pdftotext python3 linux.uml modprobe iptables sshd sudo
 
 tools-kernel:
 	@scripts/need make cc flex bison bc xz libelf linux-source-6.12

@@ -8,7 +8,7 @@
 //! - `send ADDRESS SECONDS CONGESTION_CONTROL` → `sent BYTES CONGESTION_CONTROL`, as read back
 //! - `echo` → `listening PORT`; sends UDP datagrams back until it is killed
 //! - `ping ADDRESS COUNT BYTES INTERVAL_NS` → the round-trip delays of the datagrams that came
-//!   back, in nanoseconds
+//!   back, in nanoseconds; without an interval the kernel gets all of them at once, as segments
 //! - `collect` → `listening PORT`, and half a second after the last UDP datagram `collected` and
 //!   for each of them NUMBER:DELAY_NS:ARRIVAL_NS
 //! - `flow ADDRESS COUNT BYTES INTERVAL_NS` → `sent COUNT`, datagrams to be collected
@@ -218,11 +218,19 @@ fn ping(peer: &str, count: &str, bytes: &str, interval: &str) -> io::Result<Stri
         }
         delays
     });
-    let mut datagram = vec![0; bytes];
-    at_intervals(count, interval, |_| {
-        set_field(&mut datagram, 0, now());
-        socket.send(&datagram)
-    })?;
+    if interval.is_zero() {
+        setsockopt(&socket, sockopt::UdpGsoSegment, &(bytes as i32))?;
+        let mut datagrams = vec![0; bytes * count as usize];
+        let departed = now();
+        (datagrams.chunks_mut(bytes)).for_each(|datagram| set_field(datagram, 0, departed));
+        socket.send(&datagrams)?;
+    } else {
+        let mut datagram = vec![0; bytes];
+        at_intervals(count, interval, |_| {
+            set_field(&mut datagram, 0, now());
+            socket.send(&datagram)
+        })?;
+    }
     let delays = receiver
         .join()
         .map_err(|_| io::Error::other("the receiving thread panicked"))?;

@@ -31,6 +31,7 @@ mod run;
 mod study;
 mod swept;
 mod text_file;
+mod typeset;
 mod wdt;
 
 use std::{ffi::OsStr, process::ExitCode};

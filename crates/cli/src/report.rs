@@ -5,16 +5,18 @@ use std::path::Path;
 use regatta_model::shell::quoted;
 use regatta_report::{
     ReportError, RunData, Summary,
+    pdf::Paper,
     terminal::{self, TerminalOptions},
 };
 use regatta_results::{Reader, exports::write_exports, hosts_csv::HOSTS_FILE_NAME};
 
 use crate::{
-    args::ReportArgs,
+    args::{PaperSize, ReportArgs},
     directory,
     exit::{Code, Failure},
     listen::Tally,
     output::{self, Colour},
+    typeset,
 };
 
 /// Runs `regatta report`; the exit code is that of the run.
@@ -44,7 +46,15 @@ pub fn report(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
         regatta_report::write_html(&data, &summary, dir).map_err(Failure::failed)?;
         say_where(dir, &["report.html"])?;
     }
-    if !args.csv && !args.html {
+    if args.pdf {
+        let paper = match args.paper {
+            PaperSize::A4 => Paper::A4,
+            PaperSize::Letter => Paper::Letter,
+        };
+        typeset::write_pdf(&data, &summary, paper, dir)?;
+        say_where(dir, &[typeset::FILE_NAME])?;
+    }
+    if !args.csv && !args.html && !args.pdf {
         // The table first: it can be had of a directory that cannot be written. The files can be
         // had without it.
         let shown = show_tables(dir, &data, &summary, colour);

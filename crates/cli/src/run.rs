@@ -13,6 +13,7 @@ use regatta_engine::{Done, Ending, EngineError, Plan, Run, RunOptions, guest::Gu
 use regatta_model::{
     BedKind, Clock, OptionValue, Study, causes, shell::quoted, units::format_duration,
 };
+use regatta_report::pdf::Paper;
 use regatta_results::{Claim, ResultsError, RunState};
 use regatta_transport::FILE_OPTIONS;
 
@@ -23,7 +24,7 @@ use crate::{
     interrupt::Held,
     listen::{JsonLines, Listeners, Progress, StoreListener, Tally},
     output::{self, Colour, OutputError, counted},
-    remote, report, study,
+    remote, report, study, typeset,
 };
 
 /// Runs `regatta run`.
@@ -353,6 +354,10 @@ fn finish(
             quoted(dir)
         ))
     })?;
+    if typeset::program().is_some() {
+        typeset::write_pdf(&written.data, &written.summary, Paper::A4, dir)
+            .map_err(|failure| failure.context(kept()))?;
+    }
     match json {
         Some(json) => json
             .summary(&shown.to_string(), &written.summary)

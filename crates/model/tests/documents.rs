@@ -38,6 +38,7 @@ fn every_study_in_the_documents_is_sound() {
     for (name, text) in [
         ("README.md", include_str!("../../../README.md")),
         ("CONTRIBUTING.md", include_str!("../../../CONTRIBUTING.md")),
+        ("docs/studies.md", include_str!("../../../docs/studies.md")),
     ] {
         let found = studies(text);
         assert_eq!(found.len(), 1, "{name} shows one study");

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::Path};
 
 use regatta_model::{
-    Condition, Outcome, PathCheck, RunHeader, TrialRecord, Warning, Workload, warning_code,
+    Condition, Outcome, Part, PathCheck, RunHeader, TrialRecord, Warning, Workload, warning_code,
 };
 use regatta_results::{Reader, RunState, fold_ended};
 
@@ -93,6 +93,8 @@ pub struct CellGroup<'a> {
     pub workload: &'a Workload,
     /// Whether the study has several workloads, so that a name needs the workload's.
     several: bool,
+    /// Whether a sweep made these cells, which are then shown together with the others of it.
+    pub is_swept: bool,
 }
 
 impl CellGroup<'_> {
@@ -125,13 +127,47 @@ impl RunData {
     /// Iterates over the groups of cells of the study, workload by workload.
     pub fn groups(&self) -> impl Iterator<Item = CellGroup<'_>> {
         let study = &self.header.study;
+        let names = |part: Part| -> BTreeSet<&str> {
+            let entries = study.sweeps.entries.iter();
+            let of_part = entries.filter(|entry| entry.part == part);
+            of_part.map(|entry| entry.name.as_str()).collect()
+        };
+        let [transports, conditions, workloads] =
+            [Part::Transport, Part::Condition, Part::Workload].map(names);
+        let mut labels = study
+            .transports
+            .iter()
+            .map(|transport| transport.label.as_str());
+        let all_transports = labels.all(|label| transports.contains(label));
         study.workloads.iter().flat_map(move |workload| {
+            let workload_is_swept = all_transports || workloads.contains(workload.name.as_str());
+            let conditions = conditions.clone();
             study.conditions.iter().map(move |condition| CellGroup {
                 condition,
                 workload,
                 several: study.workloads.len() > 1,
+                is_swept: workload_is_swept || conditions.contains(condition.name.as_str()),
             })
         })
+    }
+
+    /// Iterates over the groups of cells that no sweep made.
+    pub fn plain_groups(&self) -> impl Iterator<Item = CellGroup<'_>> {
+        self.groups().filter(|group| !group.is_swept)
+    }
+
+    /// Returns the names of the conditions that are described: of a sweep only the first.
+    #[must_use]
+    pub fn listed_conditions(&self) -> BTreeSet<&str> {
+        let mut bases = BTreeSet::new();
+        let entries = self.header.study.sweeps.entries.iter();
+        let further: BTreeSet<&str> = entries
+            .filter(|entry| entry.part == Part::Condition && !bases.insert(entry.base.as_str()))
+            .map(|entry| entry.name.as_str())
+            .collect();
+        let conditions = self.header.study.conditions.iter();
+        let names = conditions.map(|condition| condition.name.as_str());
+        names.filter(|name| !further.contains(name)).collect()
     }
 
     /// Returns the number of trials that the study plans.

@@ -14,6 +14,7 @@ pub mod data;
 mod error;
 pub mod format;
 pub mod html;
+pub mod pdf;
 pub mod terminal;
 pub mod timeline;
 mod write;
@@ -22,4 +23,6 @@ pub use analysis::{Summary, summarise};
 pub use data::{RunData, load};
 pub use error::ReportError;
 pub use timeline::HostTimeline;
-pub use write::{Written, write_all, write_comparison, write_html, write_monitor, write_summary};
+pub use write::{
+    Written, write_all, write_comparison, write_html, write_monitor, write_pdf, write_summary,
+};

@@ -1,7 +1,10 @@
 //! Text that a run prints at its end: gates, one table for each condition, warnings with hints, and
 //! the verdict last.
 
-use std::fmt::Write as _;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
 use comfy_table::{
     Attribute, Cell as TableCell, CellAlignment, Color, ContentArrangement, LineStyle, Table,
@@ -16,8 +19,8 @@ use regatta_results::{FILE_NAME, has_log};
 
 use crate::{
     RunData, Summary,
-    analysis::{Cell, CountedReason},
-    format::{Scale, shorten},
+    analysis::{Cell, CountedReason, SweepCell, SweepResult},
+    format::{Scale, capital, shorten},
 };
 
 /// Options for terminal output.
@@ -87,8 +90,9 @@ pub fn render(summary: &Summary, data: &RunData, options: &TerminalOptions) -> S
     };
     printer.gates();
     printer.tables(data);
+    printer.sweeps();
     printer.warnings();
-    printer.verdict();
+    printer.verdict(data);
     printer.out
 }
 
@@ -169,7 +173,7 @@ impl Printer<'_> {
     fn tables(&mut self, data: &RunData) {
         let (summary, width) = (self.summary, usize::from(self.width));
         let (mut deadlines, mut doubted, mut any) = (false, false, false);
-        for group in data.groups() {
+        for group in data.plain_groups() {
             let of_workload = |cell: &&Cell| cell.workload == group.workload.name;
             let of_workload: Vec<&Cell> = summary.cells.iter().filter(of_workload).collect();
             let columns = columns(&of_workload);
@@ -272,10 +276,52 @@ impl Printer<'_> {
         }
     }
 
-    fn verdict(&mut self) {
+    /// Writes a table for each sweep, and the sentences about it.
+    fn sweeps(&mut self) {
+        let (summary, width) = (self.summary, usize::from(self.width));
+        for sweep in summary.sweeps.iter().filter(|sweep| sweep.is_primary) {
+            let Some(definition) = metric::find(&sweep.metric) else {
+                continue;
+            };
+            let largest = sweep.cells.iter().filter_map(|cell| cell.value);
+            let scale = Scale::for_largest(definition.unit, largest.fold(0.0, f64::max));
+            let title = format!(
+                "{}: {} [95 % confidence interval]",
+                sweep.heading(summary),
+                scale.heading(definition.title)
+            );
+            let title = self.paint(&wrap(&printable(&title), width, 0), "1");
+            self.out.push_str(&format!("\n{title}\n"));
+            match sweep_table(sweep, scale, self.width) {
+                Some(table) => {
+                    for line in table.to_string().lines() {
+                        self.out.push_str(&format!("{}\n", line.trim_end()));
+                    }
+                }
+                None => {
+                    let text = format!(
+                        "{} cells: their figures are in the report\n",
+                        sweep.cells.len()
+                    );
+                    self.out.push_str(&text);
+                }
+            }
+            for sentence in &sweep.sentences {
+                let text = wrap(&printable(&capital(sentence)), width, 0);
+                self.out.push_str(&format!("{text}.\n"));
+            }
+        }
+    }
+
+    fn verdict(&mut self, data: &RunData) {
         let width = usize::from(self.width);
         self.out.push('\n');
-        for part in &self.summary.verdict.conditions {
+        let swept: BTreeSet<(&str, &str)> = (data.groups())
+            .filter(|group| group.is_swept)
+            .map(|group| (&*group.condition.name, &*group.workload.name))
+            .collect();
+        let verdicts = self.summary.verdict.conditions.iter();
+        for part in verdicts.filter(|it| !swept.contains(&(&*it.condition, &*it.workload))) {
             self.out
                 .push_str(&(wrap(&printable(&part.text), width, 0) + "\n"));
             if !part.stacks_differ_in.is_empty() {
@@ -287,6 +333,52 @@ impl Printer<'_> {
         let overall = wrap(&printable(&self.summary.verdict.overall), width, 0);
         self.out.push_str(&(self.paint(&overall, "1") + "\n"));
     }
+}
+
+/// Most rows of the table of a sweep.
+const MOST_ROWS: usize = 40;
+
+/// Returns the table of a sweep, values of the parameters down and transports across; `None` if it has too
+/// many rows.
+fn sweep_table(sweep: &SweepResult, scale: Scale, width: u16) -> Option<Table> {
+    let cells: BTreeMap<(&[u32], &str), &SweepCell> = (sweep.cells.iter())
+        .map(|cell| ((&cell.at[..], cell.line.as_str()), cell))
+        .collect();
+    let places: BTreeSet<&[u32]> = cells.keys().map(|(at, _)| *at).collect();
+    if places.len() > MOST_ROWS {
+        return None;
+    }
+    let right = |text: String| TableCell::new(text).set_alignment(CellAlignment::Right);
+    let mut table = Table::new();
+    table.load_style(STYLE).force_no_tty();
+    table
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(width);
+    let axes = sweep
+        .axes
+        .iter()
+        .map(|axis| TableCell::new(printable(&axis.title)));
+    let lines = sweep.lines.iter().map(|line| right(printable(line)));
+    table.set_header(axes.chain(lines));
+    for at in places {
+        let values = at.iter().zip(&sweep.axes).map(|(value, axis)| {
+            let value = axis.values.get(*value as usize);
+            TableCell::new(printable(value.map_or("", |value| &value.text)))
+        });
+        let means = sweep.lines.iter().map(|line| {
+            let cell = cells.get(&(at, line.as_str()));
+            let shown = cell.and_then(|cell| Some((cell.value?, cell.ci95)));
+            right(shown.map_or_else(
+                || "–".to_owned(),
+                |(value, interval)| mean(scale.text(value), interval, scale, true),
+            ))
+        });
+        table.add_row(values.chain(means));
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((1, 0));
+    }
+    Some(table)
 }
 
 /// Returns the columns for which some of these cells have values.

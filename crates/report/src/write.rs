@@ -73,6 +73,14 @@ pub fn write_html(data: &RunData, summary: &Summary, dir: &Path) -> Result<PathB
     replace(&dir.join("report.html"), &html::render(data, summary)?)
 }
 
+/// Writes `report.pdf`, which the typesetter has made.
+///
+/// # Errors
+/// [`ReportError::Write`] if the file cannot be written.
+pub fn write_pdf(pdf: &[u8], dir: &Path) -> Result<PathBuf, ReportError> {
+    replace(&dir.join("report.pdf"), pdf)
+}
+
 /// Writes `monitor.html`, the figures of hosts without a run.
 ///
 /// # Errors
@@ -89,8 +97,8 @@ pub fn write_comparison(comparison: &RunComparison, path: &Path) -> Result<PathB
     replace(path, &html::compare::render(comparison)?)
 }
 
-fn replace(path: &Path, text: &str) -> Result<PathBuf, ReportError> {
-    regatta_results::replace(path, |out| out.write_all(text.as_bytes())).map_err(|error| {
+fn replace(path: &Path, content: impl AsRef<[u8]>) -> Result<PathBuf, ReportError> {
+    regatta_results::replace(path, |out| out.write_all(content.as_ref())).map_err(|error| {
         let (ReplaceError::Write(source) | ReplaceError::Content(source)) = error;
         ReportError::Write {
             path: path.to_owned(),

@@ -329,7 +329,9 @@ mod tests {
             }
         }
         assert!(all >= 490, "{all} crossings");
-        f64::from(covered) / f64::from(all)
+        let share = f64::from(covered) / f64::from(all);
+        println!("{rounds} rounds: {share} of {all}");
+        share
     }
 
     /// Checks that intervals of 95 % cover the crossing in 92 to 98 % of runs. 500 runs with a true

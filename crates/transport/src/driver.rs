@@ -57,11 +57,15 @@ pub trait Driver: Send + Sync {
         applicable::check_probe(self.descriptor(), self.carries(options), workload)
     }
 
-    /// Checks whether this host can run the transport with these options.
+    /// Checks whether this host can run the transport with these options. The default is for a stack
+    /// that needs no more of a host than UDP sockets.
     ///
     /// # Errors
     /// [`Unsupported`] with the reason and a hint.
-    fn supported(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported>;
+    fn supported(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
+        let _ = options;
+        Ok(())
+    }
 
     /// Makes one end of one trial. A receiver listens when this returns; a sender has sent
     /// nothing.

@@ -9,7 +9,6 @@ use crate::{
     connections::{self, Exchanges},
     context::TrialContext,
     driver::{Session, TransportError, Unsupported},
-    exchange::Exchange,
     executor::Executor as _,
     message::MessageEndpoint,
     message_flow,
@@ -30,12 +29,8 @@ enum Work {
 impl Work {
     fn new(order: &TrialOrder) -> Result<Self, TransportError> {
         match &order.workload.kind {
-            WorkloadKind::Bulk { .. } => Ok(Self::Flows(Flows::of_bulk(order)?)),
             WorkloadKind::ShortConnections { .. } => Ok(Self::Connections(Exchanges::new(order)?)),
-            WorkloadKind::MultiStream { .. } => Ok(Self::Flows(Flows::of_schedule(order)?)),
-            WorkloadKind::StopAndWait { .. } | WorkloadKind::RequestResponse { .. } => {
-                Ok(Self::Flows(Flows::of_exchange(Exchange::new(order)?)))
-            }
+            _ => Ok(Self::Flows(Flows::new(order)?)),
         }
     }
 }

@@ -21,64 +21,13 @@ use regatta_process::{Preparation, Stop};
 use super::{
     GREETING, SESSION_PROTOCOL_VERSION,
     carrier::{Carrier, EXIT_LIMIT},
+    error::{MOST_BEFORE_GREETING, SessionError},
     frame::{Frame, Incoming, Kind, NamespaceOf, Outgoing, Start},
 };
 use crate::{
     clocks::RemoteClock,
     launch::{Errors, Launched, LaunchedProcess},
 };
-
-/// Most bytes that may come before the server's greeting: output of login scripts.
-const MOST_BEFORE_GREETING: usize = 1 << 20;
-
-/// Errors of a session.
-#[derive(Debug, thiserror::Error)]
-pub enum SessionError {
-    /// The carrier could not be started.
-    #[error("cannot start `{what}`")]
-    Spawn {
-        /// Name of the program.
-        what: String,
-        /// Error of the system.
-        #[source]
-        source: io::Error,
-    },
-    /// The carrier ended before the server said anything.
-    #[error("{reason}")]
-    Ended {
-        /// Its last lines, or its exit status.
-        reason: String,
-    },
-    /// No greeting came.
-    #[error("the host sent no greeting within {} s", within.as_secs())]
-    Silent {
-        /// Longest time without a line.
-        within: Duration,
-    },
-    /// Too much came before the greeting.
-    #[error("the host's login scripts wrote more than {} KiB", MOST_BEFORE_GREETING >> 10)]
-    Noise,
-    /// The server has another version of the frames.
-    #[error(
-        "Regatta {theirs} on the host has another version of the session's protocol than Regatta {}",
-        env!("CARGO_PKG_VERSION")
-    )]
-    Version {
-        /// Version of Regatta on the host.
-        theirs: String,
-    },
-    /// The carrier ended during a dialogue before the greeting.
-    #[error("{reason}")]
-    Interrupted {
-        /// Its last lines.
-        reason: String,
-        /// Error of the dialogue.
-        during: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// A dialogue before the greeting failed.
-    #[error(transparent)]
-    Bootstrap(Box<dyn std::error::Error + Send + Sync>),
-}
 
 /// Dialogue with the host before the server's greeting: called with each line and with the standard
 /// input of the host's shell.

@@ -8,13 +8,15 @@
 
 mod carrier;
 mod client;
+mod error;
 mod frame;
 mod guard;
 mod server;
 
 use std::time::Duration;
 
-pub use client::{LineHandler, Opening, Session, SessionError};
+pub use client::{LineHandler, Opening, Session};
+pub use error::SessionError;
 pub(crate) use frame::{Incoming, NamespaceOf};
 pub use guard::{COMMAND as GUARD_COMMAND, main as guard_main};
 pub use server::{COMMAND as SERVER_COMMAND, main as server_main};

@@ -84,6 +84,26 @@ fn packets_on_the_path_are_those_of_the_wire(placement: Placement) {
     assert!(forward.offered >= bytes / 1460, "{placement:?} {forward:?}");
 }
 
+cases! { segments_of_a_udp_socket_are_packets_of_the_wire:
+    between_the_hosts(Placement::Between)
+    on_the_ends(Placement::Ends)
+}
+
+/// QUIC hands the kernel many packets as one, whatever the offloads of the interface say.
+fn segments_of_a_udp_socket_are_packets_of_the_wire(placement: Placement) {
+    let mut pings = Pings::over(PathSetup { placement, ..NETEM });
+    // A packet is a millisecond on the link.
+    pings.set(&condition(10, 10, 0.0), 1);
+    // The first packets of a guest can be late by a tick of its kernel.
+    pings.send(20, 200, Duration::from_millis(20));
+    let delays = pings.send(10, 1250, Duration::ZERO);
+    let forward = pings.bed.counters().expect("counters").forward;
+    println!("{delays:?}; {forward:?}");
+    assert_eq!((delays.len(), forward.offered), (10, 30));
+    // The first one there does not wait for the last one.
+    assert!(delays[0] < 16_000_000, "{delays:?}");
+}
+
 /// Sends 1000 packets and returns the number that came back, and the path's counters.
 fn counted(change: fn(&mut Link)) -> (usize, LinkCounters) {
     let mut pings = Pings::over(NETEM);

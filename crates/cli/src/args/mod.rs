@@ -296,9 +296,24 @@ pub struct ReportArgs {
     /// Write `trials.csv` and `series.csv` only, and `hosts.csv` if the hosts were monitored
     #[arg(long)]
     pub csv: bool,
+    /// Write `report.pdf` only
+    #[arg(long)]
+    pub pdf: bool,
+    /// Size of the pages of `report.pdf`
+    #[arg(long, value_name = "SIZE", default_value = "a4", requires = "pdf")]
+    pub paper: PaperSize,
     /// Write `summary.json` on standard output, and no file
-    #[arg(long, conflicts_with_all = ["html", "csv"])]
+    #[arg(long, conflicts_with_all = ["html", "csv", "pdf"])]
     pub json: bool,
+}
+
+/// Size of the pages of a PDF.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PaperSize {
+    /// 210 × 297 mm.
+    A4,
+    /// 8.5 × 11 inches.
+    Letter,
 }
 
 /// `regatta monitor`.

@@ -1,6 +1,10 @@
 //! Sweeps of a study: their plan, options beside them, and a run with its report.
 
-use crate::help::Bench;
+use regatta_model::Part;
+use regatta_results::Reader;
+use serde_json::Value;
+
+use crate::help::{Bench, assert_ran};
 
 /// Two transports under two conditions of which one is swept.
 const SWEPT: &str = r#"
@@ -102,4 +106,49 @@ fn swept_transports_are_chosen_by_the_label_in_the_file() {
         "{plan}"
     );
     assert!(!plan.contains("tcp"), "{plan}");
+}
+
+#[test]
+fn a_sweep_is_run_and_reported_from_its_results() {
+    let bench = Bench::new();
+    let study = SWEPT
+        .replacen("rounds = 3", "rounds = 2", 1)
+        .replacen("[\"0%\", \"5%\", \"20%\"]", "[\"0%\", \"5%\"]", 1)
+        .replacen("[[condition]]\nname = \"plain\"\n", "", 1);
+    bench.write("study.toml", &study);
+    let done = bench.run(&["run", "study.toml", "--out", "out"]);
+    let reader = Reader::open(&bench.path("out")).expect("results");
+    let measured = reader.trials().expect("trials");
+    assert!(measured.len() >= 8, "{done:#?}");
+    measured.iter().for_each(assert_ran);
+    let sweeps = reader.header().expect("a header").study.sweeps;
+    let entry = sweeps.entry(Part::Condition, "near, 5 % loss");
+    let values: Vec<Option<f64>> = (sweeps.parameters(entry.expect("it is swept")))
+        .map(|(_, value)| value.value)
+        .collect();
+    assert_eq!(values, [Some(0.05)]);
+    let trials = std::fs::read_to_string(bench.path("out/trials.csv")).expect("trials.csv");
+    assert_eq!(trials.lines().count(), 1 + measured.len());
+    assert!(
+        trials
+            .lines()
+            .next()
+            .is_some_and(|head| head.contains(",condition.loss,"))
+    );
+    let summary = std::fs::read_to_string(bench.path("out/summary.json")).expect("a summary");
+    let summary: Value = serde_json::from_str(&summary).expect("JSON");
+    crate::happy::assert_fits(
+        include_str!("../../../../schemas/summary.schema.json"),
+        &summary,
+    );
+    let sweep = &summary["sweeps"][0];
+    assert_eq!(sweep["lines"], serde_json::json!(["tcp", "udp"]));
+    assert_eq!(sweep["cells"].as_array().map(Vec::len), Some(4));
+    let page = std::fs::read_to_string(bench.path("out/report.html")).expect("a report");
+    assert!(page.contains("figure-sweep-0-goodput-bps"));
+    assert!(
+        done.stdout.contains("loss under near: goodput"),
+        "{}",
+        done.stdout
+    );
 }

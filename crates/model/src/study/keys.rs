@@ -6,6 +6,7 @@ use std::{ops::Range, time::Duration};
 use super::{
     draft::Draft,
     error::StudyError,
+    key::{Fault, KeyKind, PathKey},
     section::{Section, Taken},
 };
 use crate::{
@@ -22,119 +23,6 @@ const CODEL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Maximum number of packets in a list of losses.
 const LONGEST_LIST: usize = 1_000_000;
-
-/// Key of a condition.
-#[derive(Debug)]
-pub struct PathKey {
-    /// Name in a study; with hyphens that of the command line's option.
-    pub name: &'static str,
-    /// Values that the key takes.
-    pub kind: KeyKind,
-    /// Help of the command line's option.
-    pub help: &'static str,
-    /// Meaning and default in `docs/conditions.md`: the cells of the table's row, with a bar between them.
-    pub doc: &'static str,
-    /// Words for a value, which `{}` stands for, in the name of a condition of the command line.
-    pub in_name: &'static str,
-    /// Position of these words in the name.
-    pub name_position: u32,
-    /// Key that cannot be given beside this one.
-    pub instead_of: Option<&'static str>,
-    /// Reads the key of a link, if it is there, and returns its place; `None` for the keys of a whole path,
-    /// and for those that another row reads.
-    read: Option<Read>,
-    /// Describes the setting of a link, unless it is the default or is described elsewhere.
-    words: Option<fn(&Link) -> Option<String>>,
-    /// Finds a setting that no path can have, with the largest packet in bytes.
-    fault: Option<fn(&Link, u64) -> Option<Fault>>,
-}
-
-type Read =
-    fn(&mut Section<'_>, &mut Draft, &'static str) -> Result<Option<Range<usize>>, StudyError>;
-
-/// Message and hint.
-type Fault = (String, String);
-
-/// Kind of values that a key takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyKind {
-    /// A time with its unit.
-    Time,
-    /// A ratio with its unit.
-    Ratio,
-    /// A rate with its unit, or `unlimited`.
-    Rate,
-    /// A size with its unit.
-    Size,
-    /// The size of a packet, or a number of bytes.
-    PacketSize,
-    /// A size, a number of packets or of bandwidth-delay products.
-    Queue,
-    /// Name of the value in help, and the words that it can be.
-    Words(&'static str, &'static [&'static str]),
-    /// `true` or `false`.
-    Flag,
-    /// Numbers, or the name of a file with one on each line.
-    Numbers,
-    /// Name of a file.
-    File,
-    /// Table of further keys: its form in help, and the key of the first value if it stands there without.
-    Table(&'static str, Option<&'static str>),
-}
-
-impl PathKey {
-    const fn new(name: &'static str, kind: KeyKind) -> Self {
-        Self {
-            name,
-            kind,
-            help: "",
-            doc: "",
-            in_name: "{}",
-            name_position: 0,
-            instead_of: None,
-            read: None,
-            words: None,
-            fault: None,
-        }
-    }
-
-    const fn help(self, help: &'static str) -> Self {
-        Self { help, ..self }
-    }
-
-    const fn doc(self, doc: &'static str) -> Self {
-        Self { doc, ..self }
-    }
-
-    /// Sets the words for a value in the name of a condition, and their position there.
-    const fn in_name(self, name_position: u32, in_name: &'static str) -> Self {
-        Self {
-            in_name,
-            name_position,
-            ..self
-        }
-    }
-
-    const fn instead_of(mut self, other: &'static str) -> Self {
-        self.instead_of = Some(other);
-        self
-    }
-
-    const fn read(mut self, read: Read) -> Self {
-        self.read = Some(read);
-        self
-    }
-
-    const fn words(mut self, words: fn(&Link) -> Option<String>) -> Self {
-        self.words = Some(words);
-        self
-    }
-
-    const fn fault(mut self, fault: fn(&Link, u64) -> Option<Fault>) -> Self {
-        self.fault = Some(fault);
-        self
-    }
-}
 
 /// Returns the first of some faults whose condition holds: message, which may name variables, and hint.
 macro_rules! faults {

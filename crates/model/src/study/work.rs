@@ -23,23 +23,21 @@ const MOST_AT_ONCE: u64 = 1024;
 /// memory.
 const MOST_EXCHANGES: u64 = 10_000_000;
 
-/// Workload kinds, by their names in a file.
-const KINDS: &[(&str, Kind)] = &[
-    ("bulk", Kind::Bulk),
-    ("stop-and-wait", Kind::StopAndWait),
-    ("request-response", Kind::RequestResponse),
-    ("short-connections", Kind::ShortConnections),
-    ("multi-stream", Kind::MultiStream),
-];
+/// Reader of the keys of a workload kind; the time is the study's deadline of a transfer.
+type Read = fn(&mut Section<'_>, Duration) -> Result<WorkloadKind, StudyError>;
 
-#[derive(Debug, Clone, Copy)]
-enum Kind {
-    Bulk,
-    StopAndWait,
-    RequestResponse,
-    ShortConnections,
-    MultiStream,
-}
+/// Workload kinds, by their names in a file.
+const KINDS: &[(&str, Read)] = &[
+    ("bulk", read_bulk),
+    ("stop-and-wait", |section, _| read_stop_and_wait(section)),
+    ("request-response", |section, _| {
+        read_request_response(section)
+    }),
+    ("short-connections", |section, _| {
+        read_short_connections(section)
+    }),
+    ("multi-stream", |section, _| read_multi_stream(section)),
+];
 
 pub(super) fn read_workload(
     mut section: Section<'_>,
@@ -48,14 +46,8 @@ pub(super) fn read_workload(
     let name = section.text("name")?;
     let place = name.as_ref().map(|(_, span)| span.clone());
     let kind = section.choice_of("kind", KINDS)?;
-    let kind = kind.map_or(Kind::Bulk, |(kind, _)| kind);
-    let kind = match kind {
-        Kind::Bulk => read_bulk(&mut section, deadline)?,
-        Kind::StopAndWait => read_stop_and_wait(&mut section)?,
-        Kind::RequestResponse => read_request_response(&mut section)?,
-        Kind::ShortConnections => read_short_connections(&mut section)?,
-        Kind::MultiStream => read_multi_stream(&mut section)?,
-    };
+    let read = kind.map_or(read_bulk as Read, |(read, _)| read);
+    let kind = read(&mut section, deadline)?;
     let name = match name {
         Some((name, span)) => {
             section.visible("name", &name, span)?;

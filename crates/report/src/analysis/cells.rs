@@ -19,9 +19,20 @@ use crate::{
 /// Returns all cells of the study, in its order, including those without any trial.
 pub fn all(data: &RunData) -> Vec<Cell> {
     let transports = &data.header.study.transports;
-    data.groups()
-        .flat_map(|group| transports.iter().map(move |asked| cell(data, asked, group)))
-        .collect()
+    let mut trials: BTreeMap<[&str; 3], Vec<&TrialRecord>> = BTreeMap::new();
+    for trial in &data.trials {
+        let cell = [&trial.transport, &trial.condition, &trial.workload].map(String::as_str);
+        trials.entry(cell).or_default().push(trial);
+    }
+    let mut cells = Vec::new();
+    for group in data.groups() {
+        for asked in transports {
+            let name = [&asked.label, &group.condition.name, &group.workload.name];
+            let trials = trials.get(&name.map(String::as_str));
+            cells.push(cell(data, asked, group, trials.map_or(&[], Vec::as_slice)));
+        }
+    }
+    cells
 }
 
 /// Whether a transport retransmits, according to the facts of its trials; for results of versions
@@ -39,12 +50,8 @@ fn retransmits(data: &RunData, transport: &Transport) -> bool {
     }
 }
 
-fn cell(data: &RunData, asked: &Transport, group: CellGroup<'_>) -> Cell {
+fn cell(data: &RunData, asked: &Transport, group: CellGroup<'_>, trials: &[&TrialRecord]) -> Cell {
     let (condition, work) = (&group.condition.name, group.workload);
-    let trials: Vec<&TrialRecord> = (data.trials.iter())
-        .filter(|trial| trial.transport == asked.label)
-        .filter(|trial| group.is(&trial.condition, &trial.workload))
-        .collect();
     let measured: Vec<&TrialRecord> = trials
         .iter()
         .copied()
@@ -70,10 +77,10 @@ fn cell(data: &RunData, asked: &Transport, group: CellGroup<'_>) -> Cell {
         outcomes,
         deadline_reached: measured.iter().filter(|t| reached_deadline(t)).count() as u64,
         path_doubted: measured.iter().filter(|t| path_doubted(t)).count() as u64,
-        failures: failures::of(&trials, work),
+        failures: failures::of(trials, work),
         autocorrelation: autocorrelation(std::slice::from_ref(&logs), 1, CORRELATED_CELL),
         trend_ratio: drift.map(|trend| (trend.slope * (logs.len() - 1) as f64).exp_m1()),
-        reasons: reasons(&trials),
+        reasons: reasons(trials),
         metrics: descriptions(&measured),
         clock_errors_ns: clock_errors(&measured, work),
     }

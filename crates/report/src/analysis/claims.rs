@@ -205,7 +205,7 @@ pub fn logarithms<'a>(
 }
 
 /// Index of the measured trials of each cell.
-struct Index<'a> {
+pub struct Index<'a> {
     data: &'a RunData,
     cells: BTreeMap<[&'a str; 3], Vec<&'a TrialRecord>>,
 }
@@ -214,7 +214,8 @@ struct Index<'a> {
 type Pair<'a> = (&'a str, &'a str, Shared);
 
 impl<'a> Index<'a> {
-    fn of(data: &'a RunData) -> Self {
+    /// Builds the index of a run.
+    pub fn of(data: &'a RunData) -> Self {
         let mut cells: BTreeMap<[&str; 3], Vec<&TrialRecord>> = BTreeMap::new();
         for trial in data
             .trials
@@ -228,7 +229,7 @@ impl<'a> Index<'a> {
     }
 
     /// Returns the logarithms of a metric of a cell, by round.
-    fn logs(&self, cell: [&str; 3], metric: &str) -> BTreeMap<u32, f64> {
+    pub fn logs(&self, cell: [&str; 3], metric: &str) -> BTreeMap<u32, f64> {
         let trials = self.cells.get(&cell).into_iter().flatten();
         logarithms(trials.copied(), metric)
     }

@@ -13,6 +13,7 @@ mod published;
 mod ranking;
 mod stacks;
 mod summary;
+mod sweeps;
 mod verdict;
 mod warnings;
 
@@ -25,8 +26,10 @@ pub use claims::{DIFFERENCE_METRICS, POWER, PairSpread, pair_spreads, strictest_
 pub use summary::{
     Build, Cell, Claim, Comparison, Conclusion, ConditionVerdict, CountedReason, CountedWarning,
     Difference, Failure, FailureKind, Gate, MetricSummary, NoiseFloor, NotRanked, PublishedBeside,
-    Ranked, SCHEMA_VERSION, StackRow, State, Statistics, Summary, Verdict, out_of_tolerance,
+    Ranked, SCHEMA_VERSION, StackRow, State, Statistics, Summary, SweepAxis, SweepCell,
+    SweepCrossing, SweepResult, SweepValue, Verdict, out_of_tolerance,
 };
+pub use sweeps::line_label;
 
 /// Level of the intervals of means, and of all claims of a run together.
 pub const CONFIDENCE: f64 = 0.95;
@@ -72,7 +75,7 @@ pub fn summarise(data: &RunData) -> Summary {
         statistics: Statistics {
             confidence: CONFIDENCE,
             tests: claims.filter(|claim| claim.p_value.is_some()).count() as u64,
-            method: method(),
+            method: method(!study.sweeps.is_empty()),
         },
         verdict: Verdict {
             overall: String::new(),
@@ -81,6 +84,7 @@ pub fn summarise(data: &RunData) -> Summary {
         },
         gates: Vec::new(),
         warnings: warnings::all(data, &cells, &comparisons),
+        sweeps: sweeps::all(data, &cells, &comparisons),
         cells,
         comparisons,
         differences,
@@ -107,8 +111,11 @@ fn state(data: &RunData) -> State {
     }
 }
 
-fn method() -> Vec<String> {
-    [
+/// Sentence of the method about the sweeps of a study.
+const SWEEPS: &str = "In a sweep, a transport overtakes another where the interpolated mean log ratio of their metric crosses 1 between values at which either is ahead for certain (95 % for each value). The interval of that value is made by resampling whole rounds 2000 times (expanded percentiles, Hesterberg 2015); these intervals are not corrected for their number";
+
+fn method(has_sweeps: bool) -> Vec<String> {
+    let mut sentences = [
         "What transports and conditions are compared by is shown as its geometric mean, with a 95 % confidence interval by Student's t of the logarithms; every other metric as its mean, with Student's interval cut at zero and, for parts of a whole, at 100 %",
         "Percentiles are those of RFC 2330, 11.3: the smallest value that this part of the values does not exceed; the median of an even number of values is the mean of the middle two. A 99th percentile is given of 100 values or more",
         "Each pair of transports is compared by round: both ran in the same round, over a path with the same seed. The ratio of geometric means over the rounds that both have is tested by a paired t-test of the logarithms",
@@ -120,6 +127,7 @@ fn method() -> Vec<String> {
         "Where the rounds of a place, or of a cell, show a positive lag-1 autocorrelation (Moran 1948; levels 5 % for a place and for all of them together, 1 % for a cell), their intervals are widened by the variance inflation of a first-order autoregressive series (Bayley and Hammersley 1946) and a warning says so; a steady drift shows as such a correlation and is tested by Mann and Kendall's test (1 %) as well",
         "Only measured trials enter a figure. A trial that reached its deadline is measured on what had been delivered by then",
     ]
-    .map(str::to_owned)
-    .to_vec()
+    .to_vec();
+    sentences.extend(has_sweeps.then_some(SWEEPS));
+    sentences.into_iter().map(str::to_owned).collect()
 }

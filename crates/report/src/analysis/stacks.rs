@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use regatta_model::{STACK_FACTS, stack};
+use regatta_model::{STACK_FACTS, TrialRecord, stack};
 
 use super::summary::StackRow;
 use crate::RunData;
@@ -11,12 +11,18 @@ use crate::RunData;
 /// them.
 pub fn all(data: &RunData) -> Vec<StackRow> {
     let study = &data.header.study;
+    let mut trials: BTreeMap<(&str, &str), Vec<&TrialRecord>> = BTreeMap::new();
+    for trial in &data.trials {
+        let cell = (trial.transport.as_str(), trial.condition.as_str());
+        trials.entry(cell).or_default().push(trial);
+    }
     let mut rows = Vec::new();
     for condition in &study.conditions {
         for fact in STACK_FACTS {
             let values: BTreeMap<String, String> = (study.transports.iter())
                 .filter_map(|transport| {
-                    let value = value(data, &transport.label, &condition.name, fact.name)?;
+                    let cell = (transport.label.as_str(), condition.name.as_str());
+                    let value = value(trials.get(&cell)?, fact.name)?;
                     Some((transport.label.clone(), value))
                 })
                 .collect();
@@ -37,9 +43,8 @@ pub fn all(data: &RunData) -> Vec<StackRow> {
 
 /// Returns the value of a fact in the trials of a transport under a condition; several values if
 /// the trials differ.
-fn value(data: &RunData, transport: &str, condition: &str, fact: &str) -> Option<String> {
-    let values: BTreeSet<&str> = (data.trials.iter())
-        .filter(|trial| trial.transport == transport && trial.condition == condition)
+fn value(trials: &[&TrialRecord], fact: &str) -> Option<String> {
+    let values: BTreeSet<&str> = (trials.iter())
         .filter_map(|trial| trial.measurements.facts.get(fact).map(String::as_str))
         .collect();
     let values: Vec<&str> = values.into_iter().collect();

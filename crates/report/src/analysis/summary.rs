@@ -51,6 +51,9 @@ pub struct Summary {
     pub comparisons: Vec<Comparison>,
     /// Differences of each transport under each further condition from the first one.
     pub differences: Vec<Difference>,
+    /// Metrics against the parameters of the study's sweeps.
+    #[serde(default)]
+    pub sweeps: Vec<SweepResult>,
     /// Published figures with the measured ones.
     pub published: Vec<PublishedBeside>,
     /// Checks by the bed of its own path.
@@ -426,6 +429,95 @@ pub struct Difference {
     /// Ratio and the claim about it.
     #[serde(flatten)]
     pub claim: Claim,
+}
+
+/// A metric against the parameters of sweeps, in cells that differ in these and in the transport only.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SweepResult {
+    /// Name of the condition in the study file.
+    pub condition: String,
+    /// Name of the workload in the study file.
+    pub workload: String,
+    /// Name of the metric.
+    pub metric: String,
+    /// Unit of the metric's values.
+    pub unit: String,
+    /// Whether the metric is that of the ranking. Crossings are of this metric only.
+    pub is_primary: bool,
+    /// Axes in the order of the study; the first one is horizontal in figures.
+    pub axes: Vec<SweepAxis>,
+    /// Labels of the lines: transports as the study file names them.
+    pub lines: Vec<String>,
+    /// Cells, line by line.
+    pub cells: Vec<SweepCell>,
+    /// Values of the first axis at which one line overtakes another.
+    pub crossings: Vec<SweepCrossing>,
+    /// Sentences about the crossings.
+    pub sentences: Vec<String>,
+}
+
+/// Axis of a sweep.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SweepAxis {
+    /// Key in the study: `condition.loss`.
+    pub key: String,
+    /// Keys whose values go together with those of this one.
+    pub zipped: Vec<String>,
+    /// Title in figures, without the unit.
+    pub title: String,
+    /// Unit of the values; absent if they are no quantities of one unit.
+    pub unit: Option<String>,
+    /// Whether the axis is logarithmic.
+    pub logarithmic: bool,
+    /// Values, ascending if they are quantities.
+    pub values: Vec<SweepValue>,
+}
+
+/// Value on the axis of a sweep.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SweepValue {
+    /// The value in names of cells.
+    pub text: String,
+    /// The value in the unit of the axis.
+    pub value: Option<f64>,
+}
+
+/// Cell of a sweep.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SweepCell {
+    /// Label of the line.
+    pub line: String,
+    /// Position of the cell's value on each axis.
+    pub at: Vec<u32>,
+    /// Label of the transport.
+    pub transport: String,
+    /// Name of the condition.
+    pub condition: String,
+    /// Name of the workload.
+    pub workload: String,
+    /// Number of measured trials.
+    pub n: u64,
+    /// Figure of the tables, as in the cell's summary.
+    pub value: Option<f64>,
+    /// Its 95 % interval.
+    pub ci95: Option<[f64; 2]>,
+}
+
+/// Value at which one line overtakes another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SweepCrossing {
+    /// Label of the line that is better above the value.
+    pub above: String,
+    /// Label of the line that is better below the value.
+    pub below: String,
+    /// Positions on the further axes.
+    pub others: Vec<u32>,
+    /// The value, in the unit of the first axis.
+    pub value: f64,
+    /// Ends of its 95 % interval; absent where the interval reaches beyond the values of the sweep.
+    pub ci95: [Option<f64>; 2],
+    /// Sentence.
+    pub text: String,
 }
 
 /// Published figure with the measured one.

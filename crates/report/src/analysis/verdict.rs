@@ -167,6 +167,7 @@ fn overall(summary: &Summary, places: &[Place<'_>]) -> String {
     let mut said: Vec<(String, Vec<String>)> = Vec::new();
     let mut alone: Vec<(String, Vec<String>)> = Vec::new();
     let mut left_out: Vec<String> = Vec::new();
+    let mut swept: Vec<(String, usize)> = Vec::new();
     for place in places {
         for other in &place.not_ranked {
             let name = format!("`{}`", other.transport);
@@ -191,6 +192,13 @@ fn overall(summary: &Summary, places: &[Place<'_>]) -> String {
             (leading, all) if leading == all => "no difference detected".to_owned(),
             _ => format!("{} (no difference detected)", list(&names)),
         };
+        if place.group.is_swept {
+            match swept.iter_mut().find(|(known, _)| *known == who) {
+                Some((_, count)) => *count += 1,
+                None => swept.push((who, 1)),
+            }
+            continue;
+        }
         let mut at = format!("under {}", place.group.in_words());
         if let Some(ratio) = place.detectable_ratio(&leaders) {
             at.push_str(&format!(" (detectable: {})", ratio_number(ratio)));
@@ -218,12 +226,39 @@ fn overall(summary: &Summary, places: &[Place<'_>]) -> String {
     if !alone.is_empty() {
         sentences.push(format!("{}.", capital(&joined(&alone))));
     }
+    sentences.extend(about_sweeps(summary, &swept));
     let left_out = match left_out.as_slice() {
         [] => String::new(),
         _ if places.iter().all(|place| place.ranking.is_empty()) => String::new(),
         names => format!(" Not ranked in every place: {}.", list(names)),
     };
     format!("{partial}{}{left_out}", sentences.join(" "))
+}
+
+/// Returns the sentence about the sweeps: how often each transport leads, and where one overtakes another.
+fn about_sweeps(summary: &Summary, leaders: &[(String, usize)]) -> Option<String> {
+    let all: usize = leaders.iter().map(|(_, count)| count).sum();
+    if all == 0 {
+        return None;
+    }
+    let counts: Vec<String> = (leaders.iter())
+        .map(|(who, count)| format!("{who} in {count}"))
+        .collect();
+    let crossings: Vec<&str> = (summary.sweeps.iter())
+        .flat_map(|sweep| &sweep.crossings)
+        .map(|crossing| crossing.text.as_str())
+        .collect();
+    let crossings = match crossings[..] {
+        [] => String::new(),
+        [one] => format!("; {one}"),
+        [first, _] => format!("; {first}; and 1 further crossing"),
+        [first, ..] => format!("; {first}; and {} further crossings", crossings.len() - 1),
+    };
+    let places = if all == 1 { "place" } else { "places" };
+    Some(format!(
+        "Fastest in {all} {places} of the sweeps: {}{crossings}.",
+        counts.join(", ")
+    ))
 }
 
 /// Returns the transports that the sentence compares: the leaders, or a single leader and the next

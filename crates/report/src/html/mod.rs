@@ -9,28 +9,54 @@ pub mod figures;
 pub mod monitor;
 mod tables;
 
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
-use crate::{ReportError, RunData, Summary, format};
+use crate::{
+    ReportError, RunData, Summary,
+    analysis::{ConditionVerdict, SweepResult},
+    format,
+};
+use figures::Figures;
 use minijinja::{
     AutoEscape, Environment, context,
     value::{Serde, Value},
 };
 use regatta_model::{METRICS, MetricDefinition, shell::printable, units::format_duration};
 
+/// Style of the pages.
+const STYLE: &str = include_str!("style.css");
+
 /// Renders the page.
 ///
 /// # Errors
 /// [`ReportError::Page`] if the template does not fit its data: a fault of this crate, not of the run.
 pub fn render(data: &RunData, summary: &Summary) -> Result<String, ReportError> {
+    let figures = figures::all(data, summary);
+    fill(
+        include_str!("report.html"),
+        contents(data, summary, &figures),
+    )
+}
+
+/// Returns the colours of the light page: names of CSS variables, and their values.
+pub(crate) fn colours() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let light = STYLE.split('}').next().unwrap_or_default();
+    (light.split([';', '{'])).filter_map(|declaration| {
+        let (name, value) = declaration.trim().split_once(": ")?;
+        value.starts_with('#').then_some((name, value))
+    })
+}
+
+/// Returns what the templates of page and paper show.
+pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> Value {
     let study = &data.header.study;
     let occurs = |metric: &&MetricDefinition| {
         let mut cells = summary.cells.iter();
         cells.any(|cell| cell.metrics.contains_key(metric.name))
     };
     let terms: Vec<&MetricDefinition> = METRICS.iter().filter(occurs).collect();
-    let page = context! {
-        style => include_str!("style.css"),
+    context! {
+        style => STYLE,
         header => Serde(&data.header),
         study => Serde(study),
         summary => Serde(summary),
@@ -44,7 +70,10 @@ pub fn render(data: &RunData, summary: &Summary) -> Result<String, ReportError> 
                 context! { hosts => Serde(hosts.collect::<Vec<String>>()), text => build.in_words() }
             })
             .collect::<Vec<Value>>(),
-        figures => Serde(figures::all(data, summary)),
+        figures => Serde(figures),
+        sweeps => Serde(tables::sweeps(data, summary)),
+        sweep_sentences => Serde(sentences(summary)),
+        plain => Serde(plain_verdicts(data, summary)),
         means => Serde(tables::means(data, summary)),
         descriptions => Serde(tables::descriptions(data, summary)),
         loss => Serde(tables::loss(data, summary)),
@@ -54,16 +83,42 @@ pub fn render(data: &RunData, summary: &Summary) -> Result<String, ReportError> 
         published_notes => Serde(tables::published_notes(summary)),
         every_metric => Serde(tables::every_metric(data, summary)),
         outcomes => Serde(tables::outcomes(data, summary)),
-        path => Serde(tables::path(summary)),
-        path_left_out => Serde(tables::path_left_out(summary)),
+        path => Serde(tables::path(data, summary)),
+        path_left_out => Serde(tables::path_left_out(data, summary)),
         conditions => Serde(tables::conditions(data)),
         transports => Serde(tables::transports(data)),
         stacks => Serde(tables::stacks(data, summary)),
         facts => Serde(tables::facts(data)),
         hosts => Serde(tables::hosts(data)),
         terms => Serde(terms),
+    }
+}
+
+/// Returns the sentences about the sweeps, each with the place that it is about if there are several.
+fn sentences(summary: &Summary) -> Vec<String> {
+    let primary = summary.sweeps.iter().filter(|sweep| sweep.is_primary);
+    let is_single = primary.clone().count() == 1;
+    let of_sweep = |sweep: &SweepResult| {
+        let heading = sweep.heading(summary);
+        let named = move |sentence: &String| match is_single {
+            true => format!("{}.", format::capital(sentence)),
+            false => format!("{}: {sentence}.", format::capital(&heading)),
+        };
+        sweep.sentences.iter().map(named).collect::<Vec<_>>()
     };
-    fill(include_str!("report.html"), page)
+    primary.flat_map(of_sweep).collect()
+}
+
+/// Returns the verdicts of the places that belong to no sweep.
+fn plain_verdicts<'a>(data: &RunData, summary: &'a Summary) -> Vec<&'a ConditionVerdict> {
+    let swept: BTreeSet<(&str, &str)> = (data.groups())
+        .filter(|group| group.is_swept)
+        .map(|group| (&*group.condition.name, &*group.workload.name))
+        .collect();
+    let verdicts = summary.verdict.conditions.iter();
+    verdicts
+        .filter(|it| !swept.contains(&(&*it.condition, &*it.workload)))
+        .collect()
 }
 
 /// Fills a template with the parts of a page.

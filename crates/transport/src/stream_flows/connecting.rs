@@ -5,12 +5,13 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use regatta_control::{Note, Role, SideReport};
 
 use super::{
-    Content, Flow, Flows, Shared, receiving, schedule,
+    Flow, Flows, Shared,
+    content::Content,
+    schedule,
     sending::{self, await_welcome},
 };
 use crate::{
     clock::MonotonicTime,
-    content::stream_check::StreamCheck,
     context::StatisticsSource,
     driver::TransportError,
     exchange::Asked,
@@ -293,7 +294,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
                 _ if shared.sends(flow) => {
                     sending::send(shared, self.endpoint.executor(), flow, stream).await
                 }
-                _ => receiving::receive(shared, StreamCheck::new(&flow.plan), stream, &[]).await,
+                _ => shared.receive(flow, stream, &[]).await,
             }
         };
         let result = shared.stop.unless_raised(part).await;

@@ -5,13 +5,11 @@ use std::{sync::Arc, time::Duration};
 use regatta_control::{Note, Role, SideReport};
 use regatta_model::metric::id;
 
-use super::{Content, Flows, Shared, receiving, schedule::Arrivals, sending};
+use super::{Flows, Shared, receiving, sending};
 use crate::{
     clock::MonotonicTime,
-    content::stream_check::StreamCheck,
     context::StatisticsSource,
     driver::TransportError,
-    exchange::streams::Responder,
     executor::Executor as _,
     opening::Purpose,
     stop::Stop,
@@ -316,19 +314,7 @@ async fn part<E: StreamEndpoint, S: ByteStream>(
     if shared.flows.are_welcomed() {
         receiving::welcome(stream).await?;
     }
-    let at = match &shared.flows.content {
-        Content::Bulk => {
-            receiving::receive(shared, StreamCheck::new(&flow.plan), stream, rest).await?
-        }
-        Content::Exchange(exchange) => {
-            receiving::receive(shared, Responder::new(exchange), stream, rest).await?
-        }
-        Content::Scheduled(schedule) => {
-            let arrivals = Arrivals::new(schedule, flow.index, &flow.plan);
-            receiving::receive(shared, arrivals, stream, rest).await?
-        }
-    };
-    Ok((false, at))
+    Ok((false, shared.receive(flow, stream, rest).await?))
 }
 
 /// Stop that is raised together with another one.

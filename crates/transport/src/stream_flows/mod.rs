@@ -7,6 +7,7 @@
 //! one connection is a transfer of one flow.
 
 mod connecting;
+mod content;
 mod listening;
 mod receiving;
 mod schedule;
@@ -22,17 +23,14 @@ use std::{
     },
 };
 
-use regatta_control::{Role, SideReport, TrialOrder};
-use regatta_model::{
-    BulkOptions, Bytes, Direction, Finish, Pattern, WorkloadKind,
-    metric::{DelayMetrics, id},
-};
+use regatta_control::{Role, SideReport};
+use regatta_model::{BulkOptions, Finish, metric::id};
 
 use crate::{
     clock::MonotonicTime,
     content::{acknowledgement::Acknowledgement, noise::Noise, plan::Plan},
     driver::TransportError,
-    exchange::{Asked, Exchange},
+    exchange::Asked,
     statistics::AllConnections,
     stop::Stop,
     stream::StreamEndpoint,
@@ -44,6 +42,7 @@ use crate::{
         watch::Delivered,
     },
 };
+use content::Content;
 use schedule::Schedule;
 
 /// One direction's part on one stream.
@@ -55,15 +54,6 @@ struct Flow {
     plan: Plan,
     /// Offset of the flow's part in the file, in bytes.
     offset: u64,
-}
-
-/// Content of the flows.
-#[derive(Debug)]
-enum Content {
-    Bulk,
-    /// Questions and answers, which the only flow carries.
-    Exchange(Exchange),
-    Scheduled(Schedule),
 }
 
 /// All flows of a trial. Both ends make the same from their orders.
@@ -82,161 +72,10 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    /// Makes the flow of an exchange.
-    pub(crate) fn of_exchange(exchange: Exchange) -> Self {
-        Self {
-            flows: vec![Flow {
-                index: 0,
-                sent_by: Role::Sender,
-                plan: exchange.requests().clone(),
-                offset: 0,
-            }],
-            options: BulkOptions::default(),
-            noise: None,
-            file_bytes: 0,
-            size: exchange.size(),
-            content: Content::Exchange(exchange),
-        }
-    }
-
-    /// Makes the flows of messages that leave on a schedule.
-    ///
-    /// # Errors
-    /// [`TransportError::Order`] for an order that cannot be carried out,
-    /// [`TransportError::Unsupported`] where delays cannot be measured.
-    pub(crate) fn of_schedule(order: &TrialOrder) -> Result<Self, TransportError> {
-        let WorkloadKind::MultiStream {
-            messages,
-            message,
-            messages_per_second,
-            streams,
-            spread,
-        } = order.workload.kind
-        else {
-            return Err(TransportError::Order {
-                what: format!(
-                    "`{}` is not spread over streams",
-                    order.workload.kind.name()
-                ),
-            });
-        };
-        let schedule = Schedule {
-            per_second: messages_per_second,
-            flows: streams.into(),
-            spread,
-            clock_offset_ns: order.path.clock_offset_ns,
-        };
-        schedule.check(messages)?;
-        let size = messages.saturating_mul(message.0);
-        let whole = Plan::of(order, "", Bytes(size), message, Pattern::Random)?;
-        let flow = |number: u32| {
-            let count = schedule.of_flow(number.into(), messages);
-            Ok(Flow {
-                index: index_of(number as usize)?,
-                sent_by: Role::Sender,
-                plan: whole.part(count * message.0, number),
-                offset: 0,
-            })
-        };
-        Ok(Self {
-            flows: (0..streams)
-                .map(flow)
-                .collect::<Result<_, TransportError>>()?,
-            options: BulkOptions::default(),
-            noise: None,
-            file_bytes: 0,
-            size,
-            content: Content::Scheduled(schedule),
-        })
-    }
-
-    /// Makes the flows of a bulk transfer.
-    ///
-    /// # Errors
-    /// [`TransportError::Order`] for an order that cannot be carried out, [`TransportError::Io`]
-    /// for a file that cannot be made.
-    pub(crate) fn of_bulk(order: &TrialOrder) -> Result<Self, TransportError> {
-        let WorkloadKind::Bulk {
-            size,
-            message,
-            pattern,
-            options,
-            ..
-        } = order.workload.kind
-        else {
-            return Err(TransportError::Order {
-                what: format!("`{}` is no bulk transfer", order.workload.kind.name()),
-            });
-        };
-        let whole = match options.duration {
-            None => Plan::new(order)?,
-            // A message is not cut to a size that does not count.
-            Some(_) => Plan::of(order, "", Bytes(message.0.max(size.0)), message, pattern)?,
-        };
-        let senders: &[Role] = match options.direction {
-            Direction::Forward | Direction::Reverse => &[Role::Sender],
-            Direction::Both => &[Role::Sender, Role::Receiver],
-        };
-        let per_direction = u64::from(options.flows.max(1));
-        let mut flows = Vec::new();
-        for sent_by in senders {
-            let mut offset = 0;
-            for number in 0..per_direction {
-                // The first ones have one byte more where it does not divide.
-                let part = size.0 / per_direction + u64::from(number < size.0 % per_direction);
-                let index = index_of(flows.len())?;
-                let plan = match options.duration {
-                    None => whole.part(part, u32::from(index)),
-                    Some(_) => whole.endless(u32::from(index)),
-                };
-                flows.push(Flow {
-                    index,
-                    sent_by: *sent_by,
-                    plan,
-                    offset,
-                });
-                offset += part;
-            }
-        }
-        let sends = senders.contains(&order.role);
-        // A message is read from one place, so the file holds at least one.
-        let file_bytes = match options.duration {
-            None => size.0,
-            Some(_) => size.0.max(message.0),
-        };
-        let noise = match pattern {
-            Pattern::File if sends => Some(Noise::of(file_bytes)?),
-            _ => None,
-        };
-        Ok(Self {
-            flows,
-            options,
-            content: Content::Bulk,
-            noise,
-            file_bytes,
-            size: size.0,
-        })
-    }
-
     /// Whether a flow says its index when it opens. A single one need not, which is a round trip to a
     /// transport that sends one message at a time.
     fn have_indices(&self) -> bool {
         self.flows.len() > 1
-    }
-
-    fn has_goodput(&self) -> bool {
-        match &self.content {
-            Content::Bulk => true,
-            Content::Exchange(exchange) => exchange.has_goodput(),
-            Content::Scheduled(_) => false,
-        }
-    }
-
-    fn schedule(&self) -> Option<&Schedule> {
-        match &self.content {
-            Content::Scheduled(schedule) => Some(schedule),
-            _ => None,
-        }
     }
 
     /// Whether all flows are streams of one connection.
@@ -249,13 +88,6 @@ impl Flows {
     fn are_welcomed(&self) -> bool {
         self.options.finish == Finish::Abandon || self.schedule().is_some()
     }
-}
-
-/// Returns a flow's index.
-fn index_of(number: usize) -> Result<u16, TransportError> {
-    u16::try_from(number).map_err(|_| TransportError::Order {
-        what: "more than 65536 flows are too many".to_owned(),
-    })
 }
 
 /// Runs one end.
@@ -440,19 +272,7 @@ impl<'a> Shared<'a> {
         if self.trial.order.connects() {
             findings.warm_up(options.warm_up);
         }
-        match &self.flows.content {
-            Content::Bulk => findings.fact("flows", options.flows.to_string()),
-            Content::Exchange(exchange) => {
-                if let Some(asked) = &tally.asked {
-                    exchange.report(asked, findings);
-                }
-            }
-            Content::Scheduled(_) => {
-                if let Some(delays) = tally.delays.as_ref().filter(|_| receives) {
-                    delays.report(DelayMetrics::MESSAGE, "receiver", findings);
-                }
-            }
-        }
+        self.report_content(&tally, receives, findings);
         if self.abandons() {
             findings.abandoned(self.trial.order.role);
         }

@@ -88,6 +88,17 @@ impl Schedule {
         start + Duration::from_secs_f64(number as f64 / self.per_second)
     }
 
+    /// Returns the moment at which message `sequence` of a flow is sent: what is due after the deadline
+    /// never is, however late the end of the trial comes.
+    pub(super) fn sends_at(&self, begun: Begun, flow: u16, sequence: u64) -> MonotonicTime {
+        let due = self.due(begun.start, flow, sequence);
+        if due > begun.deadline {
+            MonotonicTime::NEVER
+        } else {
+            due
+        }
+    }
+
     /// Adds the set-up times of the connections and how the messages were spread.
     pub(super) fn report_set_up(&self, times: &[Duration], findings: &mut Findings) {
         let mut set_up = Distribution::new();

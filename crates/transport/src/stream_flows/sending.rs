@@ -54,10 +54,7 @@ pub(super) async fn send<S: ByteStream>(
     let mut next_look = 0;
     for sequence in 0..plan.count {
         if let Some((schedule, begun)) = schedule {
-            let due = schedule.due(begun.start, flow.index, sequence);
-            // What is due after the deadline is not sent, however late the end of the trial comes.
-            let late = due > begun.deadline;
-            let due = if late { MonotonicTime::NEVER } else { due };
+            let due = schedule.sends_at(*begun, flow.index, sequence);
             if !due.has_passed() && executor.sleep_unless_stopped(due, &shared.stop).await {
                 return Err(TransportError::Cancelled);
             }

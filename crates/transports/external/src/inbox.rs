@@ -83,49 +83,41 @@ impl Inbox {
 
     /// Takes the next event, the host's abort before all others; `None` once `moment` has come.
     pub(crate) fn take_until(&self, moment: MonotonicTime) -> Option<Event> {
-        let mut state = self.lock();
-        loop {
-            if state.aborted {
-                return Some(Event::Aborted);
-            }
-            if let Some(event) = state.events.pop_front() {
-                drop(state);
-                self.changed.notify_all();
-                return Some(event);
-            }
-            let left = moment.remaining();
-            if left.is_zero() {
-                return None;
-            }
-            state = self
-                .changed
-                .wait_timeout(state, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+        let mut state = self.wait_while(moment, |state| !state.aborted && state.events.is_empty());
+        if state.aborted {
+            return Some(Event::Aborted);
         }
+        let event = state.events.pop_front()?;
+        drop(state);
+        self.changed.notify_all();
+        Some(event)
     }
 
     /// Waits until the program has ended, `moment` has come or the host aborts; returns the exit
     /// status if there is one. Events that arrive meanwhile are discarded.
     pub(crate) fn ended_by(&self, moment: MonotonicTime) -> Option<Ending> {
-        let mut state = self.lock();
-        loop {
+        let state = self.wait_while(moment, |state| {
             if state.ended.is_some() || state.aborted {
-                return state.ended;
+                return false;
             }
             // A program that still speaks is not to be kept waiting by it.
             state.events.clear();
             self.changed.notify_all();
-            let left = moment.remaining();
-            if left.is_zero() {
-                return None;
-            }
-            state = self
-                .changed
-                .wait_timeout(state, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-        }
+            true
+        });
+        state.ended
+    }
+
+    /// Waits until `waits` is false, or `moment` has come.
+    fn wait_while(
+        &self,
+        moment: MonotonicTime,
+        waits: impl FnMut(&mut State) -> bool,
+    ) -> MutexGuard<'_, State> {
+        let waited = self
+            .changed
+            .wait_timeout_while(self.lock(), moment.remaining(), waits);
+        waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Discards all events, queued and future ones.

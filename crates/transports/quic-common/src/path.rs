@@ -41,6 +41,8 @@ pub struct Sizes {
     pub payload_bytes: u16,
     /// Sizes of windows and buffers.
     pub windows: WindowSizes,
+    /// Receive and send buffer that is asked of the socket, in bytes.
+    pub socket_buffers_bytes: (usize, usize),
 }
 
 impl Sizes {
@@ -89,9 +91,15 @@ impl Sizes {
             without_rate: LEAST_WINDOW_WITHOUT_RATE_BYTES
                 ..=most(packets.min(MOST_WINDOW_WITHOUT_RATE_PACKETS)),
         };
+        let windows = WindowSizes::of(path, options.stream_window_bytes, &range);
+        let buffer = |asked: Option<usize>| asked.unwrap_or(windows.socket_buffer_bytes);
         Ok(Self {
             payload_bytes,
-            windows: WindowSizes::of(path, options.stream_window_bytes, &range),
+            windows,
+            socket_buffers_bytes: (
+                buffer(options.receive_buffer_bytes),
+                buffer(options.send_buffer_bytes),
+            ),
         })
     }
 

@@ -23,7 +23,7 @@ pub mod quiche_driver;
 pub mod s2n_driver;
 
 use regatta_transport::Driver;
-use regatta_transport_quic_common::{blocked, facts, files, options, path};
+use regatta_transport_quic_common::{blocked, facts, files, options, path, write_buffer};
 #[cfg(feature = "noq")]
 pub use regatta_transport_quic_noq as noq_driver;
 #[cfg(feature = "quinn")]

@@ -6,7 +6,7 @@ use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, MessageSession, Session, StreamSession, TransportError,
-    TrialContext, Unsupported,
+    TrialContext,
 };
 use regatta_transport_quic_common::options::Mode;
 
@@ -48,12 +48,6 @@ impl Driver for Quic {
         Mode::read(options).carries()
     }
 
-    fn supported(&self, _options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
-        // All of it is in this process but a UDP socket. Offloads that the kernel lacks are done
-        // without, and the facts of the trial say so.
-        Ok(())
-    }
-
     fn prepare(
         &self,
         order: &TrialOrder,
@@ -74,7 +68,7 @@ impl Driver for Quic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stack::controller::CongestionControl;
+    use crate::controller::CongestionControl;
 
     #[test]
     fn the_version_is_the_one_that_is_built() {

@@ -118,20 +118,8 @@ impl QuicEndpoint {
             server = Some(server_config(order, &files, options.crypto)?);
         }
 
-        let receive_buffer_bytes = options
-            .common
-            .receive_buffer_bytes
-            .unwrap_or(sizes.windows.socket_buffer_bytes);
-        let send_buffer_bytes = options
-            .common
-            .send_buffer_bytes
-            .unwrap_or(sizes.windows.socket_buffer_bytes);
-        let (socket, buffers) = socket::bind(
-            order.local,
-            order.ports,
-            receive_buffer_bytes,
-            send_buffer_bytes,
-        )?;
+        let (receive, send) = sizes.socket_buffers_bytes;
+        let (socket, buffers) = socket::bind(order.local, order.ports, receive, send)?;
         let drops = Arc::new(Drops::new(
             Counters::of(&socket).map_err(TransportError::io("cannot copy a descriptor"))?,
         ));
@@ -165,7 +153,7 @@ impl QuicEndpoint {
                 Migration::new(
                     after,
                     order.local,
-                    (receive_buffer_bytes, send_buffer_bytes),
+                    sizes.socket_buffers_bytes,
                     sizes.most_segments(),
                     Arc::clone(&drops),
                 )

@@ -5,6 +5,7 @@
 //! feature of that name; what differs is in `quinn_stack` and `noq_stack`.
 
 mod connection;
+mod controller;
 mod datagram;
 mod driver;
 mod drops;
@@ -28,9 +29,9 @@ use noq_stack as stack;
 use quinn_stack as stack;
 
 pub use connection::QuicConnection;
+pub use controller::CongestionControl;
 pub use datagram::{DatagramFlow, QuicDatagramEndpoint};
 pub use driver::Quic;
 pub use endpoint::QuicEndpoint;
 pub use options::{Needs, Options};
-pub use stack::controller::CongestionControl;
 pub use stream::QuicStream;

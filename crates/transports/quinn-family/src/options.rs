@@ -13,8 +13,9 @@ use regatta_transport_quic_common::{
 use regatta_transport_tls::{Crypto, crypto_option};
 
 use crate::{
+    controller::CongestionControl,
     stack::quic::{MtuDiscoveryConfig, TransportConfig, VarInt},
-    stack::{self, controller::CongestionControl},
+    stack::{self},
     watch::Watch,
 };
 

@@ -14,9 +14,9 @@ use regatta_transport_quic_common::blocked::Blocked;
 
 use crate::{
     connection::Shared,
+    controller::CongestionControl,
     stack::{
         self,
-        controller::CongestionControl,
         quic::{Connection, Side, crypto::rustls::HandshakeData},
     },
     watch::Watch,
@@ -69,7 +69,7 @@ impl Statistics {
     fn facts_of(&self, connection: &Connection) -> BTreeMap<String, String> {
         let end = self.shared.end;
         let figures = stack::figures(connection);
-        let control = stack::congestion_control(connection);
+        let control = stack::congestion_state(connection).and_then(CongestionControl::of);
         let mut facts = BTreeMap::from([
             (
                 format!("congestion_control.{end}"),
@@ -98,7 +98,8 @@ impl Statistics {
                     .to_owned(),
             ),
         ]);
-        if let (Some(window), "sender") = (stack::initial_window_bytes(connection), end) {
+        if let (Some(controller), "sender") = (stack::congestion_state(connection), end) {
+            let window = controller.initial_window();
             let packet = u64::from(self.shared.initial_payload_bytes);
             facts.insert(
                 "initial_window.sender".to_owned(),

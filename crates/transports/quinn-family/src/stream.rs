@@ -1,8 +1,9 @@
 //! A bidirectional stream of the stack as a [`ByteStream`].
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use regatta_transport::{ByteStream, MonotonicTime, Received, TransportError};
 
+use regatta_transport_quic_common::write_buffer::{Pieces, WriteBuffer};
 use regatta_transport_sockets::wait::within;
 
 use crate::{
@@ -12,16 +13,6 @@ use crate::{
         quic::{Connection, ConnectionError, ReadError, RecvStream, SendStream, WriteError},
     },
 };
-
-/// Threshold, in bytes, below which messages are copied together; longer ones are handed over
-/// without a copy.
-///
-/// The stack looks through its list of unacknowledged pieces for every packet, so that many small
-/// pieces cost more than copying them.
-const COPIED_BELOW_BYTES: usize = 4096;
-
-/// Size of the pieces in which copied messages are handed over, in bytes.
-const PIECE_BYTES: usize = 16 << 10;
 
 /// Extra weight of a small message, in bytes, so that the connection's own task has a turn after
 /// some thousands of them.
@@ -46,10 +37,7 @@ struct Early {
 pub struct QuicStream {
     send: SendStream,
     receive: RecvStream,
-    /// Small messages that are not handed over yet, and room for headers.
-    pending: BytesMut,
-    /// Bytes handed over since the connection's task had its turn.
-    since_yield: usize,
+    buffer: WriteBuffer,
     pieces: [Bytes; PIECES],
     /// Early data of a connection that began with it, until something has come from the other end.
     early: Option<Early>,
@@ -69,8 +57,7 @@ impl QuicStream {
         Self {
             send,
             receive,
-            pending: BytesMut::new(),
-            since_yield: 0,
+            buffer: WriteBuffer::new(YIELD_BYTES).weigh_small_messages(SMALL_MESSAGE_BYTES),
             pieces: [const { Bytes::new() }; PIECES],
             early: early.map(|connection| Early {
                 connection,
@@ -97,8 +84,8 @@ impl QuicStream {
         Ok(true)
     }
 
-    async fn write(&mut self, pieces: &mut [Bytes]) -> Result<(), TransportError> {
-        self.since_yield += pieces.iter().map(Bytes::len).sum::<usize>();
+    async fn write(&mut self, mut pieces: Pieces) -> Result<(), TransportError> {
+        let pieces = pieces.as_mut();
         if let Some(early) = &mut self.early {
             // Pieces are shared, not copied.
             early.written.extend_from_slice(pieces);
@@ -109,45 +96,26 @@ impl QuicStream {
             Err(WriteError::ZeroRttRejected) if self.send_again().await? => {}
             Err(error) => return Err(broken(error)),
         }
-        if self.since_yield >= YIELD_BYTES {
-            self.since_yield = 0;
+        if self.buffer.is_time_to_yield() {
             tokio::task::yield_now().await;
         }
         Ok(())
     }
 
     async fn write_pending(&mut self) -> Result<(), TransportError> {
-        if self.pending.is_empty() {
-            return Ok(());
+        match self.buffer.take() {
+            Some(pieces) => self.write(pieces).await,
+            None => Ok(()),
         }
-        let piece = self.pending.split().freeze();
-        self.write(&mut [piece]).await
     }
 }
 
 impl ByteStream for QuicStream {
     async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<(), TransportError> {
-        if self.pending.capacity() - self.pending.len() < header.len() {
-            self.pending.reserve(2 * PIECE_BYTES);
+        match self.buffer.add(header, payload) {
+            Some(pieces) => self.write(pieces).await,
+            None => Ok(()),
         }
-        self.pending.extend_from_slice(header);
-        if header.len() + payload.len() < COPIED_BELOW_BYTES {
-            self.pending.extend_from_slice(payload);
-            // Millions of small messages take longer than their bytes say.
-            self.since_yield += SMALL_MESSAGE_BYTES;
-            if self.pending.len() >= PIECE_BYTES {
-                self.write_pending().await?;
-            }
-            return Ok(());
-        }
-        let before = self.pending.split().freeze();
-        let mut both = [before, payload.clone()];
-        let pieces = if both[0].is_empty() {
-            &mut both[1..]
-        } else {
-            &mut both[..]
-        };
-        self.write(pieces).await
     }
 
     async fn flush(&mut self) -> Result<(), TransportError> {
@@ -189,7 +157,7 @@ impl ByteStream for QuicStream {
     }
 
     fn abandon(&mut self) {
-        self.pending.clear();
+        self.buffer.clear();
         // One that is finished already has nothing to throw away.
         let _ = self.send.reset(ABORTED);
     }

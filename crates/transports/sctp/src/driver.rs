@@ -6,7 +6,7 @@ use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, MessageSession, OptionDefinition, OptionKind, Session,
-    StreamSession, TransportError, TrialContext, Unsupported,
+    StreamSession, TransportError, TrialContext,
     options::{self, GSO, RECEIVE_BUFFER, SEND_BUFFER},
 };
 use regatta_transport_sockets::driver::{MessageEnd, StreamEnd};
@@ -104,11 +104,6 @@ impl Driver for SctpUserspace {
         } else {
             Carries::Messages
         }
-    }
-
-    fn supported(&self, _options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
-        // All of it is in this process but a UDP socket.
-        Ok(())
     }
 
     fn prepare(

@@ -14,7 +14,7 @@ use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, MessageSession, OptionDefinition, OptionKind, Session,
-    TransportError, TrialContext, Unsupported, options,
+    TransportError, TrialContext, options,
 };
 
 use endpoint::Endpoint;
@@ -113,11 +113,6 @@ impl Settings {
 impl Driver for Udp {
     fn descriptor(&self) -> &'static DriverDescriptor {
         &DESCRIPTOR
-    }
-
-    fn supported(&self, _options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
-        // Every kernel has UDP; one without segmentation offload sends one by one and says so.
-        Ok(())
     }
 
     fn prepare(

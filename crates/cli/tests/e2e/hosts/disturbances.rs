@@ -54,7 +54,7 @@ enum Disturbance {
     OnHost(usize, &'static str, Signal),
     /// Such a process is stopped, and continued after this time, in milliseconds.
     Pause(usize, &'static str, u64),
-    /// A network device in the controller's network is down for this time, in milliseconds.
+    /// A network device in the controller's network carries nothing for this time, in milliseconds.
     Wire(&'static str, u64),
     /// The wire between the hosts is cut for this time, in milliseconds.
     DataWire(u64),
@@ -320,7 +320,10 @@ impl Field {
                 Some(Duration::from_millis(ms))
             }
             Disturbance::Wire(name, ms) => {
-                let [down, up] = ["down", "up"].map(|to| format!("ip link set {name} {to}"));
+                // A guest's Ethernet that cannot send, as its device is down, never works again.
+                let states = [["down", "up"], ["nomaster", "master lan"]];
+                let [down, up] = states[usize::from(self.is_guests)]
+                    .map(|to| format!("ip link set {name} {to}"));
                 self.lab.in_network(&shell(&down, &up, ms));
                 Some(Duration::from_millis(ms))
             }

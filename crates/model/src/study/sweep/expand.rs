@@ -7,11 +7,10 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{Part, Sweep, Sweeps, SweptEntry, read::Written};
+use super::{Part, Sweeps, SweptEntry, read::Written};
 use crate::{
     study::{
         error::StudyError,
-        keys::PATH_KEYS,
         section::{Scalar, Section, nearest},
     },
     words::Words as _,
@@ -200,7 +199,7 @@ impl<'w> Expansion<'w> {
     fn name(&self, part: Part, base: &str, at: &[At]) -> String {
         let values = at.iter().map(|[sweep, value]| {
             let sweep = &self.sweeps.sweeps[*sweep];
-            words(sweep, &sweep.values[*value].text)
+            sweep.in_name(&sweep.values[*value].text)
         });
         let separator = match part {
             Part::Transport => ":",
@@ -208,27 +207,6 @@ impl<'w> Expansion<'w> {
         };
         let parts: Vec<String> = std::iter::once(base.to_owned()).chain(values).collect();
         parts.join(separator)
-    }
-}
-
-/// Returns the words for a value in a name: those of the command line for the conditions there, and for
-/// the options of a transport.
-fn words(sweep: &Sweep, value: &str) -> String {
-    let Sweep { part, key, .. } = sweep;
-    match part {
-        Part::Transport => format!("{key}={}", value.replace(' ', "")),
-        Part::Workload => format!("{key} {value}"),
-        Part::Condition => {
-            let (way, name) = match key.split_once('.') {
-                Some((way @ ("forward" | "reverse"), name)) => (format!("{way} "), name),
-                _ => (String::new(), key.as_str()),
-            };
-            let in_name = PATH_KEYS.iter().find(|known| known.name == name);
-            match in_name.map(|known| known.in_name) {
-                Some(in_name) if in_name.contains("{}") => way + &in_name.replace("{}", value),
-                _ => format!("{key} {value}"),
-            }
-        }
     }
 }
 

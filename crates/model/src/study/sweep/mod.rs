@@ -6,7 +6,11 @@ mod read;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{metric::Unit, words::words};
+use super::keys::PATH_KEYS;
+use crate::{
+    metric::Unit,
+    words::{Words as _, words},
+};
 pub(super) use expand::Expansion;
 pub(super) use read::{Written, read_sweeps};
 
@@ -79,8 +83,45 @@ impl Sweep {
     /// Returns the key with its part, as in a study: `condition.loss`.
     #[must_use]
     pub fn full_key(&self) -> String {
-        use crate::words::Words as _;
         format!("{}.{}", self.part.word(), self.key)
+    }
+}
+
+impl Sweep {
+    /// Returns the words of the command line for values of a condition's key, with the direction.
+    fn words(&self) -> Option<(String, &'static str)> {
+        let (way, name) = match self.key.split_once('.') {
+            Some((way @ ("forward" | "reverse"), name)) => (format!("{way} "), name),
+            _ => (String::new(), self.key.as_str()),
+        };
+        let known = PATH_KEYS.iter().find(|known| known.name == name)?;
+        (self.part == Part::Condition && known.in_name.contains("{}"))
+            .then_some((way, known.in_name))
+    }
+
+    /// Returns the words for a value in the name of an entry: those of the command line.
+    #[must_use]
+    pub fn in_name(&self, value: &str) -> String {
+        match (self.words(), self.part) {
+            (Some((way, words)), _) => way + &words.replace("{}", value),
+            (None, Part::Transport) => format!("{}={}", self.key, value.replace(' ', "")),
+            (None, _) => format!("{} {value}", self.key),
+        }
+    }
+
+    /// Returns the words for a value in a sentence, which say what it is of.
+    #[must_use]
+    pub fn in_words(&self, value: &str) -> String {
+        match self.words() {
+            Some((way, words)) if words != "{}" => way + &words.replace("{}", value),
+            _ => format!("{} {value}", self.key.replace('_', " ")),
+        }
+    }
+
+    /// Returns the title of an axis with the values.
+    #[must_use]
+    pub fn title(&self) -> String {
+        self.key.replace(['_', '.'], " ")
     }
 }
 

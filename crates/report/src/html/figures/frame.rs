@@ -15,6 +15,9 @@ const Y_TICKS: usize = 5;
 /// Length of a tick, in CSS pixels.
 const TICK: f64 = 4.0;
 
+/// Value on an axis, and the text beside it.
+pub type Tick = (f64, String);
+
 /// Vertical axis.
 pub enum YAxis {
     /// Rows from the top, without ticks; the grid stands on the horizontal axis.
@@ -23,6 +26,8 @@ pub enum YAxis {
     Linear(f64),
     /// Share of a whole, from 10 to the power of this to 1, as a percentage.
     Logarithmic(i32),
+    /// From one value above zero to another, logarithmic.
+    Decades(f64, f64),
 }
 
 /// Panel of a figure: a drawing of its own, with heading, axes and margins.
@@ -61,15 +66,27 @@ impl Panel<'_> {
 
     /// Draws axes and grid, and what `paint` adds; returns the panel as an `svg` element.
     pub fn draw(&self, x: Range<f64>, y: YAxis, paint: impl FnOnce(&mut Svg, &Chart)) -> String {
+        let x_ticks = linear_ticks(&x);
+        self.draw_with(x, &x_ticks, y, paint)
+    }
+
+    /// Draws the panel as [`Panel::draw`] does, with these ticks on the horizontal axis.
+    pub fn draw_with(
+        &self,
+        x: Range<f64>,
+        x_ticks: &[Tick],
+        y: YAxis,
+        paint: impl FnOnce(&mut Svg, &Chart),
+    ) -> String {
         let mut svg = Svg::default();
-        let chart = self.draw_axes(&mut svg, x, y);
+        let chart = self.draw_axes(&mut svg, x, x_ticks, y);
         paint(&mut svg, &chart);
         let size = [Self::WIDTH, self.height];
         svg.into_element(self.id, self.title, self.description, size)
     }
 
     /// Draws axes and grid; the chart maps values to positions.
-    fn draw_axes(&self, svg: &mut Svg, x: Range<f64>, y: YAxis) -> Chart {
+    fn draw_axes(&self, svg: &mut Svg, x: Range<f64>, x_ticks: &[Tick], y: YAxis) -> Chart {
         let chart = Chart {
             left: self.left,
             right: Self::WIDTH - self.right,
@@ -93,8 +110,7 @@ impl Panel<'_> {
             size: 11.0,
             ..Text::NOTE.aligned(Align::Middle)
         };
-        let x_ticks = ticks(&chart.x, X_TICKS);
-        let x_ticks = x_ticks.into_iter().map(|value| (chart.x(value), value));
+        let x_ticks = x_ticks.iter().map(|(value, text)| (chart.x(*value), text));
         let y_ticks: Vec<(f64, String)> = match chart.y {
             YAxis::Rows(_) => Vec::new(),
             YAxis::Linear(end) => ticks(&(0.0..end), Y_TICKS)
@@ -103,6 +119,10 @@ impl Panel<'_> {
                 .collect(),
             YAxis::Logarithmic(floor) => decades(floor)
                 .map(|share| (chart.y(share), tick(share * 100.0)))
+                .collect(),
+            YAxis::Decades(low, high) => log_ticks(&(low..high), Y_TICKS)
+                .into_iter()
+                .map(|value| (chart.y(value), tick(value)))
                 .collect(),
         };
         if y_ticks.is_empty() {
@@ -118,7 +138,7 @@ impl Panel<'_> {
         svg.line(&[(left, bottom), (right, bottom)], Ink::Axis, 1.0);
         for (x, value) in x_ticks {
             svg.line(&[(x, bottom), (x, bottom + TICK)], Ink::Axis, 1.0);
-            svg.text((x, bottom + 13.5), &tick(value), style);
+            svg.text((x, bottom + 13.5), value, style);
         }
         for (y, text) in &y_ticks {
             svg.line(&[(left - TICK, *y), (left, *y)], Ink::Axis, 1.0);
@@ -163,6 +183,7 @@ impl Chart {
             YAxis::Rows(rows) => 1.0 - value / rows as f64,
             YAxis::Linear(end) => value / end,
             YAxis::Logarithmic(floor) => 1.0 - value.log10() / f64::from(floor),
+            YAxis::Decades(low, high) => (value.max(low) / low).ln() / (high / low).ln(),
         };
         self.bottom - share.clamp(0.0, 1.0) * (self.bottom - self.top)
     }
@@ -267,6 +288,42 @@ fn decades(floor: i32) -> impl Iterator<Item = f64> {
     (floor..=0).step_by(step).map(|power| 10_f64.powi(power))
 }
 
+/// Returns the ticks of a range, with their texts.
+pub fn linear_ticks(range: &Range<f64>) -> Vec<Tick> {
+    let values = ticks(range, X_TICKS).into_iter();
+    values.map(|value| (value, tick(value))).collect()
+}
+
+/// Returns the values of 1, 2 and 5 times powers of ten within a range above zero, or as many decades of
+/// them as there is room for.
+pub fn log_ticks(range: &Range<f64>, most: usize) -> Vec<f64> {
+    let decades = range.start.log10().floor() as i32..=range.end.log10().ceil() as i32;
+    let within = |factors: &[f64], every: usize| -> Vec<f64> {
+        let powers = decades.clone().step_by(every);
+        powers
+            .flat_map(|power| {
+                factors
+                    .iter()
+                    .map(move |factor| factor * 10_f64.powi(power))
+            })
+            .filter(|value| (range.start * 0.999..=range.end * 1.001).contains(value))
+            .collect()
+    };
+    let choices: [(&[f64], usize); 6] = [
+        (&[1.0, 2.0, 5.0], 1),
+        (&[1.0, 3.0], 1),
+        (&[1.0], 1),
+        (&[1.0], 2),
+        (&[1.0], 3),
+        (&[1.0], 6),
+    ];
+    let ticks = choices.map(|(factors, every)| within(factors, every));
+    ticks
+        .into_iter()
+        .find(|ticks| ticks.len() <= most)
+        .unwrap_or_default()
+}
+
 /// Formats a tick in the axis's own unit, without needless decimals.
 pub fn tick(value: f64) -> String {
     if value == 0.0 {
@@ -328,5 +385,10 @@ mod tests {
         assert_eq!(ticks(&(0.0..10.0), 6), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
         assert_eq!(decades(-2).collect::<Vec<_>>(), [0.01, 0.1, 1.0]);
         assert_eq!(decades(-6).count(), 4);
+        assert_eq!(
+            log_ticks(&(0.9..60.0), 6),
+            [1.0, 2.0, 5.0, 10.0, 20.0, 50.0]
+        );
+        assert_eq!(log_ticks(&(0.1..200.0), 5), [0.1, 1.0, 10.0, 100.0]);
     }
 }

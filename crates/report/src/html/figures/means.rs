@@ -46,7 +46,7 @@ pub fn draw(data: &RunData, summary: &Summary, definition: &MetricDefinition) ->
             workload,
         ))
     });
-    for (panel, group) in panels.iter_mut().zip(data.groups()) {
+    for (panel, group) in panels.iter_mut().zip(data.plain_groups()) {
         let (condition, workload) = (&group.condition.name, &group.workload.name);
         (panel.rows).extend(only_published(data, name, condition, workload));
     }

@@ -5,11 +5,13 @@ pub mod changes;
 mod delay;
 mod distribution;
 mod frame;
+mod heat;
 pub mod hosts;
 mod means;
 mod over_time;
 mod steps;
 mod svg;
+mod sweep;
 
 use regatta_model::{MetricDefinition, metric, metric::id};
 use serde::Serialize;
@@ -35,6 +37,8 @@ pub struct Figure {
 pub struct Figures {
     /// Figures on the first screen.
     pub headline: Vec<Figure>,
+    /// Figures of the sweeps by other metrics than those of the rankings.
+    pub sweeps: Vec<Figure>,
     /// Figures of other means, with published values.
     pub means: Vec<Figure>,
     /// Figures of quantities over the time of a trial.
@@ -47,6 +51,26 @@ pub struct Figures {
     pub inside: Vec<Figure>,
     /// Figures of the hosts over the time of the run.
     pub hosts: Vec<Figure>,
+}
+
+impl Figures {
+    /// Changes every drawing.
+    pub fn each_panel(&mut self, change: impl Fn(&mut String)) {
+        let places = [
+            &mut self.headline,
+            &mut self.sweeps,
+            &mut self.means,
+            &mut self.over_time,
+            &mut self.trials,
+            &mut self.delay,
+            &mut self.inside,
+            &mut self.hosts,
+        ];
+        let figures = places.into_iter().flatten();
+        figures
+            .flat_map(|figure| &mut figure.panels)
+            .for_each(change);
+    }
 }
 
 /// Draws every figure for which there are values.
@@ -86,8 +110,19 @@ pub fn all(data: &RunData, summary: &Summary) -> Figures {
         let drawn = series.iter().filter_map(|what| over_time::draw(data, what));
         drawn.collect()
     };
+    let mut sweeps = Vec::new();
+    for (number, result) in summary.sweeps.iter().enumerate() {
+        let lines = sweep::draw(summary, result, number);
+        if result.is_primary {
+            headline.extend(lines);
+            headline.extend(heat::draw(summary, result, number));
+        } else {
+            sweeps.extend(lines);
+        }
+    }
     Figures {
         headline,
+        sweeps,
         means: means(&[
             id::TIME_TO_FIRST_BYTE_P50_NS,
             id::ROUND_TRIP_DELAY_NS,
@@ -130,7 +165,7 @@ fn panels<'a, T>(
             })
             .collect(),
     };
-    data.groups().map(panel).collect()
+    data.plain_groups().map(panel).collect()
 }
 
 /// Draws the panels that have rows; `draw` gets a panel and its number.

@@ -16,7 +16,12 @@ pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
     let tail = ["at the deadline".to_owned(), "why not measured".to_owned()];
     let cells = data
         .groups()
-        .flat_map(|group| cells_of(summary, group).map(move |cell| (group, cell)));
+        .flat_map(|group| cells_of(summary, group).map(move |cell| (group, cell)))
+        // Of a sweep only what needs an explanation.
+        .filter(|(group, cell)| {
+            let all = cell.outcome(Outcome::Measured) == u64::from(summary.rounds);
+            !group.is_swept || !all || cell.deadline_reached > 0
+        });
     let rows = cells.map(|(group, cell)| {
         let counts = Outcome::ALL.map(|outcome| figure(cell.outcome(outcome).to_string()));
         let why: Vec<String> = (cell.reasons.iter())
@@ -36,11 +41,12 @@ pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
         ]);
         transport_row(data, &cell.transport, cells)
     });
-    Table::new(
-        "How the trials of each cell ended",
-        head.chain(outcomes).chain(tail),
-        rows,
-    )
+    let caption = if data.groups().any(|group| group.is_swept) {
+        "How the trials of each cell ended; cells of a sweep of which all trials were measured are left out"
+    } else {
+        "How the trials of each cell ended"
+    };
+    Table::new(caption, head.chain(outcomes).chain(tail), rows)
 }
 
 /// Returns the unit of a quantity of the path, by the suffix of its name.
@@ -57,15 +63,19 @@ fn path_unit(name: &str) -> Unit {
 /// Maximum number of path checks that are all listed; a long run checks its path many times.
 const MOST_CHECKS: usize = 12;
 
-/// Returns the checks that the table lists: all, or the first of each condition and those out of
-/// tolerance.
-fn listed(summary: &Summary) -> Vec<&PathCheck> {
+/// Returns the checks that the table lists: all, or the first of each condition (of a sweep: of its
+/// first condition) and those out of tolerance.
+fn listed<'a>(data: &RunData, summary: &'a Summary) -> Vec<&'a PathCheck> {
     let checks = &summary.path_checks;
-    let first = |position: usize| {
-        !checks[..position]
-            .iter()
-            .any(|check| check.condition == checks[position].condition)
-    };
+    let conditions = data.listed_conditions();
+    let mut seen = BTreeSet::new();
+    let firsts: Vec<bool> = (checks.iter())
+        .map(|check| {
+            let condition = check.condition.as_str();
+            seen.insert(condition) && conditions.contains(condition)
+        })
+        .collect();
+    let first = |position: usize| firsts[position];
     checks
         .iter()
         .enumerate()
@@ -77,12 +87,12 @@ fn listed(summary: &Summary) -> Vec<&PathCheck> {
 }
 
 /// Returns the number of checks that the table does not list; all of them are within tolerance.
-pub fn path_left_out(summary: &Summary) -> usize {
-    summary.path_checks.len() - listed(summary).len()
+pub fn path_left_out(data: &RunData, summary: &Summary) -> usize {
+    summary.path_checks.len() - listed(data, summary).len()
 }
 
 /// Returns the table of the path's configured and achieved values.
-pub fn path(summary: &Summary) -> Table {
+pub fn path(data: &RunData, summary: &Summary) -> Table {
     // Only a path that is used as it is has two clocks.
     let mut quantities = summary
         .path_checks
@@ -111,7 +121,7 @@ pub fn path(summary: &Summary) -> Table {
         "n",
         "verdict",
     ];
-    let quantities = listed(summary).into_iter().flat_map(|check| {
+    let quantities = listed(data, summary).into_iter().flat_map(|check| {
         let quantities = check.quantities.iter();
         quantities.map(move |quantity| (check, quantity))
     });
@@ -157,7 +167,11 @@ pub fn conditions(data: &RunData) -> Table {
         "largest packet",
         "further",
     ];
-    let conditions = &data.header.study.conditions;
+    let listed = data.listed_conditions();
+    let conditions = data.header.study.conditions.iter();
+    let conditions: Vec<&Condition> = conditions
+        .filter(|condition| listed.contains(condition.name.as_str()))
+        .collect();
     let is_further = conditions
         .iter()
         .any(|condition| condition.links().any(|link| !link.particulars().is_empty()));
@@ -184,7 +198,7 @@ pub fn conditions(data: &RunData) -> Table {
         ];
         row(&*condition.name, cells.into_iter().take(columns - 1))
     };
-    let rows = conditions.iter().flat_map(|c| {
+    let rows = conditions.into_iter().flat_map(|c| {
         c.settings().flat_map(move |setting| {
             [
                 of_link(c, setting.at, "sender to receiver", setting.forward),
@@ -193,7 +207,10 @@ pub fn conditions(data: &RunData) -> Table {
         })
     });
     Table::new(
-        "The conditions, as the study asks for them",
+        match listed.len() < data.header.study.conditions.len() {
+            true => "The conditions, as the study asks for them; of each sweep the first",
+            false => "The conditions, as the study asks for them",
+        },
         HEAD.into_iter().take(columns),
         rows,
     )

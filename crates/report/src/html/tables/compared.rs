@@ -20,7 +20,10 @@ pub fn differences(data: &RunData, summary: &Summary) -> Vec<Table> {
     let study = &data.header.study;
     let mut tables = Vec::new();
     let first = study.conditions.first().map_or("", |first| &first.name);
-    for group in data.groups().filter(|group| group.condition.name != first) {
+    for group in data
+        .plain_groups()
+        .filter(|group| group.condition.name != first)
+    {
         let of = |transport: &str, metric: &str| {
             let mut differences = summary.differences.iter();
             differences.find(|d| {
@@ -68,7 +71,7 @@ pub fn comparisons(data: &RunData, summary: &Summary) -> Vec<Table> {
     let mut tables = Vec::new();
     for definition in definitions(&HEADLINE_METRICS) {
         let scale = scale(summary, definition);
-        for group in data.groups() {
+        for group in data.plain_groups() {
             let here = summary
                 .comparisons
                 .iter()

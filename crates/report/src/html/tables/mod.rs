@@ -3,6 +3,7 @@
 mod background;
 mod compared;
 mod results;
+mod sweeps;
 
 use regatta_model::{MetricDefinition, metric};
 use serde::Serialize;
@@ -11,6 +12,7 @@ use crate::{RunData, Summary, analysis::Cell, data::CellGroup, format::Scale};
 pub use background::{conditions, facts, hosts, outcomes, path, path_left_out, stacks, transports};
 pub use compared::{comparisons, differences, published, published_notes};
 pub use results::{descriptions, every_metric, loss, means};
+pub use sweeps::sweeps;
 
 /// Table under a caption.
 #[derive(Debug, Serialize)]

@@ -71,7 +71,7 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
         };
         Table::new(caption, head, cells.into_iter().map(row))
     };
-    data.groups().map(of_place).collect()
+    data.plain_groups().map(of_place).collect()
 }
 
 /// Returns the words of a caption for the errors behind delays from one host to the other, if these cells have any.
@@ -127,7 +127,7 @@ pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
                 figure(format!("{} to {}", scale.text(low), scale.text(high)))
             })
         };
-        for group in data.groups() {
+        for group in data.plain_groups() {
             let rows: Vec<Row> = cells_of(summary, group)
                 .filter_map(|cell| {
                     let m = cell.metrics.get(definition.name)?;
@@ -185,7 +185,7 @@ pub fn loss(data: &RunData, summary: &Summary) -> Vec<Table> {
             cells.map(|cell| transport_row(data, &cell.transport, columns.means(cell))),
         )
     };
-    data.groups().map(of_place).collect()
+    data.plain_groups().map(of_place).collect()
 }
 
 /// Returns tables of all measured metrics, by condition: metrics down, transports across.
@@ -210,5 +210,5 @@ pub fn every_metric(data: &RunData, summary: &Summary) -> Vec<Table> {
         let table = Table::new(caption, ["metric"].into_iter().chain(head), rows);
         (!cells.is_empty()).then(|| table.folded(true))
     };
-    data.groups().filter_map(of_place).collect()
+    data.plain_groups().filter_map(of_place).collect()
 }

@@ -1,17 +1,42 @@
 //! A connection of quiche as a [`StreamConnection`].
 
-use std::{sync::Arc, task::Poll};
+use std::{
+    sync::{Arc, Weak},
+    task::Poll,
+    time::Duration,
+};
 
 use regatta_transport::{
     HandshakeMade, MonotonicTime, StatisticsSource, StreamConnection, TransportError,
 };
 use regatta_transport_sockets::driver;
 
-use super::{end::End, protocol::Quic, statistics::Statistics, stream::QuicheStream};
+use super::{
+    end::End, migration::Migration, protocol::Quic, statistics::Statistics, stream::QuicheStream,
+};
 use crate::wait::{timed_out, within};
 
 /// Handle to a connection.
 pub(super) type Handle = driver::Handle<Quic>;
+
+/// Waits for `after`, opens another port, and moves the connection to it. The result is kept with
+/// the connection.
+pub(super) async fn migrate(handle: Weak<Handle>, after: Duration, buffer_bytes: usize) {
+    tokio::time::sleep(after).await;
+    let Some(handle) = handle.upgrade() else {
+        return;
+    };
+    // The port is there before the connection knows its address. One that is gone goes nowhere.
+    let port = handle.open_port(buffer_bytes);
+    let _ = handle.with(|entry| match port {
+        Ok(address) if entry.end.is_none() => {
+            entry.migration = Some(Migration::make(&mut entry.quiche, address, after));
+        }
+        Ok(_) => {}
+        Err(error) => entry.migration = Some(Migration::Failed(error.reasons().join(": "))),
+    });
+    handle.changed();
+}
 
 /// An established connection; closed when dropped.
 pub struct QuicheConnection {

@@ -8,11 +8,10 @@ use regatta_transport::TransportError;
 use regatta_transport_sockets::driver::{End, MessageEnd, Settings, StreamEnd};
 
 use super::{
-    connection::{Handle, QuicheConnection},
+    connection::{Handle, QuicheConnection, migrate},
     datagram::{QuicheFlow, longest},
     entry::Kind,
     files::Files,
-    migration,
     options::Options,
     protocol::Quic,
     statistics::Statistics,
@@ -45,12 +44,11 @@ fn new(order: &TrialOrder, options: &Options, sizes: &Sizes) -> Result<End<Quic>
     };
     let side = order.role.name();
     let file_facts = files.facts(options, side);
-    let buffer = |asked: Option<usize>| asked.unwrap_or(sizes.windows.socket_buffer_bytes);
     let mut end = End::new(
         order,
         Settings {
-            receive_buffer_bytes: buffer(options.common.receive_buffer_bytes),
-            send_buffer_bytes: buffer(options.common.send_buffer_bytes),
+            receive_buffer_bytes: sizes.socket_buffers_bytes.0,
+            send_buffer_bytes: sizes.socket_buffers_bytes.1,
             most_segments: if options.common.gso {
                 sizes.most_segments().min(MOST_SEGMENTS)
             } else {
@@ -107,7 +105,7 @@ fn establish(
     let buffer_bytes = sizes.windows.socket_buffer_bytes;
     move |handle, connects| {
         if let Some(after) = options.migrate_after.filter(|_| connects) {
-            tokio::spawn(migration::run(handle.weak(), after, buffer_bytes));
+            tokio::spawn(migrate(handle.weak(), after, buffer_bytes));
         }
         Statistics::new(handle, side, options, Arc::clone(&counters))
     }

@@ -16,6 +16,7 @@ use regatta_transport_sockets::driver::{Admission, Connection, Transmit, Wakers}
 
 use super::{
     end::{CLOSE_BYTES, CLOSE_PATIENCE, CLOSE_REPEATS, Closing, End, RepeatedClose},
+    migration::Migration,
     protocol::ID_BYTES,
     tls,
 };
@@ -54,14 +55,6 @@ impl BufFactory for Pieces {
 }
 
 pub(super) type Quiche = quiche::Connection<Pieces>;
-
-/// Result of a move to another port.
-enum Migration {
-    /// Migrated to this address after this delay.
-    Moved(SocketAddr, Duration),
-    /// Not migrated, for this reason.
-    Failed(String),
-}
 
 /// Properties of a connection that its end gives it.
 #[derive(Debug, Clone, Copy)]
@@ -115,7 +108,8 @@ pub(super) struct Entry {
     pub early: bool,
     was_established: bool,
     ticket_address: usize,
-    migration: Option<Migration>,
+    /// Result of the migration, if one was tried.
+    pub migration: Option<Migration>,
     datagrams_taken: usize,
 }
 
@@ -451,60 +445,6 @@ impl Entry {
         let arrived = self.quiche.stats().dgram_recv;
         let known = self.datagrams_taken + self.quiche.dgram_recv_queue_len();
         arrived.saturating_sub(known)
-    }
-
-    /// Migrates the connection to another local port.
-    pub fn migrate(&mut self, local: SocketAddr, after: Duration) {
-        if self.end.is_some() {
-            return;
-        }
-        let peer = self.quiche.path_stats().find(|path| path.active);
-        // quiche does not ask for it by itself: RFC 9000, 9 has every new path validated.
-        let moved = peer
-            .ok_or(quiche::Error::InvalidState)
-            .and_then(|path| self.quiche.probe_path(local, path.peer_addr))
-            .and_then(|_| self.quiche.migrate_source(local));
-        self.migration = Some(match moved {
-            Ok(_) => Migration::Moved(local, after),
-            Err(error) => Migration::Failed(format!("quiche refused with `{error:?}`")),
-        });
-    }
-
-    /// Records the reason for which the connection does not migrate.
-    pub fn not_migrated(&mut self, why: &str) {
-        self.migration = Some(Migration::Failed(why.to_owned()));
-    }
-
-    /// Returns the result of the migration, in words; `None` if none was tried.
-    pub fn migration(&self) -> Option<String> {
-        Some(match self.migration.as_ref()? {
-            Migration::Failed(why) => format!("failed: {why}"),
-            Migration::Moved(local, after) => {
-                let path = self
-                    .quiche
-                    .path_stats()
-                    .find(|path| path.local_addr == *local);
-                let after = after.as_secs_f64();
-                match path {
-                    Some(path) if path.active => {
-                        let validated = self
-                            .quiche
-                            .is_path_validated(*local, path.peer_addr)
-                            .unwrap_or(false);
-                        let state = if validated {
-                            "validated"
-                        } else {
-                            "not validated"
-                        };
-                        format!(
-                            "to another port after {after} s, {state}, {} packets sent from there",
-                            path.sent
-                        )
-                    }
-                    _ => format!("to another port after {after} s, and back as it did not answer"),
-                }
-            }
-        })
     }
 
     /// Returns a ticket that arrived since the last call, if there is one.

@@ -1,21 +1,58 @@
 //! Moving a connection to another local port in the middle of a transfer, as a client does whose
 //! address changes (RFC 9000 §9).
 
-use std::{sync::Weak, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
-use super::connection::Handle;
+use quiche::{BufFactory, Connection};
 
-/// Waits for `after`, opens another port, and moves the connection to it. The result is kept with
-/// the connection.
-pub(super) async fn run(handle: Weak<Handle>, after: Duration, buffer_bytes: usize) {
-    tokio::time::sleep(after).await;
-    let Some(handle) = handle.upgrade() else {
-        return;
-    };
-    // The port is there before the connection knows its address. One that is gone goes nowhere.
-    let _ = match handle.open_port(buffer_bytes) {
-        Ok(address) => handle.with(|entry| entry.migrate(address, after)),
-        Err(error) => handle.with(|entry| entry.not_migrated(&error.reasons().join(": "))),
-    };
-    handle.changed();
+/// Result of a move to another port.
+pub(super) enum Migration {
+    /// Migrated to this address after this delay.
+    Moved(SocketAddr, Duration),
+    /// Not migrated, for this reason.
+    Failed(String),
+}
+
+impl Migration {
+    /// Migrates a connection to another local port.
+    pub fn make(
+        quiche: &mut Connection<impl BufFactory>,
+        local: SocketAddr,
+        after: Duration,
+    ) -> Self {
+        let peer = quiche.path_stats().find(|path| path.active);
+        // quiche does not ask for it by itself: RFC 9000, 9 has every new path validated.
+        let moved = peer
+            .ok_or(quiche::Error::InvalidState)
+            .and_then(|path| quiche.probe_path(local, path.peer_addr))
+            .and_then(|_| quiche.migrate_source(local));
+        match moved {
+            Ok(_) => Self::Moved(local, after),
+            Err(error) => Self::Failed(format!("quiche refused with `{error:?}`")),
+        }
+    }
+
+    /// Describes the result, as it is now.
+    pub fn in_words(&self, quiche: &Connection<impl BufFactory>) -> String {
+        let (local, after) = match self {
+            Self::Failed(why) => return format!("failed: {why}"),
+            Self::Moved(local, after) => (*local, after.as_secs_f64()),
+        };
+        let mut paths = quiche.path_stats();
+        match paths.find(|path| path.local_addr == local) {
+            Some(path) if path.active => {
+                let validated = quiche.is_path_validated(local, path.peer_addr);
+                let state = if validated.unwrap_or(false) {
+                    "validated"
+                } else {
+                    "not validated"
+                };
+                format!(
+                    "to another port after {after} s, {state}, {} packets sent from there",
+                    path.sent
+                )
+            }
+            _ => format!("to another port after {after} s, and back as it did not answer"),
+        }
+    }
 }

@@ -129,7 +129,8 @@ impl Statistics {
             HandshakeMade::EarlyDataRefused => "0-RTT, refused",
         };
         fact("quic.handshake", handshake.to_owned());
-        if let Some(migration) = entry.migration() {
+        if let Some(migration) = &entry.migration {
+            let migration = migration.in_words(&entry.quiche);
             facts.insert("migration".to_owned(), migration);
         }
         facts

@@ -2,19 +2,15 @@
 
 use std::{sync::Arc, task::Poll};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use quiche::Shutdown;
 use regatta_transport::{ByteStream, MonotonicTime, Received, TransportError};
 
 use super::{connection::Handle, end::End, entry::ABORTED};
-use crate::wait::within;
-
-/// Threshold, in bytes, below which messages are copied together; longer ones are handed over
-/// without a copy.
-const COPIED_BELOW_BYTES: usize = 4096;
-
-/// Size of the pieces in which copied messages are handed over, in bytes.
-const PIECE_BYTES: usize = 16 << 10;
+use crate::{
+    wait::within,
+    write_buffer::{Pieces, WriteBuffer},
+};
 
 /// Amount of written data, in bytes, after which the sender yields to the end's task: on a
 /// current-thread runtime nothing is sent while the application writes.
@@ -24,10 +20,7 @@ const YIELD_BYTES: usize = 256 << 10;
 pub struct QuicheStream {
     handle: Arc<Handle>,
     id: u64,
-    /// Small messages that are not handed over yet, and room for headers.
-    pending: BytesMut,
-    /// Bytes handed over since the end's task had its turn.
-    since_yield: usize,
+    buffer: WriteBuffer,
     /// Whether this end has ended its direction.
     finished: bool,
     /// Whether the other end's direction has ended.
@@ -57,8 +50,7 @@ impl QuicheStream {
         Self {
             handle,
             id,
-            pending: BytesMut::new(),
-            since_yield: 0,
+            buffer: WriteBuffer::new(YIELD_BYTES),
             finished: false,
             received_all: false,
         }
@@ -66,9 +58,8 @@ impl QuicheStream {
 
     /// Writes a piece without ever handing quiche more than its stated capacity, and only while
     /// nothing waits to be sent, since quiche would queue everything it is given.
-    async fn write(&mut self, piece: Bytes) -> Result<(), TransportError> {
-        self.since_yield += piece.len();
-        let mut rest = Some(piece).filter(|piece| !piece.is_empty());
+    async fn write_piece(&self, piece: Bytes) -> Result<(), TransportError> {
+        let mut rest = Some(piece);
         let (id, handle) = (self.id, &self.handle);
         let written = handle.poll(|entry, context| {
             if let Some(end) = &entry.end {
@@ -97,19 +88,24 @@ impl QuicheStream {
         });
         written.await.map_err(broken)?;
         self.handle.changed();
-        if self.since_yield >= YIELD_BYTES {
-            self.since_yield = 0;
+        Ok(())
+    }
+
+    async fn write(&mut self, mut pieces: Pieces) -> Result<(), TransportError> {
+        for piece in pieces.as_mut() {
+            self.write_piece(std::mem::take(piece)).await?;
+        }
+        if self.buffer.is_time_to_yield() {
             tokio::task::yield_now().await;
         }
         Ok(())
     }
 
     async fn write_pending(&mut self) -> Result<(), TransportError> {
-        if self.pending.is_empty() {
-            return Ok(());
+        match self.buffer.take() {
+            Some(pieces) => self.write(pieces).await,
+            None => Ok(()),
         }
-        let piece = self.pending.split().freeze();
-        self.write(piece).await
     }
 
     /// Ends the sending direction after the data written so far.
@@ -130,19 +126,10 @@ impl QuicheStream {
 
 impl ByteStream for QuicheStream {
     async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<(), TransportError> {
-        if self.pending.capacity() - self.pending.len() < header.len() {
-            self.pending.reserve(2 * PIECE_BYTES);
+        match self.buffer.add(header, payload) {
+            Some(pieces) => self.write(pieces).await,
+            None => Ok(()),
         }
-        self.pending.extend_from_slice(header);
-        if header.len() + payload.len() < COPIED_BELOW_BYTES {
-            self.pending.extend_from_slice(payload);
-            if self.pending.len() >= PIECE_BYTES {
-                self.write_pending().await?;
-            }
-            return Ok(());
-        }
-        self.write_pending().await?;
-        self.write(payload.clone()).await
     }
 
     async fn flush(&mut self) -> Result<(), TransportError> {
@@ -202,7 +189,7 @@ impl ByteStream for QuicheStream {
     }
 
     fn abandon(&mut self) {
-        self.pending.clear();
+        self.buffer.clear();
         self.finished = true;
         let id = self.id;
         // One that is finished already has nothing to throw away.

@@ -236,15 +236,8 @@ impl S2nEndpoint {
     pub fn new(order: &TrialOrder) -> Result<Self, TransportError> {
         let options = Options::read(&order.transport.options);
         let sizes = Sizes::of(&order.path, order.local, &options.common)?;
-        let asked = options
-            .common
-            .receive_buffer_bytes
-            .unwrap_or(sizes.windows.socket_buffer_bytes);
-        let send = options
-            .common
-            .send_buffer_bytes
-            .unwrap_or(sizes.windows.socket_buffer_bytes);
-        let (socket, buffers) = socket::bind(order.local, order.ports, asked, send)?;
+        let (receive, send) = sizes.socket_buffers_bytes;
+        let (socket, buffers) = socket::bind(order.local, order.ports, receive, send)?;
         let address = socket
             .local_addr()
             .map_err(TransportError::io("cannot read the address of the socket"))?;

@@ -15,7 +15,7 @@ use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, MessageSession, Session, StreamSession, TransportError,
-    TrialContext, Unsupported,
+    TrialContext,
 };
 
 use crate::options::Mode;
@@ -55,12 +55,6 @@ impl Driver for QuicS2n {
 
     fn carries(&self, options: &BTreeMap<String, OptionValue>) -> Carries {
         Mode::read(options).carries()
-    }
-
-    fn supported(&self, _options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
-        // All of it is in this process but a UDP socket. Offloads that the kernel lacks are done
-        // without, and the facts of the trial say so.
-        Ok(())
     }
 
     fn prepare(

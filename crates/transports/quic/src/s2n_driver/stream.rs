@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, task::Poll};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use regatta_transport::{ByteStream, MonotonicTime, Received, TransportError};
 use s2n_quic::{
     application::Error as Code,
@@ -10,14 +10,10 @@ use s2n_quic::{
 };
 
 use super::connection::{ABORTED, is_done};
-use crate::wait::within;
-
-/// Threshold, in bytes, below which messages are copied together; longer ones are handed over
-/// without a copy: each piece takes the connection's lock and a place in its list.
-const COPIED_BELOW_BYTES: usize = 4096;
-
-/// Size of the pieces in which copied messages are handed over, in bytes.
-const PIECE_BYTES: usize = 16 << 10;
+use crate::{
+    wait::within,
+    write_buffer::{Pieces, WriteBuffer},
+};
 
 /// Amount of written data, in bytes, after which the sender yields to the endpoint's own task: on a
 /// current-thread runtime nothing is sent while the application writes.
@@ -31,10 +27,7 @@ const PIECES: usize = 16;
 pub struct S2nStream {
     send: SendStream,
     receive: ReceiveStream,
-    /// Small messages that are not handed over yet, and room for headers.
-    pending: BytesMut,
-    /// Bytes handed over since the endpoint's task had its turn.
-    since_yield: usize,
+    buffer: WriteBuffer,
     pieces: [Bytes; PIECES],
     /// Whether the other end has finished its direction.
     ended: bool,
@@ -56,15 +49,14 @@ impl S2nStream {
         Self {
             send,
             receive,
-            pending: BytesMut::new(),
-            since_yield: 0,
+            buffer: WriteBuffer::new(YIELD_BYTES),
             pieces: [const { Bytes::new() }; PIECES],
             ended: false,
         }
     }
 
-    async fn write(&mut self, pieces: &mut [Bytes]) -> Result<(), TransportError> {
-        self.since_yield += pieces.iter().map(Bytes::len).sum::<usize>();
+    async fn write(&mut self, mut pieces: Pieces) -> Result<(), TransportError> {
+        let pieces = pieces.as_mut();
         let (send, mut taken) = (&mut self.send, 0);
         poll_fn(|context| {
             loop {
@@ -80,43 +72,26 @@ impl S2nStream {
         })
         .await
         .map_err(broken)?;
-        if self.since_yield >= YIELD_BYTES {
-            self.since_yield = 0;
+        if self.buffer.is_time_to_yield() {
             tokio::task::yield_now().await;
         }
         Ok(())
     }
 
     async fn write_pending(&mut self) -> Result<(), TransportError> {
-        if self.pending.is_empty() {
-            return Ok(());
+        match self.buffer.take() {
+            Some(pieces) => self.write(pieces).await,
+            None => Ok(()),
         }
-        let piece = self.pending.split().freeze();
-        self.write(&mut [piece]).await
     }
 }
 
 impl ByteStream for S2nStream {
     async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<(), TransportError> {
-        if self.pending.capacity() - self.pending.len() < header.len() {
-            self.pending.reserve(2 * PIECE_BYTES);
+        match self.buffer.add(header, payload) {
+            Some(pieces) => self.write(pieces).await,
+            None => Ok(()),
         }
-        self.pending.extend_from_slice(header);
-        if header.len() + payload.len() < COPIED_BELOW_BYTES {
-            self.pending.extend_from_slice(payload);
-            if self.pending.len() >= PIECE_BYTES {
-                self.write_pending().await?;
-            }
-            return Ok(());
-        }
-        let before = self.pending.split().freeze();
-        let mut both = [before, payload.clone()];
-        let pieces = if both[0].is_empty() {
-            &mut both[1..]
-        } else {
-            &mut both[..]
-        };
-        self.write(pieces).await
     }
 
     async fn flush(&mut self) -> Result<(), TransportError> {
@@ -152,7 +127,7 @@ impl ByteStream for S2nStream {
     }
 
     fn abandon(&mut self) {
-        self.pending.clear();
+        self.buffer.clear();
         // One that is finished already has nothing to throw away.
         let _ = self.send.reset(Code::from(ABORTED));
     }

@@ -13,10 +13,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use controller::CongestionControl;
 use noq::{
     AsyncUdpSocket, Connection, ConnectionId, PathId, QlogConfig, QlogFactory, RecvStream, Runtime,
     Side, TokioRuntime, TransportConfig, UdpSender,
+    congestion::Controller,
     udp::{RecvMeta, Transmit},
 };
 
@@ -157,14 +157,9 @@ pub(crate) fn remote(connection: &Connection) -> Option<SocketAddr> {
     connection.path(PathId::ZERO)?.remote_address().ok()
 }
 
-/// Returns the congestion control that a connection runs, as its controller says.
-pub(crate) fn congestion_control(connection: &Connection) -> Option<CongestionControl> {
-    CongestionControl::of(connection.congestion_state(PathId::ZERO)?)
-}
-
-/// Returns the congestion window that a connection began with, in bytes.
-pub(crate) fn initial_window_bytes(connection: &Connection) -> Option<u64> {
-    Some(connection.congestion_state(PathId::ZERO)?.initial_window())
+/// Returns a copy of the congestion controller of a connection.
+pub(crate) fn congestion_state(connection: &Connection) -> Option<Box<dyn Controller>> {
+    connection.congestion_state(PathId::ZERO)
 }
 
 /// Reads pieces of a stream, in order; `None` at its end.

@@ -12,10 +12,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use controller::CongestionControl;
 use quinn::{
     AsyncUdpSocket, Connection, QlogConfig, RecvStream, Runtime, TokioRuntime, TransportConfig,
     UdpPoller,
+    congestion::Controller,
     udp::{RecvMeta, Transmit},
 };
 
@@ -130,14 +130,9 @@ pub(crate) fn remote(connection: &Connection) -> Option<SocketAddr> {
     Some(connection.remote_address())
 }
 
-/// Returns the congestion control that a connection runs, as its controller says.
-pub(crate) fn congestion_control(connection: &Connection) -> Option<CongestionControl> {
-    CongestionControl::of(connection.congestion_state())
-}
-
-/// Returns the congestion window that a connection began with, in bytes.
-pub(crate) fn initial_window_bytes(connection: &Connection) -> Option<u64> {
-    Some(connection.congestion_state().initial_window())
+/// Returns a copy of the congestion controller of a connection.
+pub(crate) fn congestion_state(connection: &Connection) -> Option<Box<dyn Controller>> {
+    Some(connection.congestion_state())
 }
 
 /// Reads pieces of a stream, in order; `None` at its end.

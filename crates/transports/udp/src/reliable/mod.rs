@@ -129,11 +129,6 @@ impl Driver for UdpReliable {
         &DESCRIPTOR
     }
 
-    fn supported(&self, _options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
-        // Every kernel has UDP; one without segmentation offload sends one by one and says so.
-        Ok(())
-    }
-
     fn prepare(
         &self,
         order: &TrialOrder,

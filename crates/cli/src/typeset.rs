@@ -1,0 +1,85 @@
+//! The program `regatta-typeset`, which makes PDF of a report.
+
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use regatta_report::{RunData, Summary, pdf::Paper};
+
+use crate::exit::Failure;
+
+/// Environment variable with the path of the program, where it is not beside this one.
+const VARIABLE: &str = "REGATTA_TYPESET";
+
+/// Name of the report in the directory of a run.
+pub const FILE_NAME: &str = "report.pdf";
+
+/// Returns the path of the typesetter, if it is there.
+pub fn program() -> Option<PathBuf> {
+    let path = std::env::var_os(VARIABLE).map_or_else(
+        || {
+            Some(
+                std::env::current_exe()
+                    .ok()?
+                    .with_file_name("regatta-typeset"),
+            )
+        },
+        |path| Some(PathBuf::from(path)),
+    )?;
+    path.is_file().then_some(path)
+}
+
+/// Writes `report.pdf` of a run.
+///
+/// # Errors
+/// The typesetter is not there or fails, or the file cannot be written.
+pub fn write_pdf(
+    data: &RunData,
+    summary: &Summary,
+    paper: Paper,
+    dir: &Path,
+) -> Result<(), Failure> {
+    let Some(program) = program() else {
+        let failure = Failure::told(
+            "there is no program `regatta-typeset`, which makes PDF, beside this one",
+        );
+        return Err(failure.hint(format!(
+            "run `make build` in Regatta's clone, or set {VARIABLE} to its path; the page `report.html` needs nothing"
+        )));
+    };
+    let job = regatta_report::pdf::job(data, summary, paper).map_err(Failure::failed)?;
+    let pdf = run(&program, &job)?;
+    regatta_report::write_pdf(&pdf, dir).map_err(Failure::failed)?;
+    Ok(())
+}
+
+/// Runs the typesetter with a job and returns what it writes.
+fn run(program: &Path, job: &str) -> Result<Vec<u8>, Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::told(format!("cannot run `{}`: {error}", program.display()))
+    };
+    let mut child = Command::new(program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    // It reads everything before it writes anything. If it ends before, what it says is more than a broken pipe.
+    let sent = child
+        .stdin
+        .take()
+        .map(|mut input| input.write_all(job.as_bytes()));
+    let output = child.wait_with_output().map_err(failed)?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(Failure::told(format!(
+            "no PDF: {}: {}",
+            output.status,
+            said.trim()
+        )));
+    }
+    sent.transpose().map_err(failed)?;
+    Ok(output.stdout)
+}

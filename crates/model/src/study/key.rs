@@ -1,0 +1,119 @@
+//! Definition of a key of a condition, of which `keys.rs` has one in each row.
+
+use std::ops::Range;
+
+use super::{draft::Draft, error::StudyError, section::Section};
+use crate::condition::Link;
+
+/// Key of a condition.
+#[derive(Debug)]
+pub struct PathKey {
+    /// Name in a study; with hyphens that of the command line's option.
+    pub name: &'static str,
+    /// Values that the key takes.
+    pub kind: KeyKind,
+    /// Help of the command line's option.
+    pub help: &'static str,
+    /// Meaning and default in `docs/conditions.md`: the cells of the table's row, with a bar between them.
+    pub doc: &'static str,
+    /// Words for a value, which `{}` stands for, in the name of a condition of the command line.
+    pub in_name: &'static str,
+    /// Position of these words in the name.
+    pub name_position: u32,
+    /// Key that cannot be given beside this one.
+    pub instead_of: Option<&'static str>,
+    /// Reads the key of a link, if it is there, and returns its place; `None` for the keys of a whole path,
+    /// and for those that another row reads.
+    pub(super) read: Option<Read>,
+    /// Describes the setting of a link, unless it is the default or is described elsewhere.
+    pub(super) words: Option<fn(&Link) -> Option<String>>,
+    /// Finds a setting that no path can have, with the largest packet in bytes.
+    pub(super) fault: Option<fn(&Link, u64) -> Option<Fault>>,
+}
+
+pub(super) type Read =
+    fn(&mut Section<'_>, &mut Draft, &'static str) -> Result<Option<Range<usize>>, StudyError>;
+
+/// Message and hint.
+pub(super) type Fault = (String, String);
+
+/// Kind of values that a key takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyKind {
+    /// A time with its unit.
+    Time,
+    /// A ratio with its unit.
+    Ratio,
+    /// A rate with its unit, or `unlimited`.
+    Rate,
+    /// A size with its unit.
+    Size,
+    /// The size of a packet, or a number of bytes.
+    PacketSize,
+    /// A size, a number of packets or of bandwidth-delay products.
+    Queue,
+    /// Name of the value in help, and the words that it can be.
+    Words(&'static str, &'static [&'static str]),
+    /// `true` or `false`.
+    Flag,
+    /// Numbers, or the name of a file with one on each line.
+    Numbers,
+    /// Name of a file.
+    File,
+    /// Table of further keys: its form in help, and the key of the first value if it stands there without.
+    Table(&'static str, Option<&'static str>),
+}
+
+impl PathKey {
+    pub(super) const fn new(name: &'static str, kind: KeyKind) -> Self {
+        Self {
+            name,
+            kind,
+            help: "",
+            doc: "",
+            in_name: "{}",
+            name_position: 0,
+            instead_of: None,
+            read: None,
+            words: None,
+            fault: None,
+        }
+    }
+
+    pub(super) const fn help(self, help: &'static str) -> Self {
+        Self { help, ..self }
+    }
+
+    pub(super) const fn doc(self, doc: &'static str) -> Self {
+        Self { doc, ..self }
+    }
+
+    /// Sets the words for a value in the name of a condition, and their position there.
+    pub(super) const fn in_name(self, name_position: u32, in_name: &'static str) -> Self {
+        Self {
+            in_name,
+            name_position,
+            ..self
+        }
+    }
+
+    pub(super) const fn instead_of(mut self, other: &'static str) -> Self {
+        self.instead_of = Some(other);
+        self
+    }
+
+    pub(super) const fn read(mut self, read: Read) -> Self {
+        self.read = Some(read);
+        self
+    }
+
+    pub(super) const fn words(mut self, words: fn(&Link) -> Option<String>) -> Self {
+        self.words = Some(words);
+        self
+    }
+
+    pub(super) const fn fault(mut self, fault: fn(&Link, u64) -> Option<Fault>) -> Self {
+        self.fault = Some(fault);
+        self
+    }
+}

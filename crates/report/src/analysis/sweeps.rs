@@ -1,0 +1,509 @@
+//! Sweeps: a metric against the parameters that a study varies, and where transports cross.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use regatta_model::{
+    Better, MetricDefinition, Part, Spacing, Sweep, Sweeps, Unit, metric, metric::id,
+};
+use regatta_stats::crossings;
+
+use super::{
+    CONFIDENCE,
+    claims::Index,
+    summary::{
+        Cell, Comparison, Conclusion, Summary, SweepAxis, SweepCell, SweepCrossing, SweepResult,
+        SweepValue,
+    },
+};
+use crate::{
+    RunData,
+    format::{Scale, quantity},
+};
+
+/// Metrics that are shown against the parameters, after that of the ranking.
+const FURTHER_METRICS: [&str; 3] = [
+    id::ROUND_TRIP_DELAY_NS,
+    id::GOODPUT_PER_CORE_PERCENT_BPS,
+    id::MESSAGE_LOSS_RATIO,
+];
+
+/// One transport, condition or workload of the study, with its place in the sweeps.
+#[derive(Clone)]
+struct Entry<'a> {
+    name: &'a str,
+    base: &'a str,
+    /// Position of the value by position of the sweep.
+    at: BTreeMap<usize, usize>,
+}
+
+/// Cells that differ in the values of the same axes only.
+struct Family<'a> {
+    condition: &'a str,
+    workload: &'a str,
+    /// First workload of the family, whose kind all have.
+    kind: &'a str,
+    /// Axes: the first sweep of each.
+    axes: Vec<usize>,
+    /// Lines in the order of the study.
+    lines: Vec<Line<'a>>,
+}
+
+/// Cells of one transport, of which the axes may be a part.
+struct Line<'a> {
+    label: String,
+    /// Transport, condition and workload of each cell, by its positions on the axes.
+    cells: BTreeMap<Vec<usize>, [&'a str; 3]>,
+}
+
+/// Returns the entries of a part of the study.
+fn entries<'a>(
+    sweeps: &'a Sweeps,
+    part: Part,
+    names: impl Iterator<Item = &'a str>,
+) -> Vec<Entry<'a>> {
+    let known: BTreeMap<&str, _> = (sweeps.entries.iter())
+        .filter(|entry| entry.part == part)
+        .map(|entry| (entry.name.as_str(), entry))
+        .collect();
+    names
+        .map(|name| match known.get(name) {
+            None => Entry {
+                name,
+                base: name,
+                at: BTreeMap::new(),
+            },
+            Some(entry) => Entry {
+                name,
+                base: &entry.base,
+                at: (entry.at.iter())
+                    .map(|[sweep, value]| (*sweep as usize, *value as usize))
+                    .collect(),
+            },
+        })
+        .collect()
+}
+
+/// Returns the label of the line of a transport among the lines of its sweeps: the label in the study
+/// file, unless the transport differs in something that is no quantity.
+pub fn line_label(sweeps: &Sweeps, label: &str) -> String {
+    let Some(entry) = sweeps.entry(Part::Transport, label) else {
+        return label.to_owned();
+    };
+    let words = sweeps
+        .parameters(entry)
+        .filter(|(sweep, _)| sweep.unit.is_none());
+    let words = words.map(|(sweep, value)| format!(":{}", sweep.in_name(&value.text)));
+    entry.base.clone() + &words.collect::<String>()
+}
+
+/// Returns the families of cells of a study.
+fn families(data: &RunData) -> Vec<Family<'_>> {
+    let study = &data.header.study;
+    let sweeps = &study.sweeps;
+    let transports = study.transports.iter().map(|it| it.label.as_str());
+    let transports = entries(sweeps, Part::Transport, transports);
+    let conditions = study.conditions.iter().map(|it| it.name.as_str());
+    let conditions = entries(sweeps, Part::Condition, conditions);
+    let workloads = study.workloads.iter().map(|it| it.name.as_str());
+    let workloads = entries(sweeps, Part::Workload, workloads);
+    let labels: BTreeMap<&str, String> = (transports.iter())
+        .map(|it| (it.name, line_label(sweeps, it.name)))
+        .collect();
+    let axes = sweeps.axes();
+    let mut families: Vec<Family<'_>> = Vec::new();
+    let mut known: BTreeMap<(&str, &str, Vec<usize>), usize> = BTreeMap::new();
+    for workload in &workloads {
+        for condition in &conditions {
+            for transport in &transports {
+                // A sweep of words of a transport makes lines.
+                let words = |sweep: usize| {
+                    let sweep = &sweeps.sweeps[sweep];
+                    sweep.part == Part::Transport && sweep.unit.is_none()
+                };
+                let place = |axis: &Vec<usize>| {
+                    axis.iter().find_map(|sweep| {
+                        let parts = [transport, condition, workload];
+                        let value = parts.iter().find_map(|it| it.at.get(sweep))?;
+                        (!words(*sweep)).then_some((*sweep, *value))
+                    })
+                };
+                let places: Vec<(usize, usize)> = axes.iter().filter_map(place).collect();
+                if places.is_empty() {
+                    continue;
+                }
+                let of_axes: Vec<usize> = places.iter().map(|(sweep, _)| *sweep).collect();
+                let key = (condition.base, workload.base, of_axes.clone());
+                let position = *known.entry(key).or_insert_with(|| {
+                    families.push(Family {
+                        condition: condition.base,
+                        workload: workload.base,
+                        kind: workload.name,
+                        axes: of_axes,
+                        lines: Vec::new(),
+                    });
+                    families.len() - 1
+                });
+                let lines = &mut families[position].lines;
+                let label = &labels[transport.name];
+                let line = match lines.iter().position(|known| known.label == *label) {
+                    Some(line) => line,
+                    None => {
+                        lines.push(Line {
+                            label: label.clone(),
+                            cells: BTreeMap::new(),
+                        });
+                        lines.len() - 1
+                    }
+                };
+                let at = places.into_iter().map(|(_, value)| value).collect();
+                (lines[line].cells).insert(at, [transport.name, condition.name, workload.name]);
+            }
+        }
+    }
+    families
+}
+
+/// Returns each metric against the parameters, for each family of cells that differ in these only.
+pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<SweepResult> {
+    let study = &data.header.study;
+    if study.sweeps.is_empty() {
+        return Vec::new();
+    }
+    let index = Index::of(data);
+    let by_name: BTreeMap<[&str; 3], &Cell> = (cells.iter())
+        .map(|cell| {
+            let name = [&cell.transport, &cell.condition, &cell.workload];
+            (name.map(String::as_str), cell)
+        })
+        .collect();
+    let mut results = Vec::new();
+    for family in families(data) {
+        let kind = study.workloads.iter().find(|it| it.name == family.kind);
+        let Some(primary) = kind.map(|it| it.kind.primary_metric()) else {
+            continue;
+        };
+        let further = FURTHER_METRICS.into_iter().filter(|name| *name != primary);
+        for name in [primary].into_iter().chain(further) {
+            let Some(definition) = metric::find(name) else {
+                continue;
+            };
+            let mut result = result(&study.sweeps, &family, definition, &by_name);
+            // A loss of nothing everywhere needs no figure.
+            let least = if name == primary {
+                f64::NEG_INFINITY
+            } else {
+                0.0
+            };
+            let is_there = |cell: &SweepCell| cell.value.is_some_and(|value| value > least);
+            if !result.cells.iter().any(is_there) {
+                continue;
+            }
+            if name == primary {
+                result.is_primary = true;
+                result.crossings =
+                    crossings_of(&study.sweeps, &family, definition, &index, study.seed);
+                result.sentences = sentences(&study.sweeps, &family, &result, comparisons);
+            }
+            results.push(result);
+        }
+    }
+    results
+}
+
+/// Returns the positions of the values of a sweep in the order of its axis.
+fn order(sweep: &Sweep) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..sweep.values.len()).collect();
+    let value = |position: &usize| sweep.values[*position].value.unwrap_or(0.0);
+    order.sort_by(|a, b| value(a).total_cmp(&value(b)));
+    order
+}
+
+fn result(
+    sweeps: &Sweeps,
+    family: &Family<'_>,
+    definition: &MetricDefinition,
+    by_name: &BTreeMap<[&str; 3], &Cell>,
+) -> SweepResult {
+    let orders: Vec<Vec<usize>> = (family.axes.iter())
+        .map(|axis| order(&sweeps.sweeps[*axis]))
+        .collect();
+    let axes = (family.axes.iter().zip(&orders)).map(|(axis, order)| {
+        let sweep = &sweeps.sweeps[*axis];
+        let together = (sweeps.sweeps.iter())
+            .filter(|other| other.zip.is_some() && other.zip == sweep.zip)
+            .filter(|other| other.key != sweep.key);
+        SweepAxis {
+            key: sweep.full_key(),
+            zipped: together.map(Sweep::full_key).collect(),
+            title: sweep.title(),
+            unit: sweep.unit.map(|unit| unit.name().to_owned()),
+            logarithmic: sweep.scale == Spacing::Log,
+            values: (order.iter())
+                .map(|value| SweepValue {
+                    text: sweep.values[*value].text.clone(),
+                    value: sweep.values[*value].value,
+                })
+                .collect(),
+        }
+    });
+    let mut cells = Vec::new();
+    for Line {
+        label: line,
+        cells: of_line,
+    } in &family.lines
+    {
+        for (at, name) in of_line {
+            let shown = by_name
+                .get(name)
+                .and_then(|cell| cell.shown(definition.name));
+            let place = at.iter().zip(&orders);
+            cells.push(SweepCell {
+                line: line.clone(),
+                at: place
+                    .filter_map(|(value, order)| order.iter().position(|it| it == value))
+                    .map(|position| position as u32)
+                    .collect(),
+                transport: name[0].to_owned(),
+                condition: name[1].to_owned(),
+                workload: name[2].to_owned(),
+                n: by_name.get(name).map_or(0, |cell| cell.n),
+                value: shown.map(|(value, _)| value),
+                ci95: shown.and_then(|(_, interval)| interval),
+            });
+        }
+    }
+    SweepResult {
+        condition: family.condition.to_owned(),
+        workload: family.workload.to_owned(),
+        metric: definition.name.to_owned(),
+        unit: definition.unit.name().to_owned(),
+        is_primary: false,
+        axes: axes.collect(),
+        lines: (family.lines.iter())
+            .map(|line| line.label.clone())
+            .collect(),
+        cells,
+        crossings: Vec::new(),
+        sentences: Vec::new(),
+    }
+}
+
+/// Returns the crossings of every pair of lines along the first axis, for each place on the others.
+fn crossings_of(
+    sweeps: &Sweeps,
+    family: &Family<'_>,
+    definition: &MetricDefinition,
+    index: &Index<'_>,
+    seed: u64,
+) -> Vec<SweepCrossing> {
+    let Some(sweep) = family.axes.first().map(|axis| &sweeps.sweeps[*axis]) else {
+        return Vec::new();
+    };
+    let order = order(sweep);
+    let on_axis = |value: f64| match sweep.scale {
+        Spacing::Linear => value,
+        Spacing::Log => value.ln(),
+    };
+    let Some(x) = (order.iter())
+        .map(|value| sweep.values[*value].value.map(on_axis))
+        .collect::<Option<Vec<f64>>>()
+    else {
+        return Vec::new();
+    };
+    let places: BTreeSet<&[usize]> = (family.lines.iter())
+        .flat_map(|line| line.cells.keys().filter_map(|at| at.get(1..)))
+        .collect();
+    let mut all = Vec::new();
+    for place in places {
+        let lines: Vec<(&str, Vec<BTreeMap<u32, f64>>)> = (family.lines.iter())
+            .map(|Line { label, cells }| {
+                let points = order.iter().map(|value| {
+                    let at = [&[*value], place].concat();
+                    let cell = cells.get(&at);
+                    cell.map_or_else(BTreeMap::new, |cell| index.logs(*cell, definition.name))
+                });
+                (label.as_str(), points.collect())
+            })
+            .collect();
+        for (position, a) in lines.iter().enumerate() {
+            for b in &lines[position + 1..] {
+                let logs = ratios(&a.1, &b.1);
+                for found in crossings(&x, &logs, CONFIDENCE, seed) {
+                    let back = |value: f64| match sweep.scale {
+                        Spacing::Linear => value,
+                        Spacing::Log => value.exp(),
+                    };
+                    let higher_is_better = definition.better != Better::Lower;
+                    let (above, below) = match found.rises == higher_is_better {
+                        true => (a.0, b.0),
+                        false => (b.0, a.0),
+                    };
+                    let mut crossing = SweepCrossing {
+                        above: above.to_owned(),
+                        below: below.to_owned(),
+                        others: place.iter().map(|value| *value as u32).collect(),
+                        value: back(found.at),
+                        ci95: found.interval.map(|end| end.map(back)),
+                        text: String::new(),
+                    };
+                    crossing.text = in_words(sweeps, family, sweep, &crossing);
+                    // Positions on the axes, as cells have them.
+                    for (value, axis) in crossing.others.iter_mut().zip(&family.axes[1..]) {
+                        let order = self::order(&sweeps.sweeps[*axis]);
+                        let position = order.iter().position(|it| *it == *value as usize);
+                        *value = position.unwrap_or_default() as u32;
+                    }
+                    all.push(crossing);
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Returns the log ratios of two lines, by point and round; rounds that no point has are left out.
+fn ratios(a: &[BTreeMap<u32, f64>], b: &[BTreeMap<u32, f64>]) -> Vec<Vec<Option<f64>>> {
+    let rounds: BTreeSet<u32> = a.iter().flat_map(BTreeMap::keys).copied().collect();
+    let point = |(a, b): (&BTreeMap<u32, f64>, &BTreeMap<u32, f64>)| {
+        let ratio = |round| Some(a.get(round)? - b.get(round)?);
+        rounds.iter().map(ratio).collect()
+    };
+    a.iter().zip(b).map(point).collect()
+}
+
+/// Formats a value of a sweep.
+fn value_text(sweep: &Sweep, value: f64) -> String {
+    match sweep.unit {
+        Some(Unit::Count) | None => crate::format::number(value),
+        Some(unit) => quantity(unit, value),
+    }
+}
+
+/// Returns the sentence of a crossing, whose `others` are positions in the study.
+fn in_words(
+    sweeps: &Sweeps,
+    family: &Family<'_>,
+    sweep: &Sweep,
+    crossing: &SweepCrossing,
+) -> String {
+    let places = (family.axes[1..].iter().zip(&crossing.others)).map(|(axis, value)| {
+        let other = &sweeps.sweeps[*axis];
+        other.in_words(&other.values[*value as usize].text)
+    });
+    let place: Vec<String> = places.collect();
+    let place = match &place[..] {
+        [] => String::new(),
+        place => format!("at {}, ", place.join(", ")),
+    };
+    let scale = sweep
+        .unit
+        .map(|unit| Scale::for_largest(unit, crossing.value));
+    let end = |value: f64| match scale {
+        Some(scale) => scale.text(value),
+        None => crate::format::number(value),
+    };
+    let SweepCrossing { above, below, .. } = crossing;
+    let at = sweep.in_words(&value_text(sweep, crossing.value));
+    match crossing.ci95 {
+        [Some(low), Some(high)] => {
+            format!(
+                "{place}`{above}` overtakes `{below}` above {at} [{}, {}]",
+                end(low),
+                end(high)
+            )
+        }
+        [low, high] => {
+            let low = low.map_or_else(|| "below the smallest value".to_owned(), end);
+            let high = high.map_or_else(|| "above the largest value".to_owned(), end);
+            format!(
+                "{place}`{above}` seems to overtake `{below}` near {at}, but the interval reaches beyond the values [{low}, {high}]"
+            )
+        }
+    }
+}
+
+/// Returns the number of comparisons in which each of two lines is ahead, and of all.
+fn ahead(result: &SweepResult, comparisons: &[Comparison], [a, b]: [&str; 2]) -> [usize; 3] {
+    let lines: BTreeMap<[&str; 3], &str> = (result.cells.iter())
+        .map(|cell| {
+            let name = [&cell.transport, &cell.condition, &cell.workload];
+            (name.map(String::as_str), cell.line.as_str())
+        })
+        .collect();
+    let mut counts = [0; 3];
+    for it in comparisons.iter().filter(|it| it.metric == result.metric) {
+        let line = |transport: &String| {
+            let name = [transport, &it.condition, &it.workload];
+            lines.get(&name.map(String::as_str)).copied()
+        };
+        let sides = [line(&it.a), line(&it.b)];
+        let is_reversed = sides == [Some(b), Some(a)];
+        if sides != [Some(a), Some(b)] && !is_reversed {
+            continue;
+        }
+        counts[2] += 1;
+        match (it.claim.conclusion, is_reversed) {
+            (Conclusion::Faster, false) | (Conclusion::Slower, true) => counts[0] += 1,
+            (Conclusion::Slower, false) | (Conclusion::Faster, true) => counts[1] += 1,
+            _ => {}
+        }
+    }
+    counts
+}
+
+/// Most sentences about one sweep.
+const MOST_SENTENCES: usize = 12;
+
+/// Returns the sentences about a sweep: the crossings, and the pairs without any.
+fn sentences(
+    sweeps: &Sweeps,
+    family: &Family<'_>,
+    result: &SweepResult,
+    comparisons: &[Comparison],
+) -> Vec<String> {
+    let mut sentences: Vec<String> = (result.crossings.iter())
+        .map(|crossing| crossing.text.clone())
+        .collect();
+    let is_numeric = (family.axes.first()).is_some_and(|axis| sweeps.sweeps[*axis].unit.is_some());
+    for (position, a) in result.lines.iter().enumerate() {
+        for b in &result.lines[position + 1..] {
+            let is_pair = |crossing: &&SweepCrossing| {
+                [&crossing.above, &crossing.below] == [a, b]
+                    || [&crossing.above, &crossing.below] == [b, a]
+            };
+            if is_numeric && !result.crossings.iter().any(|crossing| is_pair(&crossing)) {
+                let [a_ahead, b_ahead, cells] = ahead(result, comparisons, [a, b]);
+                sentences.push(format!(
+                    "no crossing of `{a}` and `{b}` was found: of {cells} comparisons, `{a}` is ahead in {a_ahead} \
+                     and `{b}` in {b_ahead}, and no difference was detected in {}",
+                    cells - a_ahead - b_ahead
+                ));
+            }
+        }
+    }
+    if sentences.len() > MOST_SENTENCES {
+        let more = sentences.len() - MOST_SENTENCES;
+        sentences.truncate(MOST_SENTENCES);
+        sentences.push(format!(
+            "{more} further sentences are in `summary.json`, as `sweeps`"
+        ));
+    }
+    sentences
+}
+
+impl SweepResult {
+    /// Returns the name for a heading: what was varied, and where.
+    #[must_use]
+    pub fn heading(&self, summary: &Summary) -> String {
+        let axes: Vec<&str> = self.axes.iter().map(|axis| axis.title.as_str()).collect();
+        let several = |of: fn(&SweepResult) -> &str| {
+            let first = summary.sweeps.first().map(of);
+            summary.sweeps.iter().any(|other| Some(of(other)) != first)
+        };
+        let mut text = format!("{} under {}", axes.join(" × "), self.condition);
+        if several(|it| &it.workload) {
+            text += &format!(", {}", self.workload);
+        }
+        text
+    }
+}

@@ -1,0 +1,324 @@
+//! Heat maps over two parameters of a sweep: the metric of each transport, and the ratio of two.
+
+use std::collections::BTreeMap;
+
+use regatta_model::{Better, MetricDefinition, metric};
+
+use super::{
+    Figure, anchor,
+    frame::{Panel, largest},
+    svg::{Align, Ink, Svg, Text, width_of},
+    sweep::{ParameterAxis, all_lines, number_of, place_words, unit_of},
+};
+use crate::{
+    Summary,
+    analysis::{Conclusion, SweepAxis, SweepCell, SweepResult},
+    format::{Scale, capital, ratio_number, shorten},
+};
+
+/// Most lines that have maps.
+const MOST_LINES: usize = 6;
+
+/// Most combinations of further parameters that have maps.
+const MOST_PLACES: usize = 4;
+
+/// Smallest width and height of a cell with text, in CSS pixels.
+const ROOM: [f64; 2] = [30.0, 14.0];
+
+/// Largest opacity, on which the text can still be read.
+const MOST_OPAQUE: f64 = 0.6;
+
+/// Positions of a cell on both axes.
+type At = [usize; 2];
+
+/// Ratio of two lines in one cell.
+#[derive(Clone, Copy)]
+struct Ratio {
+    value: f64,
+    /// Whether the difference was detected.
+    is_detected: bool,
+}
+
+/// Cell of a map.
+struct Tile {
+    at: At,
+    ink: Ink,
+    opacity: f64,
+    text: String,
+    style: Text,
+}
+
+/// Draws the maps of the metric of the ranking, or nothing for a sweep of one parameter.
+pub fn draw(summary: &Summary, sweep: &SweepResult, number: usize) -> Option<Figure> {
+    let definition = metric::find(&sweep.metric)?;
+    let [x, y, ..] = &sweep.axes[..] else {
+        return None;
+    };
+    let id = format!("heat-{number}-{}", anchor(&sweep.metric));
+    let lines = all_lines(summary);
+    let scale = Scale::for_largest(
+        definition.unit,
+        largest(sweep.cells.iter().filter_map(|cell| cell.value)),
+    );
+    let series = |line: &str| lines.iter().position(|known| *known == line).unwrap_or(0);
+    let shown = &sweep.lines[..sweep.lines.len().min(MOST_LINES)];
+    let mut maps: Vec<(String, Vec<Tile>)> = Vec::new();
+    for place in places(sweep) {
+        let words = match place_words(sweep, 2, &place) {
+            words if words.is_empty() => words,
+            words => format!(", {words}"),
+        };
+        let cells = |line: &str| -> BTreeMap<At, &SweepCell> {
+            let here =
+                |cell: &&SweepCell| cell.line == line && cell.at.get(2..) == Some(&place[..]);
+            let cells = sweep.cells.iter().filter(here);
+            cells
+                .map(|cell| ([cell.at[0] as usize, cell.at[1] as usize], cell))
+                .collect()
+        };
+        if let Some((first, others)) = shown.split_first() {
+            for other in others {
+                let pair = [
+                    (other.as_str(), series(other)),
+                    (first.as_str(), series(first)),
+                ];
+                let tiles = ratios(summary, definition, pair, [&cells(other), &cells(first)]);
+                maps.push((format!("{other} ÷ {first}{words}"), tiles));
+            }
+        }
+        for line in shown {
+            let tiles = means(&cells(line), Ink::Series(series(line)), scale);
+            maps.push((format!("{line}, {}{words}", scale.unit), tiles));
+        }
+    }
+    let drawn = maps.iter().enumerate().map(|(position, (heading, tiles))| {
+        map(
+            &format!("{id}-{position}"),
+            heading,
+            definition,
+            [x, y],
+            tiles,
+        )
+    });
+    let cut = if shown.len() < sweep.lines.len() {
+        " Only the first transports have maps."
+    } else {
+        ""
+    };
+    Some(Figure {
+        id: format!("figure-{id}"),
+        title: format!(
+            "{} over {} and {}",
+            capital(definition.title),
+            x.title,
+            y.title
+        ),
+        caption: format!(
+            "Ratio: in the colour of the transport that is ahead, the denser the further; without colour where no \
+             difference was detected. Metric of one transport: the denser, the larger.{cut} {}",
+            definition.definition
+        ),
+        panels: drawn.collect(),
+    })
+}
+
+/// Returns the combinations of the parameters after the second that have maps.
+fn places(sweep: &SweepResult) -> Vec<Vec<u32>> {
+    let mut places: Vec<Vec<u32>> = (sweep.cells.iter())
+        .filter_map(|cell| cell.at.get(2..).map(<[u32]>::to_vec))
+        .collect();
+    places.sort();
+    places.dedup();
+    let every = places.len().div_ceil(MOST_PLACES).max(1);
+    places.into_iter().step_by(every).collect()
+}
+
+fn means(cells: &BTreeMap<At, &SweepCell>, ink: Ink, scale: Scale) -> Vec<Tile> {
+    let highest = largest(cells.values().filter_map(|cell| cell.value));
+    let tile = |(at, cell): (&At, &&SweepCell)| match cell.value {
+        Some(value) => Tile {
+            at: *at,
+            ink,
+            opacity: 0.04 + (MOST_OPAQUE - 0.04) * (value / highest.max(f64::MIN_POSITIVE)),
+            text: scale.text(value),
+            style: Text::LABEL,
+        },
+        None => missing(*at),
+    };
+    cells.iter().map(tile).collect()
+}
+
+fn missing(at: At) -> Tile {
+    Tile {
+        at,
+        ink: Ink::Grid,
+        opacity: 0.0,
+        text: "–".to_owned(),
+        style: Text::NOTE,
+    }
+}
+
+/// Returns the tiles of the ratio of the first line to the second.
+fn ratios(
+    summary: &Summary,
+    definition: &MetricDefinition,
+    [(_, first), (_, second)]: [(&str, usize); 2],
+    [a, b]: [&BTreeMap<At, &SweepCell>; 2],
+) -> Vec<Tile> {
+    let comparisons: BTreeMap<[&str; 4], Ratio> = (summary.comparisons.iter())
+        .filter(|it| it.metric == definition.name)
+        .filter_map(|it| {
+            let key = [&it.a, &it.b, &it.condition, &it.workload].map(String::as_str);
+            let ratio = Ratio {
+                value: it.claim.ratio?,
+                is_detected: matches!(it.claim.conclusion, Conclusion::Faster | Conclusion::Slower),
+            };
+            Some((key, ratio))
+        })
+        .collect();
+    let known = |a: &SweepCell, b: &SweepCell| {
+        let key = [&a.transport, &b.transport, &a.condition, &a.workload].map(String::as_str);
+        comparisons.get(&key).copied()
+    };
+    let ratio = |at: &At, cell: &SweepCell| {
+        let other = b.get(at)?;
+        let inverse = |ratio: Ratio| Ratio {
+            value: 1.0 / ratio.value,
+            ..ratio
+        };
+        known(cell, other).or_else(|| known(other, cell).map(inverse))
+    };
+    let found: Vec<(At, Option<Ratio>)> = (a.iter())
+        .map(|(at, cell)| (*at, ratio(at, cell)))
+        .collect();
+    let distances = found
+        .iter()
+        .filter_map(|(_, ratio)| Some(ratio.as_ref()?.value.ln().abs()));
+    let furthest = largest(distances);
+    let tile = |(at, found): (At, Option<Ratio>)| {
+        let Some(Ratio { value, is_detected }) = found else {
+            return missing(at);
+        };
+        let is_ahead = (value > 1.0) == (definition.better != Better::Lower);
+        let density = value.ln().abs() / furthest.max(1e-9);
+        Tile {
+            at,
+            ink: Ink::Series(if is_ahead { first } else { second }),
+            opacity: match is_detected {
+                true => 0.12 + (MOST_OPAQUE - 0.12) * density,
+                false => 0.0,
+            },
+            text: format!("{}×", number_text(value)),
+            style: if is_detected { Text::LABEL } else { Text::NOTE },
+        }
+    };
+    found.into_iter().map(tile).collect()
+}
+
+/// Formats a ratio in a tile, shorter than in sentences.
+fn number_text(ratio: f64) -> String {
+    match ratio {
+        r if (0.995..1.005).contains(&r) => "1.00".to_owned(),
+        r => ratio_number(r),
+    }
+}
+
+/// Draws one map: values of the first axis across, of the second from the bottom up.
+fn map(
+    id: &str,
+    heading: &str,
+    definition: &MetricDefinition,
+    [x, y]: [&SweepAxis; 2],
+    tiles: &[Tile],
+) -> String {
+    let [columns, rows] = [x, y].map(|axis| axis.values.len().max(1));
+    let row_texts = texts(y);
+    let left = largest(row_texts.iter().map(|text| width_of(text))).clamp(24.0, 90.0) + 10.0;
+    let top = Panel::TOP;
+    let height_of_row = (200.0 / rows as f64).clamp(4.0, 34.0);
+    let bottom = top + height_of_row * rows as f64;
+    let width = (Panel::WIDTH - left - 2.0) / columns as f64;
+    let mut svg = Svg::default();
+    svg.text((0.0, 9.0), &shorten(heading, 52), Text::HEADING);
+    svg.text((0.0, 29.0), &title(y), Text::NOTE);
+    let has_room = width >= ROOM[0] && height_of_row >= ROOM[1];
+    for tile in tiles {
+        let [column, row] = tile.at;
+        let (x0, y1) = (
+            left + width * column as f64,
+            bottom - height_of_row * row as f64,
+        );
+        let (x1, y0) = (x0 + width, y1 - height_of_row);
+        // A gap of a pixel, unless the cells are small.
+        let gap = if has_room { 0.5 } else { 0.0 };
+        let corners = [
+            (x0 + gap, y0 + gap),
+            (x1 - gap, y0 + gap),
+            (x1 - gap, y1 - gap),
+            (x0 + gap, y1 - gap),
+        ];
+        if tile.opacity > 0.0 {
+            svg.polygon(&corners, tile.ink, (tile.opacity * 1000.0).round() / 1000.0);
+        }
+        if has_room {
+            let style = tile.style.aligned(Align::Middle);
+            svg.text(((x0 + x1) / 2.0, (y0 + y1) / 2.0), &tile.text, style);
+        }
+    }
+    let outline = [
+        (left, top),
+        (left + width * columns as f64, top),
+        (left + width * columns as f64, bottom),
+        (left, bottom),
+        (left, top),
+    ];
+    svg.line(&outline, Ink::Axis, 1.0);
+    let style = Text {
+        size: 11.0,
+        ..Text::NOTE
+    };
+    let every = |room: f64, size: f64| (room / size).ceil().max(1.0) as usize;
+    let column_texts = texts(x);
+    let widest = largest(column_texts.iter().map(|text| width_of(text))) + 6.0;
+    for (column, text) in column_texts
+        .iter()
+        .enumerate()
+        .step_by(every(widest, width))
+    {
+        let x = left + width * (column as f64 + 0.5);
+        svg.text((x, bottom + 11.0), text, style.aligned(Align::Middle));
+    }
+    for (row, text) in row_texts
+        .iter()
+        .enumerate()
+        .step_by(every(13.0, height_of_row))
+    {
+        let y = bottom - height_of_row * (row as f64 + 0.5);
+        svg.text((left - 6.0, y), text, style.aligned(Align::Right));
+    }
+    let below = (Panel::WIDTH - 2.0, bottom + 29.0);
+    svg.text(below, &title(x), Text::NOTE.aligned(Align::Right));
+    let said = format!("{} cells: {} across, {} up.", tiles.len(), x.title, y.title);
+    let name = format!("{}: {heading}", capital(definition.title));
+    svg.into_element(id, &name, &said, [Panel::WIDTH, bottom + 38.0])
+}
+
+/// Returns the values of an axis as texts, in the unit of its title.
+fn texts(axis: &SweepAxis) -> Vec<String> {
+    let values: Option<Vec<f64>> = axis.values.iter().map(|value| value.value).collect();
+    let unit = axis.unit.as_deref().and_then(unit_of);
+    match (values, unit) {
+        (Some(values), Some(unit)) => {
+            let scale = Scale::for_largest(unit, largest(values.iter().copied()));
+            let texts = values.iter().map(|value| number_of(scale.apply(*value)));
+            texts.collect()
+        }
+        _ => (axis.values.iter())
+            .map(|value| shorten(&value.text, 12))
+            .collect(),
+    }
+}
+
+fn title(axis: &SweepAxis) -> String {
+    ParameterAxis::of(axis).title
+}

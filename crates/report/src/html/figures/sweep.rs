@@ -1,0 +1,371 @@
+//! Figures of a metric against the parameter of a sweep: one line for each transport.
+
+use std::collections::BTreeSet;
+
+use regatta_model::{Unit, metric};
+
+use super::{
+    Figure, anchor,
+    frame::{
+        Chart, Curve, Marks, Panel, Tick, YAxis, axis_end, largest, log_ticks, room_for_labels,
+    },
+    svg::{Ink, Svg, Text},
+};
+use crate::{
+    Summary,
+    analysis::{SweepAxis, SweepCell, SweepCrossing, SweepResult},
+    format::{Scale, capital, number},
+};
+
+const HEIGHT: f64 = 290.0;
+
+/// Most panels of a sweep of several parameters.
+const MOST_PANELS: usize = 6;
+
+/// Most ticks with text on the axis of a parameter.
+const MOST_TICKS: usize = 7;
+
+/// Ratio of the largest to the smallest value above which the metric's axis is logarithmic.
+const WIDE: f64 = 40.0;
+
+/// Horizontal axis of a parameter.
+pub struct ParameterAxis {
+    /// Positions of the values.
+    pub positions: Vec<f64>,
+    /// Ticks with their texts.
+    pub ticks: Vec<Tick>,
+    /// Title with its unit.
+    pub title: String,
+    scale: Option<(Scale, bool)>,
+}
+
+impl ParameterAxis {
+    pub fn of(axis: &SweepAxis) -> Self {
+        let values: Option<Vec<f64>> = axis.values.iter().map(|value| value.value).collect();
+        let unit = axis.unit.as_deref().and_then(unit_of);
+        let (Some(values), Some(unit)) = (values, unit) else {
+            return Self::words(axis);
+        };
+        let scale = Scale::for_largest(unit, largest(values.iter().copied()));
+        let on_axis = |value: f64| match axis.logarithmic {
+            true => scale.apply(value).ln(),
+            false => scale.apply(value),
+        };
+        let positions: Vec<f64> = values.iter().map(|value| on_axis(*value)).collect();
+        let texts = values.iter().map(|value| number_of(scale.apply(*value)));
+        let all: Vec<Tick> = positions.iter().copied().zip(texts).collect();
+        let ends =
+            [values.first(), values.last()].map(|end| end.map_or(1.0, |end| scale.apply(*end)));
+        let ticks = if all.len() <= MOST_TICKS && are_apart(&all) {
+            all
+        } else if axis.logarithmic {
+            let values = log_ticks(&(ends[0]..ends[1]), MOST_TICKS).into_iter();
+            values.map(|value| (value.ln(), number_of(value))).collect()
+        } else {
+            super::frame::linear_ticks(&(ends[0]..ends[1]))
+        };
+        Self {
+            positions,
+            ticks,
+            title: scale.heading(&axis.title),
+            scale: Some((scale, axis.logarithmic)),
+        }
+    }
+
+    /// Returns the axis of values that are no quantities, at equal distances.
+    fn words(axis: &SweepAxis) -> Self {
+        let texts = axis.values.iter().enumerate();
+        let all: Vec<Tick> = texts
+            .map(|(position, value)| (position as f64, crate::format::shorten(&value.text, 10)))
+            .collect();
+        let every = all.len().div_ceil(MOST_TICKS);
+        Self {
+            positions: all.iter().map(|(position, _)| *position).collect(),
+            ticks: all.into_iter().step_by(every.max(1)).collect(),
+            title: axis.title.clone(),
+            scale: None,
+        }
+    }
+
+    /// Returns the position of a value in the parameter's unit.
+    fn position(&self, value: f64) -> Option<f64> {
+        let (scale, is_log) = self.scale?;
+        let shown = scale.apply(value);
+        Some(if is_log { shown.ln() } else { shown })
+    }
+
+    /// Returns the range of the axis, with a margin.
+    fn range(&self) -> std::ops::Range<f64> {
+        let ends =
+            [self.positions.first(), self.positions.last()].map(|end| end.copied().unwrap_or(0.0));
+        let margin = ((ends[1] - ends[0]) * 0.03).max(1e-9);
+        ends[0] - margin..ends[1] + margin
+    }
+}
+
+/// Whether the ticks of all values have room for their texts.
+fn are_apart(ticks: &[Tick]) -> bool {
+    let ends = [ticks.first(), ticks.last()].map(|end| end.map_or(0.0, |(position, _)| *position));
+    let least = (ends[1] - ends[0]) / 10.0;
+    ticks.windows(2).all(|pair| pair[1].0 - pair[0].0 >= least)
+}
+
+/// Formats a value without needless zeros.
+pub fn number_of(value: f64) -> String {
+    let text = number(value);
+    match text.contains('.') && !text.contains('e') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// Returns the unit with this name.
+pub fn unit_of(name: &str) -> Option<Unit> {
+    let units = [
+        Unit::BitsPerSecond,
+        Unit::Nanoseconds,
+        Unit::Bytes,
+        Unit::Count,
+        Unit::Ratio,
+    ];
+    units.into_iter().find(|unit| unit.name() == name)
+}
+
+/// Returns the labels of the lines of all sweeps, in their order; colours go by it.
+pub fn all_lines(summary: &Summary) -> Vec<&str> {
+    let mut lines = Vec::new();
+    for line in summary.sweeps.iter().flat_map(|sweep| &sweep.lines) {
+        if !lines.contains(&line.as_str()) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// Returns the places on the further axes that have panels, and the number of all.
+pub fn places(sweep: &SweepResult, most: usize) -> (Vec<Vec<u32>>, usize) {
+    let places: BTreeSet<&[u32]> = sweep
+        .cells
+        .iter()
+        .filter_map(|cell| cell.at.get(1..))
+        .collect();
+    let all = places.len();
+    // The first and the last are shown, and others at equal distances.
+    let shown = all.min(most);
+    let is_shown =
+        |position: usize| (0..shown).any(|n| n * (all - 1) / (shown - 1).max(1) == position);
+    let places = places.into_iter().enumerate();
+    let places = places.filter(|(position, _)| is_shown(*position));
+    (places.map(|(_, place)| place.to_vec()).collect(), all)
+}
+
+/// Returns the words for a place on the axes from `first` on.
+pub fn place_words(sweep: &SweepResult, first: usize, place: &[u32]) -> String {
+    let words = sweep.axes[first..].iter().zip(place).map(|(axis, value)| {
+        let text = axis
+            .values
+            .get(*value as usize)
+            .map_or("", |value| &value.text);
+        format!("{} {text}", axis.title)
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// Draws the lines of one metric of a sweep.
+pub fn draw(summary: &Summary, sweep: &SweepResult, number: usize) -> Option<Figure> {
+    let definition = metric::find(&sweep.metric)?;
+    let x_axis = ParameterAxis::of(sweep.axes.first()?);
+    let values = || sweep.cells.iter().filter_map(|cell| cell.value);
+    let highest_end = largest(sweep.cells.iter().filter_map(|cell| Some(cell.ci95?[1])));
+    let highest_value = largest(values());
+    // As in the figure of means, a very wide interval runs out of the panel.
+    let highest = highest_value.max(highest_end).min(highest_value * 1.5);
+    let scale = Scale::for_largest(definition.unit, highest);
+    let end = axis_end(scale.apply(highest));
+    let least = values().fold(f64::INFINITY, f64::min);
+    let is_log = least > 0.0 && highest_value / least > WIDE;
+    let y_axis = || match is_log {
+        true => YAxis::Decades(scale.apply(least) / 1.25, end),
+        false => YAxis::Linear(end),
+    };
+    let lines = all_lines(summary);
+    let (places, all) = places(sweep, MOST_PANELS);
+    let id = format!("sweep-{number}-{}", anchor(&sweep.metric));
+    let panels = places.iter().enumerate().map(|(position, place)| {
+        let heading = match place_words(sweep, 1, place) {
+            words if words.is_empty() => format!("{}, {}", sweep.condition, sweep.workload),
+            words => words,
+        };
+        let curves = curves(sweep, place, &lines, &x_axis);
+        Panel {
+            id: &format!("{id}-{position}"),
+            title: &format!(
+                "{} against {}, {heading}",
+                capital(definition.title),
+                x_axis.title
+            ),
+            description: &describe(sweep, place, scale),
+            heading: &heading,
+            y_title: &scale.heading(definition.title),
+            x_title: &x_axis.title,
+            height: HEIGHT,
+            left: Panel::LEFT,
+            right: room_for_labels(sweep.lines.iter().map(String::as_str)),
+        }
+        .draw_with(x_axis.range(), &x_axis.ticks, y_axis(), |svg, chart| {
+            crossings(svg, chart, sweep, place, &x_axis);
+            paint(svg, chart, &curves, scale);
+        })
+    });
+    Some(Figure {
+        id: format!("figure-{id}"),
+        title: format!("{}: {}", capital(definition.title), sweep.heading(summary)),
+        caption: caption(sweep, definition.definition, is_log, (places.len(), all)),
+        panels: panels.collect(),
+    })
+}
+
+fn caption(
+    sweep: &SweepResult,
+    definition: &str,
+    is_log: bool,
+    (shown, all): (usize, usize),
+) -> String {
+    let mut text = String::from(
+        "Mark: mean of the tables; bar: its 95 % confidence interval. The lines between the marks are \
+         interpolated.",
+    );
+    if !sweep.crossings.is_empty() {
+        text += " Grey: interval of the value at which one transport overtakes another; dotted: the value.";
+    }
+    if is_log {
+        text += " The vertical axis is logarithmic.";
+    }
+    for axis in sweep.axes.iter().filter(|axis| !axis.zipped.is_empty()) {
+        text += &format!(
+            " The values of {} go together with those of {}.",
+            axis.zipped.join(" and "),
+            axis.key
+        );
+    }
+    if shown < all {
+        text += &format!(
+            " {shown} of {all} combinations of the further parameters are shown; all are in summary.json."
+        );
+    }
+    format!("{text} {definition}")
+}
+
+/// Line of a transport: its points, with the ends of their intervals.
+struct Line<'a> {
+    curve: Curve<'a>,
+    bars: Vec<(f64, [f64; 2])>,
+}
+
+fn curves<'a>(
+    sweep: &'a SweepResult,
+    place: &[u32],
+    lines: &[&str],
+    x_axis: &ParameterAxis,
+) -> Vec<Line<'a>> {
+    let of_line = |line: &'a String| {
+        let mut cells: Vec<&SweepCell> = (sweep.cells.iter())
+            .filter(|cell| cell.line == *line && cell.at.get(1..) == Some(place))
+            .collect();
+        cells.sort_by_key(|cell| cell.at.first().copied());
+        let x = |cell: &SweepCell| {
+            let position = *cell.at.first()? as usize;
+            x_axis.positions.get(position).copied()
+        };
+        let points = cells
+            .iter()
+            .filter_map(|cell| Some((x(cell)?, cell.value?)));
+        let bars = cells.iter().filter_map(|cell| Some((x(cell)?, cell.ci95?)));
+        Line {
+            curve: Curve {
+                series: lines.iter().position(|known| known == line).unwrap_or(0),
+                label: line,
+                points: points.collect(),
+            },
+            bars: bars.collect(),
+        }
+    };
+    let lines = sweep.lines.iter().map(of_line);
+    lines.filter(|line| !line.curve.points.is_empty()).collect()
+}
+
+fn paint(svg: &mut Svg, chart: &Chart, lines: &[Line<'_>], scale: Scale) {
+    for line in lines {
+        let ink = Ink::Series(line.curve.series);
+        for (x, ends) in &line.bars {
+            let ends = ends.map(|end| chart.at((*x, scale.apply(end))));
+            svg.line(&ends, ink, 1.6);
+            for (x, y) in ends {
+                svg.line(&[(x - 3.0, y), (x + 3.0, y)], ink, 1.6);
+            }
+        }
+    }
+    let curves: Vec<Curve<'_>> = (lines.iter())
+        .map(|line| line.curve.map(|(x, y)| (x, scale.apply(y))))
+        .collect();
+    chart.curves(svg, &curves, 1.8, Marks::Each);
+}
+
+/// Draws the crossings of a panel: a band over their interval, and a line at their value.
+fn crossings(
+    svg: &mut Svg,
+    chart: &Chart,
+    sweep: &SweepResult,
+    place: &[u32],
+    x_axis: &ParameterAxis,
+) {
+    let here = |crossing: &&SweepCrossing| crossing.others == place;
+    for crossing in sweep.crossings.iter().filter(here) {
+        let Some(at) = x_axis.position(crossing.value) else {
+            continue;
+        };
+        let [low, high] = crossing
+            .ci95
+            .map(|end| end.and_then(|end| x_axis.position(end)));
+        let range = x_axis.range();
+        let low = chart.x(low.unwrap_or(range.start));
+        let high = chart.x(high.unwrap_or(range.end));
+        let band = [
+            (low, chart.top),
+            (high, chart.top),
+            (high, chart.bottom),
+            (low, chart.bottom),
+        ];
+        svg.polygon(&band, Ink::Axis, 0.18);
+        let at = chart.x(at);
+        svg.line(&[(at, chart.top), (at, chart.bottom)], Ink::Leader, 1.2);
+    }
+    if sweep
+        .cells
+        .iter()
+        .all(|cell| cell.at.get(1..) != Some(place) || cell.value.is_none())
+    {
+        svg.text(
+            (chart.left + 6.0, chart.top + 12.0),
+            "nothing was measured",
+            Text::NOTE,
+        );
+    }
+}
+
+/// Describes a panel for readers who do not see it.
+fn describe(sweep: &SweepResult, place: &[u32], scale: Scale) -> String {
+    let of_line = |line: &String| {
+        let cells = sweep.cells.iter();
+        let cells = cells.filter(|cell| cell.line == *line && cell.at.get(1..) == Some(place));
+        let texts: Vec<String> = cells
+            .filter_map(|cell| Some(scale.text(cell.value?)))
+            .collect();
+        match &texts[..] {
+            [first, .., last] => format!("{line}: {} values from {first} to {last}", texts.len()),
+            _ => format!("{line}: {}", texts.concat()),
+        }
+    };
+    let lines: Vec<String> = sweep.lines.iter().map(of_line).collect();
+    format!("{}.", lines.join("; "))
+}

@@ -1,0 +1,78 @@
+//! Tables of the sweeps: values of the parameters down, transports across.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use regatta_model::metric;
+
+use super::{Entry, Row, Table, figure_over, interval, none, row, scale};
+use crate::{
+    RunData, Summary,
+    analysis::{SweepCell, SweepResult},
+};
+
+/// Rows from which a table is folded.
+const MANY: usize = 24;
+
+/// Most rows of a table.
+const MOST_ROWS: usize = 1000;
+
+/// Returns a table for each sweep and metric.
+pub fn sweeps(data: &RunData, summary: &Summary) -> Vec<Table> {
+    let tables = summary.sweeps.iter();
+    tables
+        .filter_map(|sweep| table(data, summary, sweep))
+        .collect()
+}
+
+fn table(data: &RunData, summary: &Summary, sweep: &SweepResult) -> Option<Table> {
+    let definition = metric::find(&sweep.metric)?;
+    let scale = scale(summary, definition);
+    let cells: BTreeMap<(&[u32], &str), &SweepCell> = (sweep.cells.iter())
+        .map(|cell| ((&cell.at[..], cell.line.as_str()), cell))
+        .collect();
+    // The further parameters change slowest, as the panels of the figure do.
+    let mut places: Vec<&[u32]> = BTreeSet::from_iter(cells.keys().map(|(at, _)| *at))
+        .into_iter()
+        .collect();
+    places.sort_by_key(|at| (at.get(1..), at.first()));
+    let entry = |cell: Option<&&SweepCell>| -> Entry {
+        let Some((cell, value)) = cell.and_then(|cell| Some((cell, cell.value?))) else {
+            return none();
+        };
+        let trials = match cell.n == u64::from(summary.rounds) {
+            true => String::new(),
+            false => format!(" ({} of {} trials)", cell.n, summary.rounds),
+        };
+        let ends = interval(cell.ci95.filter(|[low, high]| low < high), |end| {
+            scale.text(end)
+        });
+        figure_over(scale.text(value), ends + &trials)
+    };
+    let rows: Vec<Row> = (places.iter().take(MOST_ROWS))
+        .map(|at| {
+            let texts = at.iter().zip(&sweep.axes).map(|(value, axis)| {
+                let value = axis.values.get(*value as usize);
+                value.map_or("", |value| value.text.as_str())
+            });
+            let heading = texts.collect::<Vec<_>>().join(", ");
+            let entries = (sweep.lines.iter()).map(|line| entry(cells.get(&(*at, line.as_str()))));
+            row(heading, entries)
+        })
+        .collect();
+    let titles: Vec<&str> = sweep.axes.iter().map(|axis| axis.title.as_str()).collect();
+    let head = [titles.join(", ")].into_iter().chain(sweep.lines.clone());
+    let cut = match places.len() > MOST_ROWS {
+        true => format!(
+            "; the first {MOST_ROWS} of {} rows, all are in `summary.json`",
+            places.len()
+        ),
+        false => String::new(),
+    };
+    let caption = format!(
+        "{} of {}, with its 95 % confidence interval{cut}",
+        scale.heading(definition.title),
+        sweep.heading(summary)
+    );
+    let is_folded = rows.len() > MANY || !sweep.is_primary || data.trials.is_empty();
+    Some(Table::new(caption, head, rows).folded(is_folded))
+}

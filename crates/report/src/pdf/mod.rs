@@ -1,0 +1,75 @@
+//! `report.pdf`: the report as a paper, typeset by the program `regatta-typeset`.
+//!
+//! That program gets a template and the values of the page as one JSON text, and returns the PDF. It is a program of
+//! its own because the typesetter is as large as all of Regatta, which is sent to hosts.
+
+use minijinja::value::Value;
+use serde::Serialize;
+
+use crate::{
+    ReportError, RunData, Summary,
+    html::{self, figures},
+};
+
+/// Size of the pages, as Typst names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Paper {
+    /// ISO A4.
+    #[serde(rename = "a4")]
+    A4,
+    /// US letter.
+    #[serde(rename = "us-letter")]
+    Letter,
+}
+
+/// Input of `regatta-typeset`.
+#[derive(Serialize)]
+struct Job<'a> {
+    template: &'a str,
+    page: Page<'a>,
+    identity: &'a str,
+}
+
+#[derive(Serialize)]
+struct Page<'a> {
+    paper: Paper,
+    /// Colours of the transports.
+    colours: Vec<&'a str>,
+    #[serde(flatten)]
+    contents: Value,
+}
+
+/// Returns the input of `regatta-typeset` for the report of a run, as JSON.
+///
+/// # Errors
+/// [`ReportError::Json`] if the values of the page cannot be written as JSON: a fault of this crate.
+pub fn job(data: &RunData, summary: &Summary, paper: Paper) -> Result<String, ReportError> {
+    let mut figures = figures::all(data, summary);
+    figures.each_panel(with_literal_colours);
+    let job = Job {
+        template: include_str!("report.typ"),
+        page: Page {
+            paper,
+            colours: (html::colours())
+                .filter(|(name, _)| name.starts_with("--c"))
+                .map(|(_, value)| value)
+                .collect(),
+            contents: html::contents(data, summary, &figures),
+        },
+        identity: &data.header.run_id,
+    };
+    Ok(serde_json::to_string(&job)?)
+}
+
+/// Replaces the CSS variables of a drawing by the colours of the light page, and names its font: programs other than
+/// browsers know neither.
+fn with_literal_colours(panel: &mut String) {
+    for (name, value) in html::colours() {
+        *panel = panel.replace(&format!("\"var({name})\""), &format!("\"{value}\""));
+    }
+    *panel = panel.replacen(
+        "<svg ",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" font-family=\"Noto Sans, DejaVu Sans\" ",
+        1,
+    );
+}

@@ -1,0 +1,235 @@
+//! Contents of the flows: the workloads over streams, one variant each.
+
+use regatta_control::{Role, TrialOrder};
+use regatta_model::{BulkOptions, Bytes, Direction, Pattern, WorkloadKind, metric::DelayMetrics};
+
+use super::{
+    Flow, Flows, Shared, Tally,
+    receiving::receive,
+    schedule::{Arrivals, Schedule},
+};
+use crate::{
+    clock::MonotonicTime,
+    content::{noise::Noise, plan::Plan, stream_check::StreamCheck},
+    driver::TransportError,
+    exchange::{Exchange, streams::Responder},
+    stream::ByteStream,
+    trial::findings::Findings,
+};
+
+/// Content of the flows.
+#[derive(Debug)]
+pub(super) enum Content {
+    Bulk,
+    /// Questions and answers, which the only flow carries.
+    Exchange(Exchange),
+    Scheduled(Schedule),
+}
+
+impl Flows {
+    /// Makes the flows of the order's workload.
+    ///
+    /// # Errors
+    /// [`TransportError::Order`] for an order that cannot be carried out,
+    /// [`TransportError::Unsupported`] for what this transport or these hosts cannot do,
+    /// [`TransportError::Io`] for a file that cannot be made.
+    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+        match order.workload.kind {
+            WorkloadKind::Bulk {
+                size,
+                message,
+                pattern,
+                options,
+            } => Self::of_bulk(order, size, (message, pattern), options),
+            WorkloadKind::MultiStream {
+                messages,
+                message,
+                messages_per_second,
+                streams,
+                spread,
+            } => {
+                let schedule = Schedule {
+                    per_second: messages_per_second,
+                    flows: streams.into(),
+                    spread,
+                    clock_offset_ns: order.path.clock_offset_ns,
+                };
+                Self::of_schedule(order, schedule, messages, message)
+            }
+            _ => Ok(Self::of_exchange(Exchange::new(order)?)),
+        }
+    }
+
+    /// Makes the flow of an exchange.
+    fn of_exchange(exchange: Exchange) -> Self {
+        Self {
+            flows: vec![Flow {
+                index: 0,
+                sent_by: Role::Sender,
+                plan: exchange.requests().clone(),
+                offset: 0,
+            }],
+            options: BulkOptions::default(),
+            noise: None,
+            file_bytes: 0,
+            size: exchange.size(),
+            content: Content::Exchange(exchange),
+        }
+    }
+
+    /// Makes the flows of messages that leave on a schedule.
+    fn of_schedule(
+        order: &TrialOrder,
+        schedule: Schedule,
+        messages: u64,
+        message: Bytes,
+    ) -> Result<Self, TransportError> {
+        schedule.check(messages)?;
+        let size = messages.saturating_mul(message.0);
+        let whole = Plan::of(order, "", Bytes(size), message, Pattern::Random)?;
+        let flow = |number: u64| {
+            let count = schedule.of_flow(number, messages);
+            let index = index_of(number as usize)?;
+            Ok(Flow {
+                index,
+                sent_by: Role::Sender,
+                plan: whole.part(count * message.0, index.into()),
+                offset: 0,
+            })
+        };
+        Ok(Self {
+            flows: (0..schedule.flows)
+                .map(flow)
+                .collect::<Result<_, TransportError>>()?,
+            options: BulkOptions::default(),
+            noise: None,
+            file_bytes: 0,
+            size,
+            content: Content::Scheduled(schedule),
+        })
+    }
+
+    /// Makes the flows of a bulk transfer.
+    fn of_bulk(
+        order: &TrialOrder,
+        size: Bytes,
+        (message, pattern): (Bytes, Pattern),
+        options: BulkOptions,
+    ) -> Result<Self, TransportError> {
+        let whole = match options.duration {
+            None => Plan::new(order)?,
+            // A message is not cut to a size that does not count.
+            Some(_) => Plan::of(order, "", Bytes(message.0.max(size.0)), message, pattern)?,
+        };
+        let senders: &[Role] = match options.direction {
+            Direction::Forward | Direction::Reverse => &[Role::Sender],
+            Direction::Both => &[Role::Sender, Role::Receiver],
+        };
+        let per_direction = u64::from(options.flows.max(1));
+        let mut flows = Vec::new();
+        for sent_by in senders {
+            let mut offset = 0;
+            for number in 0..per_direction {
+                // The first ones have one byte more where it does not divide.
+                let part = size.0 / per_direction + u64::from(number < size.0 % per_direction);
+                let index = index_of(flows.len())?;
+                let plan = match options.duration {
+                    None => whole.part(part, u32::from(index)),
+                    Some(_) => whole.endless(u32::from(index)),
+                };
+                flows.push(Flow {
+                    index,
+                    sent_by: *sent_by,
+                    plan,
+                    offset,
+                });
+                offset += part;
+            }
+        }
+        let sends = senders.contains(&order.role);
+        // A message is read from one place, so the file holds at least one.
+        let file_bytes = match options.duration {
+            None => size.0,
+            Some(_) => size.0.max(message.0),
+        };
+        let noise = match pattern {
+            Pattern::File if sends => Some(Noise::of(file_bytes)?),
+            _ => None,
+        };
+        Ok(Self {
+            flows,
+            options,
+            content: Content::Bulk,
+            noise,
+            file_bytes,
+            size: size.0,
+        })
+    }
+
+    pub(super) fn has_goodput(&self) -> bool {
+        match &self.content {
+            Content::Bulk => true,
+            Content::Exchange(exchange) => exchange.has_goodput(),
+            Content::Scheduled(_) => false,
+        }
+    }
+
+    pub(super) fn schedule(&self) -> Option<&Schedule> {
+        match &self.content {
+            Content::Scheduled(schedule) => Some(schedule),
+            _ => None,
+        }
+    }
+}
+
+impl Shared<'_> {
+    /// Takes a flow's part and acknowledges it; returns the moment of its end. `rest` are the bytes
+    /// that came with its opening.
+    pub(super) async fn receive(
+        &self,
+        flow: &Flow,
+        stream: &mut impl ByteStream,
+        rest: &[u8],
+    ) -> Result<MonotonicTime, TransportError> {
+        let plan = &flow.plan;
+        match &self.flows.content {
+            Content::Bulk => receive(self, StreamCheck::new(plan), stream, rest).await,
+            Content::Exchange(exchange) => {
+                receive(self, Responder::new(exchange), stream, rest).await
+            }
+            Content::Scheduled(schedule) => {
+                receive(
+                    self,
+                    Arrivals::new(schedule, flow.index, plan),
+                    stream,
+                    rest,
+                )
+                .await
+            }
+        }
+    }
+
+    /// Adds the results that only flows of this content have.
+    pub(super) fn report_content(&self, tally: &Tally, receives: bool, findings: &mut Findings) {
+        match &self.flows.content {
+            Content::Bulk => findings.fact("flows", self.flows.options.flows.to_string()),
+            Content::Exchange(exchange) => {
+                if let Some(asked) = &tally.asked {
+                    exchange.report(asked, findings);
+                }
+            }
+            Content::Scheduled(_) => {
+                if let Some(delays) = tally.delays.as_ref().filter(|_| receives) {
+                    delays.report(DelayMetrics::MESSAGE, "receiver", findings);
+                }
+            }
+        }
+    }
+}
+
+/// Returns a flow's index.
+fn index_of(number: usize) -> Result<u16, TransportError> {
+    u16::try_from(number).map_err(|_| TransportError::Order {
+        what: "more than 65536 flows are too many".to_owned(),
+    })
+}

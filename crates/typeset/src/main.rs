@@ -1,0 +1,44 @@
+//! `regatta-typeset`: reads a [`Job`] as JSON from standard input, writes the PDF to standard output.
+//!
+//! `regatta report --pdf` starts it. It is a program of its own, so that what is sent to hosts stays small.
+
+use std::{
+    io::{self, Read as _, Write as _},
+    process::ExitCode,
+};
+
+use regatta_typeset::Typesetter;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// Document to typeset.
+#[derive(Deserialize)]
+struct Job {
+    /// Typst source.
+    template: String,
+    /// What the template reads as `page.json`.
+    page: Box<RawValue>,
+    /// Identity of the document.
+    identity: String,
+}
+
+fn main() -> ExitCode {
+    match typeset() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("regatta-typeset: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn typeset() -> Result<(), Box<dyn std::error::Error>> {
+    let mut text = String::new();
+    io::stdin().read_to_string(&mut text)?;
+    let job: Job = serde_json::from_str(&text).map_err(|error| {
+        format!("standard input is not a job of `regatta report --pdf`: {error}")
+    })?;
+    let pdf = Typesetter::default().pdf(&job.template, job.page.get().to_owned(), &job.identity)?;
+    io::stdout().write_all(&pdf)?;
+    Ok(())
+}
