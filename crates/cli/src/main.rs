@@ -4,6 +4,7 @@ mod adhoc;
 mod args;
 mod charset;
 mod checks;
+mod compare;
 mod describe;
 mod directory;
 mod doctor;
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
         Command::Monitor(args) => monitor::monitor(&args),
         Command::Resume(args) => run::resume(&args, colour),
         Command::Report(args) => report::report(&args, colour),
+        Command::Compare(args) => compare::compare(&args, colour),
         Command::List(args) => list::list(&args),
         Command::Doctor(args) => doctor::doctor(&args),
     };

@@ -9,6 +9,7 @@
 //! This crate measures nothing and reads saved data only, so that any report can be made again.
 
 pub mod analysis;
+pub mod compare;
 pub mod data;
 mod error;
 pub mod format;
@@ -22,4 +23,6 @@ pub use analysis::{Summary, summarise};
 pub use data::{RunData, load};
 pub use error::ReportError;
 pub use timeline::HostTimeline;
-pub use write::{Written, write_all, write_html, write_monitor, write_pdf, write_summary};
+pub use write::{
+    Written, write_all, write_comparison, write_html, write_monitor, write_pdf, write_summary,
+};

@@ -68,7 +68,7 @@ const COLUMNS: [(&str, &str); 9] = [
     (id::MESSAGE_LOSS_RATIO, "message\nloss"),
 ];
 /// Style of the tables: a line under the header and nothing else.
-const STYLE: TableStyle =
+pub(crate) const STYLE: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
 /// Column that has values: its metric, its scale, its two headings.
@@ -125,7 +125,7 @@ struct Printer<'a> {
 
 /// Breaks a text at spaces so that no line is wider than `width`. The first line begins at column
 /// `indent`, after the caller's text; the others are indented as far.
-fn wrap(text: &str, width: usize, indent: usize) -> String {
+pub(crate) fn wrap(text: &str, width: usize, indent: usize) -> String {
     let mut out = String::new();
     let mut column = indent;
     for (position, word) in text.split(' ').enumerate() {

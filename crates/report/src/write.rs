@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use regatta_results::{Reader, ReplaceError, ResultsError, exports, hosts_csv::HOSTS_FILE_NAME};
 
-use crate::{HostTimeline, ReportError, RunData, Summary, html, load, summarise};
+use crate::{
+    HostTimeline, ReportError, RunData, Summary, compare::RunComparison, html, load, summarise,
+};
 
 /// Written reports, and the data they were made from.
 #[derive(Debug)]
@@ -85,6 +87,14 @@ pub fn write_pdf(pdf: &[u8], dir: &Path) -> Result<PathBuf, ReportError> {
 /// [`ReportError::Write`] if the file cannot be written; those of [`html::monitor::render`].
 pub fn write_monitor(hosts: &[HostTimeline], dir: &Path) -> Result<PathBuf, ReportError> {
     replace(&dir.join("monitor.html"), &html::monitor::render(hosts)?)
+}
+
+/// Writes the page of a comparison to this file.
+///
+/// # Errors
+/// [`ReportError::Write`] if the file cannot be written; those of [`html::compare::render`].
+pub fn write_comparison(comparison: &RunComparison, path: &Path) -> Result<PathBuf, ReportError> {
+    replace(path, &html::compare::render(comparison)?)
 }
 
 fn replace(path: &Path, content: impl AsRef<[u8]>) -> Result<PathBuf, ReportError> {

@@ -27,6 +27,8 @@ struct Spread {
     df: f64,
     /// Variation below this is that of rounding.
     rounding: f64,
+    /// Probability that values which are all the same show this estimate by chance.
+    chance: f64,
 }
 
 impl Estimate {
@@ -55,8 +57,39 @@ impl Estimate {
                 error: sd * (inflation * (n - 1.0) / (n - inflation) / n).sqrt(),
                 df: (n / inflation - 1.0).max(1.0),
                 rounding: 8.0 * f64::EPSILON * scale.max(1.0),
+                chance: 0.5_f64.powf(n - 1.0),
             }),
         })
+    }
+
+    /// Estimates the difference between the means of two independent samples, `self` less `other`,
+    /// by Welch's method: their variances may differ.
+    ///
+    /// Where neither sample varies, the probability of the difference by chance is that of Fisher's
+    /// exact permutation test: 2 divided by the number of ways to divide the values into samples of
+    /// these sizes.
+    ///
+    /// Sources: Welch 1947, Biometrika 34, 28–35; Fisher 1935, The Design of Experiments, 21.
+    #[must_use]
+    pub fn less(&self, other: &Self) -> Self {
+        let n = self.n + other.n;
+        let of_both = self.spread.zip(other.spread);
+        Self {
+            n,
+            mean: self.mean - other.mean,
+            spread: of_both.map(|(a, b)| {
+                let variance = |of: &Self| of.varying().map_or(0.0, |s| s.error.powi(2));
+                let [va, vb] = [variance(self), variance(other)];
+                let df = (va + vb).powi(2) / (va * va / a.df + vb * vb / b.df);
+                let ways = (1..=self.n).fold(1.0, |ways, i| ways * (other.n + i) as f64 / i as f64);
+                Spread {
+                    error: (va + vb).sqrt(),
+                    df: if df.is_finite() { df.max(1.0) } else { 1.0 },
+                    rounding: a.rounding + b.rounding,
+                    chance: (2.0 / ways).min(1.0),
+                }
+            }),
+        }
     }
 
     /// Returns the standard deviation of independent values of which as many would give the same
@@ -92,13 +125,8 @@ impl Estimate {
         Some(match self.varying() {
             Some(varying) => t_two_sided(self.mean / varying.error, varying.df),
             None if self.mean.abs() <= spread.rounding => 1.0,
-            None => self.same_by_chance(),
+            None => spread.chance,
         })
-    }
-
-    /// Returns the probability that n signs agree by chance.
-    fn same_by_chance(&self) -> f64 {
-        0.5_f64.powf((self.n - 1) as f64)
     }
 
     /// Returns the confidence interval of the estimated quantity; absent for one value and for a
@@ -111,14 +139,14 @@ impl Estimate {
     /// Source: Conover 1999, 3.2 (order statistics).
     #[must_use]
     pub fn interval(&self, confidence: f64) -> Option<[f64; 2]> {
-        self.spread.filter(|_| usable(confidence))?;
+        let known = self.spread.filter(|_| usable(confidence))?;
         match self.varying() {
             Some(spread) => {
                 let half = t_critical(confidence, spread.df) * spread.error;
                 let ends = [self.mean - half, self.mean + half];
                 ends.iter().all(|end| end.is_finite()).then_some(ends)
             }
-            None => (self.same_by_chance() <= 1.0 - confidence).then_some([self.mean; 2]),
+            None => (known.chance <= 1.0 - confidence).then_some([self.mean; 2]),
         }
     }
 

@@ -228,6 +228,27 @@ fn values_without_spread_are_not_certainty() {
     assert_eq!((one.p_value(), one.interval(0.95)), (None, None));
 }
 
+/// Source: R 4, `t.test(extra ~ group, data = sleep)`, which is Welch's; two samples without variation
+/// by hand: 2 of the 20 ways to divide six values into three and three.
+#[test]
+fn two_independent_samples() {
+    let side = |of: fn(&(f64, f64)) -> f64| SLEEP.iter().map(of).collect::<Vec<f64>>();
+    let [a, b] = [side(|pair| pair.0), side(|pair| pair.1)].map(|v| Estimate::of(&v, 0.0).unwrap());
+    let less = a.less(&b);
+    close(less.mean, -1.58, 1e-12);
+    close(less.p_value().unwrap(), 0.07939414, 1e-7);
+    let [low, high] = less.interval(0.95).unwrap();
+    close(low, -3.3654832, 1e-6);
+    close(high, 0.2054832, 1e-6);
+
+    let [same, other] = [2.0, 3.0].map(|value| Estimate::of(&[value; 3], 0.0).unwrap());
+    let constant = same.less(&other);
+    assert!(constant.is_constant());
+    close(constant.p_value().unwrap(), 0.1, 1e-12);
+    assert_eq!(constant.interval(0.95), None);
+    assert_eq!(same.less(&same).p_value(), Some(1.0));
+}
+
 /// Source: Bayley and Hammersley 1946 by hand: n = 3, ρ = 0.5 gives
 /// 1 + 2 (2/3 · 0.5 + 1/3 · 0.25) = 11/6.
 #[test]

@@ -1,5 +1,6 @@
 //! Command line of `regatta`.
 
+mod compare;
 mod hosts;
 mod path;
 mod path_command;
@@ -17,6 +18,7 @@ use regatta_model::{
 };
 
 pub use self::{
+    compare::CompareArgs,
     hosts::{AddArgs, HostsArgs, HostsCommand},
     path::{Assignment, PathArgs, table},
     path_command::PathCommandArgs,
@@ -67,6 +69,8 @@ pub enum Command {
     Resume(ResumeArgs),
     /// Make the reports of a run again from its results file; the exit code is the run's
     Report(ReportArgs),
+    /// Compare runs of a study: other days, hosts, kernels, versions
+    Compare(CompareArgs),
     /// List transports, studies and metrics
     List(ListArgs),
     /// Show what this machine can do, and what to type where it cannot

@@ -4,6 +4,7 @@
 //! time. Tests that compare exact results are in `guests`, in virtual time.
 
 mod capture;
+mod compare;
 mod dry_run;
 mod faults;
 mod guests;

@@ -22,6 +22,7 @@ use regatta_model::metric::id;
 use regatta_results::RunState;
 
 use crate::RunData;
+pub(crate) use claims::{CORRELATED_CELL, PRIMARY_SHARE, logarithms};
 pub use claims::{DIFFERENCE_METRICS, POWER, PairSpread, pair_spreads, strictest_confidence};
 pub use summary::{
     Build, Cell, Claim, Comparison, Conclusion, ConditionVerdict, CountedReason, CountedWarning,

@@ -4,6 +4,7 @@
 //! drawings. Everything that comes from a user (labels, reasons, study text) is escaped by the
 //! template engine or, inside figures, by [`figures::escape`].
 
+pub mod compare;
 pub mod figures;
 pub mod monitor;
 mod tables;

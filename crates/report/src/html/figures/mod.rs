@@ -1,6 +1,7 @@
 //! Figures of the report, one file each, and their common code.
 
 mod by_trial;
+pub mod changes;
 mod delay;
 mod distribution;
 mod frame;

@@ -1,0 +1,229 @@
+//! Differences between two runs that are no measurements: study, program, hosts, stacks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::types::{Change, ChangeKind};
+use crate::{RunData, Summary, format::list};
+
+/// Facts of hosts that differ each time they are read.
+const VOLATILE: [&str; 1] = ["cpu.mhz"];
+
+/// Parts of a study that do not change what is measured. Seed and bed are among the changes of the
+/// run, published figures and texts say nothing about it.
+const APART: [&str; 6] = [
+    "title",
+    "description",
+    "source",
+    "published",
+    "sweeps",
+    "bed",
+];
+
+/// Returns all differences between two runs, by kind.
+pub fn between(from: (&RunData, &Summary), to: (&RunData, &Summary)) -> Vec<Change> {
+    let mut changes = of_run(from, to);
+    changes.extend(of_program(from.1, to.1));
+    changes.extend(of_study(from.0, to.0));
+    changes.extend(of_hosts(from.0, to.0));
+    changes.extend(of_stacks(from.1, to.1));
+    changes
+}
+
+fn change(
+    kind: ChangeKind,
+    name: &str,
+    from: Option<String>,
+    to: Option<String>,
+) -> Option<Change> {
+    (from != to).then(|| Change {
+        kind,
+        name: name.to_owned(),
+        of: Vec::new(),
+        from,
+        to,
+    })
+}
+
+fn of_run(from: (&RunData, &Summary), to: (&RunData, &Summary)) -> Vec<Change> {
+    let state = |summary: &Summary| {
+        let state = &summary.state;
+        Some(format!(
+            "{}, {} of {} trials",
+            state.name, state.trials_saved, state.trials_planned
+        ))
+    };
+    let doubted = |summary: &Summary| {
+        let trials: u64 = summary.cells.iter().map(|cell| cell.path_doubted).sum();
+        Some(trials.to_string())
+    };
+    let run = |name, of: &dyn Fn(&Summary) -> Option<String>| {
+        change(ChangeKind::Run, name, of(from.1), of(to.1))
+    };
+    [
+        run("bed", &|summary| Some(summary.bed.clone())),
+        run("state", &state),
+        run("trials over a path that was not as configured", &doubted),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn of_program(from: &Summary, to: &Summary) -> Vec<Change> {
+    let builds = |summary: &Summary| {
+        let builds: Vec<String> = summary
+            .builds
+            .iter()
+            .map(|build| build.in_words())
+            .collect();
+        (!builds.is_empty()).then(|| list(&builds))
+    };
+    let version = |summary: &Summary| Some(summary.regatta_version.clone());
+    [
+        change(
+            ChangeKind::Program,
+            "version of Regatta",
+            version(from),
+            version(to),
+        ),
+        change(
+            ChangeKind::Program,
+            "build of Regatta",
+            builds(from),
+            builds(to),
+        ),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn of_study(from: &RunData, to: &RunData) -> Vec<Change> {
+    // A study consists of plain values; one that does not would show as no difference.
+    let [from, to] =
+        [from, to].map(|data| serde_json::to_value(&data.header.study).unwrap_or_default());
+    let mut changes = Vec::new();
+    differ("", Some(&from), Some(&to), &mut changes);
+    changes
+}
+
+/// Adds the differences of two values of a study below the path `name`.
+fn differ(name: &str, from: Option<&Value>, to: Option<&Value>, changes: &mut Vec<Change>) {
+    if from == to {
+        return;
+    }
+    let (Some(a), Some(b)) = (from.and_then(entries), to.and_then(entries)) else {
+        let text = |value: Option<&Value>| value.filter(|value| !value.is_null()).map(in_words);
+        changes.extend(change(ChangeKind::Study, name, text(from), text(to)));
+        return;
+    };
+    let known: BTreeSet<&String> = a.keys().collect();
+    for key in a.keys().chain(b.keys().filter(|key| !known.contains(key))) {
+        if name.is_empty() && APART.contains(&key.as_str()) {
+            continue;
+        }
+        let below = match name {
+            "" => key.clone(),
+            _ => format!("{name}.{key}"),
+        };
+        differ(&below, a.get(key).copied(), b.get(key).copied(), changes);
+    }
+}
+
+/// Returns the parts of a table by key, and those of a list of named tables by name.
+fn entries(value: &Value) -> Option<BTreeMap<String, &Value>> {
+    match value {
+        Value::Object(table) => Some(
+            table
+                .iter()
+                .map(|(key, value)| (key.clone(), value))
+                .collect(),
+        ),
+        Value::Array(items) => (items.iter())
+            .map(|item| {
+                let name = item.get("label").or_else(|| item.get("name"))?;
+                Some((name.as_str()?.to_owned(), item))
+            })
+            .collect::<Option<_>>()
+            .filter(|named: &BTreeMap<_, _>| !named.is_empty()),
+        _ => None,
+    }
+}
+
+/// Returns a value as text. A table that only one run has is named, not printed.
+fn in_words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Object(_) => "present".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn of_hosts(from: &RunData, to: &RunData) -> Vec<Change> {
+    let (mut changes, none) = (Vec::new(), BTreeMap::new());
+    let hosts: BTreeSet<&String> = from
+        .header
+        .hosts
+        .keys()
+        .chain(to.header.hosts.keys())
+        .collect();
+    for host in hosts {
+        let facts = |data: &'_ RunData| data.header.hosts.get(host).map(|facts| facts.0.clone());
+        let [a, b] = [facts(from), facts(to)].map(|facts| facts.unwrap_or_else(|| none.clone()));
+        let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+        for name in names {
+            // The builds are among the changes of the program.
+            if VOLATILE.contains(&name.as_str()) || name.starts_with("build.") {
+                continue;
+            }
+            let values = [&a, &b].map(|facts| facts.get(name).cloned());
+            add(&mut changes, ChangeKind::Host, name, host, values);
+        }
+    }
+    changes
+}
+
+fn of_stacks(from: &Summary, to: &Summary) -> Vec<Change> {
+    let mut values: BTreeMap<(&str, &str), [BTreeSet<&str>; 2]> = BTreeMap::new();
+    for (side, summary) in [from, to].into_iter().enumerate() {
+        for row in &summary.stacks {
+            for (transport, value) in &row.values {
+                let known = values.entry((&row.title, transport)).or_default();
+                known[side].insert(value);
+            }
+        }
+    }
+    let mut changes = Vec::new();
+    for ((title, transport), sides) in values {
+        // A transport that only one run has is a difference of the studies.
+        if sides.iter().all(|values| !values.is_empty()) {
+            let texts = sides.map(|values| Some(values.into_iter().collect::<Vec<_>>().join("; ")));
+            add(&mut changes, ChangeKind::Stack, title, transport, texts);
+        }
+    }
+    changes
+}
+
+/// Adds a difference of a host or transport to the equal one of another, or as a new one.
+fn add(
+    changes: &mut Vec<Change>,
+    kind: ChangeKind,
+    name: &str,
+    of: &str,
+    values: [Option<String>; 2],
+) {
+    let [from, to] = values;
+    let known = changes
+        .iter_mut()
+        .find(|known| known.name == name && known.from == from && known.to == to);
+    match (known, change(kind, name, from.clone(), to.clone())) {
+        (Some(known), Some(_)) => known.of.push(of.to_owned()),
+        (None, Some(mut new)) => {
+            new.of.push(of.to_owned());
+            changes.push(new);
+        }
+        (_, None) => {}
+    }
+}

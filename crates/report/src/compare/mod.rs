@@ -1,0 +1,152 @@
+//! Comparison of runs: the same study on other days, hosts, kernels, versions.
+//!
+//! Cells are matched by the names of transport, condition and workload. The rounds of two runs are
+//! two independent samples: other than the transports of one round, they share neither the minute
+//! nor the machine.
+
+mod cells;
+mod changes;
+mod table;
+mod types;
+mod verdict;
+
+use regatta_model::Ratio;
+
+use self::cells::Indexed;
+pub use self::{
+    table::{conclusion, matters, render},
+    types::{
+        CellName, CellPair, Change, ChangeKind, ComparedRun, MetricPair, PairOfRuns,
+        RegressionGate, RunComparison, SCHEMA_VERSION,
+    },
+    verdict::change_in_words,
+};
+use crate::{
+    RunData,
+    analysis::{CONFIDENCE, Statistics},
+};
+
+/// Largest number of runs in one comparison: one for each letter.
+pub const MOST_RUNS: usize = 26;
+
+/// Error of runs that cannot be compared.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CompareError {
+    /// Two of the directories have the same run.
+    #[error("`{0}` and `{1}` are the same run")]
+    SameRun(String, String),
+    /// Two of the runs have no cell of the same name.
+    #[error("`{0}` and `{1}` have no cell in common")]
+    NoSharedCell(String, String),
+    /// A gate was asked for, and no cell of two runs has an interval.
+    #[error("no cell has enough rounds in both runs for `--fail-on` to find a difference")]
+    TooFewRounds,
+}
+
+impl CompareError {
+    /// Returns a hint on what to type next.
+    #[must_use]
+    pub const fn hint(&self) -> &'static str {
+        match self {
+            Self::SameRun(..) => {
+                "give the directories of different runs, such as `regatta compare BEFORE AFTER`"
+            }
+            Self::NoSharedCell(..) => {
+                "cells are matched by the names of transport, condition and workload; run the same study for both, or give the same names with `label` and `name`"
+            }
+            Self::TooFewRounds => {
+                "run the study with `--rounds 5` or more; `regatta plan --detect 5% STUDY` says how many"
+            }
+        }
+    }
+}
+
+/// Compares runs, each with its directory, pair by pair; `least` is the threshold of a gate.
+///
+/// # Errors
+/// [`CompareError`] for runs that cannot be compared.
+pub fn compare(
+    runs: &[(String, RunData)],
+    least: Option<Ratio>,
+) -> Result<RunComparison, CompareError> {
+    let indexed: Vec<Indexed<'_>> = runs.iter().map(|(_, data)| Indexed::of(data)).collect();
+    let positions = (0..runs.len()).flat_map(|a| (a + 1..runs.len()).map(move |b| [a, b]));
+    let positions: Vec<[usize; 2]> = positions.collect();
+    let mut matched = Vec::new();
+    for &[a, b] in &positions {
+        let pair = cells::matched(&indexed[a], &indexed[b]);
+        let names = || (runs[a].0.clone(), runs[b].0.clone());
+        if runs[a].1.header.run_id == runs[b].1.header.run_id {
+            let (a, b) = names();
+            return Err(CompareError::SameRun(a, b));
+        }
+        if pair.cells.is_empty() {
+            let (a, b) = names();
+            return Err(CompareError::NoSharedCell(a, b));
+        }
+        matched.push(pair);
+    }
+    let tests = cells::decide(&mut matched);
+    let of_runs: Vec<ComparedRun> = (runs.iter().zip(&indexed).enumerate())
+        .map(|(position, ((directory, _), run))| compared(position, directory, run))
+        .collect();
+    let pairs: Vec<PairOfRuns> = (positions.iter().zip(matched))
+        .map(|(&[a, b], matched)| {
+            let side = |position: usize| (indexed[position].data, &indexed[position].summary);
+            let mut pair = PairOfRuns {
+                from: of_runs[a].name.clone(),
+                to: of_runs[b].name.clone(),
+                changes: changes::between(side(a), side(b)),
+                cells: matched.cells,
+                only_from: matched.only_from,
+                only_to: matched.only_to,
+                verdict: String::new(),
+            };
+            pair.verdict = verdict::of_pair(&pair);
+            pair
+        })
+        .collect();
+    let baseline = of_runs.first().map_or("A", |run| run.name.as_str());
+    if least.is_some() && !verdict::can_judge(&pairs, baseline) {
+        return Err(CompareError::TooFewRounds);
+    }
+    Ok(RunComparison {
+        schema_version: SCHEMA_VERSION,
+        statistics: Statistics {
+            confidence: CONFIDENCE,
+            tests,
+            method: method(),
+        },
+        gate: least.map(|least| verdict::gate(&pairs, baseline, least)),
+        runs: of_runs,
+        pairs,
+    })
+}
+
+fn compared(position: usize, directory: &str, run: &Indexed<'_>) -> ComparedRun {
+    let (data, summary) = (run.data, &run.summary);
+    ComparedRun {
+        name: char::from(b'A' + (position % MOST_RUNS) as u8).to_string(),
+        directory: directory.to_owned(),
+        run_id: summary.run_id.clone(),
+        study: summary.study.clone(),
+        regatta_version: summary.regatta_version.clone(),
+        builds: summary.builds.clone(),
+        started_unix_ns: summary.started_unix_ns,
+        bed: summary.bed.clone(),
+        seed: summary.seed,
+        rounds: data.rounds(),
+        state: summary.state.clone(),
+    }
+}
+
+fn method() -> Vec<String> {
+    [
+        "Each cell is compared by the metric of its workload's ranking and by goodput, round-trip delay under load, CPU of the host and goodput per 1 % of a core: the ratio of geometric means over the rounds of each run, as two independent samples, tested by Welch's t-test of the logarithms (1947)",
+        "All these tests are one family, decided by Holm's step-down procedure (1979) with weights: the metrics of the rankings share 80 % of the error, the others 20 %. The probability of one false claim or more in the whole comparison is at most 5 %. Each interval is at the level of the step at which its claim was decided, so that it leaves out 1 exactly where a difference is claimed",
+        "Where the rounds of a cell show a positive lag-1 autocorrelation (Moran 1948; 1 %), its standard error is widened (Bayley and Hammersley 1946)",
+        "The rounds of a run show how much rounds differ within it. What differs from one run to the next on the same machine without any change (its load, its temperature) shows as a difference: a second run before the change shows how much that is",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}

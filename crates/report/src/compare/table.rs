@@ -1,0 +1,281 @@
+//! Text of a comparison for a terminal.
+
+use comfy_table::{Cell as TableCell, CellAlignment, ContentArrangement, Table};
+use regatta_model::{metric, shell::printable};
+
+use super::{
+    types::{
+        CellName, CellPair, Change, ChangeKind, ComparedRun, MetricPair, PairOfRuns, RunComparison,
+    },
+    verdict::change_in_words,
+};
+use crate::{
+    analysis::Conclusion,
+    format::{list, moment, quantity, shorten},
+    terminal::{STYLE, TerminalOptions, wrap},
+};
+
+/// Number of cells up to which each is shown; of more, those with a difference or a failure.
+const MOST_CELLS: usize = 60;
+
+/// Number of changes of one kind that are listed.
+const MOST_CHANGES: usize = 12;
+
+/// Number of characters of a value of a change.
+const MOST_VALUE: usize = 60;
+
+/// Renders a comparison: the runs, and of each pair what changed, its cells and the verdict.
+#[must_use]
+pub fn render(comparison: &RunComparison, options: &TerminalOptions) -> String {
+    let mut printer = Printer {
+        out: String::new(),
+        width: usize::from(options.width.max(40)),
+        color: options.color,
+    };
+    for run in &comparison.runs {
+        printer.line(&format!("{}  ", run.name), &run_in_words(run));
+    }
+    for pair in &comparison.pairs {
+        printer.pair(pair);
+    }
+    if let Some(gate) = &comparison.gate {
+        printer.out.push('\n');
+        let least = quantity(regatta_model::Unit::Ratio, gate.slower_ratio.0);
+        match gate.passed {
+            true => printer.line("pass  ", &format!("no cell is slower by {least} or more")),
+            false => {
+                for miss in &gate.misses {
+                    printer.line("MISS  ", miss);
+                }
+            }
+        }
+    }
+    printer.out
+}
+
+fn run_in_words(run: &ComparedRun) -> String {
+    let state = match run.state.name.as_str() {
+        "complete" => String::new(),
+        other => format!(", {other}"),
+    };
+    format!(
+        "{}: `{}`, {}, Regatta {}, {}, rounds: {}{state}",
+        run.directory,
+        run.study,
+        moment(run.started_unix_ns),
+        run.regatta_version,
+        run.bed,
+        run.rounds
+    )
+}
+
+/// Legend of the tables.
+const LEGEND: &str = "geometric means; change with the interval that belongs to the decision; – no difference detected";
+
+struct Printer {
+    out: String,
+    width: usize,
+    color: bool,
+}
+
+impl Printer {
+    /// Adds a text behind a first word, wrapped and indented as far.
+    fn line(&mut self, first: &str, text: &str) {
+        let text = wrap(&printable(text), self.width, first.chars().count());
+        self.out.push_str(&format!("{first}{text}\n"));
+    }
+
+    fn bold(&self, text: &str) -> String {
+        match self.color {
+            true => format!("\u{1b}[1m{text}\u{1b}[0m"),
+            false => text.to_owned(),
+        }
+    }
+
+    fn pair(&mut self, pair: &PairOfRuns) {
+        let heading = self.bold(&format!("{} to {}: what changed", pair.from, pair.to));
+        self.out.push_str(&format!("\n{heading}\n"));
+        if pair.changes.is_empty() {
+            self.line("  ", "nothing that the results record");
+        }
+        self.changes(&pair.changes);
+        for (run, cells) in [(&pair.from, &pair.only_from), (&pair.to, &pair.only_to)] {
+            let names: Vec<String> = cells.iter().map(CellName::in_words).collect();
+            let shown = &names[..names.len().min(MOST_CHANGES)];
+            if !names.is_empty() {
+                let text = format!("{} cells in {run} alone: {}", names.len(), list(shown));
+                self.line("  ", &text);
+            }
+        }
+        self.tables(pair);
+        self.out.push('\n');
+        self.line("", LEGEND);
+        let verdict = wrap(&printable(&pair.verdict), self.width, 0);
+        let verdict = self.bold(&verdict);
+        self.out.push_str(&format!("\n{verdict}\n"));
+    }
+
+    fn changes(&mut self, changes: &[Change]) {
+        let kinds = [
+            (ChangeKind::Run, "run"),
+            (ChangeKind::Program, "program"),
+            (ChangeKind::Study, "study"),
+            (ChangeKind::Host, "host"),
+            (ChangeKind::Stack, "stack"),
+        ];
+        for (kind, word) in kinds {
+            let of_kind: Vec<&Change> = changes.iter().filter(|it| it.kind == kind).collect();
+            for change in of_kind.iter().take(MOST_CHANGES) {
+                self.line(&format!("  {word:8} "), &change_of(change));
+            }
+            if of_kind.len() > MOST_CHANGES {
+                let more = of_kind.len() - MOST_CHANGES;
+                self.line(
+                    "           ",
+                    &format!("and {more} more; `--json` lists them all"),
+                );
+            }
+        }
+    }
+
+    fn tables(&mut self, pair: &PairOfRuns) {
+        let all = pair.cells.len() <= MOST_CELLS;
+        let shown: Vec<&CellPair> = pair
+            .cells
+            .iter()
+            .filter(|cell| all || matters(cell))
+            .collect();
+        let mut places: Vec<(&str, &str)> = Vec::new();
+        for cell in &shown {
+            let place = (cell.name.condition.as_str(), cell.name.workload.as_str());
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        for (condition, workload) in places {
+            let heading = printable(&format!("{condition}, {workload}"));
+            let heading = self.bold(&heading);
+            self.out.push_str(&format!("\n{heading}\n"));
+            let cells = shown
+                .iter()
+                .filter(|cell| cell.name.condition == condition && cell.name.workload == workload);
+            let mut table = table(pair, cells.copied());
+            let wide = |table: &Table| {
+                let lines = table.to_string();
+                lines
+                    .lines()
+                    .map(|line| line.chars().count())
+                    .max()
+                    .unwrap_or(0)
+            };
+            if wide(&table) > self.width {
+                table
+                    .set_content_arrangement(ContentArrangement::Dynamic)
+                    .set_width(u16::try_from(self.width).unwrap_or(u16::MAX));
+            }
+            for line in table.to_string().lines() {
+                self.out.push_str(&format!("{}\n", line.trim_end()));
+            }
+        }
+        if !all {
+            let text = format!(
+                "{} of {} cells are shown: those with a detected difference or more failures; `--json` has all",
+                shown.len(),
+                pair.cells.len()
+            );
+            self.out.push('\n');
+            self.line("", &text);
+        }
+    }
+}
+
+/// Whether a cell is shown where there are many.
+#[must_use]
+pub fn matters(cell: &CellPair) -> bool {
+    cell.fails_more || cell.is_lost() || cell.metrics.iter().any(is_difference)
+}
+
+fn is_difference(metric: &MetricPair) -> bool {
+    matches!(metric.conclusion, Conclusion::Faster | Conclusion::Slower)
+}
+
+fn change_of(change: &Change) -> String {
+    let of = match change.of.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", list(&change.of)),
+    };
+    let value = |value: &Option<String>| match value {
+        Some(value) => shorten(value, MOST_VALUE),
+        None => "none".to_owned(),
+    };
+    format!(
+        "{}{of}: {} → {}",
+        change.name,
+        value(&change.from),
+        value(&change.to)
+    )
+}
+
+/// Returns the table of one place: each cell's primary metric, and others with a difference.
+fn table<'a>(pair: &PairOfRuns, cells: impl Iterator<Item = &'a CellPair>) -> Table {
+    let right = |text: String| TableCell::new(text).set_alignment(CellAlignment::Right);
+    let mut table = Table::new();
+    table.load_style(STYLE);
+    table.force_no_tty();
+    table.set_header(vec![
+        TableCell::new("transport"),
+        TableCell::new("metric"),
+        right(pair.from.clone()),
+        right(pair.to.clone()),
+        right("change".to_owned()),
+        TableCell::new(format!("{} is", pair.to)),
+    ]);
+    for cell in cells {
+        let name = printable(&shorten(&cell.name.transport, 24));
+        let metrics: Vec<&MetricPair> = (cell.metrics.iter())
+            .filter(|metric| metric.primary || is_difference(metric))
+            .collect();
+        if metrics.is_empty() {
+            table.add_row(vec![
+                name,
+                "–".into(),
+                "–".into(),
+                "–".into(),
+                "–".into(),
+                "not measured".into(),
+            ]);
+            continue;
+        }
+        for (position, metric) in metrics.into_iter().enumerate() {
+            let title = metric::find(&metric.metric).map_or("", |metric| metric.title);
+            let value = |value: Option<f64>| {
+                right(value.map_or_else(|| "–".to_owned(), |value| quantity(metric.unit, value)))
+            };
+            table.add_row(vec![
+                TableCell::new(if position == 0 { &name } else { "" }),
+                TableCell::new(title),
+                value(metric.geometric_mean_from),
+                value(metric.geometric_mean_to),
+                right(change_in_words(metric).unwrap_or_else(|| "–".to_owned())),
+                TableCell::new(conclusion(metric)),
+            ]);
+        }
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table
+}
+
+/// Returns the conclusion in a word: a delay is not slower, but worse. [`LEGEND`] says what a dash is.
+#[must_use]
+pub fn conclusion(metric: &MetricPair) -> &'static str {
+    match (metric.conclusion, metric.primary) {
+        (Conclusion::Slower, true) => "slower",
+        (Conclusion::Faster, true) => "faster",
+        (Conclusion::Slower, false) => "worse",
+        (Conclusion::Faster, false) => "better",
+        (Conclusion::NoDifferenceDetected, _) => "–",
+        (Conclusion::NotEnoughRounds, _) => "not decided",
+    }
+}

@@ -1,0 +1,194 @@
+//! Sentences about a pair of runs, and the gate on regressions.
+
+use regatta_model::{Ratio, metric};
+
+use super::types::{CellPair, MetricPair, PairOfRuns, RegressionGate};
+use crate::{
+    analysis::Conclusion,
+    format::{list, number},
+};
+
+/// Number of cells that a sentence names; the others are counted.
+const NAMED: usize = 5;
+
+/// Returns the verdict on a pair: cells that are slower, faster, without a detected difference, and
+/// not comparable, by the metrics of their workloads' rankings.
+pub fn of_pair(pair: &PairOfRuns) -> String {
+    let (total, to) = (pair.cells.len(), &pair.to);
+    let with = |conclusion: Conclusion| -> Vec<&CellPair> {
+        let cells = pair.cells.iter();
+        cells
+            .filter(|cell| cell.conclusion() == conclusion)
+            .collect()
+    };
+    let mut sentences = Vec::new();
+    for (conclusion, word) in [
+        (Conclusion::Slower, "slower"),
+        (Conclusion::Faster, "faster"),
+    ] {
+        let mut cells = with(conclusion);
+        if !cells.is_empty() {
+            cells.sort_by(|a, b| size(b).total_cmp(&size(a)));
+            sentences.push(format!(
+                "{} {word} in {to}: {}",
+                part(cells.len(), total),
+                named(&cells, detail)
+            ));
+        }
+    }
+    let same = with(Conclusion::NoDifferenceDetected);
+    if !same.is_empty() {
+        sentences.push(unseen(&same, total, sentences.is_empty()));
+    }
+    let few: Vec<&CellPair> = (pair.cells.iter())
+        .filter(|cell| cell.conclusion() == Conclusion::NotEnoughRounds && !cell.is_lost())
+        .collect();
+    if !few.is_empty() {
+        sentences.push(format!(
+            "{} not decided, with too few rounds for an interval",
+            part(few.len(), total)
+        ));
+    }
+    let lost: Vec<&CellPair> = pair.cells.iter().filter(|cell| cell.is_lost()).collect();
+    if !lost.is_empty() {
+        sentences.push(format!(
+            "{} not measured at all in {to}: {}",
+            part(lost.len(), total),
+            named(&lost, |cell| cell.name.in_words())
+        ));
+    }
+    let failing: Vec<&CellPair> = pair.cells.iter().filter(|cell| cell.fails_more).collect();
+    if !failing.is_empty() {
+        sentences.push(format!(
+            "More work failed in {to} than in {} in {} of {total} cells (counted, not tested): {}",
+            pair.from,
+            failing.len(),
+            named(&failing, |cell| format!(
+                "{} {}",
+                cell.name.in_words(),
+                list(&cell.failures[1])
+            ))
+        ));
+    }
+    let other = pair
+        .cells
+        .iter()
+        .filter(|cell| cell.settings_differ)
+        .count();
+    if other > 0 {
+        sentences.push(format!(
+            "{} of other settings under the same name, see what changed",
+            part(other, total)
+        ));
+    }
+    sentences
+        .iter()
+        .map(|sentence| format!("{sentence}."))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn part(count: usize, total: usize) -> String {
+    let are = if count == 1 { "is" } else { "are" };
+    match total {
+        1 => "The only cell is".to_owned(),
+        _ => format!("{count} of {total} cells {are}"),
+    }
+}
+
+fn size(cell: &CellPair) -> f64 {
+    let ratio = cell.primary().and_then(|metric| metric.ratio);
+    ratio.map_or(0.0, |ratio| ratio.ln().abs())
+}
+
+fn named(cells: &[&CellPair], words: impl Fn(&CellPair) -> String) -> String {
+    let shown: Vec<String> = cells.iter().take(NAMED).map(|cell| words(cell)).collect();
+    match cells.len().saturating_sub(NAMED) {
+        0 => shown.join("; "),
+        more => format!("{}; and {more} more", shown.join("; ")),
+    }
+}
+
+/// Returns the sentence about cells without a detected difference, with what they could have shown.
+fn unseen(cells: &[&CellPair], total: usize, alone: bool) -> String {
+    let detectable = (cells.iter())
+        .map(|cell| cell.primary()?.detectable_ratio)
+        .collect::<Option<Vec<f64>>>();
+    let largest = detectable.map(|ratios| ratios.into_iter().fold(1.0, f64::max));
+    let could = match largest {
+        Some(ratio) if ratio > 1.0 => format!(
+            "; a ratio of {} would have been detected in each with a probability of 80 %",
+            crate::format::ratio_number(ratio)
+        ),
+        _ => String::new(),
+    };
+    match alone && cells.len() == total {
+        true => format!("No difference was detected in any of {total} cells{could}"),
+        false => format!("No difference was detected in {}{could}", cells.len()),
+    }
+}
+
+fn detail(cell: &CellPair) -> String {
+    let by = cell.primary().and_then(|metric| {
+        let title = metric::find(&metric.metric)?.title;
+        Some(format!(", {title} {}", change_in_words(metric)?))
+    });
+    format!("{}{}", cell.name.in_words(), by.unwrap_or_default())
+}
+
+/// Formats the change of a metric with its interval: `−5.1 % [−6.0, −4.2]`.
+#[must_use]
+pub fn change_in_words(metric: &MetricPair) -> Option<String> {
+    let change = crate::format::signed_percent(metric.ratio? - 1.0);
+    let Some(interval) = metric.interval else {
+        return Some(change);
+    };
+    let [low, high] = interval.map(|end| {
+        let percent = (end - 1.0) * 100.0;
+        let sign = if percent < 0.0 { "−" } else { "+" };
+        format!("{sign}{}", number(percent.abs()))
+    });
+    Some(format!("{change} [{low},\u{a0}{high}]"))
+}
+
+/// Decides the gate over the pairs of the first run with each other one.
+///
+/// A cell misses it if its primary metric is worse after Holm's correction, so that the interval is
+/// wholly beyond no change, and the estimated worsening is at least `least`. A cell that was measured
+/// in the first run and not at all in the other one misses it too.
+pub fn gate(pairs: &[PairOfRuns], baseline: &str, least: Ratio) -> RegressionGate {
+    let mut misses = Vec::new();
+    for pair in pairs.iter().filter(|pair| pair.from == baseline) {
+        for cell in &pair.cells {
+            let slower = cell.primary().filter(|metric| {
+                metric.conclusion == Conclusion::Slower
+                    && metric.worse_by().is_some_and(|worse| worse >= least.0)
+            });
+            if slower.is_some() {
+                misses.push(format!("slower in {}: {}", pair.to, detail(cell)));
+            } else if cell.is_lost() {
+                misses.push(format!(
+                    "not measured in {}: {}",
+                    pair.to,
+                    cell.name.in_words()
+                ));
+            }
+        }
+    }
+    RegressionGate {
+        slower_ratio: least,
+        passed: misses.is_empty(),
+        misses,
+    }
+}
+
+/// Whether some cell of the pairs with the first run has an interval, so that a gate can find
+/// something.
+pub fn can_judge(pairs: &[PairOfRuns], baseline: &str) -> bool {
+    let pairs = pairs.iter().filter(|pair| pair.from == baseline);
+    pairs.into_iter().all(|pair| {
+        pair.cells
+            .iter()
+            .any(|cell| cell.is_lost() || cell.conclusion() != Conclusion::NotEnoughRounds)
+    })
+}

@@ -1,0 +1,89 @@
+//! `compare.html`: a comparison of runs as one self-contained page.
+
+use minijinja::{
+    context,
+    value::{Serde, Value},
+};
+use regatta_model::metric;
+
+use super::figures::changes;
+use crate::{
+    ReportError,
+    compare::{CellPair, PairOfRuns, RunComparison, change_in_words, conclusion, matters},
+    format,
+};
+
+/// Number of cells of a pair up to which each is shown; of more, those with a difference or a failure.
+const MOST_CELLS: usize = 300;
+
+/// Renders the page.
+///
+/// # Errors
+/// [`ReportError::Page`] if the template does not fit its data: a fault of this crate.
+pub fn render(comparison: &RunComparison) -> Result<String, ReportError> {
+    let page = context! {
+        style => include_str!("style.css"),
+        version => env!("CARGO_PKG_VERSION"),
+        comparison => Serde(comparison),
+        started => (comparison.runs.iter())
+            .map(|run| format::moment(run.started_unix_ns))
+            .collect::<Vec<String>>(),
+        builds => (comparison.runs.iter())
+            .map(|run| run.builds.iter().map(|build| build.in_words()).collect())
+            .collect::<Vec<Vec<String>>>(),
+        pairs => comparison.pairs.iter().map(pair).collect::<Vec<Value>>(),
+    };
+    super::fill(include_str!("compare.html"), page)
+}
+
+fn pair(pair: &PairOfRuns) -> Value {
+    let all = pair.cells.len() <= MOST_CELLS;
+    let cells = pair.cells.iter().filter(|cell| all || matters(cell));
+    let cells: Vec<&CellPair> = cells.collect();
+    let rows: Vec<Value> = cells.iter().flat_map(|cell| rows(cell)).collect();
+    context! {
+        id => format!("{}-{}", pair.from, pair.to),
+        figure => changes::draw(pair, &cells).map(Serde),
+        left_out => pair.cells.len() - cells.len(),
+        rows,
+    }
+}
+
+/// Returns the rows of a cell, one for each metric.
+fn rows(cell: &CellPair) -> Vec<Value> {
+    let row = |title: &str, columns: [String; 4]| {
+        context! {
+            transport => &*cell.name.transport,
+            place => format!("{}, {}", cell.name.condition, cell.name.workload),
+            metric => title,
+            columns => columns.to_vec(),
+        }
+    };
+    if cell.metrics.is_empty() {
+        let none = || "–".to_owned();
+        return vec![row(
+            "–",
+            [none(), none(), none(), "not measured".to_owned()],
+        )];
+    }
+    (cell.metrics.iter())
+        .map(|pair| {
+            let value = |value: Option<f64>| {
+                value.map_or_else(
+                    || "–".to_owned(),
+                    |value| format::quantity(pair.unit, value),
+                )
+            };
+            let columns = [
+                value(pair.geometric_mean_from),
+                value(pair.geometric_mean_to),
+                change_in_words(pair).unwrap_or_else(|| "–".to_owned()),
+                conclusion(pair).to_owned(),
+            ];
+            row(
+                metric::find(&pair.metric).map_or("", |metric| metric.title),
+                columns,
+            )
+        })
+        .collect()
+}

@@ -1,0 +1,156 @@
+//! Figure of the changes from one run to another: one row for each cell, by the metric of its
+//! workload's ranking.
+
+use super::{
+    Figure,
+    frame::{Chart, LABEL_CHARACTERS, Panel, YAxis, axis_end, largest, room_for_rows},
+    svg::{Ink, Svg, Text},
+};
+use crate::{
+    analysis::Conclusion,
+    compare::{CellPair, MetricPair, PairOfRuns},
+    format::{shorten, signed_percent},
+};
+
+const ROW: f64 = 26.0;
+
+/// Half of the narrowest axis, in per cent.
+const NARROWEST: f64 = 1.0;
+
+/// Draws the changes of the cells of a pair, one panel for each condition and workload; `None` if
+/// no cell has a ratio. `cells` are those to draw.
+pub fn draw(pair: &PairOfRuns, cells: &[&CellPair]) -> Option<Figure> {
+    let mut transports: Vec<&str> = Vec::new();
+    let mut places: Vec<(String, Vec<Row<'_>>)> = Vec::new();
+    for cell in cells {
+        let label = cell.name.transport.as_str();
+        if !transports.contains(&label) {
+            transports.push(label);
+        }
+        let series = transports
+            .iter()
+            .position(|known| *known == label)
+            .unwrap_or(0);
+        let heading = format!("{}, {}", cell.name.condition, cell.name.workload);
+        let Some(metric) = cell.primary().filter(|metric| metric.ratio.is_some()) else {
+            continue;
+        };
+        let row = Row {
+            label,
+            series,
+            metric,
+        };
+        match places.iter_mut().find(|(known, _)| *known == heading) {
+            Some((_, rows)) => rows.push(row),
+            None => places.push((heading, vec![row])),
+        }
+    }
+    let rows = || places.iter().flat_map(|(_, rows)| rows);
+    let values = largest(rows().map(|row| row.change().abs()));
+    let ends = rows().filter_map(Row::interval).flatten().map(f64::abs);
+    // As in the figure of means, an interval of very few rounds may run out of the panel.
+    let end = axis_end(largest(ends).min(values * 3.0).max(values).max(NARROWEST));
+    let id = format!("change-{}-{}", pair.from, pair.to);
+    let panels: Vec<String> = (places.iter().enumerate())
+        .map(|(number, (heading, rows))| panel(pair, &format!("{id}-{number}"), heading, rows, end))
+        .collect();
+    (!panels.is_empty()).then(|| Figure {
+        id: format!("figure-{id}"),
+        title: format!("Change of each cell from {} to {}", pair.from, pair.to),
+        caption: format!(
+            "Mark and bar: change of the geometric mean from {} to {} with the interval that belongs to \
+             the decision (Welch's t of the logarithms, Holm's correction). Filled: a difference was \
+             detected. Hollow: none was. By the metric of each workload's ranking.",
+            pair.from, pair.to
+        ),
+        panels,
+    })
+}
+
+/// One cell.
+struct Row<'a> {
+    label: &'a str,
+    /// Position of the transport.
+    series: usize,
+    metric: &'a MetricPair,
+}
+
+impl Row<'_> {
+    /// Returns the change in per cent.
+    fn change(&self) -> f64 {
+        percent(self.metric.ratio.unwrap_or(1.0))
+    }
+
+    fn interval(&self) -> Option<[f64; 2]> {
+        Some(self.metric.interval?.map(percent))
+    }
+
+    fn is_detected(&self) -> bool {
+        matches!(
+            self.metric.conclusion,
+            Conclusion::Faster | Conclusion::Slower
+        )
+    }
+}
+
+fn percent(ratio: f64) -> f64 {
+    (ratio - 1.0) * 100.0
+}
+
+fn panel(pair: &PairOfRuns, id: &str, heading: &str, rows: &[Row<'_>], end: f64) -> String {
+    let title = (rows.first())
+        .and_then(|row| regatta_model::metric::find(&row.metric.metric))
+        .map_or("", |metric| metric.title);
+    let said: Vec<String> = (rows.iter())
+        .map(|row| format!("{} {}", row.label, signed_percent(row.change() / 100.0)))
+        .collect();
+    Panel {
+        id,
+        title: &format!(
+            "Change of {title} from {} to {} under {heading}",
+            pair.from, pair.to
+        ),
+        description: &format!("{}.", said.join("; ")),
+        heading: &shorten(heading, 44),
+        y_title: "",
+        x_title: &format!("{title}, change in %"),
+        height: Panel::HEADING + Panel::BOTTOM + ROW * rows.len() as f64,
+        left: room_for_rows(rows.iter().map(|row| row.label), LABEL_CHARACTERS),
+        right: 58.0,
+    }
+    .draw(-end..end, YAxis::Rows(rows.len()), |svg, chart| {
+        let zero = chart.x(0.0);
+        svg.line(&[(zero, chart.top), (zero, chart.bottom)], Ink::Axis, 1.0);
+        for (position, row) in rows.iter().enumerate() {
+            draw_row(svg, chart, row, chart.y(position as f64 + 0.5));
+        }
+    })
+}
+
+fn draw_row(svg: &mut Svg, chart: &Chart, row: &Row<'_>, y: f64) {
+    let ink = Ink::Series(row.series);
+    svg.mark(row.series, (7.0, y), 4.5, false);
+    svg.text(
+        (17.0, y),
+        &shorten(row.label, LABEL_CHARACTERS),
+        Text::LABEL,
+    );
+    if let Some(ends) = row.interval() {
+        svg.line(&ends.map(|end| (chart.x(end), y)), ink, 2.0);
+        for end in ends.into_iter().filter(|end| chart.has_x(*end)) {
+            svg.line(
+                &[(chart.x(end), y - 6.0), (chart.x(end), y + 6.0)],
+                ink,
+                2.0,
+            );
+        }
+    }
+    svg.mark(
+        row.series,
+        (chart.x(row.change()), y),
+        5.0,
+        !row.is_detected(),
+    );
+    let change = signed_percent(row.change() / 100.0);
+    svg.text((Panel::WIDTH - 1.0, y), &change, Text::VALUE);
+}
