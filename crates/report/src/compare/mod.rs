@@ -52,7 +52,7 @@ impl CompareError {
                 "give the directories of different runs, such as `regatta compare BEFORE AFTER`"
             }
             Self::NoSharedCell(..) => {
-                "cells are matched by the names of transport, condition and workload; run the same study for both, or give the same names with `label` and `name`"
+                "cells are matched by the names of transport, condition and workload, and options of the command line name a condition by its values; run the same study file for both, or give the same names with `label` and `name`"
             }
             Self::TooFewRounds => {
                 "run the study with `--rounds 5` or more; `regatta plan --detect 5% STUDY` says how many"
