@@ -354,15 +354,27 @@ fn finish(
             quoted(dir)
         ))
     })?;
-    if typeset::program().is_some() {
-        typeset::write_pdf(&written.data, &written.summary, Paper::A4, dir)
-            .map_err(|failure| failure.context(kept()))?;
-    }
     match json {
         Some(json) => json
             .summary(&shown.to_string(), &written.summary)
             .map_err(|error| report::unheard(dir, anyhow::Error::from_boxed(error)))?,
         None => report::show(dir, &written.data, &written.summary, colour)?,
+    }
+    // After the tables, so that a typesetter that fails hides nothing.
+    if typeset::program().is_some() {
+        let made = typeset::write_pdf(&written.data, &written.summary, Paper::A4, dir);
+        made.map_err(|failure| {
+            let again = format!(
+                "run `regatta report {} --pdf` to make it again",
+                quoted(dir)
+            );
+            failure
+                .context(format!(
+                    "`{shown}` is complete but for `{}`",
+                    typeset::FILE_NAME
+                ))
+                .hint(again)
+        })?;
     }
     if let Some(Ending::Interrupted { reason }) = ending {
         return Err(Failure::told(format!(
