@@ -42,10 +42,10 @@ fn failed(step: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AgentFil
 pub struct AgentFile {
     /// SHA-256 of the file as it is executed, hexadecimal.
     pub digest: String,
-    /// Size of the file as it is executed.
-    pub bytes: u64,
     /// The file, compressed by gzip.
     pub compressed: PathBuf,
+    /// SHA-256 of the compressed file, hexadecimal.
+    pub compressed_digest: String,
     /// Size of the compressed file.
     pub compressed_bytes: u64,
 }
@@ -70,40 +70,43 @@ impl AgentFile {
         let digest_file = cache.join(format!("{key}.sha256"));
         if let (Ok(known), Ok(found)) =
             (fs::read_to_string(&digest_file), fs::metadata(&compressed))
-            && let Some((digest, bytes)) = known.split_once(' ')
-            && let Ok(bytes) = bytes.parse()
+            && let Some((digest, compressed_digest)) = known.split_once(' ')
         {
             let used = File::options().write(true).open(&compressed);
             let _ = used.and_then(|file| file.set_modified(SystemTime::now()));
             return Ok(Self {
                 digest: digest.to_owned(),
-                bytes,
                 compressed,
+                compressed_digest: compressed_digest.to_owned(),
                 compressed_bytes: found.len(),
             });
         }
         let temporary = cache.join(format!("{key}.{}", std::process::id()));
         let made = Self::make(executable, &temporary, stop);
         let _ = fs::remove_file(&temporary);
-        let (digest, bytes, content) = made?;
+        let (digest, content) = made?;
+        let compressed_digest = digest_of(&content, stop).map_err(failed("read", executable))?;
         put(&compressed, &content)?;
         // Last: with it the entry is whole.
-        put(&digest_file, format!("{digest} {bytes}").as_bytes())?;
+        put(
+            &digest_file,
+            format!("{digest} {compressed_digest}").as_bytes(),
+        )?;
         prune(cache);
         Ok(Self {
             digest,
-            bytes,
             compressed,
+            compressed_digest,
             compressed_bytes: content.len() as u64,
         })
     }
 
-    /// Returns digest and size of the file, and its compressed content; `stripped` is a name that may be used.
+    /// Returns the digest of the file and its compressed content; `stripped` is a name that may be used.
     fn make(
         executable: &Path,
         stripped: &Path,
         stop: &Stop,
-    ) -> Result<(String, u64, Vec<u8>), AgentFileError> {
+    ) -> Result<(String, Vec<u8>), AgentFileError> {
         let strip = Command::new("strip")
             .arg("-o")
             .args([stripped, executable])
@@ -127,20 +130,14 @@ impl AgentFile {
             let parts: Vec<_> = parts
                 .map(|part| scope.spawn(|| compressed(part, stop)))
                 .collect();
-            let mut digest = Sha256::new();
-            for piece in content.chunks(PIECE) {
-                not_stopped(stop).map_err(failed("read", from))?;
-                digest.update(piece);
-            }
-            let digest = digest.finalize();
-            let digest = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            let digest = digest_of(&content, stop).map_err(failed("read", from))?;
             let mut whole = Vec::new();
             for part in parts {
                 let part = part.join();
                 let part = part.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 whole.extend(part.map_err(failed("compress", from))?);
             }
-            Ok((digest, content.len() as u64, whole))
+            Ok((digest, whole))
         })
     }
 }
@@ -150,6 +147,17 @@ fn not_stopped(stop: &Stop) -> io::Result<()> {
         true => Err(io::Error::other("stopped by the user")),
         false => Ok(()),
     }
+}
+
+/// Returns the SHA-256 of these bytes, hexadecimal.
+fn digest_of(content: &[u8], stop: &Stop) -> io::Result<String> {
+    let mut digest = Sha256::new();
+    for piece in content.chunks(PIECE) {
+        not_stopped(stop)?;
+        digest.update(piece);
+    }
+    let digest = digest.finalize();
+    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Compresses a part of a file: parts one after another are the whole file for `gzip`.

@@ -68,12 +68,13 @@ impl Destination {
     /// Returns the script that takes the file if need be and becomes the server: one line without single quotes,
     /// which every login shell passes on as it is.
     ///
-    /// What has arrived is kept if the connection ends before. Unpacking and the digest wait for the whole file: pipes
-    /// between them cost a slow host more processor time than the work itself.
+    /// What has arrived is kept if the connection ends before. The digest, of what was sent, and unpacking wait for the
+    /// whole file: pipes between them cost a slow host more processor time than the work itself, and so does each program
+    /// that a shorter script does without.
     fn script(&self, file: &AgentFile, silence: &str) -> String {
         let AgentFile {
             digest,
-            bytes,
+            compressed_digest,
             compressed_bytes,
             ..
         } = file;
@@ -82,9 +83,7 @@ impl Destination {
             .iter()
             .map(|word| format!("{word} "))
             .collect();
-        let hello = format!(
-            r#"printf "\n{WORD} is %s %s %s\n" "$(uname -s)" "$(uname -m)" "$SSH_CONNECTION""#
-        );
+        let hello = format!(r#"printf "\n{WORD} is %s %s\n" "$(uname -sm)" "$SSH_CONNECTION""#);
         if let Some(agent) = &self.agent {
             let agent = agent.display();
             return format!(r#"{hello}; exec {become_words}"{agent}" host-server {silence}"#);
@@ -96,14 +95,15 @@ impl Destination {
             r#"if [ ! -x "$f" ]"#.to_owned(),
             r#"then umask 077; mkdir -p "$d" && : >>"$p" || exit 1"#.to_owned(),
             format!(r#"echo {WORD} needs $(wc -c <"$p"); read -r n || exit 1"#),
-            r#"head -c "$n" >>"$p" || exit 1; gzip -dc <"$p" >"$f.$$"; s=$(sha256sum <"$f.$$")"#
-                .to_owned(),
+            r#"head -c "$n" >>"$p" || exit 1; s=$(sha256sum <"$p")"#.to_owned(),
             format!(
-                r#"[ "${{s%% *}} $(wc -c <"$f.$$")" = "{digest} {bytes}" ] || {{ rm -f "$f.$$"; [ $(wc -c <"$p") -lt {compressed_bytes} ] || rm -f "$p"; echo "the file arrived damaged" >&2; exit 1; }}"#
+                r#"[ "${{s%% *}}" = "{compressed_digest}" ] || {{ [ $(wc -c <"$p") -lt {compressed_bytes} ] || rm -f "$p"; echo "the file arrived damaged" >&2; exit 1; }}"#
             ),
+            r#"gzip -dc <"$p" >"$f.$$" || { rm -f "$f.$$"; exit 1; }"#.to_owned(),
             r#"chmod 700 "$f.$$" && mv -f "$f.$$" "$f" || exit 1; rm -f "$p""#.to_owned(),
-            format!(r#"find "$d" -type f -mtime +{KEPT_DAYS} -exec rm -f {{}} + 2>/dev/null; fi"#),
-            format!(r#"touch -c "$f"; exec {become_words}"$f" host-server {silence}"#),
+            format!(r#"find "$d" -type f -mtime +{KEPT_DAYS} -exec rm -f {{}} + 2>/dev/null"#),
+            r#"else touch -c "$f"; fi"#.to_owned(),
+            format!(r#"exec {become_words}"$f" host-server {silence}"#),
         ];
         steps.join("; ")
     }
@@ -261,8 +261,8 @@ mod tests {
             };
             let file = AgentFile {
                 digest: "d1935".to_owned(),
-                bytes: 7,
                 compressed: "file.gz".into(),
+                compressed_digest: "6b86b".to_owned(),
                 compressed_bytes: 5,
             };
             let script = destination.script(&file, "5000");
