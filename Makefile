@@ -163,7 +163,7 @@ tools-test:
 	@scripts/need chromium pdftotext python3 linux.uml modprobe iptables sshd sudo
 
 tools-kernel:
-	@scripts/need make cc flex bison bc xz libelf linux-source-6.12
+	@scripts/need make cc flex bison bc patch xz libelf linux-source-6.12
 
 tools-bench:
 	@scripts/need iperf3 libusrsctp

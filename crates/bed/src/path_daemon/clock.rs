@@ -18,43 +18,10 @@ pub(crate) fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// Clock of a thread that often asks for the time.
-///
-/// Reading the clock is cheap except in User Mode Linux, where it is a system call and thus two context
-/// switches of the host; a third of a guest's system calls were the forwarder's readings. With a virtual
-/// clock, time stands still there while anything computes, so that one reading holds until the thread
-/// has slept.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ThreadClock {
-    /// Time of the last reading, if it holds until the thread sleeps.
-    standing: Option<u64>,
-}
-
 /// Whether the clock of this system is virtual, as in a guest that the kernel's parameter makes so.
 fn is_virtual() -> bool {
     let parameters = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
     parameters.contains("time-travel=inf-cpu")
-}
-
-impl ThreadClock {
-    /// Returns the clock of the calling thread.
-    pub(crate) fn new() -> Self {
-        Self {
-            standing: is_virtual().then(monotonic_ns),
-        }
-    }
-
-    /// Returns the time of the monotonic clock, in nanoseconds.
-    pub(crate) fn now(self) -> u64 {
-        self.standing.unwrap_or_else(monotonic_ns)
-    }
-
-    /// Reads the clock again, after the thread has slept.
-    pub(crate) fn slept(&mut self) {
-        if let Some(at) = &mut self.standing {
-            *at = monotonic_ns();
-        }
-    }
 }
 
 /// Returns the time of the wall clock, in nanoseconds since the Unix epoch. Only to date things,

@@ -18,7 +18,7 @@ use regatta_model::Condition;
 
 use super::{
     capture::{AHEAD, CAPTURED, COPY, CORRUPTED, Tap, Verdict},
-    clock::{self, Rests, ThreadClock, timespec},
+    clock::{self, Rests, monotonic_ns, timespec},
     corruption,
     error::DaemonError,
     lateness::{Arrivals, Lateness},
@@ -196,7 +196,6 @@ impl Forwarder {
                 buffer_bytes: buffer_bytes(&condition),
                 pool: Vec::new(),
                 arrivals: Arrivals::new(),
-                clock: ThreadClock::new(),
                 rests,
                 busy_polls: clock::polls_busily(),
                 tap: None,
@@ -303,7 +302,6 @@ struct Running {
     /// Buffers that are free.
     pool: Vec<Box<[u8]>>,
     arrivals: Arrivals,
-    clock: ThreadClock,
     rests: Option<Rests>,
     busy_polls: bool,
     /// Capture to which the packets are reported.
@@ -315,10 +313,9 @@ impl Running {
         let mut readable = [true; 2];
         loop {
             if let Some(rests) = &mut self.rests
-                && let Some(rest) = rests.due(self.clock.now())
+                && let Some(rest) = rests.due(monotonic_ns())
             {
                 thread::sleep(rest);
-                self.clock.slept();
             }
             for (link, readable) in readable.iter_mut().enumerate() {
                 if *readable {
@@ -349,8 +346,7 @@ impl Running {
     fn take_in(&mut self, which: usize) -> bool {
         let link = &mut self.links[which];
         let arrived = self.arrivals.earliest(which);
-        let clock = self.clock;
-        let mut looked = clock.now();
+        let mut looked = monotonic_ns();
         for _ in 0..BATCH {
             let mut buffer = self
                 .pool
@@ -358,7 +354,7 @@ impl Running {
                 .unwrap_or_else(|| vec![0; self.buffer_bytes].into_boxed_slice());
             match link.from.read(&mut buffer) {
                 Ok(length) if length > HEADER_BYTES => {
-                    let now = clock.now();
+                    let now = monotonic_ns();
                     looked = now;
                     let free = link.emulated.free_at(length - HEADER_BYTES);
                     let lag_ns = link.lateness.enter(arrived, now, free);
@@ -398,9 +394,8 @@ impl Running {
 
     /// Writes the packets that are due, in both directions.
     fn deliver(&mut self) {
-        let clock = self.clock;
         for (which, link) in self.links.iter_mut().enumerate() {
-            let mut now = clock.now();
+            let mut now = monotonic_ns();
             let pool = &mut self.pool;
             let mut free = |buffer| {
                 if pool.len() < POOL {
@@ -425,7 +420,7 @@ impl Running {
                     }
                 }
                 free(packet.buffer);
-                now = clock.now();
+                now = monotonic_ns();
             }
             while let Some(Discarded { at, packet }) = link.emulated.discarded() {
                 if let Some(tap) = &mut self.tap {
@@ -448,7 +443,7 @@ impl Running {
             entry(self.links[1].from.as_raw_fd()),
             entry(self.wake.as_raw_fd()),
         ];
-        let from = self.clock.now();
+        let from = monotonic_ns();
         // Polling busily it comes back at once, until something has come or is due.
         let until = if self.busy_polls { Some(from) } else { until };
         let timeout = until.map(|at| timespec(Duration::from_nanos(at.saturating_sub(from))));
@@ -467,9 +462,8 @@ impl Running {
         if returned < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
             return None;
         }
-        self.clock.slept();
         if !self.busy_polls {
-            self.arrivals.woke(from, self.clock.now());
+            self.arrivals.woke(from, monotonic_ns());
         }
         let readable = [polled[0].revents != 0, polled[1].revents != 0];
         for (device, readable) in readable.into_iter().enumerate() {
@@ -496,7 +490,7 @@ impl Running {
             // Whoever asked may have gone; that is no reason to stop.
             match request {
                 Request::Begin { reply } => {
-                    let now = self.clock.now();
+                    let now = monotonic_ns();
                     for link in &mut self.links {
                         link.emulated.begin(now);
                     }
