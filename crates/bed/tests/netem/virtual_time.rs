@@ -1,6 +1,9 @@
 //! Tests in virtual time: all that does not need a real clock.
 
-use std::time::Duration;
+use std::{
+    hint::black_box,
+    time::{Duration, Instant},
+};
 
 use regatta_bed::{
     Bed, BedError, Host, LinkCounters, TestBed as _,
@@ -110,6 +113,27 @@ fn counted(change: fn(&mut Link)) -> (usize, LinkCounters) {
     pings.set(&with(condition(10, 50, 0.0), change), 3);
     let back = pings.send(1000, 100, Duration::from_micros(200)).len();
     (back, pings.bed.counters().expect("counters").forward)
+}
+
+/// Leaves nothing of the last reading of the clock on the stack.
+#[inline(never)]
+fn overwrite_stack(with: u32) {
+    black_box(&[with; 1024]);
+}
+
+#[test]
+fn a_loop_that_waits_for_a_later_time_ends() {
+    if !is_here("a_loop_that_waits_for_a_later_time_ends") {
+        return;
+    }
+    let until = Instant::now() + Duration::from_micros(100);
+    let mut rounds = 0;
+    while Instant::now() < until {
+        overwrite_stack(rounds);
+        rounds += 1;
+        assert!(rounds < 10_000_000, "the clock does not advance");
+    }
+    assert!(rounds > 0);
 }
 
 #[test]
