@@ -1,6 +1,6 @@
-//! Packs the program's relocations, and passes on facts about the program's build: commit, whether the sources differ from it, profile,
-//! digest of the lock file, compiler. Facts that cannot be found are `unknown`; a difference is
-//! never overlooked.
+//! Packs the program's relocations, and passes on facts about its build: commit, whether the sources
+//! differ from it, profile, digest of the lock file, compiler. Facts that cannot be found are `unknown`;
+//! a difference is never overlooked.
 
 use std::{
     env, fs,

@@ -39,7 +39,10 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 pub use super::Clock;
-use super::{DAEMON_COMMAND, Guest, INIT_COMMAND, Order, Said, find, is_guest, say};
+use super::{
+    DAEMON_COMMAND, Guest, INIT_COMMAND, Order, Said, find, is_guest, say, wait_for_timers,
+};
+use crate::path_daemon::clock::is_virtual;
 
 /// Environment variable with the directory of this test run, whose test processes share artefacts
 /// in it: absent where nothing is shared.
@@ -273,7 +276,12 @@ fn cases_main() -> ExitCode {
         eprintln!("error: this is not a guest");
         return ExitCode::FAILURE;
     }
+    let is_virtual = is_virtual();
     for case in env::args().skip(2) {
+        // So that a case finds the same timers whatever cases came before it.
+        if is_virtual {
+            wait_for_timers();
+        }
         let passed = run_case(&case).unwrap_or_else(|error| {
             tell_line(&case, format!("cannot run `{case}`: {error}"));
             false

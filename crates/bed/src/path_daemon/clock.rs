@@ -19,7 +19,7 @@ pub(crate) fn monotonic_ns() -> u64 {
 }
 
 /// Whether the clock of this system is virtual, as in a guest that the kernel's parameter makes so.
-fn is_virtual() -> bool {
+pub(crate) fn is_virtual() -> bool {
     let parameters = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
     parameters.contains("time-travel=inf-cpu")
 }

@@ -4,7 +4,7 @@
 
 mod capture;
 pub(crate) mod check;
-mod clock;
+pub(crate) mod clock;
 mod corruption;
 mod error;
 mod forwarder;
