@@ -1,12 +1,17 @@
 //! Writes the reports of the tests' fixed results, for inspection: `cargo run -p regatta-report
-//! --example fixture -- DIR`. Given a result directory, writes its reports again.
+//! --example fixture -- DIR`. `regatta-typeset < job.json > report.pdf` makes their PDF. Given a
+//! result directory, writes its reports again.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
 
 use std::{error::Error, fs, path::PathBuf};
 
-use regatta_report::{html, summarise, terminal};
+use regatta_report::{
+    html,
+    pdf::{self, Paper},
+    summarise, terminal,
+};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let dir = PathBuf::from(std::env::args().nth(1).ok_or("a directory is needed")?);
@@ -22,6 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     for (name, data) in [
         ("full", common::full()),
+        ("on-hosts", common::on_hosts()),
         ("one-round", common::one_round()),
         ("one-trial", common::one_trial()),
         ("empty", common::empty()),
@@ -32,6 +38,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         fs::create_dir_all(dir.join(name))?;
         regatta_report::write_html(&data, &summary, &dir.join(name))?;
         regatta_report::write_summary(&summary, &dir.join(name))?;
+        let job = pdf::job(&data, &summary, Paper::A4)?;
+        fs::write(dir.join(name).join("job.json"), job)?;
         assert!(!html::render(&data, &summary)?.is_empty());
         println!("== {name}");
         print!(

@@ -2,52 +2,9 @@
 
 mod common;
 
-use std::{
-    io::Write as _,
-    process::{Command, Stdio},
-};
-
-use regatta_report::{
-    RunData,
-    pdf::{self, Paper},
-    summarise,
-};
+use common::paper::{said, typeset};
+use regatta_report::pdf::Paper;
 use serde_json::Value;
-
-/// Typesets a report by the program of `REGATTA_TYPESET`; returns its job and the PDF.
-fn typeset(data: &RunData, paper: Paper) -> (Value, Vec<u8>) {
-    let program = std::env::var_os("REGATTA_TYPESET").expect(
-        "REGATTA_TYPESET names the typesetter: run `make typeset`, and the tests by `make tests`",
-    );
-    let job = pdf::job(data, &summarise(data), paper).expect("a job");
-    let mut child = Command::new(program)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the typesetter starts");
-    let mut input = child.stdin.take().expect("a pipe");
-    input
-        .write_all(job.as_bytes())
-        .expect("the typesetter reads");
-    drop(input);
-    let output = child.wait_with_output().expect("the typesetter ends");
-    assert!(output.status.success(), "the typesetter succeeds");
-    (serde_json::from_str(&job).expect("JSON"), output.stdout)
-}
-
-/// Returns what `pdftotext` or `pdfinfo` says about a PDF, without spaces.
-fn said(program: &str, pdf: &[u8]) -> String {
-    let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
-    file.write_all(pdf).expect("a writable file");
-    let mut command = Command::new(program);
-    command.arg(file.path());
-    if program == "pdftotext" {
-        command.arg("-");
-    }
-    let output = command.output().expect("poppler-utils");
-    let text = String::from_utf8(output.stdout).expect("UTF-8");
-    text.split_whitespace().collect()
-}
 
 /// Calls `check` with the text of each cell of the tables in `value`.
 fn each_cell(value: &Value, check: &mut impl FnMut(&str)) {

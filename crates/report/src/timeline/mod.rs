@@ -29,52 +29,57 @@ pub const SOFTIRQ_MEAN: &str = "all.softirq_mean_ratio";
 pub const SOFTIRQ_BUSIEST: &str = "all.softirq_busiest_ratio";
 /// Name of the memory that is in use.
 pub const MEMORY_USED: &str = "all.memory_used_bytes";
-/// Name of the errors, drops and collisions of all interfaces.
+/// Name of the errors and drops of all interfaces.
 pub const INTERFACE_ERRORS: &str = "all.interface_errors";
-/// Name of the segments and datagrams that sockets dropped because they were full.
-pub const SOCKET_DROPS: &str = "all.socket_drops";
-/// Name of the wrong checksums of all protocols.
-pub const CHECKSUM_ERRORS: &str = "all.checksum_errors";
+/// Name of the collisions of all interfaces.
+pub const COLLISIONS: &str = "all.collisions";
 /// Name of the packets that IP discarded or found wrong.
 pub const IP_ERRORS: &str = "all.ip_errors";
+/// Name of the segments that TCP found wrong, or for which a socket had no room.
+pub const TCP_ERRORS: &str = "all.tcp_errors";
+/// Name of the datagrams that UDP found wrong, or for which a socket had no room.
+pub const UDP_ERRORS: &str = "all.udp_errors";
+/// Name of the packets that SCTP found wrong or dropped.
+pub const SCTP_ERRORS: &str = "all.sctp_errors";
 
-/// Counters that are added up under one name.
-const SUMS: [(&str, &[&str]); 3] = [
+/// Counters that are added up under one name: a group, and the names in it.
+const SUMS: [(&str, Group, &[&str]); 6] = [
     (
-        SOCKET_DROPS,
+        INTERFACE_ERRORS,
+        Group::Interface,
         &[
-            "tcp.backlog_drops",
-            "tcp.receive_queue_drops",
-            "udp.receive_buffer_errors",
-            "sctp.receive_discards",
+            "receive_errors",
+            "receive_drops",
+            "send_errors",
+            "send_drops",
         ],
     ),
-    (
-        CHECKSUM_ERRORS,
-        &[
-            "tcp.checksum_errors",
-            "udp.checksum_errors",
-            "sctp.checksum_errors",
-        ],
-    ),
+    (COLLISIONS, Group::Interface, &["collisions"]),
     (
         IP_ERRORS,
+        Group::Ip,
         &[
-            "ip.receive_header_errors",
-            "ip.receive_discards",
-            "ip.send_discards",
-            "ip.reassembly_failures",
+            "receive_header_errors",
+            "receive_discards",
+            "send_discards",
+            "reassembly_failures",
         ],
     ),
-];
-
-/// Parts of an interface's names that count errors.
-const INTERFACE_ERROR_NAMES: [&str; 5] = [
-    "receive_errors",
-    "receive_drops",
-    "send_errors",
-    "send_drops",
-    "collisions",
+    (
+        TCP_ERRORS,
+        Group::Tcp,
+        &["receive_errors", "backlog_drops", "receive_queue_drops"],
+    ),
+    (
+        UDP_ERRORS,
+        Group::Udp,
+        &["receive_errors", "send_buffer_errors"],
+    ),
+    (
+        SCTP_ERRORS,
+        Group::Sctp,
+        &["checksum_errors", "receive_discards"],
+    ),
 ];
 
 /// One host over time.
@@ -186,6 +191,28 @@ impl Line {
         (self.covered_ns > 0.0).then(|| self.total * 1e9 / self.covered_ns)
     }
 
+    /// Returns the ratio of two sums over the same steps, such as bytes to packets.
+    #[must_use]
+    pub fn ratio(&self, to: &Self) -> Self {
+        let bins: Vec<Bin> = (self.bins.iter().zip(&to.bins))
+            .map(|(a, b)| match b.sum > 0.0 {
+                true => Bin {
+                    sum: a.sum / b.sum * a.covered_ns,
+                    covered_ns: a.covered_ns,
+                    ..Bin::default()
+                },
+                false => Bin::default(),
+            })
+            .collect();
+        let means = bins.iter().filter_map(Bin::mean);
+        Self {
+            largest: means.fold(0.0, f64::max),
+            total: self.total / to.total,
+            covered_ns: bins.iter().map(|bin| bin.covered_ns).sum(),
+            bins,
+        }
+    }
+
     /// Adds a value that holds from `from_ns` to `to_ns`.
     fn add(&mut self, value: f64, [from_ns, to_ns]: [i64; 2], bin_ns: i64) {
         self.total += value * (to_ns - from_ns) as f64 / 1e9;
@@ -240,7 +267,7 @@ impl HostTimeline {
             let Some((quantity, _)) = host_sample::find(name) else {
                 continue;
             };
-            let part = Part::of(name, quantity);
+            let part = Part::of(quantity);
             let bin_ns = self.bin_ns;
             let mut line = is_kept(quantity).then(|| self.lines.entry(name.clone()).or_default());
             for (place, (sample, span)) in batch.samples.iter().zip(&spans).enumerate() {
@@ -346,9 +373,11 @@ impl HostTimeline {
         for (name, what) in [
             ("tcp.retransmitted_segments", "TCP segments sent again"),
             (INTERFACE_ERRORS, "errors and drops of interfaces"),
-            (SOCKET_DROPS, "drops of full sockets"),
-            (CHECKSUM_ERRORS, "wrong checksums"),
-            (IP_ERRORS, "discards of IP"),
+            (COLLISIONS, "collisions"),
+            (IP_ERRORS, "errors and discards of IP"),
+            (TCP_ERRORS, "errors and drops of TCP"),
+            (UDP_ERRORS, "errors and drops of UDP"),
+            (SCTP_ERRORS, "errors and drops of SCTP"),
         ] {
             match self.count(name) {
                 None => parts.push(format!("{what} not counted by this kernel")),
@@ -366,7 +395,6 @@ struct Made {
     softirq: Cores,
     memory_total: Option<f64>,
     memory_available: Option<f64>,
-    interface_errors: Option<f64>,
     sums: [Option<f64>; SUMS.len()],
 }
 
@@ -378,24 +406,21 @@ enum Part {
     Softirq,
     MemoryTotal,
     MemoryAvailable,
-    InterfaceError,
     /// Part of the sum at this position of [`SUMS`].
     Sum(usize),
 }
 
 impl Part {
-    fn of(name: &str, quantity: &HostQuantity) -> Self {
+    fn of(quantity: &HostQuantity) -> Self {
         match (quantity.group, quantity.name) {
             (Group::Cpu, "busy_ratio") => Self::Busy,
             (Group::Cpu, "softirq_ratio") => Self::Softirq,
             (Group::Memory, "total_bytes") => Self::MemoryTotal,
             (Group::Memory, "available_bytes") => Self::MemoryAvailable,
-            (Group::Interface, error) if INTERFACE_ERROR_NAMES.contains(&error) => {
-                Self::InterfaceError
-            }
-            _ => {
-                let mut sums = SUMS.iter();
-                let sum = sums.position(|(_, names)| names.contains(&name));
+            (group, name) => {
+                let is_part =
+                    |(_, of, names): &(&str, Group, &[&str])| *of == group && names.contains(&name);
+                let sum = SUMS.iter().position(is_part);
                 sum.map_or(Self::None, Self::Sum)
             }
         }
@@ -437,7 +462,6 @@ impl Made {
             Part::Softirq => self.softirq.add(value),
             Part::MemoryTotal => self.memory_total = Some(value),
             Part::MemoryAvailable => self.memory_available = Some(value),
-            Part::InterfaceError => *self.interface_errors.get_or_insert(0.0) += value,
             Part::Sum(sum) => *self.sums[sum].get_or_insert(0.0) += value,
         }
     }
@@ -446,7 +470,7 @@ impl Made {
         let [cpu_mean, cpu_busiest] = self.busy.values();
         let [softirq_mean, softirq_busiest] = self.softirq.values();
         let memory = self.memory_total.zip(self.memory_available);
-        let sums = SUMS.map(|(name, _)| name).into_iter().zip(self.sums);
+        let sums = SUMS.map(|(name, ..)| name).into_iter().zip(self.sums);
         [
             (CPU_MEAN, cpu_mean),
             (CPU_BUSIEST, cpu_busiest),
@@ -456,7 +480,6 @@ impl Made {
                 MEMORY_USED,
                 memory.map(|(total, available)| total - available),
             ),
-            (INTERFACE_ERRORS, self.interface_errors),
         ]
         .into_iter()
         .chain(sums)

@@ -138,3 +138,41 @@ fn a_clock_that_is_set_back_or_wrong_does_no_harm() {
     assert_eq!(timeline.samples, 2);
     assert!(timeline.lines[name].bins.len() <= 600);
 }
+
+#[test]
+fn the_ratio_of_bytes_to_packets_has_gaps_where_there_were_no_packets() {
+    let of = |name, values: [f32; 3]| {
+        let samples = [1.0, 2.0, 3.0].map(|at| (at, 1.0, values[at as usize - 1]));
+        timeline(&[batch(name, &samples)]).lines[name].clone()
+    };
+    let bytes = of("interface.eth0.sent_bytes", [3000.0, 0.0, 600.0]);
+    let packets = of("interface.eth0.sent_packets", [2.0, 0.0, 6.0]);
+    let sizes = bytes.ratio(&packets);
+    let means: Vec<Option<f64>> = sizes.bins.iter().step_by(10).map(Bin::mean).collect();
+    assert_eq!(means, [Some(1500.0), None, Some(100.0)]);
+    assert_eq!((sizes.largest, sizes.total), (1500.0, 450.0));
+}
+
+#[test]
+fn errors_are_added_up_by_protocol() {
+    let mut both = batch("tcp.receive_errors", &[(1.0, 1.0, 2.0)]);
+    for (name, value) in [
+        ("tcp.backlog_drops", 3.0),
+        ("udp.receive_errors", 7.0),
+        ("interface.eth0.receive_drops", 11.0),
+        ("interface.eth0.collisions", 13.0),
+    ] {
+        both.names.push(name.into());
+        both.samples[0].values.push(Some(value));
+    }
+    let timeline = timeline(&[both]);
+    let names = [
+        TCP_ERRORS,
+        UDP_ERRORS,
+        INTERFACE_ERRORS,
+        COLLISIONS,
+        SCTP_ERRORS,
+    ];
+    let counts = names.map(|name| timeline.count(name));
+    assert_eq!(counts, [Some(5.0), Some(7.0), Some(11.0), Some(13.0), None]);
+}

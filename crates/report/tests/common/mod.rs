@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "each test uses a part of this")]
 
+pub mod paper;
 mod trial;
 
 use std::{
@@ -11,11 +12,11 @@ use std::{
 };
 
 use regatta_model::{
-    AskedAchieved, BedKind, BitRate, Bytes, Condition, HostFacts, Link, Measurements, OptionValue,
-    Outcome, PathCheck, PathSetup, Pattern, Probe, Published, Ratio, RunHeader, Source, Study,
-    Transport, TrialRecord, Warning, Workload, WorkloadKind,
+    AskedAchieved, BedKind, BitRate, Bytes, Condition, HostFacts, HostSample, HostSamples, Link,
+    Measurements, OptionValue, Outcome, PathCheck, PathSetup, Pattern, Probe, Published, Ratio,
+    RunHeader, Source, Study, Transport, TrialRecord, Warning, Workload, WorkloadKind,
 };
-use regatta_report::RunData;
+use regatta_report::{RunData, timeline};
 use regatta_results::RunState;
 
 /// Start of the run: 2026-11-21 00:00:00 UTC.
@@ -337,6 +338,85 @@ pub fn full() -> RunData {
         message: "`tcp-bbr` runs BBR beside transports that run CUBIC".into(),
         hint: "compare transports with the same congestion control, or read the difference as one of both".into(),
     });
+    data
+}
+
+/// Creates the fixed result, with hosts that were sampled for the whole run.
+pub fn on_hosts() -> RunData {
+    const STEP_NS: i64 = 250_000_000;
+    let mut data = full();
+    let names = [
+        "sample.elapsed_ns",
+        "cpu.0.busy_ratio",
+        "cpu.1.busy_ratio",
+        "cpu.0.softirq_ratio",
+        "load.average_1min",
+        "load.runnable_tasks",
+        "memory.total_bytes",
+        "memory.available_bytes",
+        "interface.eth0.received_bytes",
+        "interface.eth0.received_packets",
+        "interface.eth0.receive_drops",
+        "interface.eth0.sent_bytes",
+        "interface.eth0.sent_packets",
+        "interface.eth0.collisions",
+        "ip.receive_discards",
+        "tcp.retransmitted_segments",
+        "tcp.receive_errors",
+        "udp.receive_errors",
+        "sctp.checksum_errors",
+    ];
+    let mut draws = Draws::new(7);
+    for (host, [received, sent]) in [("sender", [0.04, 1.0]), ("receiver", [1.0, 0.04])] {
+        for trial in &data.trials {
+            let time = trial.measurements.metrics.get("transfer_time_ns");
+            let samples = time.map_or(1, |time| (*time as i64 / STEP_NS).max(1));
+            let rate = trial
+                .measurements
+                .metrics
+                .get("goodput_bps")
+                .unwrap_or(&0.0)
+                / 8.0
+                * 0.25;
+            let lossy = f64::from(u8::from(trial.condition == "loss-5"));
+            let samples = (1..=samples).map(|number| {
+                let bytes = rate * draws.around_one(0.2);
+                let values = [
+                    STEP_NS as f64,
+                    0.4 * draws.unit(),
+                    0.2 * draws.unit(),
+                    0.1 * draws.unit(),
+                    1.5,
+                    (3.0 * draws.unit()).round(),
+                    8e9,
+                    6e9 - 1e8 * draws.unit(),
+                    bytes * received,
+                    bytes / 1448.0 * (received + 0.5 * sent),
+                    lossy * (2.0 * draws.unit()).round(),
+                    bytes * sent,
+                    bytes / 1448.0 * (sent + 0.5 * received),
+                    0.0,
+                    0.0,
+                    lossy * (20.0 * draws.unit()).round(),
+                    0.0,
+                    lossy * (5.0 * draws.unit()).round(),
+                    0.0,
+                ];
+                HostSample {
+                    unix_ns: trial.started_unix_ns + number * STEP_NS,
+                    monotonic_ns: 0,
+                    values: values.map(|value| Some(value as f32)).to_vec(),
+                }
+            });
+            let batch = HostSamples {
+                host: host.to_owned(),
+                trial: Some(trial.index),
+                names: names.map(str::to_owned).to_vec(),
+                samples: samples.collect(),
+            };
+            timeline::add(&mut data.hosts, &batch);
+        }
+    }
     data
 }
 

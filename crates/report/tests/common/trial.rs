@@ -295,5 +295,20 @@ fn all_series(record: &TrialRecord, values: &Values, draws: &mut Draws) -> Vec<S
             (packets / seconds / 10.0 * shape.retransmit * draws.around_one(0.5)).round()
         }));
     }
+    for (side, share) in [("sender", 1.0), ("receiver", 0.5)] {
+        let rate = packets / seconds * share;
+        all.push(series("packets_received_per_second", side, &t, |t| {
+            rate * rise(t)
+        }));
+        all.push(series("mean_packet_bytes", side, &t, |t| {
+            52.0 + 1400.0 * (share - 0.5) * rise(t)
+        }));
+        all.push(series("interface_errors", side, &t, |_| 0.0));
+        all.push(series("interface_drops", side, &t, |_| 0.0));
+        all.push(series("cpu_host_ratio", side, &t, |t| {
+            (cpu[0] + cpu[1]) * share * rise(t)
+        }));
+        all.push(series("memory_bytes", side, &t, |_| 14.2e6));
+    }
     all
 }

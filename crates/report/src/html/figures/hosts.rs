@@ -1,5 +1,7 @@
 //! Figures of the hosts over the time of a run: one panel for each host, trials as bands.
 
+use std::borrow::Cow;
+
 use regatta_model::{Unit, host_sample};
 
 use super::{
@@ -11,8 +13,8 @@ use crate::{
     RunData,
     format::{Scale, shorten},
     timeline::{
-        Bin, CHECKSUM_ERRORS, CPU_BUSIEST, CPU_MEAN, HostTimeline, INTERFACE_ERRORS, IP_ERRORS,
-        Line, MEMORY_USED, SOCKET_DROPS, SOFTIRQ_BUSIEST, SOFTIRQ_MEAN,
+        Bin, COLLISIONS, CPU_BUSIEST, CPU_MEAN, HostTimeline, INTERFACE_ERRORS, IP_ERRORS, Line,
+        MEMORY_USED, SCTP_ERRORS, SOFTIRQ_BUSIEST, SOFTIRQ_MEAN, TCP_ERRORS, UDP_ERRORS,
     },
 };
 
@@ -30,6 +32,9 @@ const MOST_BANDS: usize = 300;
 /// Width of the sample of a line before its label, in CSS pixels.
 const KEY: f64 = 16.0;
 
+/// Lines with their labels.
+type Labelled<'a> = Vec<(String, Cow<'a, Line>)>;
+
 /// Quantity with a figure.
 struct What {
     id: &'static str,
@@ -38,12 +43,12 @@ struct What {
     unit: Unit,
     /// Factor of the stored values.
     factor: f64,
-    /// Lines of a host, as label and name.
-    lines: fn(&HostTimeline) -> Vec<(String, String)>,
+    /// Lines of a host with their labels.
+    lines: fn(&HostTimeline) -> Labelled<'_>,
     how: &'static str,
 }
 
-const FIGURES: [What; 8] = [
+const FIGURES: [What; 12] = [
     What {
         id: "cpu",
         title: "CPU of the hosts",
@@ -68,11 +73,14 @@ const FIGURES: [What; 8] = [
         y_title: "tasks",
         unit: Unit::Count,
         factor: 1.0,
-        lines: |_| {
-            named(&[
-                ("runnable", "load.runnable_tasks"),
-                ("1 min average", "load.average_1min"),
-            ])
+        lines: |host| {
+            named(
+                host,
+                &[
+                    ("runnable", "load.runnable_tasks"),
+                    ("1 min average", "load.average_1min"),
+                ],
+            )
         },
         how: "Tasks that run or wait for a core, and the load average over one minute.",
     },
@@ -82,7 +90,7 @@ const FIGURES: [What; 8] = [
         y_title: "memory in use",
         unit: Unit::Bytes,
         factor: 1.0,
-        lines: |_| named(&[("in use", MEMORY_USED)]),
+        lines: |host| named(host, &[("in use", MEMORY_USED)]),
         how: "Memory that programs could not get without swapping.",
     },
     What {
@@ -104,75 +112,135 @@ const FIGURES: [What; 8] = [
         how: "As the interface's driver counts, retransmissions and headers included; the interfaces with most.",
     },
     What {
+        id: "packets-received",
+        title: "Packets received by the interfaces",
+        y_title: "packets received per second",
+        unit: Unit::PerSecond,
+        factor: 1.0,
+        lines: |host| interfaces(host, "received_packets"),
+        how: PACKETS,
+    },
+    What {
+        id: "packets-sent",
+        title: "Packets sent by the interfaces",
+        y_title: "packets sent per second",
+        unit: Unit::PerSecond,
+        factor: 1.0,
+        lines: |host| interfaces(host, "sent_packets"),
+        how: PACKETS,
+    },
+    What {
+        id: "packet-size-received",
+        title: "Size of the packets received",
+        y_title: "mean packet size",
+        unit: Unit::Bytes,
+        factor: 1.0,
+        lines: |host| packet_sizes(host, ["received_bytes", "received_packets"]),
+        how: PACKETS,
+    },
+    What {
+        id: "packet-size-sent",
+        title: "Size of the packets sent",
+        y_title: "mean packet size",
+        unit: Unit::Bytes,
+        factor: 1.0,
+        lines: |host| packet_sizes(host, ["sent_bytes", "sent_packets"]),
+        how: PACKETS,
+    },
+    What {
         id: "retransmissions",
         title: "Retransmissions of the kernel's transports",
         y_title: "sent again per second",
         unit: Unit::PerSecond,
         factor: 1.0,
-        lines: |_| {
-            named(&[
-                ("TCP segments", "tcp.retransmitted_segments"),
-                ("SCTP chunks", "sctp.retransmitted_chunks"),
-            ])
+        lines: |host| {
+            named(
+                host,
+                &[
+                    ("TCP segments", "tcp.retransmitted_segments"),
+                    ("SCTP chunks", "sctp.retransmitted_chunks"),
+                ],
+            )
         },
         how: "All connections of the host. Transports in user space (QUIC, UDP) are not in these counters.",
     },
     What {
         id: "errors",
-        title: "Errors and drops of the hosts",
+        title: "Errors, drops and collisions by protocol",
         y_title: "events per second",
         unit: Unit::PerSecond,
         factor: 1.0,
-        lines: |_| {
-            named(&[
-                ("interfaces", INTERFACE_ERRORS),
-                ("full sockets", SOCKET_DROPS),
-                ("checksums", CHECKSUM_ERRORS),
-                ("IP discards", IP_ERRORS),
-            ])
+        lines: |host| {
+            named(
+                host,
+                &[
+                    ("interfaces", INTERFACE_ERRORS),
+                    ("collisions", COLLISIONS),
+                    ("IP", IP_ERRORS),
+                    ("TCP", TCP_ERRORS),
+                    ("UDP", UDP_ERRORS),
+                    ("SCTP", SCTP_ERRORS),
+                ],
+            )
         },
-        how: "Errors, drops and collisions of all interfaces; segments and datagrams for which a socket had no room; wrong checksums of TCP, UDP and SCTP; packets that IP discarded.",
+        how: "Errors and drops of all interfaces, and their collisions; packets that IP found wrong or discarded; segments, datagrams and packets that TCP, UDP and SCTP found wrong, or for which a socket had no room.",
     },
 ];
 
-fn named(lines: &[(&str, &str)]) -> Vec<(String, String)> {
+/// Packets in the counters of an interface.
+const PACKETS: &str = "As the interface's driver counts; with TSO, GSO or GRO it counts one large packet for several on the wire. The interfaces with most.";
+
+fn named<'a>(host: &'a HostTimeline, lines: &[(&str, &str)]) -> Labelled<'a> {
     (lines.iter())
-        .map(|(label, name)| ((*label).to_owned(), (*name).to_owned()))
+        .filter_map(|(label, name)| {
+            let line = host.lines.get(*name)?;
+            Some(((*label).to_owned(), Cow::Borrowed(line)))
+        })
         .collect()
 }
 
 /// Returns the lines of each core, or of the mean and the busiest where there are many.
-fn cores(host: &HostTimeline, name: &str, [mean, busiest]: [&str; 2]) -> Vec<(String, String)> {
-    let mut cores: Vec<(u32, &String)> = (host.lines.keys())
-        .filter_map(|line| {
+fn cores<'a>(host: &'a HostTimeline, name: &str, [mean, busiest]: [&str; 2]) -> Labelled<'a> {
+    let mut cores: Vec<(u32, &Line)> = (host.lines.iter())
+        .filter_map(|(line, values)| {
             let core = line.strip_prefix("cpu.")?.strip_suffix(name)?;
-            Some((core.strip_suffix('.')?.parse().ok()?, line))
+            Some((core.strip_suffix('.')?.parse().ok()?, values))
         })
         .collect();
-    cores.sort_unstable();
+    cores.sort_unstable_by_key(|(core, _)| *core);
     if cores.len() > MOST_CORES {
-        return named(&[("mean", mean), ("busiest core", busiest)]);
+        return named(host, &[("mean", mean), ("busiest core", busiest)]);
     }
     (cores.into_iter())
-        .map(|(core, line)| (format!("core {core}"), line.clone()))
+        .map(|(core, line)| (format!("core {core}"), Cow::Borrowed(line)))
         .collect()
 }
 
 /// Returns the lines of the interfaces with the largest sums, largest first.
-fn interfaces(host: &HostTimeline, name: &str) -> Vec<(String, String)> {
-    let mut found: Vec<(f64, &str, &String)> = (host.lines.iter())
+fn interfaces<'a>(host: &'a HostTimeline, name: &str) -> Labelled<'a> {
+    let mut found: Vec<(&str, &Line)> = (host.lines.iter())
         .filter_map(|(line, values)| match host_sample::find(line)? {
-            (quantity, Some(interface)) if quantity.name == name => {
-                Some((values.total, interface, line))
-            }
+            (quantity, Some(interface)) if quantity.name == name => Some((interface, values)),
             _ => None,
         })
         .collect();
-    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    found.sort_by(|(_, a), (_, b)| b.total.total_cmp(&a.total));
     found.truncate(MOST_INTERFACES);
     (found.into_iter())
-        .map(|(_, interface, line)| (interface.to_owned(), line.clone()))
+        .map(|(interface, line)| (interface.to_owned(), Cow::Borrowed(line)))
         .collect()
+}
+
+/// Returns the lines of the mean packet size of the interfaces with most bytes.
+fn packet_sizes<'a>(host: &'a HostTimeline, [bytes, packets]: [&str; 2]) -> Labelled<'a> {
+    let of = interfaces(host, bytes).into_iter();
+    of.filter_map(|(interface, line)| {
+        let packets = host
+            .lines
+            .get(&format!("interface.{interface}.{packets}"))?;
+        (packets.total > 0.0).then(|| (interface, Cow::Owned(line.ratio(packets))))
+    })
+    .collect()
 }
 
 /// Band of one trial: number of the transport in the study, beginning and end in nanoseconds.
@@ -192,14 +260,7 @@ pub fn draw(hosts: &[HostTimeline], data: Option<&RunData>) -> Vec<Figure> {
 }
 
 fn draw_one(what: &What, hosts: &[HostTimeline], data: Option<&RunData>) -> Option<Figure> {
-    let of_hosts: Vec<Vec<(String, &Line)>> = (hosts.iter())
-        .map(|host| {
-            let lines = (what.lines)(host).into_iter();
-            lines
-                .filter_map(|(label, name)| Some((label, host.lines.get(&name)?)))
-                .collect()
-        })
-        .collect();
+    let of_hosts: Vec<Labelled<'_>> = hosts.iter().map(what.lines).collect();
     let lines = || of_hosts.iter().flatten();
     lines().next()?;
     let highest = largest(lines().map(|(_, line)| line.largest)) * what.factor;
@@ -252,10 +313,7 @@ fn caption(what: &What, hosts: &[HostTimeline], data: Option<&RunData>) -> Strin
         text += " Bands: trials, in the colours of their transports.";
     }
     let without: Vec<String> = (hosts.iter())
-        .filter(|host| {
-            let mut lines = (what.lines)(host).into_iter();
-            !lines.any(|(_, name)| host.lines.contains_key(&name))
-        })
+        .filter(|host| (what.lines)(host).is_empty())
         .map(|host| label(host, data))
         .collect();
     if !without.is_empty() {
@@ -302,7 +360,7 @@ impl Drawing<'_> {
         &self,
         number: usize,
         host: &HostTimeline,
-        lines: &[(String, &Line)],
+        lines: &[(String, Cow<'_, Line>)],
         bands: &[Band],
     ) -> String {
         let heading = shorten(&label(host, self.data), 44);

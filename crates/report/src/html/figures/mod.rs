@@ -49,6 +49,8 @@ pub struct Figures {
     pub delay: Vec<Figure>,
     /// Figures of the transports' internal state.
     pub inside: Vec<Figure>,
+    /// Figures of interfaces and system of both ends over the time of a trial.
+    pub both_ends: Vec<Figure>,
     /// Figures of the hosts over the time of the run.
     pub hosts: Vec<Figure>,
 }
@@ -64,6 +66,7 @@ impl Figures {
             &mut self.trials,
             &mut self.delay,
             &mut self.inside,
+            &mut self.both_ends,
             &mut self.hosts,
         ];
         let figures = places.into_iter().flatten();
@@ -136,6 +139,7 @@ pub fn all(data: &RunData, summary: &Summary) -> Figures {
             .filter_map(|histogram| delay::draw(data, histogram))
             .collect(),
         inside: over_time(&over_time::INSIDE),
+        both_ends: over_time(&over_time::BOTH_ENDS),
         hosts: hosts::draw(&data.hosts, Some(data)),
     }
 }

@@ -24,59 +24,106 @@ const MOST_POINTS: f64 = 300.0;
 /// Quantity drawn over time.
 pub struct What {
     series: &'static str,
-    /// Ends whose values are added up; `any` is the end that has the series.
-    sides: &'static [&'static str],
+    ends: Ends,
     title: &'static str,
     how: &'static str,
+}
+
+/// Ends whose values a figure shows.
+enum Ends {
+    /// The sum over these ends.
+    Sum(&'static [&'static str]),
+    /// Sender and receiver, in panels of their own.
+    Each,
 }
 
 /// Quantities of the transfer and its hosts.
 pub const TRANSFER: [What; 4] = [
     What {
         series: series_id::GOODPUT_BPS,
-        sides: &["receiver"],
+        ends: Ends::Sum(&["receiver"]),
         title: "Goodput over the time of a trial",
         how: "Bits delivered to the receiving application. Where a transport delivers in order, what arrives after a lost packet is held back and then delivered at once, in a sample that can lie above the path's rate.",
     },
     What {
         series: series_id::RECEIVED_BPS,
-        sides: &["receiver"],
+        ends: Ends::Sum(&["receiver"]),
         title: "Bits received over the time of a trial",
         how: "Bits of the IP packets that the receiving host's interface got, headers and retransmissions included, whatever was delivered of them by then.",
     },
     What {
         series: series_id::ROUND_TRIP_DELAY_NS,
-        sides: &["sender"],
+        ends: Ends::Sum(&["sender"]),
         title: "Round-trip delay under load over the time of a trial",
         how: "Each probe message counts at its scheduled departure.",
     },
     What {
         series: series_id::CPU_RATIO,
-        sides: &["sender", "receiver"],
+        ends: Ends::Sum(&["sender", "receiver"]),
         title: "CPU of both ends over the time of a trial",
         how: "CPU time of the sending and the receiving process together, all threads; 100 % is one core.",
     },
 ];
 
 /// Quantities of the transport's internal state.
-pub const INSIDE: [What; 3] = [
+pub const INSIDE: [What; 2] = [
     What {
         series: series_id::CONGESTION_WINDOW_BYTES,
-        sides: &["sender"],
+        ends: Ends::Sum(&["sender"]),
         title: "Congestion window over the time of a trial",
         how: "As the sending stack itself reports it.",
     },
     What {
         series: series_id::RETRANSMITTED_PACKETS,
-        sides: &["sender"],
+        ends: Ends::Sum(&["sender"]),
         title: "Retransmissions over the time of a trial",
         how: "Retransmitted segments, or packets declared lost, in each interval between samples.",
     },
+];
+
+/// Quantities of interfaces and system at both ends.
+pub const BOTH_ENDS: [What; 7] = [
     What {
         series: series_id::PACKETS_SENT_PER_SECOND,
-        sides: &["sender"],
-        title: "Packets sent over the time of a trial",
-        how: "IP packets that left the sending host's interface.",
+        ends: Ends::Each,
+        title: "Packets sent by each end",
+        how: "IP packets that left the end's interface; those of the receiver are mostly acknowledgements.",
+    },
+    What {
+        series: series_id::PACKETS_RECEIVED_PER_SECOND,
+        ends: Ends::Each,
+        title: "Packets received by each end",
+        how: "IP packets that the end's interface got.",
+    },
+    What {
+        series: series_id::MEAN_PACKET_BYTES,
+        ends: Ends::Each,
+        title: "Size of the packets sent by each end",
+        how: "Mean over each interval between samples. With TSO or GSO an interface counts one large packet for several on the wire.",
+    },
+    What {
+        series: series_id::INTERFACE_ERRORS,
+        ends: Ends::Each,
+        title: "Errors of each end's interface",
+        how: "Errors of reception and transmission in each interval between samples.",
+    },
+    What {
+        series: series_id::INTERFACE_DROPS,
+        ends: Ends::Each,
+        title: "Drops of each end's interface",
+        how: "Received packets and packets to send that the interface dropped, in each interval between samples. What the path drops is not in it.",
+    },
+    What {
+        series: series_id::CPU_HOST_RATIO,
+        ends: Ends::Each,
+        title: "System load of each end",
+        how: "Time of all cores of the end's host that was not idle, whatever used it. Two ends on one machine have the same.",
+    },
+    What {
+        series: series_id::MEMORY_BYTES,
+        ends: Ends::Each,
+        title: "Memory of each end's process",
+        how: "Resident set of the process that runs the end.",
     },
 ];
 
@@ -91,16 +138,19 @@ struct Row<'a> {
 pub fn draw(data: &RunData, what: &What) -> Option<Figure> {
     let definition = metric::find_series(what.series)?;
     let study = &data.header.study;
-    let interval = study.sample_interval.as_secs_f64();
-    let panels = panels(data, |series, label, condition, workload| {
-        let trials: Vec<&TrialRecord> = data.measured(label, condition, workload).collect();
-        let points = quartiles(&trials, what, interval);
-        (!points.is_empty()).then_some(Row {
-            series,
-            label,
-            points,
-        })
-    });
+    let panels: Vec<Place<'_, Row<'_>>> = match what.ends {
+        Ends::Sum(ends) => places(data, what, ends),
+        Ends::Each => ["sender", "receiver"]
+            .iter()
+            .flat_map(|end| {
+                let mut places = places(data, what, std::slice::from_ref(end));
+                for place in &mut places {
+                    place.heading = format!("{}, {end}", place.heading);
+                }
+                places
+            })
+            .collect(),
+    };
     let points = || {
         let rows = panels.iter().flat_map(|panel| &panel.rows);
         rows.flat_map(|row| &row.points)
@@ -159,6 +209,20 @@ pub fn draw(data: &RunData, what: &What) -> Option<Figure> {
     })
 }
 
+/// Returns the panels of a quantity, added up over `ends`.
+fn places<'a>(data: &'a RunData, what: &What, ends: &[&str]) -> Vec<Place<'a, Row<'a>>> {
+    let interval = data.header.study.sample_interval.as_secs_f64();
+    panels(data, |series, label, condition, workload| {
+        let trials: Vec<&TrialRecord> = data.measured(label, condition, workload).collect();
+        let points = quartiles(&trials, what.series, ends, interval);
+        (!points.is_empty()).then_some(Row {
+            series,
+            label,
+            points,
+        })
+    })
+}
+
 /// Returns the text below a figure. `steps` are those of the schedules, in words; `own_axes` is whether
 /// each panel has a time axis of its own.
 fn caption(what: &What, steps: Option<&String>, own_axes: bool) -> String {
@@ -180,17 +244,17 @@ fn caption(what: &What, steps: Option<&String>, own_axes: bool) -> String {
 }
 
 /// Returns quartiles over trials in equal steps of time.
-fn quartiles(trials: &[&TrialRecord], what: &What, interval: f64) -> Vec<[f64; 4]> {
+fn quartiles(trials: &[&TrialRecord], name: &str, sides: &[&str], interval: f64) -> Vec<[f64; 4]> {
     let longest = trials
         .iter()
         .flat_map(|trial| &trial.measurements.series)
-        .filter(|series| series.name == what.series)
+        .filter(|series| series.name == name)
         .filter_map(|series| series.t_ns.last())
         .fold(0.0_f64, |longest, t| longest.max(*t as f64 / 1e9));
     let step = interval.max(longest / MOST_POINTS).max(1e-6);
     let binned: Vec<BTreeMap<i64, f64>> = trials
         .iter()
-        .map(|trial| bins(trial, what, step))
+        .map(|trial| bins(trial, name, sides, step))
         .filter(|bins| !bins.is_empty())
         .collect();
     let mut by_bin: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
@@ -213,11 +277,11 @@ fn quartiles(trials: &[&TrialRecord], what: &What, interval: f64) -> Vec<[f64; 4
 }
 
 /// Returns one trial in steps: the mean within a step, added up over the ends.
-fn bins(trial: &TrialRecord, what: &What, step: f64) -> BTreeMap<i64, f64> {
+fn bins(trial: &TrialRecord, name: &str, sides: &[&str], step: f64) -> BTreeMap<i64, f64> {
     let mut total: BTreeMap<i64, f64> = BTreeMap::new();
     let mut ends = 0;
     for series in &trial.measurements.series {
-        if series.name != what.series || !what.sides.contains(&series.side.as_str()) {
+        if series.name != name || !sides.contains(&series.side.as_str()) {
             continue;
         }
         let mut sums: BTreeMap<i64, (f64, f64)> = BTreeMap::new();

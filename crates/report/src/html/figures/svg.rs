@@ -9,7 +9,7 @@ use std::fmt::{Arguments, Write as _};
 /// transports stay distinct.
 const COLOURS: usize = 8;
 /// Dash patterns of the transports' lines; the first is a solid line.
-const DASHES: [&str; 5] = ["", "7 4", "2 3.5", "11 3.5 2 3.5", "16 6"];
+const DASHES: [&str; 6] = ["", "7 4", "2 3.5", "11 3.5 2 3.5", "16 6", "9 3 2 3 2 3"];
 /// Dash pattern of [`Ink::Leader`].
 const DOTS: &str = "1 2";
 
