@@ -18,6 +18,8 @@ use crate::{
 };
 
 const HEIGHT: f64 = 290.0;
+/// Height where each end has panels of its own, so that two figures fit on a page of paper.
+const HEIGHT_OF_EACH: f64 = 215.0;
 /// Maximum number of points on a panel; more would not be visible.
 const MOST_POINTS: f64 = 300.0;
 
@@ -192,7 +194,10 @@ pub fn draw(data: &RunData, what: &What) -> Option<Figure> {
             heading: &panel.heading,
             y_title: &scale.heading(definition.title),
             x_title: "time since the first connect call, s",
-            height: HEIGHT,
+            height: match what.ends {
+                Ends::Sum(_) => HEIGHT,
+                Ends::Each => HEIGHT_OF_EACH,
+            },
             left: Panel::LEFT,
             right: room_for_labels(labels(data)),
         }

@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(
             svg.0,
             "<polyline fill=\"none\" stroke=\"var(--c3)\" stroke-width=\"1.8\" \
-             stroke-dasharray=\"7 4\" points=\"1,2 3,4\"/>\n\
+             stroke-dasharray=\"9 3 2 3 2 3\" points=\"1,2 3,4\"/>\n\
              <text x=\"0\" y=\"9\" dy=\"0.5ex\" text-anchor=\"start\" font-size=\"13\" \
              font-weight=\"bold\" fill=\"var(--text)\">a&lt;b</text>\n"
         );
