@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use regatta_model::shell::quoted;
+use regatta_process::Stop;
 use regatta_report::{
-    ReportError, RunData, Summary,
+    ReportError, RunData, Summary, language,
     pdf::Paper,
     terminal::{self, TerminalOptions},
 };
@@ -14,6 +15,7 @@ use crate::{
     args::{PaperSize, ReportArgs},
     directory,
     exit::{Code, Failure},
+    interrupt::Held,
     listen::Tally,
     output::{self, Colour},
     typeset,
@@ -24,6 +26,11 @@ use crate::{
 /// # Errors
 /// The results cannot be read, or a report cannot be written.
 pub fn report(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
+    language::with(args.lang.into(), || make(args, colour))
+}
+
+/// Makes the reports that are asked for.
+fn make(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
     let dir = directory::of_run(&args.dir);
     let data = regatta_report::load(dir).map_err(unreadable)?;
     let summary = regatta_report::summarise(&data);
@@ -51,7 +58,8 @@ pub fn report(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
             PaperSize::A4 => Paper::A4,
             PaperSize::Letter => Paper::Letter,
         };
-        typeset::write_pdf(&data, &summary, paper, dir)?;
+        let stop = stopped_by_signals()?;
+        typeset::write_pdf(&data, &summary, paper, dir, &stop)?;
         say_where(dir, &[typeset::FILE_NAME])?;
     }
     if !args.csv && !args.html && !args.pdf {
@@ -63,6 +71,16 @@ pub fn report(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
         show_whereabouts(dir)?;
     }
     Ok(code)
+}
+
+/// Returns a request to stop that signals such as Ctrl-C make.
+fn stopped_by_signals() -> Result<Stop, Failure> {
+    let stop = Stop::default();
+    let held = Held::new().map_err(Failure::failed)?;
+    let asked = stop.clone();
+    held.end_with("stopping: no `report.pdf` is written", move || asked.ask())
+        .map_err(Failure::failed)?;
+    Ok(stop)
 }
 
 fn unreadable(error: ReportError) -> Failure {

@@ -362,7 +362,13 @@ fn finish(
     }
     // After the tables, so that a typesetter that fails hides nothing.
     if typeset::program().is_some() {
-        let made = typeset::write_pdf(&written.data, &written.summary, Paper::A4, dir);
+        let made = typeset::write_pdf(
+            &written.data,
+            &written.summary,
+            Paper::A4,
+            dir,
+            &Stop::default(),
+        );
         made.map_err(|failure| {
             let again = format!(
                 "run `regatta report {} --pdf` to make it again",

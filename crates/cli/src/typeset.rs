@@ -6,11 +6,12 @@ use std::{
     process::{Command, Stdio},
 };
 
+use regatta_process::Stop;
 use regatta_report::{RunData, Summary, pdf::Paper};
 
 use crate::exit::Failure;
 
-/// Environment variable with the path of the program, where it is not beside this one.
+/// Environment variable with the path of the typesetter, where it is not beside this program.
 const VARIABLE: &str = "REGATTA_TYPESET";
 
 /// Name of the report in the directory of a run.
@@ -31,15 +32,16 @@ pub fn program() -> Option<PathBuf> {
     path.is_file().then_some(path)
 }
 
-/// Writes `report.pdf` of a run.
+/// Writes `report.pdf` of a run. An earlier one is replaced when the new one is whole.
 ///
 /// # Errors
-/// The typesetter is not there or fails, or the file cannot be written.
+/// The typesetter is not there or fails, `stop` was asked for, or the file cannot be written.
 pub fn write_pdf(
     data: &RunData,
     summary: &Summary,
     paper: Paper,
     dir: &Path,
+    stop: &Stop,
 ) -> Result<(), Failure> {
     let Some(program) = program() else {
         let failure = Failure::told(
@@ -50,13 +52,13 @@ pub fn write_pdf(
         )));
     };
     let job = regatta_report::pdf::job(data, summary, paper).map_err(Failure::failed)?;
-    let pdf = run(&program, &job)?;
+    let pdf = run(&program, &job, stop)?;
     regatta_report::write_pdf(&pdf, dir).map_err(Failure::failed)?;
     Ok(())
 }
 
 /// Runs the typesetter with a job and returns what it writes.
-fn run(program: &Path, job: &str) -> Result<Vec<u8>, Failure> {
+fn run(program: &Path, job: &str, stop: &Stop) -> Result<Vec<u8>, Failure> {
     let failed = |error: std::io::Error| {
         Failure::told(format!("cannot run `{}`: {error}", program.display()))
     };
@@ -66,12 +68,18 @@ fn run(program: &Path, job: &str) -> Result<Vec<u8>, Failure> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(failed)?;
+    stop.kills(child.id());
     // It reads everything before it writes anything. If it ends before, what it says is more than a broken pipe.
     let sent = child
         .stdin
         .take()
         .map(|mut input| input.write_all(job.as_bytes()));
     let output = child.wait_with_output().map_err(failed)?;
+    if stop.is_asked() {
+        return Err(Failure::told(format!(
+            "stopped before `{FILE_NAME}` was made; an earlier one is as it was"
+        )));
+    }
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(Failure::told(format!(

@@ -5,10 +5,15 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use std::{error::Error, fs, path::PathBuf};
+use std::{
+    error::Error,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use regatta_report::{
-    html,
+    RunData,
+    language::{self, Language},
     pdf::{self, Paper},
     summarise, terminal,
 };
@@ -34,18 +39,23 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("unsupported", common::unsupported()),
         ("hostile", common::hostile()),
     ] {
-        let summary = summarise(&data);
-        fs::create_dir_all(dir.join(name))?;
-        regatta_report::write_html(&data, &summary, &dir.join(name))?;
-        regatta_report::write_summary(&summary, &dir.join(name))?;
-        let job = pdf::job(&data, &summary, Paper::A4)?;
-        fs::write(dir.join(name).join("job.json"), job)?;
-        assert!(!html::render(&data, &summary)?.is_empty());
-        println!("== {name}");
-        print!(
-            "{}",
-            terminal::render(&summary, &data, &terminal::TerminalOptions::default())
-        );
+        for language in [Language::English, Language::Russian] {
+            let dir = dir.join(name).join(language.tag());
+            language::with(language, || write(&data, &dir))?;
+        }
     }
+    Ok(())
+}
+
+/// Writes the reports of a run, and shows its tables.
+fn write(data: &RunData, dir: &Path) -> Result<(), Box<dyn Error>> {
+    let summary = summarise(data);
+    fs::create_dir_all(dir)?;
+    regatta_report::write_html(data, &summary, dir)?;
+    regatta_report::write_summary(&summary, dir)?;
+    fs::write(dir.join("job.json"), pdf::job(data, &summary, Paper::A4)?)?;
+    println!("== {}", dir.display());
+    let options = terminal::TerminalOptions::default();
+    print!("{}", terminal::render(&summary, data, &options));
     Ok(())
 }

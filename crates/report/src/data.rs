@@ -9,6 +9,7 @@ use regatta_results::{Reader, RunState, fold_ended};
 
 use crate::{
     ReportError,
+    language::tr,
     timeline::{self, HostTimeline},
 };
 
@@ -111,7 +112,7 @@ impl CellGroup<'_> {
     #[must_use]
     pub fn in_words(&self) -> String {
         match self.several {
-            true => format!("`{}` with `{}`", self.condition.name, self.workload.name),
+            true => tr!("`{}` with `{}`", self.condition.name, self.workload.name),
             false => format!("`{}`", self.condition.name),
         }
     }

@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use regatta_model::Unit;
 
+use crate::language::{self, decimal, tr};
+
 /// Scale of the values of one column or axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scale {
@@ -58,7 +60,7 @@ impl Scale {
             .unwrap_or(&steps[0]);
         Self {
             divisor: *divisor,
-            unit,
+            unit: language::unit(unit),
         }
     }
 
@@ -77,6 +79,7 @@ impl Scale {
     /// Returns `title, unit`, or the title only for plain counts.
     #[must_use]
     pub fn heading(self, title: &str) -> String {
+        let title = language::text(title);
         if self.unit.is_empty() {
             title.to_owned()
         } else {
@@ -114,14 +117,14 @@ pub fn number(value: f64) -> String {
         v if v >= 9.995 => 1,
         v if v >= 0.9995 => 2,
         v if v >= 0.000_5 => 3,
-        _ => return format!("{value:.1e}"),
+        _ => return decimal(format!("{value:.1e}")),
     };
     let text = format!("{value:.decimals$}");
-    if value.abs() < 1.0 && text.contains('.') {
+    decimal(if value.abs() < 1.0 && text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     } else {
         text
-    }
+    })
 }
 
 /// Capitalises a title for the beginning of a sentence.
@@ -137,11 +140,11 @@ pub(crate) fn capital(text: &str) -> String {
 pub fn ratio_number(ratio: f64) -> String {
     match ratio {
         // Two rounds that differ much can detect nothing that has a name.
-        r if r >= 1e6 => "more than a million".to_owned(),
+        r if r >= 1e6 => tr!("more than a million"),
         r if r >= 100.0 => format!("{r:.0}"),
-        r if r >= 2.0 => format!("{r:.1}"),
-        r if (0.995..1.005).contains(&r) => format!("{r:.4}"),
-        r if r >= 0.1 => format!("{r:.2}"),
+        r if r >= 2.0 => decimal(format!("{r:.1}")),
+        r if (0.995..1.005).contains(&r) => decimal(format!("{r:.4}")),
+        r if r >= 0.1 => decimal(format!("{r:.2}")),
         r => number(r),
     }
 }
@@ -163,9 +166,9 @@ pub fn p_value(p: f64) -> String {
     if !p.is_finite() {
         "–".to_owned()
     } else if p < 0.001 {
-        "< 0.001".to_owned()
+        decimal("< 0.001".to_owned())
     } else {
-        format!("{p:.3}")
+        decimal(format!("{p:.3}"))
     }
 }
 
@@ -173,7 +176,7 @@ pub fn p_value(p: f64) -> String {
 #[must_use]
 pub fn moment(unix_ns: i64) -> String {
     Timestamp::from_nanosecond(i128::from(unix_ns)).map_or_else(
-        |_| "unknown".to_owned(),
+        |_| tr!("unknown"),
         |at| at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
     )
 }
@@ -186,7 +189,7 @@ pub fn list<T: AsRef<str>>(items: &[T]) -> String {
         [one] => one.as_ref().to_owned(),
         [first @ .., last] => {
             let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
-            format!("{} and {}", first.join(", "), last.as_ref())
+            tr!("{} and {}", first.join(", "), last.as_ref())
         }
     }
 }

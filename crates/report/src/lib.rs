@@ -14,6 +14,7 @@ pub mod data;
 mod error;
 pub mod format;
 pub mod html;
+pub mod language;
 pub mod pdf;
 pub mod terminal;
 pub mod timeline;

@@ -21,6 +21,7 @@ use crate::{
     RunData, Summary,
     analysis::{Cell, CountedReason, SweepCell, SweepResult},
     format::{Scale, capital, shorten},
+    language::{self, plural, quantity, tr},
 };
 
 /// Options for terminal output.
@@ -71,12 +72,15 @@ const COLUMNS: [(&str, &str); 9] = [
 pub(crate) const STYLE: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
+/// Width at which headings in other languages are broken.
+const NARROW_HEADING: usize = 14;
+
 /// Column that has values: its metric, its scale, its two headings.
 struct Column {
     name: &'static str,
     scale: Scale,
     wide: &'static str,
-    narrow: &'static str,
+    narrow: String,
 }
 
 /// Renders the whole output.
@@ -99,19 +103,18 @@ pub fn render(summary: &Summary, data: &RunData, options: &TerminalOptions) -> S
 /// Returns the last lines of a run: the place of the results, and the command that opens them.
 #[must_use]
 pub fn whereabouts(dir: &std::path::Path) -> String {
-    let mut out = format!("Results: {}\n", printable(&dir.display().to_string()));
+    let shown = dir.display().to_string();
+    let mut out = tr!("Results: {}", printable(&shown)) + "\n";
     if has_log(&dir.join(FILE_NAME)) {
-        let _ = writeln!(
-            out,
-            "Part of them is in `{FILE_NAME}-wal`, because the run has not ended or another program \
-             is reading it: copy both files together."
+        let text = tr!(
+            "Part of them is in `{}-wal`, because the run has not ended or another program is reading it: copy both files together.",
+            FILE_NAME
         );
+        let _ = writeln!(out, "{text}");
     }
-    let _ = writeln!(
-        out,
-        "Open the report: xdg-open {}",
-        quoted(&dir.join("report.html"))
-    );
+    let page = dir.join("report.html");
+    let text = tr!("Open the report: xdg-open {}", quoted(&page));
+    let _ = writeln!(out, "{text}");
     out
 }
 
@@ -162,11 +165,13 @@ impl Printer<'_> {
     fn gates(&mut self) {
         for gate in &self.summary.gates {
             let (word, code) = match gate.passed {
-                true => ("pass", "32"),
-                false => ("MISS", "1;31"),
+                true => (tr!("pass"), "32"),
+                false => (tr!("MISS"), "1;31"),
             };
-            let line = format!("{}: {}", gate.name.replace('_', " "), gate.detail);
-            self.line((word, code), "  ", &line, 6);
+            let name = gate.name.replace('_', " ");
+            let line = format!("{}: {}", language::text(&name), gate.detail);
+            let indent = word.chars().count() + 2;
+            self.line((&word, code), "  ", &line, indent);
         }
     }
 
@@ -201,24 +206,28 @@ impl Printer<'_> {
         if !any {
             return;
         }
-        let mut legend = "geometric mean [95 % confidence interval], of loss the mean".to_owned();
+        let mut legend = tr!("geometric mean [95 % confidence interval], of loss the mean");
         let mut verdicts = summary.verdict.conditions.iter();
         if verdicts.any(|place| place.ranking.len() > 1) {
-            legend.push_str(
-                "; group: transports that share a letter cannot be told apart, without one it is not ranked",
-            );
+            legend.push_str(&tr!(
+                "; group: transports that share a letter cannot be told apart, without one it is not ranked"
+            ));
         }
         let of_clocks = |cell: &Cell| !cell.clock_errors_ns.is_empty();
         if summary.cells.iter().any(of_clocks) {
-            legend.push_str("; ± largest error from the offset between the hosts' clocks");
+            legend.push_str(&tr!(
+                "; ± largest error from the offset between the hosts' clocks"
+            ));
         }
         if deadlines {
-            legend.push_str("; * trials that the deadline stopped, measured on what was delivered");
+            legend.push_str(&tr!(
+                "; * trials that the deadline stopped, measured on what was delivered"
+            ));
         }
         if doubted {
-            legend.push_str(
-                "; ! trials over a path that was not what was asked for, see the warnings",
-            );
+            legend.push_str(&tr!(
+                "; ! trials over a path that was not what was asked for, see the warnings"
+            ));
         }
         let legend = self.paint(&wrap(&legend, width, 0), "2");
         self.out.push_str(&format!("\n{legend}\n"));
@@ -242,22 +251,25 @@ impl Printer<'_> {
         let reasons: Vec<String> = reasons
             .into_iter()
             .map(|(cell, reason, count)| {
-                format!(
-                    "`{}`: {count} {} {}: {}\n{}",
+                let outcome = reason.outcome.replace('_', " ");
+                let causes = reason.reasons.iter().map(|cause| language::sentence(cause));
+                let causes: Vec<String> = causes.collect();
+                let text = plural!(
+                    count,
+                    "`{1}`: {0} trial {2}{3}",
+                    "`{1}`: {0} trials {2}{3}",
                     cell.transport,
-                    if count == 1 { "trial" } else { "trials" },
-                    reason.outcome.replace('_', " "),
-                    reason.reasons.join(": "),
-                    reason.hint
-                )
+                    language::text(&outcome),
+                    format!(": {}", causes.join(": "))
+                );
+                format!("{text}\n{}", language::sentence(&reason.hint))
             })
             .collect();
         let counted = self.summary.warnings.iter().map(|counted| {
             let trials = match counted.trials {
                 0 => String::new(),
-                1 => " (1 trial)".to_owned(),
                 // The sentence carries the figures of one trial.
-                n => format!(" (first of {n} trials)"),
+                n => plural!(n, " ({} trial)", " (first of {} trials)"),
             };
             let warning = &counted.warning;
             format!("{}{trials}\n{}", warning.message, warning.hint)
@@ -268,10 +280,12 @@ impl Printer<'_> {
         }
         for text in texts {
             let (message, hint) = text.split_once('\n').unwrap_or((&text, ""));
-            self.line(("warning:", "1;33"), " ", message, 9);
+            let word = tr!("warning:");
+            self.line((&word, "1;33"), " ", message, 9);
             if !hint.is_empty() {
                 self.out.push_str("   ");
-                self.line(("hint:", "36"), " ", hint, 9);
+                let word = tr!("hint:");
+                self.line((&word, "36"), " ", hint, 9);
             }
         }
     }
@@ -285,7 +299,7 @@ impl Printer<'_> {
             };
             let largest = sweep.cells.iter().filter_map(|cell| cell.value);
             let scale = Scale::for_largest(definition.unit, largest.fold(0.0, f64::max));
-            let title = format!(
+            let title = tr!(
                 "{}: {} [95 % confidence interval]",
                 sweep.heading(summary),
                 scale.heading(definition.title)
@@ -299,11 +313,11 @@ impl Printer<'_> {
                     }
                 }
                 None => {
-                    let text = format!(
-                        "{} cells: their figures are in the report\n",
+                    let text = tr!(
+                        "{} cells: their figures are in the report",
                         sweep.cells.len()
                     );
-                    self.out.push_str(&text);
+                    self.out.push_str(&format!("{text}\n"));
                 }
             }
             for sentence in &sweep.sentences {
@@ -325,8 +339,9 @@ impl Printer<'_> {
             self.out
                 .push_str(&(wrap(&printable(&part.text), width, 0) + "\n"));
             if !part.stacks_differ_in.is_empty() {
-                let differences =
-                    format!("  stacks differ in: {}", part.stacks_differ_in.join(", "));
+                let titles = part.stacks_differ_in.iter();
+                let titles: Vec<&str> = titles.map(|title| language::text(title)).collect();
+                let differences = tr!("  stacks differ in: {}", titles.join(", "));
                 self.out.push_str(&(wrap(&differences, width, 2) + "\n"));
             }
         }
@@ -357,13 +372,14 @@ fn sweep_table(sweep: &SweepResult, scale: Scale, width: u16) -> Option<Table> {
     let axes = sweep
         .axes
         .iter()
-        .map(|axis| TableCell::new(printable(&axis.title)));
+        .map(|axis| TableCell::new(printable(language::text(&axis.title))));
     let lines = sweep.lines.iter().map(|line| right(printable(line)));
     table.set_header(axes.chain(lines));
     for at in places {
         let values = at.iter().zip(&sweep.axes).map(|(value, axis)| {
             let value = axis.values.get(*value as usize);
-            TableCell::new(printable(value.map_or("", |value| &value.text)))
+            let value = quantity(value.map_or("", |value| &value.text));
+            TableCell::new(printable(&value))
         });
         let means = sweep.lines.iter().map(|line| {
             let cell = cells.get(&(at, line.as_str()));
@@ -401,10 +417,18 @@ fn columns(cells: &[&Cell]) -> Vec<Column> {
                 name,
                 scale: Scale::for_largest(metric.unit, largest),
                 wide: metric.title,
-                narrow,
+                narrow: narrow_heading(metric.title, narrow),
             })
         })
         .collect()
+}
+
+/// Returns a heading over several lines: the English one, or the title of the language broken into short lines.
+fn narrow_heading(title: &str, english: &'static str) -> String {
+    match language::text(title) {
+        translated if translated == title => english.to_owned(),
+        translated => wrap(translated, NARROW_HEADING, 0),
+    }
 }
 
 /// The letters of a cell in the ranking of its place; `None` where there is no order that it is part of.
@@ -440,18 +464,25 @@ fn table(columns: &[Column], cells: &[&Cell], summary: &Summary, wide: bool, col
     let grouped = cells.iter().any(|cell| letters(summary, cell).is_some());
     // Where there is no room for a column, the letters stand behind the name.
     let mut head: Vec<TableCell> = match (grouped, wide) {
-        (true, true) => ["transport", "group"].map(TableCell::new).into(),
-        (true, false) => vec![TableCell::new("transport,\ngroup")],
-        (false, _) => vec![TableCell::new("transport")],
+        (true, true) => [tr!("transport"), tr!("group")].map(TableCell::new).into(),
+        (true, false) => vec![TableCell::new(format!(
+            "{},\n{}",
+            tr!("transport"),
+            tr!("group")
+        ))],
+        (false, _) => vec![TableCell::new(tr!("transport"))],
     };
     head.extend(columns.iter().map(|column| {
         right(if wide {
             column.scale.heading(column.wide)
         } else {
-            column.scale.heading(column.narrow)
+            column.scale.heading(&column.narrow)
         })
     }));
-    head.push(right(if wide { "trials" } else { "n" }.to_owned()));
+    head.push(right(match wide {
+        true => tr!("trials"),
+        false => "n".to_owned(),
+    }));
     table.set_header(head);
     for cell in cells {
         let label = shorten(&cell.transport, if wide { 24 } else { 14 });

@@ -5,7 +5,11 @@ use std::path::{Path, PathBuf};
 use regatta_results::{Reader, ReplaceError, ResultsError, exports, hosts_csv::HOSTS_FILE_NAME};
 
 use crate::{
-    HostTimeline, ReportError, RunData, Summary, compare::RunComparison, html, load, summarise,
+    HostTimeline, ReportError, RunData, Summary,
+    compare::RunComparison,
+    html,
+    language::{self, Language},
+    load, summarise,
 };
 
 /// Written reports, and the data they were made from.
@@ -20,7 +24,8 @@ pub struct Written {
 }
 
 /// Writes every report again from the results file of a directory: `trials.csv`, `series.csv`,
-/// `summary.json`, `report.html`, and `hosts.csv` if the hosts were monitored.
+/// `summary.json`, `report.html`, and `hosts.csv` if the hosts were monitored. The page and the summary that is returned
+/// are in the language of the thread ([`language::with`]).
 ///
 /// Each file is written beside its place and then moved there, so that a reader sees the old one or
 /// the new one.
@@ -30,6 +35,8 @@ pub struct Written {
 pub fn write_all(dir: &Path) -> Result<Written, ReportError> {
     let data = load(dir)?;
     let summary = summarise(&data);
+    // For machines: the same in every language.
+    let for_machines = language::with(Language::English, || summarise(&data));
     Reader::open(dir)
         .and_then(|reader| exports::write_exports(&reader, dir))
         .map_err(|error| match error {
@@ -42,7 +49,7 @@ pub fn write_all(dir: &Path) -> Result<Written, ReportError> {
     let mut files = vec![
         dir.join(exports::TRIALS_FILE_NAME),
         dir.join(exports::SERIES_FILE_NAME),
-        write_summary(&summary, dir)?,
+        write_summary(&for_machines, dir)?,
         write_html(&data, &summary, dir)?,
     ];
     if !data.hosts.is_empty() {

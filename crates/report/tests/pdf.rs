@@ -2,8 +2,11 @@
 
 mod common;
 
-use common::paper::{said, typeset};
-use regatta_report::pdf::Paper;
+use common::paper::{run, said, typeset};
+use regatta_report::{
+    language::{self, Language},
+    pdf::Paper,
+};
 use serde_json::Value;
 
 /// Calls `check` with the text of each cell of the tables in `value`.
@@ -67,4 +70,25 @@ fn pages_have_the_size_that_was_asked_for() {
         let info = said("pdfinfo", &pdf);
         assert!(info.contains(size) && info.contains("Tagged:yes"), "{info}");
     }
+}
+
+#[test]
+fn the_paper_is_marked_as_accessible_with_bookmarks_and_a_language() {
+    for (language, tag) in [(Language::English, "en"), (Language::Russian, "ru")] {
+        let (_, pdf) = language::with(language, || typeset(&common::full(), Paper::A4));
+        let metadata = run("pdfinfo", &pdf, &["-meta"]);
+        assert!(metadata.contains("<pdfuaid:part>1</pdfuaid:part>"));
+        let language = format!("<dc:language><rdf:Bag><rdf:li>{tag}</rdf:li>");
+        assert!(metadata.contains(&language), "{metadata}");
+        let has = |text: &str| pdf.windows(text.len()).any(|it| it == text.as_bytes());
+        assert!(has("/Outlines") && has(&format!("/Lang({tag})")), "{tag}");
+    }
+}
+
+#[test]
+fn names_of_any_characters_are_typeset() {
+    let (_, pdf) = typeset(&common::hostile(), Paper::Letter);
+    let text = said("pdftotext", &pdf);
+    assert!(text.contains("<script>alert(1)</script>"), "{text}");
+    assert!(text.contains("dennochvorkommt\u{FFFD}"), "{text}");
 }

@@ -302,9 +302,31 @@ pub struct ReportArgs {
     /// Size of the pages of `report.pdf`
     #[arg(long, value_name = "SIZE", default_value = "a4", requires = "pdf")]
     pub paper: PaperSize,
+    /// Language of the tables on standard output, of `report.html` and of `report.pdf`; `summary.json` and the CSV are
+    /// the same in each
+    #[arg(long, value_name = "LANGUAGE", default_value = "en")]
+    pub lang: ReportLanguage,
     /// Write `summary.json` on standard output, and no file
-    #[arg(long, conflicts_with_all = ["html", "csv", "pdf"])]
+    #[arg(long, conflicts_with_all = ["html", "csv", "pdf", "lang"])]
     pub json: bool,
+}
+
+/// Language of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportLanguage {
+    /// English.
+    En,
+    /// Russian.
+    Ru,
+}
+
+impl From<ReportLanguage> for regatta_report::language::Language {
+    fn from(language: ReportLanguage) -> Self {
+        match language {
+            ReportLanguage::En => Self::English,
+            ReportLanguage::Ru => Self::Russian,
+        }
+    }
 }
 
 /// Size of the pages of a PDF.

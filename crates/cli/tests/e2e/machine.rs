@@ -7,7 +7,7 @@ use regatta_model::{Outcome, shell::quoted};
 use crate::help::{Bench, Done, SMALL, assert_ran, root, trials};
 
 /// Runs a shell script in a mount namespace of its own, as root of it; `$REGATTA` is the binary.
-fn apart(bench: &Bench, script: &str) -> Done {
+pub fn apart(bench: &Bench, script: &str) -> Done {
     let mut command = bench.command("unshare");
     command.arg("--mount");
     if !root() {

@@ -20,4 +20,5 @@ mod path_command;
 mod real_time;
 mod resume;
 mod sweeps;
+mod typeset;
 mod wdt;

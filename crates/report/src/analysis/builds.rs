@@ -3,6 +3,7 @@
 use regatta_model::{Clock, HostFacts, RunHeader, Warning};
 
 use super::summary::Build;
+use crate::{format::list, language::tr};
 
 /// Returns the builds of a run's hosts, equal ones once; empty for a run without build facts.
 pub fn all(header: &RunHeader) -> Vec<Build> {
@@ -53,41 +54,39 @@ fn build(facts: &HostFacts) -> Option<Build> {
 impl Build {
     /// Returns the reason for which the build's figures are not those of a release build.
     fn debug(&self) -> Option<String> {
-        let assertions = (self.debug_assertions == Some(true)).then_some("debug assertions");
+        let assertions = (self.debug_assertions == Some(true)).then(|| tr!("debug assertions"));
         let level = self
             .opt_level
             .as_deref()
             .filter(|level| ["0", "1"].contains(level));
         let level = level.map(|level| format!("`opt-level = {level}`"));
-        let parts: Vec<String> = assertions
-            .map(str::to_owned)
-            .into_iter()
-            .chain(level)
-            .collect();
-        (!parts.is_empty()).then(|| parts.join(" and "))
+        let parts: Vec<String> = assertions.into_iter().chain(level).collect();
+        (!parts.is_empty()).then(|| list(&parts))
     }
 
     /// Describes the build on one line.
     #[must_use]
     pub fn in_words(&self) -> String {
-        let or_unknown = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".into());
+        let or_unknown = |value: &Option<String>| value.clone().unwrap_or_else(|| tr!("unknown"));
         let state = match self.dirty {
-            Some(true) => " with changes",
-            Some(false) => "",
-            None => " (whether with changes is unknown)",
+            Some(true) => tr!(" with changes"),
+            Some(false) => String::new(),
+            None => tr!(" (whether with changes is unknown)"),
         };
         let commit = match &self.commit {
-            Some(commit) => format!("commit `{commit}`{state}"),
-            None => "commit unknown".to_owned(),
+            Some(commit) => tr!("commit `{}`{}", commit, state),
+            None => tr!("commit unknown"),
         };
         let assertions = match self.debug_assertions {
-            Some(true) => ", debug assertions on",
-            _ => "",
+            Some(true) => tr!(", debug assertions on"),
+            _ => String::new(),
         };
-        format!(
-            "{commit}; profile `{}`, `opt-level = {}`{assertions}; `Cargo.lock` SHA-256 `{}`; {}",
+        tr!(
+            "{}; profile `{}`, `opt-level = {}`{}; `Cargo.lock` SHA-256 `{}`; {}",
+            commit,
             or_unknown(&self.profile),
             or_unknown(&self.opt_level),
+            assertions,
             or_unknown(&self.lockfile_sha256),
             or_unknown(&self.compiler),
         )
@@ -102,21 +101,21 @@ pub fn warnings(header: &RunHeader) -> Vec<Warning> {
     if let Some(why) = builds.iter().find_map(Build::debug) {
         let effect = match header.study.guest.clock {
             Clock::Virtual => {
-                "the run takes longer, though no figure in virtual time depends on it"
+                tr!("the run takes longer, though no figure in virtual time depends on it")
             }
-            Clock::Real => "its own work slows the transports down",
+            Clock::Real => tr!("its own work slows the transports down"),
         };
         warnings.push(Warning::new(
             "debug_build",
-            format!("Regatta was built with {why}, so that {effect}"),
-            "build it with `make build` or `cargo build --release`, and run the study again",
+            tr!("Regatta was built with {}, so that {}", why, effect),
+            tr!("build it with `make build` or `cargo build --release`, and run the study again"),
         ));
     }
     if builds.len() > 1 {
         warnings.push(Warning::new(
             "builds_differ",
-            "the hosts ran different builds of Regatta",
-            "put the same binary on both hosts; the report tells the builds",
+            tr!("the hosts ran different builds of Regatta"),
+            tr!("put the same binary on both hosts; the report tells the builds"),
         ));
     }
     warnings

@@ -3,7 +3,7 @@
 use regatta_model::{Better, Outcome, TrialRecord, Unit, Workload, metric, metric::id};
 
 use super::summary::{Failure, FailureKind};
-use crate::format::quantity;
+use crate::{format::quantity, language::tr};
 
 /// Largest failed share of any kind of work with which a transport is still ranked by the rest.
 pub const TOLERATED: f64 = 0.01;
@@ -95,16 +95,20 @@ impl Failure {
     pub fn in_words(&self) -> String {
         let (count, of) = (self.count, self.of);
         match self.kind {
-            FailureKind::Trials => format!("failed {count} of {of} trials"),
-            FailureKind::Nothing if count == of => "delivered nothing".to_owned(),
-            FailureKind::Nothing => format!("delivered nothing in {count} of {of} trials"),
-            FailureKind::Connections => format!("failed {count} of {of} connections"),
-            FailureKind::Requests => format!("left {count} of {of} requests without answer"),
+            FailureKind::Trials => tr!("failed {} of {} trials", count, of),
+            FailureKind::Nothing if count == of => tr!("delivered nothing"),
+            FailureKind::Nothing => tr!("delivered nothing in {} of {} trials", count, of),
+            FailureKind::Connections => tr!("failed {} of {} connections", count, of),
+            FailureKind::Requests => tr!("left {} of {} requests without answer", count, of),
             FailureKind::Acknowledgements => {
-                format!("had no acknowledgement in time of {count} of {of} messages")
+                tr!(
+                    "had no acknowledgement in time of {} of {} messages",
+                    count,
+                    of
+                )
             }
             FailureKind::Messages => {
-                format!(
+                tr!(
                     "lost {} of its messages",
                     quantity(Unit::Ratio, self.ratio())
                 )

@@ -3,7 +3,10 @@
 use regatta_model::{Outcome, PathCheck, TrialRecord, metric::id};
 
 use super::summary::{Gate, Summary, out_of_tolerance};
-use crate::RunData;
+use crate::{
+    RunData, language,
+    language::{plural, tr},
+};
 
 /// Returns all gates, including those that pass.
 pub fn all(data: &RunData, summary: &Summary) -> Vec<Gate> {
@@ -25,13 +28,13 @@ fn gate(name: &str, passed: bool, detail: String) -> Gate {
 
 fn complete(summary: &Summary) -> Gate {
     let state = &summary.state;
-    let detail = format!(
+    let detail = tr!(
         "{} of {} trials saved{}",
         state.trials_saved,
         state.trials_planned,
         match (state.name.as_str(), &state.reason) {
-            ("interrupted", Some(reason)) => format!("; interrupted: {reason}"),
-            ("running", _) => "; the run was still going on when this was made".to_owned(),
+            ("interrupted", Some(reason)) => tr!("; interrupted: {}", language::sentence(reason)),
+            ("running", _) => tr!("; the run was still going on when this was made"),
             _ => String::new(),
         }
     );
@@ -50,10 +53,16 @@ fn measured(data: &RunData) -> Gate {
     let mut detail: Vec<String> = Outcome::ALL
         .into_iter()
         .filter(|outcome| *outcome == Outcome::Measured || count(*outcome) > 0)
-        .map(|outcome| format!("{} {}", count(outcome), outcome.in_words()))
+        .map(|outcome| {
+            tr!(
+                "{0} {1}",
+                count(outcome),
+                language::text(&outcome.in_words())
+            )
+        })
         .collect();
     if !data.repeated.is_empty() {
-        detail.push(format!("{} repeated", data.repeated.len()));
+        detail.push(tr!("{} repeated", data.repeated.len()));
     }
     let answered = |trial: &TrialRecord| trial.outcome != Outcome::Invalid;
     let without_answer = data
@@ -97,7 +106,7 @@ fn path(data: &RunData, summary: &Summary) -> Gate {
         .map(|(condition, names, times)| {
             let times = match times {
                 1 => String::new(),
-                n => format!(", {n} checks"),
+                n => plural!(n as u64, ", {} check", ", {} checks"),
             };
             format!("`{condition}` ({}{times})", names.join(", "))
         })
@@ -114,13 +123,13 @@ fn path(data: &RunData, summary: &Summary) -> Gate {
     not_judged.retain(|condition| !unchecked.contains(condition));
     let mut detail = vec![how_many(checks.len(), failed, spoiled.len())];
     if !checks.is_empty() && !not_judged.is_empty() {
-        detail.push(format!("no check of {} counts", not_judged.join(", ")));
+        detail.push(tr!("no check of {} counts", not_judged.join(", ")));
     }
     if !outside.is_empty() {
-        detail.push(format!("outside: {}", outside.join(", ")));
+        detail.push(tr!("outside: {}", outside.join(", ")));
     }
     if !unchecked.is_empty() {
-        detail.push(format!("not checked: {}", unchecked.join(", ")));
+        detail.push(tr!("not checked: {}", unchecked.join(", ")));
     }
     gate(
         "path_within_tolerance",
@@ -133,10 +142,13 @@ fn path(data: &RunData, summary: &Summary) -> Gate {
 fn how_many(counted: usize, failed: usize, spoiled: usize) -> String {
     let (all, within) = (counted + spoiled, counted - failed);
     match (counted, spoiled) {
-        (_, 0) => format!("{within} of {counted} path checks within tolerance"),
-        (0, _) => format!("not judged: the machine spoiled every path check ({all})"),
-        _ => format!(
-            "{counted} of {all} path checks count, {within} of them within tolerance; the machine spoiled the others"
+        (_, 0) => tr!("{} of {} path checks within tolerance", within, counted),
+        (0, _) => tr!("not judged: the machine spoiled every path check ({})", all),
+        _ => tr!(
+            "{} of {} path checks count, {} of them within tolerance; the machine spoiled the others",
+            counted,
+            all,
+            within
         ),
     }
 }
@@ -151,6 +163,6 @@ fn intact(data: &RunData) -> Gate {
     gate(
         "data_intact",
         corrupted == 0.0,
-        format!("{corrupted:.0} corrupted messages"),
+        tr!("{} corrupted messages", corrupted.round() as u64),
     )
 }

@@ -21,7 +21,7 @@ mod warnings;
 use regatta_model::metric::id;
 use regatta_results::RunState;
 
-use crate::RunData;
+use crate::{RunData, language::tr};
 pub(crate) use claims::{CORRELATED_CELL, PRIMARY_SHARE, logarithms};
 pub use claims::{DIFFERENCE_METRICS, POWER, PairSpread, pair_spreads, strictest_confidence};
 pub use summary::{
@@ -111,23 +111,42 @@ fn state(data: &RunData) -> State {
     }
 }
 
-/// Sentence of the method about the sweeps of a study.
-const SWEEPS: &str = "In a sweep, a transport overtakes another where the interpolated mean log ratio of their metric crosses 1 between values at which either is ahead for certain (95 % for each value). The interval of that value is made by resampling whole rounds 2000 times (expanded percentiles, Hesterberg 2015); these intervals are not corrected for their number";
-
+/// Returns the sentences about the statistical method.
 fn method(has_sweeps: bool) -> Vec<String> {
-    let mut sentences = [
-        "What transports and conditions are compared by is shown as its geometric mean, with a 95 % confidence interval by Student's t of the logarithms; every other metric as its mean, with Student's interval cut at zero and, for parts of a whole, at 100 %",
-        "Percentiles are those of RFC 2330, 11.3: the smallest value that this part of the values does not exceed; the median of an even number of values is the mean of the middle two. A 99th percentile is given of 100 values or more",
-        "Each pair of transports is compared by round: both ran in the same round, over a path with the same seed. The ratio of geometric means over the rounds that both have is tested by a paired t-test of the logarithms",
-"What a condition changes is the ratio of a transport's geometric means under the two, tested in the same way",
-        "All these tests of a run are one family, decided by Holm's step-down procedure (1979) with weights: the pairs by the metric that their work is ranked by share 80 % of the error, the others 20 %. The probability of one false claim or more in the whole run is at most 5 %. Each interval is at the level of the step at which its claim was decided, so that it leaves out 1 exactly where a difference is claimed",
-        "Transports are ordered by their mean log ratio to the others over shared rounds; two of them share a letter exactly where no difference between them was detected (compact letter display, Piepho 2004)",
-        "A transport that does not retransmit, or delivered nothing in a trial, or failed more than 1 % of its trials, connections, requests or messages, is not ranked by what worked",
-        "`No difference detected` does not mean that there is none: the smallest detectable ratio is the one that these rounds would show with a probability of 80 %, by the noncentral t distribution, were the spread exactly the one that was seen",
-        "Where the rounds of a place, or of a cell, show a positive lag-1 autocorrelation (Moran 1948; levels 5 % for a place and for all of them together, 1 % for a cell), their intervals are widened by the variance inflation of a first-order autoregressive series (Bayley and Hammersley 1946) and a warning says so; a steady drift shows as such a correlation and is tested by Mann and Kendall's test (1 %) as well",
-        "Only measured trials enter a figure. A trial that reached its deadline is measured on what had been delivered by then",
-    ]
-    .to_vec();
-    sentences.extend(has_sweeps.then_some(SWEEPS));
-    sentences.into_iter().map(str::to_owned).collect()
+    let mut sentences = vec![
+        tr!(
+            "What transports and conditions are compared by is shown as its geometric mean, with a 95 % confidence interval by Student's t of the logarithms; every other metric as its mean, with Student's interval cut at zero and, for parts of a whole, at 100 %"
+        ),
+        tr!(
+            "Percentiles are those of RFC 2330, 11.3: the smallest value that this part of the values does not exceed; the median of an even number of values is the mean of the middle two. A 99th percentile is given of 100 values or more"
+        ),
+        tr!(
+            "Each pair of transports is compared by round: both ran in the same round, over a path with the same seed. The ratio of geometric means over the rounds that both have is tested by a paired t-test of the logarithms"
+        ),
+        tr!(
+            "What a condition changes is the ratio of a transport's geometric means under the two, tested in the same way"
+        ),
+        tr!(
+            "All these tests of a run are one family, decided by Holm's step-down procedure (1979) with weights: the pairs by the metric that their work is ranked by share 80 % of the error, the others 20 %. The probability of one false claim or more in the whole run is at most 5 %. Each interval is at the level of the step at which its claim was decided, so that it leaves out 1 exactly where a difference is claimed"
+        ),
+        tr!(
+            "Transports are ordered by their mean log ratio to the others over shared rounds; two of them share a letter exactly where no difference between them was detected (compact letter display, Piepho 2004)"
+        ),
+        tr!(
+            "A transport that does not retransmit, or delivered nothing in a trial, or failed more than 1 % of its trials, connections, requests or messages, is not ranked by what worked"
+        ),
+        tr!(
+            "`No difference detected` does not mean that there is none: the smallest detectable ratio is the one that these rounds would show with a probability of 80 %, by the noncentral t distribution, were the spread exactly the one that was seen"
+        ),
+        tr!(
+            "Where the rounds of a place, or of a cell, show a positive lag-1 autocorrelation (Moran 1948; levels 5 % for a place and for all of them together, 1 % for a cell), their intervals are widened by the variance inflation of a first-order autoregressive series (Bayley and Hammersley 1946) and a warning says so; a steady drift shows as such a correlation and is tested by Mann and Kendall's test (1 %) as well"
+        ),
+        tr!(
+            "Only measured trials enter a figure. A trial that reached its deadline is measured on what had been delivered by then"
+        ),
+    ];
+    if has_sweeps {
+        sentences.push(tr!("In a sweep, a transport overtakes another where the interpolated mean log ratio of their metric crosses 1 between values at which either is ahead for certain (95 % for each value). The interval of that value is made by resampling whole rounds 2000 times (expanded percentiles, Hesterberg 2015); these intervals are not corrected for their number"));
+    }
+    sentences
 }

@@ -1,7 +1,11 @@
 //! Noise floor: the difference measured between two instances of the same transport.
 
 use super::summary::{Conclusion, NoiseFloor, Summary};
-use crate::{RunData, format::ratio_number};
+use crate::{
+    RunData,
+    format::ratio_number,
+    language::{plural, tr},
+};
 
 /// Returns the noise floor by the metrics of the rankings; `None` without two transports of the
 /// same driver and options, as `regatta run --aa` creates them.
@@ -30,7 +34,7 @@ pub fn floor(data: &RunData, summary: &Summary) -> Option<NoiseFloor> {
         let ratio = ratio.max(1.0 / ratio);
         if ratio >= floor.largest_ratio {
             floor.largest_ratio = ratio;
-            floor.largest_pair = format!("`{}` and `{}` under `{}`", c.a, c.b, c.condition);
+            floor.largest_pair = tr!("`{}` and `{}` under `{}`", c.a, c.b, c.condition);
         }
     }
     (floor.pairs > 0).then_some(floor)
@@ -38,18 +42,15 @@ pub fn floor(data: &RunData, summary: &Summary) -> Option<NoiseFloor> {
 
 /// Describes the noise floor in the sentence after the verdict.
 pub fn in_words(floor: &NoiseFloor) -> String {
-    format!(
-        " Noise floor: of {} of the same transport {} told apart; the largest ratio was {}, \
-         between {}.",
-        match floor.pairs {
-            1 => "1 pair".to_owned(),
-            n => format!("{n} pairs"),
-        },
-        match floor.told_apart {
-            0 => "none was".to_owned(),
-            1 => "1 was".to_owned(),
-            n => format!("{n} were"),
-        },
+    let told_apart = match floor.told_apart {
+        0 => tr!("none was"),
+        n => plural!(n, "{} was", "{} were"),
+    };
+    plural!(
+        floor.pairs,
+        " Noise floor: of {} pair of the same transport {} told apart; the largest ratio was {}, between {}.",
+        " Noise floor: of {} pairs of the same transport {} told apart; the largest ratio was {}, between {}.",
+        told_apart,
         ratio_number(floor.largest_ratio),
         floor.largest_pair
     )

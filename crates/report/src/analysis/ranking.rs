@@ -9,7 +9,7 @@ use super::{
         Cell, Claim, Comparison, Conclusion, Failure, FailureKind, NotRanked, Ranked, Summary,
     },
 };
-use crate::data::CellGroup;
+use crate::{data::CellGroup, language::tr};
 
 /// Transports under one condition with one workload.
 pub struct Place<'a> {
@@ -91,7 +91,7 @@ impl<'a> Place<'a> {
     /// Returns the reasons for which a cell is not ranked; empty if it is, or was not run at all.
     fn reasons(&self, cell: &Cell) -> Vec<String> {
         let early = self.group.workload.kind.abandons() && cell.retransmits;
-        let gives_up = (!cell.retransmits && cell.n > 0).then(|| "does not retransmit".to_owned());
+        let gives_up = (!cell.retransmits && cell.n > 0).then(|| tr!("does not retransmit"));
         let failed = cell
             .failures
             .iter()
@@ -101,7 +101,7 @@ impl<'a> Place<'a> {
             .chain(failed.map(Failure::in_words))
             .collect();
         if early && !reasons.is_empty() {
-            reasons.push("closed without waiting for delivery".to_owned());
+            reasons.push(tr!("closed without waiting for delivery"));
         }
         reasons
     }

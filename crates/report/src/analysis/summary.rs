@@ -6,7 +6,10 @@ use regatta_model::{AskedAchieved, Outcome, PathCheck, Warning};
 use serde::{Deserialize, Serialize};
 
 use super::sweep_result::SweepResult;
-use crate::format::Scale;
+use crate::{
+    format::Scale,
+    language::{self, tr},
+};
 
 /// Version of `summary.json`; raised when a reader of an older version would misread it.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -510,9 +513,11 @@ impl Cell {
         let ended = Outcome::ALL
             .into_iter()
             .filter(|outcome| self.outcome(*outcome) > 0);
-        let ended: Vec<String> = ended.map(Outcome::in_words).collect();
+        let ended: Vec<String> = ended
+            .map(|outcome| language::text(&outcome.in_words()).to_owned())
+            .collect();
         match ended[..] {
-            [] => "not run".to_owned(),
+            [] => tr!("not run"),
             _ => ended.join(", "),
         }
     }

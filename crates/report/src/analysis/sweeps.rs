@@ -16,6 +16,7 @@ use super::{
 use crate::{
     RunData,
     format::{Scale, quantity},
+    language::{self, plural, tr},
 };
 
 /// Metrics that are shown against the parameters, after that of the ranking.
@@ -386,12 +387,12 @@ fn in_words(
 ) -> String {
     let places = (family.axes[1..].iter().zip(&crossing.others)).map(|(axis, value)| {
         let other = &sweeps.sweeps[*axis];
-        other.in_words(&other.values[*value as usize].text)
+        language::sentence(&other.in_words(&other.values[*value as usize].text))
     });
     let place: Vec<String> = places.collect();
     let place = match &place[..] {
         [] => String::new(),
-        place => format!("at {}, ", place.join(", ")),
+        place => tr!("at {}, ", place.join(", ")),
     };
     let scale = sweep
         .unit
@@ -401,20 +402,30 @@ fn in_words(
         None => crate::format::number(value),
     };
     let SweepCrossing { above, below, .. } = crossing;
-    let at = sweep.in_words(&value_text(sweep, crossing.value));
+    let at = language::sentence(&sweep.in_words(&value_text(sweep, crossing.value)));
     match crossing.ci95 {
         [Some(low), Some(high)] => {
-            format!(
-                "{place}`{above}` overtakes `{below}` above {at} [{}, {}]",
+            tr!(
+                "{}`{}` overtakes `{}` above {} [{}, {}]",
+                place,
+                above,
+                below,
+                at,
                 end(low),
                 end(high)
             )
         }
         [low, high] => {
-            let low = low.map_or_else(|| "below the smallest value".to_owned(), end);
-            let high = high.map_or_else(|| "above the largest value".to_owned(), end);
-            format!(
-                "{place}`{above}` seems to overtake `{below}` near {at}, but the interval reaches beyond the values [{low}, {high}]"
+            let low = low.map_or_else(|| tr!("below the smallest value"), end);
+            let high = high.map_or_else(|| tr!("above the largest value"), end);
+            tr!(
+                "{}`{}` seems to overtake `{}` near {}, but the interval reaches beyond the values [{}, {}]",
+                place,
+                above,
+                below,
+                at,
+                low,
+                high
             )
         }
     }
@@ -471,9 +482,13 @@ fn sentences(
             };
             if is_numeric && !result.crossings.iter().any(|crossing| is_pair(&crossing)) {
                 let [a_ahead, b_ahead, cells] = ahead(result, comparisons, [a, b]);
-                sentences.push(format!(
-                    "no crossing of `{a}` and `{b}` was found: of {cells} comparisons, `{a}` is ahead in {a_ahead} \
-                     and `{b}` in {b_ahead}, and no difference was detected in {}",
+                sentences.push(tr!(
+                    "no crossing of `{0}` and `{1}` was found: of {2} comparisons, `{0}` is ahead in {3} and `{1}` in {4}, and no difference was detected in {5}",
+                    a,
+                    b,
+                    cells,
+                    a_ahead,
+                    b_ahead,
                     cells - a_ahead - b_ahead
                 ));
             }
@@ -482,8 +497,10 @@ fn sentences(
     if sentences.len() > MOST_SENTENCES {
         let more = sentences.len() - MOST_SENTENCES;
         sentences.truncate(MOST_SENTENCES);
-        sentences.push(format!(
-            "{more} further sentences are in `summary.json`, as `sweeps`"
+        sentences.push(plural!(
+            more as u64,
+            "{} further sentence is in `summary.json`, as `sweeps`",
+            "{} further sentences are in `summary.json`, as `sweeps`"
         ));
     }
     sentences
@@ -498,7 +515,8 @@ impl SweepResult {
             let first = summary.sweeps.first().map(of);
             summary.sweeps.iter().any(|other| Some(of(other)) != first)
         };
-        let mut text = format!("{} under {}", axes.join(" × "), self.condition);
+        let axes: Vec<&str> = axes.into_iter().map(language::text).collect();
+        let mut text = tr!("{} under {}", axes.join(" × "), self.condition);
         if several(|it| &it.workload) {
             text += &format!(", {}", self.workload);
         }

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     RunData,
     format::{capital, list, number, quantity, ratio_number},
+    language::{self, decimal, plural, tr},
 };
 
 /// Returns the verdict of each condition and workload, and the one over all.
@@ -48,9 +49,9 @@ fn sentence(place: &Place<'_>) -> String {
         let value = other.value.map_or(String::new(), |value| {
             format!(" ({})", quantity(place.metric.unit, value))
         });
-        parts.push(format!(
-            "`{}`{value} is not ranked: it {}",
-            other.transport,
+        parts.push(tr!(
+            "{} is not ranked: it {}",
+            format!("`{}`{value}", other.transport),
             list(&other.reasons)
         ));
     }
@@ -59,20 +60,21 @@ fn sentence(place: &Place<'_>) -> String {
         .map(|cell| format!("`{}`", cell.transport))
         .collect();
     if !stopped.is_empty() {
-        parts.push(format!("the deadline ended trials of {}", list(&stopped)));
+        parts.push(tr!("the deadline ended trials of {}", list(&stopped)));
     }
     if parts.is_empty() {
-        parts.push("nothing was measured".to_owned());
+        parts.push(tr!("nothing was measured"));
     }
-    let by = match place.metric.name {
-        id::GOODPUT_BPS => String::new(),
-        _ => format!(", by {}", place.metric.title),
-    };
-    format!(
-        "Under {}{by}: {}.",
-        place.group.in_words(),
-        parts.join("; ")
-    )
+    let (under, said) = (place.group.in_words(), parts.join("; "));
+    match place.metric.name {
+        id::GOODPUT_BPS => tr!("Under {}: {}.", under, said),
+        _ => tr!(
+            "Under {}, by {}: {}.",
+            under,
+            language::text(place.metric.title),
+            said
+        ),
+    }
 }
 
 fn about_leaders(place: &Place<'_>) -> Option<String> {
@@ -84,10 +86,12 @@ fn about_leaders(place: &Place<'_>) -> Option<String> {
     let named = |ranked: &[&Ranked]| list(&ranked.iter().map(|r| valued(r)).collect::<Vec<_>>());
     let leaders = place.leaders();
     let Some((lead, others)) = leaders.split_first() else {
-        return Some("the rounds contradict one another, and nothing is the fastest".to_owned());
+        return Some(tr!(
+            "the rounds contradict one another, and nothing is the fastest"
+        ));
     };
     if place.ranking.len() == 1 {
-        return Some(format!("{} has nothing to be compared with", valued(first)));
+        return Some(tr!("{} has nothing to be compared with", valued(first)));
     }
     let pairs_are = |conclusion: Conclusion| {
         leaders.iter().enumerate().all(|(position, a)| {
@@ -105,44 +109,63 @@ fn about_leaders(place: &Place<'_>) -> Option<String> {
     let margin = next.and_then(|next| {
         let (ratio, interval, rounds) = place.margin(&lead.transport, &next.transport)?;
         let [low, high] = interval_numbers(interval);
-        Some(format!(
-            "{} times as fast as `{}` (interval {low} to {high}, {rounds} rounds)",
+        // A number with decimals takes the form of two in Russian.
+        let count = if ratio < 100.0 {
+            2
+        } else {
+            ratio.round() as u64
+        };
+        Some(plural!(
+            count,
+            "{1} times as fast as `{2}` (interval {3} to {4}, {5} rounds)",
+            "{1} times as fast as `{2}` (interval {3} to {4}, {5} rounds)",
             ratio_number(ratio),
-            next.transport
+            next.transport,
+            low,
+            high,
+            rounds
         ))
     });
     Some(if undecided {
-        format!(
+        tr!(
             "there are not enough rounds to tell {} apart",
             named(&leaders)
         )
     } else if others.is_empty() {
         let margin = margin.unwrap_or_default();
-        format!("{} was fastest, {margin}", valued(lead))
+        tr!("{} was fastest, {}", valued(lead), margin)
     } else {
         let detectable = match place.detectable_ratio(&leaders) {
-            Some(ratio) => format!(
+            Some(ratio) => tr!(
                 " (smallest detectable ratio {} at 80 % power)",
                 ratio_number(ratio)
             ),
             None => String::new(),
         };
-        let lead_margin = margin.map_or(String::new(), |margin| format!("; the first is {margin}"));
+        let lead_margin = margin.map_or(String::new(), |margin| tr!("; the first is {}", margin));
         if pairs_are(Conclusion::NoDifferenceDetected) {
-            let among = if next.is_some() {
-                " among the fastest"
-            } else {
-                ""
-            };
-            format!(
-                "no difference was detected{among}, {}{detectable}{lead_margin}",
-                named(&leaders)
-            )
+            let leaders = named(&leaders);
+            match next {
+                Some(_) => tr!(
+                    "no difference was detected among the fastest, {}{}{}",
+                    leaders,
+                    detectable,
+                    lead_margin
+                ),
+                None => tr!(
+                    "no difference was detected, {}{}{}",
+                    leaders,
+                    detectable,
+                    lead_margin
+                ),
+            }
         } else {
-            format!(
-                "{} was first; no difference from it was detected for {}{detectable}{lead_margin}",
+            tr!(
+                "{} was first; no difference from it was detected for {}{}{}",
                 valued(lead),
-                named(others)
+                named(others),
+                detectable,
+                lead_margin
             )
         }
     })
@@ -151,17 +174,19 @@ fn about_leaders(place: &Place<'_>) -> Option<String> {
 /// Returns the sentence over all places: the leaders with the places where they lead.
 fn overall(summary: &Summary, places: &[Place<'_>]) -> String {
     let partial = match summary.state.name.as_str() {
-        "complete" => "",
-        "running" => "So far (the run is still going on): ",
-        _ => "Partial (the run was interrupted): ",
+        "complete" => String::new(),
+        "running" => tr!("So far (the run is still going on): "),
+        _ => tr!("Partial (the run was interrupted): "),
     };
     let measured: u64 = (summary.cells.iter())
         .map(|cell| cell.outcome(Outcome::Measured))
         .sum();
     if measured == 0 {
-        return format!(
-            "{partial}Nothing was measured: of {} planned trials, {} were saved and none of these was measured.",
-            summary.state.trials_planned, summary.state.trials_saved
+        return tr!(
+            "{}Nothing was measured: of {} planned trials, {} were saved and none of these was measured.",
+            partial,
+            summary.state.trials_planned,
+            summary.state.trials_saved
         );
     }
     let mut said: Vec<(String, Vec<String>)> = Vec::new();
@@ -184,13 +209,13 @@ fn overall(summary: &Summary, places: &[Place<'_>]) -> String {
             place.conclusion(&leaders[0].transport, &r.transport) == Conclusion::NotEnoughRounds
         });
         let who = match (names.len(), place.ranking.len()) {
-            (_, 0) => "nothing is ranked".to_owned(),
-            (_, 1) => format!("{} has nothing to be compared with", names[0]),
-            (0, _) => "no order".to_owned(),
-            _ if too_few => "too few rounds to tell".to_owned(),
+            (_, 0) => tr!("nothing is ranked"),
+            (_, 1) => tr!("{} has nothing to be compared with", names[0]),
+            (0, _) => tr!("no order"),
+            _ if too_few => tr!("too few rounds to tell"),
             (1, _) => names[0].clone(),
-            (leading, all) if leading == all => "no difference detected".to_owned(),
-            _ => format!("{} (no difference detected)", list(&names)),
+            (leading, all) if leading == all => tr!("no difference detected"),
+            _ => tr!("{} (no difference detected)", list(&names)),
         };
         if place.group.is_swept {
             match swept.iter_mut().find(|(known, _)| *known == who) {
@@ -199,9 +224,9 @@ fn overall(summary: &Summary, places: &[Place<'_>]) -> String {
             }
             continue;
         }
-        let mut at = format!("under {}", place.group.in_words());
+        let mut at = tr!("under {}", place.group.in_words());
         if let Some(ratio) = place.detectable_ratio(&leaders) {
-            at.push_str(&format!(" (detectable: {})", ratio_number(ratio)));
+            at.push_str(&tr!(" (detectable: {})", ratio_number(ratio)));
         }
         let said = if place.ranking.len() > 1 {
             &mut said
@@ -221,7 +246,7 @@ fn overall(summary: &Summary, places: &[Place<'_>]) -> String {
     };
     let mut sentences = Vec::new();
     if !said.is_empty() {
-        sentences.push(format!("Fastest: {}.", joined(&said)));
+        sentences.push(tr!("Fastest: {}.", joined(&said)));
     }
     if !alone.is_empty() {
         sentences.push(format!("{}.", capital(&joined(&alone))));
@@ -230,7 +255,7 @@ fn overall(summary: &Summary, places: &[Place<'_>]) -> String {
     let left_out = match left_out.as_slice() {
         [] => String::new(),
         _ if places.iter().all(|place| place.ranking.is_empty()) => String::new(),
-        names => format!(" Not ranked in every place: {}.", list(names)),
+        names => tr!(" Not ranked in every place: {}.", list(names)),
     };
     format!("{partial}{}{left_out}", sentences.join(" "))
 }
@@ -242,7 +267,7 @@ fn about_sweeps(summary: &Summary, leaders: &[(String, usize)]) -> Option<String
         return None;
     }
     let counts: Vec<String> = (leaders.iter())
-        .map(|(who, count)| format!("{who} in {count}"))
+        .map(|(who, count)| tr!("{} in {}", who, count))
         .collect();
     let crossings: Vec<&str> = (summary.sweeps.iter())
         .flat_map(|sweep| &sweep.crossings)
@@ -251,13 +276,19 @@ fn about_sweeps(summary: &Summary, leaders: &[(String, usize)]) -> Option<String
     let crossings = match crossings[..] {
         [] => String::new(),
         [one] => format!("; {one}"),
-        [first, _] => format!("; {first}; and 1 further crossing"),
-        [first, ..] => format!("; {first}; and {} further crossings", crossings.len() - 1),
+        [first, ..] => plural!(
+            crossings.len() as u64 - 1,
+            "; {1}; and {0} further crossing",
+            "; {1}; and {0} further crossings",
+            first
+        ),
     };
-    let places = if all == 1 { "place" } else { "places" };
-    Some(format!(
-        "Fastest in {all} {places} of the sweeps: {}{crossings}.",
-        counts.join(", ")
+    Some(plural!(
+        all as u64,
+        "Fastest in {} place of the sweeps: {}{}.",
+        "Fastest in {} places of the sweeps: {}{}.",
+        counts.join(", "),
+        crossings
     ))
 }
 
@@ -292,7 +323,8 @@ fn differences(summary: &Summary, place: &Place<'_>) -> Option<String> {
         .map(|name| format!("`{name}`"))
         .collect();
     (!titles.is_empty()).then(|| {
-        format!(
+        let titles: Vec<&str> = titles.iter().map(|title| language::text(title)).collect();
+        tr!(
             "The stacks of {} differ in: {}",
             list(&names),
             titles.join(", ")
@@ -307,45 +339,46 @@ fn notes(cells: &[&Cell]) -> Vec<String> {
             .filter(|cell| count(cell) > 0)
             .map(|cell| {
                 let count = count(cell);
-                format!("`{}` in {count} of {} trials", cell.transport, cell.n)
+                tr!("`{1}` in {0} of {2} trials", count, cell.transport, cell.n)
             })
             .collect()
     };
-    for (heading, cells) in [
-        (
-            "Measured over a path that was not what was asked for, see the warnings",
-            counted(|cell| cell.path_doubted),
-        ),
-        (
-            "Reached the deadline and measured on what had been delivered by then",
-            counted(|cell| cell.deadline_reached),
-        ),
-    ] {
-        if !cells.is_empty() {
-            notes.push(format!("{heading}: {}", list(&cells)));
-        }
+    let doubted = counted(|cell| cell.path_doubted);
+    if !doubted.is_empty() {
+        notes.push(tr!(
+            "Measured over a path that was not what was asked for, see the warnings: {}",
+            list(&doubted)
+        ));
+    }
+    let stopped = counted(|cell| cell.deadline_reached);
+    if !stopped.is_empty() {
+        notes.push(tr!(
+            "Reached the deadline and measured on what had been delivered by then: {}",
+            list(&stopped)
+        ));
     }
     let settling: Vec<String> = cells.iter().filter_map(|cell| settling(cell)).collect();
     if !settling.is_empty() {
-        notes.push(format!(
-            "Settled after a step of the path: {}",
-            list(&settling)
-        ));
+        notes.push(tr!("Settled after a step of the path: {}", list(&settling)));
     }
     for cell in cells {
         for failure in &cell.failures {
             notes.push(format!("`{}` {}", cell.transport, failure.in_words()));
         }
         for reason in &cell.reasons {
-            let trials = if reason.count == 1 { "trial" } else { "trials" };
-            notes.push(format!(
-                "`{}`: {} {trials} {}{}",
-                cell.transport,
+            let outcome = reason.outcome.replace('_', " ");
+            notes.push(plural!(
                 reason.count,
-                reason.outcome.replace('_', " "),
+                "`{1}`: {0} trial {2}{3}",
+                "`{1}`: {0} trials {2}{3}",
+                cell.transport,
+                language::text(&outcome),
                 match reason.reasons.as_slice() {
                     [] => String::new(),
-                    reasons => format!(" ({})", reasons.join(": ")),
+                    reasons => {
+                        let causes = reasons.iter().map(|cause| language::sentence(cause));
+                        format!(" ({})", causes.collect::<Vec<_>>().join(": "))
+                    }
                 }
             ));
         }
@@ -358,12 +391,13 @@ fn notes(cells: &[&Cell]) -> Vec<String> {
 fn settling(cell: &Cell) -> Option<String> {
     let mean = |name: &str| cell.metrics.get(name).map(|metric| metric.mean);
     let unsettled = mean(id::UNSETTLED_STEPS)?;
-    let time = mean(id::SETTLING_TIME_NS).map_or("never".to_owned(), |mean| {
-        format!("in {}", quantity(Unit::Nanoseconds, mean))
-    });
+    let time = mean(id::SETTLING_TIME_NS).map_or_else(
+        || tr!("never"),
+        |mean| tr!("in {}", quantity(Unit::Nanoseconds, mean)),
+    );
     let but = match unsettled {
         0.0 => String::new(),
-        steps => format!(" (but not after {} steps a trial)", number(steps)),
+        steps => tr!(" (but not after {} steps a trial)", number(steps)),
     };
     Some(format!("`{}` {time}{but}", cell.transport))
 }
@@ -376,7 +410,7 @@ fn interval_numbers(ends: [f64; 2]) -> [String; 2] {
         if texts[0] != texts[1] {
             break;
         }
-        texts = ends.map(|end| format!("{end:.decimals$}"));
+        texts = ends.map(|end| decimal(format!("{end:.decimals$}")));
     }
     texts
 }

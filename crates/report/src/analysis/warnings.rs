@@ -11,6 +11,7 @@ use super::{
 use crate::{
     RunData,
     format::{number, signed_percent},
+    language::{self, tr},
 };
 
 /// Lists the warnings of the run first, then those of trials, in order of appearance, then those
@@ -60,6 +61,11 @@ pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<Co
             }
         }
     }
+    for counted in &mut counted {
+        let warning = &mut counted.warning;
+        warning.message = language::sentence(&warning.message);
+        warning.hint = language::sentence(&warning.hint);
+    }
     counted.extend(outcomes(data));
     counted.extend(correlated(data, cells, comparisons));
     counted.extend(drifting(cells));
@@ -72,24 +78,30 @@ fn outcomes(data: &RunData) -> Vec<CountedWarning> {
     let is = |outcome: Outcome| move |trial: &&TrialRecord| trial.outcome == outcome;
     let first_attempts: Vec<&TrialRecord> =
         data.repeated.iter().filter(|t| t.attempt == 1).collect();
-    let kinds: [(&str, Vec<&TrialRecord>, &str, &str); 3] = [
+    let kinds: [(&str, Vec<&TrialRecord>, String, String); 3] = [
         (
             "trials_repeated",
             first_attempts,
-            "the machine spoiled the path of some trials, which were repeated at the end of their round; the last attempt counts",
-            "leave the machine alone during the run",
+            tr!(
+                "the machine spoiled the path of some trials, which were repeated at the end of their round; the last attempt counts"
+            ),
+            tr!("leave the machine alone during the run"),
         ),
         (
             "trials_invalid",
             data.trials.iter().filter(is(Outcome::Invalid)).collect(),
-            "the machine spoiled some trials at every attempt, so they enter no figure",
-            "leave the machine alone during the run, or ask for a lower `--rate`",
+            tr!("the machine spoiled some trials at every attempt, so they enter no figure"),
+            tr!("leave the machine alone during the run, or ask for a lower `--rate`"),
         ),
         (
             "trials_timed_out",
             data.trials.iter().filter(is(Outcome::TimedOut)).collect(),
-            "some trials came to no end in time, which is a result of their transports and enters no figure",
-            "the reasons are in the report; allow more time with `--connect-deadline` or `--deadline`",
+            tr!(
+                "some trials came to no end in time, which is a result of their transports and enters no figure"
+            ),
+            tr!(
+                "the reasons are in the report; allow more time with `--connect-deadline` or `--deadline`"
+            ),
         ),
     ];
     kinds
@@ -127,7 +139,7 @@ fn correlated(
         .filter(|c| data.is_primary(&c.metric, &c.workload))
     {
         add(
-            format!("the pairs under `{}`", c.condition),
+            tr!("the pairs under `{}`", c.condition),
             c.claim.autocorrelation,
         );
     }
@@ -139,13 +151,13 @@ fn correlated(
     }
     let warning = Warning::new(
         "rounds_correlated",
-        format!(
-            "neighbouring rounds are alike (lag-1 autocorrelation up to {}), so their intervals are \
-             wider than independent rounds would give",
+        tr!(
+            "neighbouring rounds are alike (lag-1 autocorrelation up to {}), so their intervals are wider than independent rounds would give",
             number(largest)
         ),
-        "find what drifts, such as the load or the temperature of the machine, or run more rounds; of \
-         20 places without any correlation, one is named here",
+        tr!(
+            "find what drifts, such as the load or the temperature of the machine, or run more rounds; of 20 places without any correlation, one is named here"
+        ),
     );
     (!places.is_empty()).then(|| CountedWarning::of_run(warning, places))
 }
@@ -158,18 +170,19 @@ fn drifting(cells: &[Cell]) -> Option<CountedWarning> {
     let largest = (changes.iter()).max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))?;
     let warning = Warning::new(
         "trend_over_rounds",
-        format!(
+        tr!(
             "{} changed by {} from the first round to the last",
             named(&largest.0.transport, &largest.0.condition),
             signed_percent(largest.1)
         ),
-        "read its interval as one of a changing quantity; comparisons within rounds hold if all \
-         transports changed alike",
+        tr!(
+            "read its interval as one of a changing quantity; comparisons within rounds hold if all transports changed alike"
+        ),
     );
     let cells = (changes.iter()).map(|(cell, _)| named(&cell.transport, &cell.condition));
     Some(CountedWarning::of_run(warning, cells.collect()))
 }
 
 fn named(transport: &str, condition: &str) -> String {
-    format!("`{transport}` under `{condition}`")
+    tr!("`{}` under `{}`", transport, condition)
 }

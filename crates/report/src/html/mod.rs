@@ -13,8 +13,9 @@ use std::{collections::BTreeSet, fmt::Write as _};
 
 use crate::{
     ReportError, RunData, Summary,
-    analysis::{ConditionVerdict, SweepResult},
+    analysis::{ConditionVerdict, CountedWarning, SweepResult},
     format,
+    language::{self, plural, quantity, tr},
 };
 use figures::Figures;
 use minijinja::{
@@ -60,16 +61,32 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
         header => Serde(&data.header),
         study => Serde(study),
         summary => Serde(summary),
+        language => language::current().tag(),
+        bed => language::sentence(&data.header.bed),
         started => format::moment(data.header.started_unix_ns),
-        deadline => format_duration(study.deadline),
-        sample_interval => format_duration(study.sample_interval),
-        trials => data.trials.len(),
-        builds => (summary.builds.iter())
-            .map(|build| {
-                let hosts = build.hosts.iter().map(|host| data.header.host_label(host));
-                context! { hosts => Serde(hosts.collect::<Vec<String>>()), text => build.in_words() }
+        rounds => plural!(u64::from(summary.rounds), "{} round", "{} rounds"),
+        method => method(data, summary),
+        again => tr!(
+            "Save the text below as `study.toml` and type `regatta run study.toml --seed {}`. The same seed gives the same order of trials and the same path.",
+            study.seed
+        ),
+        published_in => published_in(data),
+        every_pair => tr!(
+            "A ratio above 1 means that the first has more of the metric, over the rounds that both have. The conclusion says whether that is better. All tests of the run are corrected together ({} of them); each interval is at the level at which its claim was decided. Detectable is the smallest ratio that the rounds would show with a power of 80 %.",
+            summary.statistics.tests
+        ),
+        builds => builds(data, summary),
+        gates => (summary.gates.iter())
+            .map(|gate| {
+                let name = gate.name.replace('_', " ");
+                context! {
+                    name => language::text(&name),
+                    passed => gate.passed,
+                    detail => &*gate.detail,
+                }
             })
             .collect::<Vec<Value>>(),
+        warnings => summary.warnings.iter().map(warning).collect::<Vec<Value>>(),
         figures => Serde(figures),
         sweeps => Serde(tables::sweeps(data, summary)),
         sweep_sentences => Serde(sentences(summary)),
@@ -84,13 +101,101 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
         every_metric => Serde(tables::every_metric(data, summary)),
         outcomes => Serde(tables::outcomes(data, summary)),
         path => Serde(tables::path(data, summary)),
-        path_left_out => Serde(tables::path_left_out(data, summary)),
+        path_left_out => match tables::path_left_out(data, summary) {
+            0 => String::new(),
+            left_out => plural!(
+                left_out as u64,
+                "{} further check, within tolerance, is in `summary.json`.",
+                "{} further checks, all within tolerance, are in `summary.json`."
+            ),
+        },
         conditions => Serde(tables::conditions(data)),
         transports => Serde(tables::transports(data)),
         stacks => Serde(tables::stacks(data, summary)),
         facts => Serde(tables::facts(data)),
         hosts => Serde(tables::hosts(data)),
-        terms => Serde(terms),
+        terms => (terms.iter())
+            .map(|term| context! {
+                title => language::text(term.title),
+                name => term.name,
+                unit => term.unit.name(),
+                definition => language::text(term.definition),
+            })
+            .collect::<Vec<Value>>(),
+    }
+}
+
+/// Describes the course of the run.
+fn method(data: &RunData, summary: &Summary) -> String {
+    let study = &data.header.study;
+    let until = match study.until {
+        Some(_) => tr!(
+            " (of at most {}: the run ended when every interval of the metric of the ranking was narrow enough, whoever led)",
+            study.rounds
+        ),
+        None => String::new(),
+    };
+    tr!(
+        "Every transport ran under every condition once in each of {} rounds{}, in an order drawn anew for each round from the seed {}, so that drift of the machine meets all of them alike. {} of {} planned trials were saved. A transfer may take {}; series were sampled every {}. The clock of a transfer starts with the first connect call and stops when the receiver's acknowledgement of the whole volume has arrived; the receiver counts what was delivered.",
+        summary.rounds,
+        until,
+        study.seed,
+        data.trials.len(),
+        summary.state.trials_planned,
+        quantity(format_duration(study.deadline)),
+        quantity(format_duration(study.sample_interval))
+    )
+}
+
+/// Names the publication of a study; empty if it has none.
+fn published_in(data: &RunData) -> String {
+    let Some(source) = &data.header.study.source else {
+        return String::new();
+    };
+    let doi = source.doi.as_ref().map(|doi| format!(", doi:{doi}"));
+    tr!(
+        "Published in: {}{}.",
+        source.citation,
+        doi.unwrap_or_default()
+    )
+}
+
+/// Describes the builds of the program, and which host had which.
+fn builds(data: &RunData, summary: &Summary) -> Vec<String> {
+    let version = &data.header.regatta_version;
+    let of_build = |build: &crate::analysis::Build| {
+        let hosts = (build.hosts.iter())
+            .map(|host| language::text(&data.header.host_label(host)).to_owned());
+        let hosts = match summary.builds.len() {
+            1 => String::new(),
+            _ => tr!(" at the {}", format::list(&hosts.collect::<Vec<_>>())),
+        };
+        tr!(
+            "Regatta {}{} was built of {}.",
+            version,
+            hosts,
+            build.in_words()
+        )
+    };
+    summary.builds.iter().map(of_build).collect()
+}
+
+/// Returns a warning as the templates show it.
+fn warning(counted: &CountedWarning) -> Value {
+    let code = counted.warning.code.replace('_', " ");
+    context! {
+        title => language::text(&code),
+        trials => match counted.trials {
+            0 => String::new(),
+            trials => plural!(trials, " in {} trial", " in {} trials"),
+        },
+        message => &*counted.warning.message,
+        further => match counted.trials {
+            0 | 1 => String::new(),
+            _ => tr!(" (the first of them)"),
+        },
+        hint => &*counted.warning.hint,
+        cells => Serde(&counted.cells),
     }
 }
 
@@ -125,6 +230,7 @@ fn plain_verdicts<'a>(data: &RunData, summary: &'a Summary) -> Vec<&'a Condition
 fn fill(template: &str, page: Value) -> Result<String, ReportError> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    environment.add_function("t", |text: &str| language::text(text).to_owned());
     environment.add_filter("code", |text: &str| Value::from_safe_string(code(text)));
     environment.add_template("page.html", template)?;
     let text = environment.get_template("page.html")?.render(page)?;

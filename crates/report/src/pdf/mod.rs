@@ -3,12 +3,16 @@
 //! That program gets a template and the values of the page as one JSON text, and returns the PDF. It is a program of
 //! its own because the typesetter is as large as all of Regatta, which is sent to hosts.
 
+use std::collections::BTreeMap;
+
 use minijinja::value::Value;
+use regatta_model::shell::printable;
 use serde::Serialize;
 
 use crate::{
     ReportError, RunData, Summary,
     html::{self, figures},
+    language,
 };
 
 /// Size of the pages, as Typst names it.
@@ -35,6 +39,8 @@ struct Page<'a> {
     paper: Paper,
     /// Colours of the transports.
     colours: Vec<&'a str>,
+    /// Texts of the template by their English ones, in the language of the report.
+    messages: BTreeMap<&'static str, &'static str>,
     #[serde(flatten)]
     contents: Value,
 }
@@ -46,19 +52,35 @@ struct Page<'a> {
 pub fn job(data: &RunData, summary: &Summary, paper: Paper) -> Result<String, ReportError> {
     let mut figures = figures::all(data, summary);
     figures.each_panel(with_literal_colours);
+    let template = include_str!("report.typ");
     let job = Job {
-        template: include_str!("report.typ"),
+        template,
         page: Page {
             paper,
             colours: (html::colours())
                 .filter(|(name, _)| name.starts_with("--c"))
                 .map(|(_, value)| value)
                 .collect(),
+            messages: language::of_template(template),
             contents: html::contents(data, summary, &figures),
         },
         identity: &data.header.run_id,
     };
-    Ok(serde_json::to_string(&job)?)
+    let mut job = serde_json::to_value(&job)?;
+    without_control_characters(&mut job);
+    Ok(job.to_string())
+}
+
+/// Replaces the characters that neither the drawings nor a font can have, in all texts of a value.
+fn without_control_characters(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::String(text) => *text = printable(text),
+        serde_json::Value::Array(values) => values.iter_mut().for_each(without_control_characters),
+        serde_json::Value::Object(fields) => {
+            fields.values_mut().for_each(without_control_characters);
+        }
+        _ => {}
+    }
 }
 
 /// Replaces the CSS variables of a drawing by the colours of the light page, and names its font: programs other than

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     RunData,
     format::{Scale, capital},
+    language::{self, tr},
 };
 
 const HEIGHT: f64 = 270.0;
@@ -47,15 +48,18 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
     let elapsed = largest(points().map(|point| point.0));
     let (divisor, unit) = time_axis(elapsed);
     let x_end = axis_end(elapsed / divisor);
-    let x_title = format!("time since the run began, {unit}");
-    let (name, title) = (anchor(definition.name), capital(definition.title));
+    let x_title = tr!("time since the run began, {}", unit);
+    let (name, title) = (
+        anchor(definition.name),
+        capital(language::text(definition.title)),
+    );
 
     let drawn = drawn(&panels, |number, panel| {
         let heading = &panel.heading;
         Panel {
             id: &format!("trial-{name}-{number}"),
-            title: &format!("{title}: every trial under {heading}"),
-            description: &format!("One mark for each measured trial, over {x_title}."),
+            title: &tr!("{}: every trial under {}", title, heading),
+            description: &tr!("One mark for each measured trial, over {}.", x_title),
             heading,
             y_title: &scale.heading(definition.title),
             x_title: &x_title,
@@ -72,11 +76,10 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
     });
     Some(Figure {
         id: format!("figure-trial-{name}"),
-        title: format!("{title}: every trial, in the order in which they ran"),
-        caption: format!(
-            "One mark for each measured trial at the time of its start. Within each round the \
-             order is random. A slope that all transports share is drift of the machine. {}",
-            definition.definition
+        title: tr!("{}: every trial, in the order in which they ran", title),
+        caption: tr!(
+            "One mark for each measured trial at the time of its start. Within each round the order is random. A slope that all transports share is drift of the machine. {}",
+            language::text(definition.definition)
         ),
         panels: drawn,
     })

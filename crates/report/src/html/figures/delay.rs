@@ -13,6 +13,7 @@ use super::{
 use crate::{
     RunData,
     format::{Scale, quantity},
+    language::{self, tr},
 };
 
 const HEIGHT: f64 = 300.0;
@@ -83,17 +84,17 @@ pub fn draw(data: &RunData, &(name, axis, title): &What) -> Option<Figure> {
     let drawn = drawn(&panels, |number, panel| {
         let said = panel.rows.iter();
         let said: Vec<String> = said
-            .map(|(messages, curve)| format!("{}: {messages} messages", curve.label))
+            .map(|(messages, curve)| tr!("{}: {} messages", curve.label, messages))
             .collect();
         Panel {
             id: &format!("ccdf-{}-{number}", anchor(name)),
-            title: &format!(
+            title: &tr!(
                 "Share of messages that took longer, under {}",
                 panel.heading
             ),
             description: &format!("{}.", said.join("; ")),
             heading: &panel.heading,
-            y_title: "share of messages that took longer, %",
+            y_title: &tr!("share of messages that took longer, %"),
             x_title: &scale.heading(axis),
             height: HEIGHT,
             left: Panel::LEFT,
@@ -108,11 +109,12 @@ pub fn draw(data: &RunData, &(name, axis, title): &What) -> Option<Figure> {
     });
     Some(Figure {
         id: format!("figure-ccdf-{}", anchor(name)),
-        title: format!("{title}: how many took longer than how long"),
-        caption: format!(
-            "All messages of all measured trials of a cell together, from their HDR histograms. \
-             The vertical axis is logarithmic: where a line crosses 1 % stands the 99th \
-             percentile. A line ends at its longest message.{}",
+        title: tr!(
+            "{}: how many took longer than how long",
+            language::text(title)
+        ),
+        caption: tr!(
+            "All messages of all measured trials of a cell together, from their HDR histograms. The vertical axis is logarithmic: where a line crosses 1 % stands the 99th percentile. A line ends at its longest message.{}",
             of_clocks(data, name)
         ),
         panels: drawn,
@@ -138,7 +140,7 @@ fn of_clocks(data: &RunData, name: &str) -> String {
         .filter_map(|trial| trial.measurements.metrics.get(id::CLOCK_OFFSET_BOUND_NS))
         .copied();
     bounds.reduce(f64::max).map_or_else(String::new, |bound| {
-        format!(
+        tr!(
             " The offset between the hosts' clocks shifts a line by ± {} at most.",
             quantity(Unit::Nanoseconds, bound)
         )

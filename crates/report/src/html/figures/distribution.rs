@@ -16,6 +16,7 @@ use super::{
 use crate::{
     RunData,
     format::{Scale, number, shorten},
+    language::{self, tr},
 };
 
 const ROW: f64 = 40.0;
@@ -57,13 +58,16 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
     let deviations = all().flat_map(|row| &row.deviations);
     let end = axis_end(largest(deviations.map(|deviation| deviation.abs())).max(1.0));
     let scale = Scale::for_largest(definition.unit, largest(all().map(|row| row.median)));
-    let x_title = format!("{} against the median of its cell, %", definition.title);
+    let x_title = tr!(
+        "{} against the median of its cell, %",
+        language::text(definition.title)
+    );
 
     let drawn = drawn(&panels, |position, panel| {
         let said: Vec<String> = (panel.rows.iter())
             .filter_map(|row| {
                 let d = regatta_stats::describe(&row.deviations)?;
-                Some(format!(
+                Some(tr!(
                     "{}: median {}, quartiles at {} % and {} % of it",
                     row.label,
                     scale.text(row.median),
@@ -76,7 +80,7 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
         let labels = panel.rows.iter().map(|row| row.label);
         Panel {
             id: &format!("box-{name}-{position}"),
-            title: &format!("Spread of {x_title}, under {}", panel.heading),
+            title: &tr!("Spread of {}, under {}", x_title, panel.heading),
             description: &format!("{}.", said.join("; ")),
             heading: &panel.heading,
             y_title: "",
@@ -91,20 +95,18 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
     });
     Some(Figure {
         id: format!("figure-box-{name}"),
-        title: format!(
+        title: tr!(
             "How steady: every trial beside its box, {}",
-            definition.title
+            language::text(definition.title)
         ),
-        caption: format!(
-            "Box: lower to upper quartile, with the median as a thick line; whiskers: smallest and \
-             largest trial; below it every trial. All against the median of the same transport \
-             under the same condition, which stands at the right ({}). {}",
+        caption: tr!(
+            "Box: lower to upper quartile, with the median as a thick line; whiskers: smallest and largest trial; below it every trial. All against the median of the same transport under the same condition, which stands at the right ({}). {}",
             if scale.unit.is_empty() {
-                "a count"
+                tr!("a count")
             } else {
-                scale.unit
+                scale.unit.to_owned()
             },
-            definition.definition
+            language::text(definition.definition)
         ),
         panels: drawn,
     })

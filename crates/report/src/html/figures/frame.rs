@@ -3,7 +3,10 @@
 use std::ops::Range;
 
 use super::svg::{Align, Ink, Point, Svg, Text, spread, width_of};
-use crate::format::{number, shorten};
+use crate::{
+    format::{number, shorten},
+    language::{self, decimal},
+};
 
 /// Longest label beside a panel, in characters.
 pub const LABEL_CHARACTERS: usize = 16;
@@ -335,7 +338,7 @@ pub fn tick(value: f64) -> String {
     } else {
         number(value)
     };
-    text.replace('-', "−")
+    decimal(text.replace('-', "−"))
 }
 
 /// Returns the end of an axis that starts at zero and shows `largest` with some space above.
@@ -351,9 +354,9 @@ pub fn axis_end(largest: f64) -> f64 {
 /// name.
 pub fn time_axis(seconds: f64) -> (f64, &'static str) {
     match seconds {
-        s if s >= 7200.0 => (3600.0, "h"),
-        s if s >= 180.0 => (60.0, "min"),
-        _ => (1.0, "s"),
+        s if s >= 7200.0 => (3600.0, language::unit("h")),
+        s if s >= 180.0 => (60.0, language::unit("min")),
+        _ => (1.0, language::unit("s")),
     }
 }
 

@@ -14,6 +14,7 @@ use crate::{
     Summary,
     analysis::{Conclusion, SweepAxis, SweepCell, SweepResult},
     format::{Scale, capital, ratio_number, shorten},
+    language::{self, tr},
 };
 
 /// Most lines that have maps.
@@ -104,22 +105,22 @@ pub fn draw(summary: &Summary, sweep: &SweepResult, number: usize) -> Option<Fig
         )
     });
     let cut = if shown.len() < sweep.lines.len() {
-        " Only the first transports have maps."
+        tr!(" Only the first transports have maps.")
     } else {
-        ""
+        String::new()
     };
     Some(Figure {
         id: format!("figure-{id}"),
-        title: format!(
+        title: tr!(
             "{} over {} and {}",
-            capital(definition.title),
-            x.title,
-            y.title
+            capital(language::text(definition.title)),
+            language::text(&x.title),
+            language::text(&y.title)
         ),
-        caption: format!(
-            "Ratio: in the colour of the transport that is ahead, the denser the further; pale, with grey figures, \
-             where no difference was detected. Metric of one transport: the denser, the larger.{cut} {}",
-            definition.definition
+        caption: tr!(
+            "Ratio: in the colour of the transport that is ahead, the denser the further; pale, with grey figures, where no difference was detected. Metric of one transport: the denser, the larger.{} {}",
+            cut,
+            language::text(definition.definition)
         ),
         panels: drawn.collect(),
     })
@@ -298,8 +299,13 @@ fn map(
     }
     let below = (Panel::WIDTH - 2.0, bottom + 29.0);
     svg.text(below, &title(x), Text::NOTE.aligned(Align::Right));
-    let said = format!("{} cells: {} across, {} up.", tiles.len(), x.title, y.title);
-    let name = format!("{}: {heading}", capital(definition.title));
+    let said = tr!(
+        "{} cells: {} across, {} up.",
+        tiles.len(),
+        language::text(&x.title),
+        language::text(&y.title)
+    );
+    let name = format!("{}: {heading}", capital(language::text(definition.title)));
     svg.into_element(id, &name, &said, [Panel::WIDTH, bottom + 38.0])
 }
 

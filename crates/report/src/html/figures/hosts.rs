@@ -12,6 +12,7 @@ use super::{
 use crate::{
     RunData,
     format::{Scale, shorten},
+    language::{self, tr},
     timeline::{
         Bin, COLLISIONS, CPU_BUSIEST, CPU_MEAN, HostTimeline, INTERFACE_ERRORS, IP_ERRORS, Line,
         MEMORY_USED, SCTP_ERRORS, SOFTIRQ_BUSIEST, SOFTIRQ_MEAN, TCP_ERRORS, UDP_ERRORS,
@@ -194,7 +195,7 @@ fn named<'a>(host: &'a HostTimeline, lines: &[(&str, &str)]) -> Labelled<'a> {
     (lines.iter())
         .filter_map(|(label, name)| {
             let line = host.lines.get(*name)?;
-            Some(((*label).to_owned(), Cow::Borrowed(line)))
+            Some((language::text(label).to_owned(), Cow::Borrowed(line)))
         })
         .collect()
 }
@@ -212,7 +213,7 @@ fn cores<'a>(host: &'a HostTimeline, name: &str, [mean, busiest]: [&str; 2]) -> 
         return named(host, &[("mean", mean), ("busiest core", busiest)]);
     }
     (cores.into_iter())
-        .map(|(core, line)| (format!("core {core}"), Cow::Borrowed(line)))
+        .map(|(core, line)| (tr!("core {}", core), Cow::Borrowed(line)))
         .collect()
 }
 
@@ -274,13 +275,13 @@ fn draw_one(what: &What, hosts: &[HostTimeline], data: Option<&RunData>) -> Opti
         scale,
         axes: [end_s / divisor, y_end],
         seconds: divisor,
-        x_title: format!("time since the first sample, {unit}"),
+        x_title: tr!("time since the first sample, {}", unit),
         right: room_for_labels(lines().map(|(label, _)| label.as_str())) + KEY,
     };
     let panels = hosts.iter().zip(&of_hosts).enumerate();
     Some(Figure {
         id: format!("figure-hosts-{}", what.id),
-        title: what.title.to_owned(),
+        title: language::text(what.title).to_owned(),
         caption: caption(what, hosts, data),
         panels: panels
             .filter(|(_, (_, lines))| !lines.is_empty())
@@ -296,28 +297,29 @@ fn draw_one(what: &What, hosts: &[HostTimeline], data: Option<&RunData>) -> Opti
 fn label(host: &HostTimeline, data: Option<&RunData>) -> String {
     data.map_or_else(
         || host.host.clone(),
-        |data| data.header.host_label(&host.host),
+        |data| language::text(&data.header.host_label(&host.host)).to_owned(),
     )
 }
 
 fn caption(what: &What, hosts: &[HostTimeline], data: Option<&RunData>) -> String {
     let longest = hosts.iter().map(|host| host.bin_ns).max().unwrap_or(0);
     let step = crate::format::quantity(Unit::Nanoseconds, longest as f64);
-    let mut text = format!(
-        "{} Line: mean over steps of {step}; grey: from the smallest to the largest sample of a step.",
-        what.how
+    let mut text = tr!(
+        "{} Line: mean over steps of {}; grey: from the smallest to the largest sample of a step.",
+        language::text(what.how),
+        step
     );
     if hosts.iter().any(|host| host.trials.len() > MOST_BANDS) {
-        text += " There are too many trials to show each of them as a band.";
+        text += &tr!(" There are too many trials to show each of them as a band.");
     } else if data.is_some() {
-        text += " Bands: trials, in the colours of their transports.";
+        text += &tr!(" Bands: trials, in the colours of their transports.");
     }
     let without: Vec<String> = (hosts.iter())
         .filter(|host| (what.lines)(host).is_empty())
         .map(|host| label(host, data))
         .collect();
     if !without.is_empty() {
-        text += &format!(" Not counted by the kernel of: {}.", without.join(", "));
+        text += &tr!(" Not counted by the kernel of: {}.", without.join(", "));
     }
     text
 }
@@ -368,8 +370,8 @@ impl Drawing<'_> {
         let labels: Vec<&str> = lines.iter().map(|(label, _)| label.as_str()).collect();
         Panel {
             id: &format!("hosts-{}-{number}", self.what.id),
-            title: &format!("{}: {heading}", self.what.title),
-            description: &format!("{} over {}: {}.", y_title, self.x_title, labels.join(", ")),
+            title: &format!("{}: {heading}", language::text(self.what.title)),
+            description: &tr!("{} over {}: {}.", y_title, self.x_title, labels.join(", ")),
             heading: &heading,
             y_title: &y_title,
             x_title: &self.x_title,

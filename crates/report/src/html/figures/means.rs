@@ -16,6 +16,7 @@ use crate::{
     RunData, Summary,
     analysis::Cell,
     format::{Scale, capital, shorten},
+    language::{self, tr},
 };
 
 const ROW: f64 = 34.0;
@@ -52,9 +53,9 @@ pub fn draw(data: &RunData, summary: &Summary, definition: &MetricDefinition) ->
     }
     // A workload that has other metrics has no panel here.
     panels.retain(|panel| panel.rows.iter().any(|row| !row.trials.is_empty()));
-    let title = format!(
+    let title = tr!(
         "{}: each transport under each condition",
-        capital(definition.title)
+        capital(language::text(definition.title))
     );
     let id = format!("mean-{}", anchor(name));
     figure(definition, &panels, &id, title, LABEL_CHARACTERS)
@@ -98,7 +99,10 @@ pub fn draw_spread(
         });
     }
     panels.retain(|panel| !panel.rows.is_empty());
-    let title = format!("{}: the same messages, spread", capital(definition.title));
+    let title = tr!(
+        "{}: the same messages, spread",
+        capital(language::text(definition.title))
+    );
     let id = format!("spread-{}", anchor(definition.name));
     figure(definition, &panels, &id, title, SPREAD_LABEL_CHARACTERS)
 }
@@ -134,7 +138,7 @@ fn figure(
         let labels = panel.rows.iter().map(|row| &*row.label);
         Panel {
             id: &format!("{id}-{number}"),
-            title: &format!("Mean {axis} under {}", panel.heading),
+            title: &tr!("Mean {} under {}", axis, panel.heading),
             description: &format!("{}.", said.join("; ")),
             heading: &panel.heading,
             y_title: "",
@@ -151,17 +155,17 @@ fn figure(
         })
     });
     let published = if rows().any(|row| row.published.is_some()) {
-        " Hollow mark: published value, see the notes below its table."
+        tr!(" Hollow mark: published value, see the notes below its table.")
     } else {
-        ""
+        String::new()
     };
     Some(Figure {
         id: format!("figure-{id}"),
         title,
-        caption: format!(
-            "Large mark and bar: geometric mean and its 95 % confidence interval (Student's t). Small dots: \
-             every measured trial.{published} {}",
-            definition.definition
+        caption: tr!(
+            "Large mark and bar: geometric mean and its 95 % confidence interval (Student's t). Small dots: every measured trial.{} {}",
+            published,
+            language::text(definition.definition)
         ),
         panels: drawn,
     })
@@ -218,7 +222,7 @@ fn mean(row: &Row<'_>, name: &str) -> Option<(f64, Option<[f64; 2]>)> {
 }
 
 /// Returns the reason for which a row has no value.
-fn absence(cell: &Cell) -> &'static str {
+fn absence(cell: &Cell) -> String {
     [
         Outcome::Unsupported,
         Outcome::Failed,
@@ -227,12 +231,15 @@ fn absence(cell: &Cell) -> &'static str {
     ]
     .into_iter()
     .find(|outcome| cell.outcome(*outcome) > 0)
-    .map_or("not measured", |outcome| match outcome {
-        Outcome::Unsupported => "unsupported here",
-        Outcome::Failed => "failed",
-        Outcome::TimedOut => "timed out",
-        _ => "invalid",
-    })
+    .map_or_else(
+        || tr!("not measured"),
+        |outcome| match outcome {
+            Outcome::Unsupported => tr!("unsupported here"),
+            Outcome::Failed => tr!("failed"),
+            Outcome::TimedOut => tr!("timed out"),
+            _ => tr!("invalid"),
+        },
+    )
 }
 
 fn draw_row(
@@ -273,7 +280,7 @@ fn draw_row(
             svg.mark(series, (x(value), y), 5.0, false);
             svg.text((Panel::WIDTH - 1.0, y), &scale.text(value), Text::VALUE);
         }
-        (None, _, Some(cell)) => svg.text((chart.left + 6.0, y), absence(cell), Text::NOTE),
+        (None, _, Some(cell)) => svg.text((chart.left + 6.0, y), &absence(cell), Text::NOTE),
         _ => {}
     }
 }

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     RunData,
     format::{Scale, capital},
+    language::{self, tr},
 };
 
 const HEIGHT: f64 = 290.0;
@@ -147,7 +148,7 @@ pub fn draw(data: &RunData, what: &What) -> Option<Figure> {
             .flat_map(|end| {
                 let mut places = places(data, what, std::slice::from_ref(end));
                 for place in &mut places {
-                    place.heading = format!("{}, {end}", place.heading);
+                    place.heading = format!("{}, {}", place.heading, language::text(end));
                 }
                 places
             })
@@ -185,15 +186,15 @@ pub fn draw(data: &RunData, what: &What) -> Option<Figure> {
         let x_end = axis_end(if own_axes { end } else { longest });
         Panel {
             id: &format!("time-{}-{number}", anchor(what.series)),
-            title: &format!("{} under {}", what.title, panel.heading),
-            description: &format!(
+            title: &tr!("{} under {}", language::text(what.title), panel.heading),
+            description: &tr!(
                 "Median and quartiles over the rounds of {}, from 0 to {} seconds.",
                 names.join(", "),
                 tick(end)
             ),
             heading: &panel.heading,
             y_title: &scale.heading(definition.title),
-            x_title: "time since the first connect call, s",
+            x_title: &tr!("time since the first connect call, s"),
             height: match what.ends {
                 Ends::Sum(_) => HEIGHT,
                 Ends::Each => HEIGHT_OF_EACH,
@@ -208,7 +209,7 @@ pub fn draw(data: &RunData, what: &What) -> Option<Figure> {
     });
     Some(Figure {
         id: format!("figure-time-{}", anchor(what.series)),
-        title: capital(what.title),
+        title: capital(language::text(what.title)),
         caption: caption(what, has_steps.then_some(&listed), own_axes),
         panels: drawn,
     })
@@ -231,19 +232,18 @@ fn places<'a>(data: &'a RunData, what: &What, ends: &[&str]) -> Vec<Place<'a, Ro
 /// Returns the text below a figure. `steps` are those of the schedules, in words; `own_axes` is whether
 /// each panel has a time axis of its own.
 fn caption(what: &What, steps: Option<&String>, own_axes: bool) -> String {
-    let mut text = format!(
-        "Line: median over the measured trials of each transport; band: lower to upper quartile. \
-         Time runs from the first connect call; a line ends where fewer than half of the trials were \
-         still going on. {}",
-        what.how
+    let mut text = tr!(
+        "Line: median over the measured trials of each transport; band: lower to upper quartile. Time runs from the first connect call; a line ends where fewer than half of the trials were still going on. {}",
+        language::text(what.how)
     );
     if let Some(steps) = steps {
-        text += " Dotted: steps of the path's schedule, with the round-trip delay, rate, loss or jitter \
-                 from then on.";
+        text += &tr!(
+            " Dotted: steps of the path's schedule, with the round-trip delay, rate, loss or jitter from then on."
+        );
         text += steps;
     }
     if own_axes {
-        text += " The panels have the same vertical axis but times of their own.";
+        text += &tr!(" The panels have the same vertical axis but times of their own.");
     }
     text
 }

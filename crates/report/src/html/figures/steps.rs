@@ -6,6 +6,7 @@ use super::{
     frame::Chart,
     svg::{Ink, Svg, Text, width_of},
 };
+use crate::language::{decimal, quantity, tr};
 
 /// Step of a schedule, and the change that it makes.
 pub struct Step {
@@ -32,16 +33,16 @@ fn difference(before: &Setting<'_>, after: &Setting<'_>) -> String {
         (before != after).then_some(after)
     };
     let changes: Vec<String> = [
-        both(&|s| format_duration(s.round_trip_delay())),
-        both(&|s| s.forward.rate_in_words()),
-        both(&|s| format!("{} loss", s.forward.loss)),
-        both(&|s| format!("± {}", format_duration(s.forward.jitter))),
+        both(&|s| quantity(format_duration(s.round_trip_delay()))),
+        both(&|s| quantity(s.forward.rate_in_words())),
+        both(&|s| quantity(format!("{} loss", s.forward.loss))),
+        both(&|s| quantity(format!("± {}", format_duration(s.forward.jitter)))),
     ]
     .into_iter()
     .flatten()
     .collect();
     if changes.is_empty() {
-        "other settings".to_owned()
+        tr!("other settings")
     } else {
         changes.join(", ")
     }
@@ -57,9 +58,16 @@ pub fn in_words(condition: &str, steps: &[Step]) -> String {
         return String::new();
     }
     let each: Vec<String> = (steps.iter().enumerate())
-        .map(|(number, step)| format!("{} at {} s: {}", number + 1, step.at_s, step.label))
+        .map(|(number, step)| {
+            tr!(
+                "{} at {} s: {}",
+                number + 1,
+                decimal(step.at_s.to_string()),
+                step.label
+            )
+        })
         .collect();
-    format!(" Steps of `{condition}`: {}.", each.join("; "))
+    tr!(" Steps of `{}`: {}.", condition, each.join("; "))
 }
 
 /// Draws the steps from the panel's top to its axis: dotted and grey, so that nobody takes them for

@@ -14,7 +14,8 @@ use super::{
 use crate::{
     Summary,
     analysis::{SweepAxis, SweepCell, SweepCrossing, SweepResult},
-    format::{Scale, capital, number},
+    format::{Scale, capital, list, number},
+    language::{self, quantity, tr},
 };
 
 const HEIGHT: f64 = 290.0;
@@ -166,7 +167,7 @@ pub fn place_words(sweep: &SweepResult, first: usize, place: &[u32]) -> String {
             .values
             .get(*value as usize)
             .map_or("", |value| &value.text);
-        format!("{} {text}", axis.title)
+        format!("{} {}", language::text(&axis.title), quantity(text))
     });
     words.collect::<Vec<_>>().join(", ")
 }
@@ -199,10 +200,11 @@ pub fn draw(summary: &Summary, sweep: &SweepResult, number: usize) -> Option<Fig
         let curves = curves(sweep, place, &lines, &x_axis);
         Panel {
             id: &format!("{id}-{position}"),
-            title: &format!(
-                "{} against {}, {heading}",
-                capital(definition.title),
-                x_axis.title
+            title: &tr!(
+                "{} against {}, {}",
+                capital(language::text(definition.title)),
+                x_axis.title,
+                heading
             ),
             description: &describe(sweep, place, scale),
             heading: &heading,
@@ -219,8 +221,17 @@ pub fn draw(summary: &Summary, sweep: &SweepResult, number: usize) -> Option<Fig
     });
     Some(Figure {
         id: format!("figure-{id}"),
-        title: format!("{}: {}", capital(definition.title), sweep.heading(summary)),
-        caption: caption(sweep, definition.definition, is_log, (places.len(), all)),
+        title: format!(
+            "{}: {}",
+            capital(language::text(definition.title)),
+            sweep.heading(summary)
+        ),
+        caption: caption(
+            sweep,
+            language::text(definition.definition),
+            is_log,
+            (places.len(), all),
+        ),
         panels: panels.collect(),
     })
 }
@@ -231,26 +242,29 @@ fn caption(
     is_log: bool,
     (shown, all): (usize, usize),
 ) -> String {
-    let mut text = String::from(
-        "Mark: mean of the tables; bar: its 95 % confidence interval. The lines between the marks are \
-         interpolated.",
+    let mut text = tr!(
+        "Mark: mean of the tables; bar: its 95 % confidence interval. The lines between the marks are interpolated."
     );
     if !sweep.crossings.is_empty() {
-        text += " Grey: interval of the value at which one transport overtakes another; dotted: the value.";
+        text += &tr!(
+            " Grey: interval of the value at which one transport overtakes another; dotted: the value."
+        );
     }
     if is_log {
-        text += " The vertical axis is logarithmic.";
+        text += &tr!(" The vertical axis is logarithmic.");
     }
     for axis in sweep.axes.iter().filter(|axis| !axis.zipped.is_empty()) {
-        text += &format!(
+        text += &tr!(
             " The values of {} go together with those of {}.",
-            axis.zipped.join(" and "),
+            list(&axis.zipped),
             axis.key
         );
     }
     if shown < all {
-        text += &format!(
-            " {shown} of {all} combinations of the further parameters are shown; all are in summary.json."
+        text += &tr!(
+            " {} of {} combinations of the further parameters are shown; all are in summary.json.",
+            shown,
+            all
         );
     }
     format!("{text} {definition}")
@@ -347,7 +361,7 @@ fn crossings(
     {
         svg.text(
             (chart.left + 6.0, chart.top + 12.0),
-            "nothing was measured",
+            &tr!("nothing was measured"),
             Text::NOTE,
         );
     }
@@ -362,7 +376,13 @@ fn describe(sweep: &SweepResult, place: &[u32], scale: Scale) -> String {
             .filter_map(|cell| Some(scale.text(cell.value?)))
             .collect();
         match &texts[..] {
-            [first, .., last] => format!("{line}: {} values from {first} to {last}", texts.len()),
+            [first, .., last] => tr!(
+                "{}: {} values from {} to {}",
+                line,
+                texts.len(),
+                first,
+                last
+            ),
             _ => format!("{line}: {}", texts.concat()),
         }
     };

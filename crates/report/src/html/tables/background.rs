@@ -7,13 +7,18 @@ use regatta_model::{
 };
 
 use super::{Entry, Table, cells_of, figure, row, transport_row, words};
-use crate::{RunData, Summary, analysis::StackRow, format::Scale};
+use crate::{
+    RunData, Summary,
+    analysis::StackRow,
+    format::{Scale, list},
+    language::{self, tr},
+};
 
 /// Returns the table of the outcomes of each cell's trials.
 pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
-    let outcomes = Outcome::ALL.map(Outcome::in_words);
-    let head = ["transport".to_owned(), "condition".to_owned()].into_iter();
-    let tail = ["at the deadline".to_owned(), "why not measured".to_owned()];
+    let outcomes = Outcome::ALL.map(|outcome| language::text(&outcome.in_words()).to_owned());
+    let head = [tr!("transport"), tr!("condition")].into_iter();
+    let tail = [tr!("at the deadline"), tr!("why not measured")];
     let cells = data
         .groups()
         .flat_map(|group| cells_of(summary, group).map(move |cell| (group, cell)))
@@ -29,10 +34,12 @@ pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
                 let hint = if reason.hint.is_empty() {
                     String::new()
                 } else {
-                    format!(" (hint: {})", reason.hint)
+                    tr!(" (hint: {})", language::sentence(&reason.hint))
                 };
                 let outcome = reason.outcome.replace('_', " ");
-                format!("{outcome}: {}{hint}", reason.reasons.join(": "))
+                let causes = reason.reasons.iter().map(|cause| language::sentence(cause));
+                let causes: Vec<String> = causes.collect();
+                format!("{}: {}{hint}", language::text(&outcome), causes.join(": "))
             })
             .collect();
         let cells = [words(group.heading())].into_iter().chain(counts).chain([
@@ -42,9 +49,11 @@ pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
         transport_row(data, &cell.transport, cells)
     });
     let caption = if data.groups().any(|group| group.is_swept) {
-        "How the trials of each cell ended; cells of a sweep of which all trials were measured are left out"
+        tr!(
+            "How the trials of each cell ended; cells of a sweep of which all trials were measured are left out"
+        )
     } else {
-        "How the trials of each cell ended"
+        tr!("How the trials of each cell ended")
     };
     Table::new(caption, head.chain(outcomes).chain(tail), rows)
 }
@@ -101,25 +110,25 @@ pub fn path(data: &RunData, summary: &Summary) -> Table {
     let is_real = quantities.any(|quantity| quantity.name == "clock_offset_ns");
     let (title, asked, achieved) = if is_real {
         (
-            "The path between the hosts, as it was found",
-            "first check",
-            "this check",
+            tr!("The path between the hosts, as it was found"),
+            tr!("first check"),
+            tr!("this check"),
         )
     } else {
         (
-            "The emulated path: asked for and achieved",
-            "asked",
-            "achieved",
+            tr!("The emulated path: asked for and achieved"),
+            tr!("asked"),
+            tr!("achieved"),
         )
     };
     let head = [
-        "quantity",
-        "condition",
+        tr!("quantity"),
+        tr!("condition"),
         asked,
         achieved,
-        "tolerance",
-        "n",
-        "verdict",
+        tr!("tolerance"),
+        "n".to_owned(),
+        tr!("verdict"),
     ];
     let quantities = listed(data, summary).into_iter().flat_map(|check| {
         let quantities = check.quantities.iter();
@@ -133,23 +142,26 @@ pub fn path(data: &RunData, summary: &Summary) -> Table {
         let name = name.trim_end_matches("_bps").trim_end_matches("_ratio");
         let from = match check.step_at_ns {
             0 => String::new(),
-            at => format!(" from {} on", format_duration(Duration::from_nanos(at))),
+            at => tr!(
+                " from {} on",
+                language::quantity(format_duration(Duration::from_nanos(at)))
+            ),
         };
         let [lowest, highest] = [quantity.lowest, quantity.highest].map(|v| scale.text(v));
         let verdict = match (&check.spoiled, quantity.within) {
-            (Some(_), _) => "spoiled by the machine",
-            (None, true) => "✓ within",
-            (None, false) => "✗ outside",
+            (Some(_), _) => tr!("spoiled by the machine"),
+            (None, true) => tr!("✓ within"),
+            (None, false) => tr!("✗ outside"),
         };
         let cells = [
             words(format!("{}{from}", check.condition)),
             show(quantity.asked),
             show(quantity.achieved),
-            figure(format!("{lowest} to {highest} {}", scale.unit)),
+            figure(tr!("{} to {} {}", lowest, highest, scale.unit)),
             figure(quantity.n.to_string()),
             words(verdict),
         ];
-        row(name.replace('_', " "), cells)
+        row(language::text(&name.replace('_', " ")), cells)
     });
     Table::new(title, head, rows)
 }
@@ -180,38 +192,45 @@ pub fn conditions(data: &RunData) -> Table {
         let from = if at.is_zero() {
             String::new()
         } else {
-            format!(", from {} on", format_duration(at))
+            tr!(", from {} on", language::quantity(format_duration(at)))
         };
-        let jitter =
-            (!link.jitter.is_zero()).then(|| format!("± {}", format_duration(link.jitter)));
-        let loss = (link.loss != Ratio::ZERO).then(|| link.loss.to_string());
-        let or_none = |text: Option<String>| figure(text.unwrap_or_else(|| "none".to_owned()));
+        let jitter = (!link.jitter.is_zero())
+            .then(|| language::quantity(format!("± {}", format_duration(link.jitter))));
+        let loss = (link.loss != Ratio::ZERO).then(|| language::quantity(link.loss));
+        let or_none = |text: Option<String>| figure(text.unwrap_or_else(|| tr!("none")));
         let cells = [
             words(format!("{direction}{from}")),
-            figure(format_duration(link.delay)),
+            figure(language::quantity(format_duration(link.delay))),
             or_none(jitter),
             or_none(loss),
-            figure(link.rate_in_words()),
-            figure(link.queue_in_words(condition.queue_limit(link))),
-            figure(format!("{} B", condition.mtu_bytes)),
-            words(link.particulars().join("; ")),
+            figure(language::quantity(link.rate_in_words())),
+            figure(language::quantity(
+                link.queue_in_words(condition.queue_limit(link)),
+            )),
+            figure(language::quantity(format!("{} B", condition.mtu_bytes))),
+            words(
+                (link.particulars().iter())
+                    .map(language::quantity)
+                    .collect::<Vec<_>>()
+                    .join("; "),
+            ),
         ];
         row(&*condition.name, cells.into_iter().take(columns - 1))
     };
     let rows = conditions.into_iter().flat_map(|c| {
         c.settings().flat_map(move |setting| {
             [
-                of_link(c, setting.at, "sender to receiver", setting.forward),
-                of_link(c, setting.at, "receiver to sender", setting.reverse),
+                of_link(c, setting.at, &tr!("sender to receiver"), setting.forward),
+                of_link(c, setting.at, &tr!("receiver to sender"), setting.reverse),
             ]
         })
     });
     Table::new(
         match listed.len() < data.header.study.conditions.len() {
-            true => "The conditions, as the study asks for them; of each sweep the first",
-            false => "The conditions, as the study asks for them",
+            true => tr!("The conditions, as the study asks for them; of each sweep the first"),
+            false => tr!("The conditions, as the study asks for them"),
         },
-        HEAD.into_iter().take(columns),
+        HEAD.into_iter().take(columns).map(language::text),
         rows,
     )
 }
@@ -241,7 +260,7 @@ fn across(data: &RunData, fact: &str) -> impl Iterator<Item = Entry> {
 fn with_labels<'a>(first: &'a [&'a str], data: &'a RunData) -> impl Iterator<Item = &'a str> {
     let transports = data.header.study.transports.iter();
     let labels = transports.map(|transport| transport.label.as_str());
-    first.iter().copied().chain(labels)
+    first.iter().copied().map(language::text).chain(labels)
 }
 
 /// Returns the table of transports: driver and options.
@@ -254,14 +273,18 @@ pub fn transports(data: &RunData) -> Table {
             })
             .collect();
         let options = if options.is_empty() {
-            "defaults".to_owned()
+            tr!("defaults")
         } else {
             options.join(", ")
         };
         let cells = [words(&*transport.driver), words(options)];
         transport_row(data, &transport.label, cells)
     });
-    Table::new("The transports", ["transport", "driver", "options"], rows)
+    Table::new(
+        tr!("The transports"),
+        [tr!("transport"), tr!("driver"), tr!("options")],
+        rows,
+    )
 }
 
 /// Returns the table of facts that tell whether transports were compared on equal terms: facts
@@ -271,15 +294,16 @@ pub fn stacks(data: &RunData, summary: &Summary) -> Table {
         let of_fact = summary.stacks.iter().filter(|row| row.fact == fact.name);
         let of_fact: Vec<&StackRow> = of_fact.collect();
         let alike = if of_fact.iter().any(|row| row.differs) {
-            "≠ differs"
+            tr!("≠ differs")
         } else {
-            "="
+            "=".to_owned()
         };
-        let cells = [words(alike)].into_iter().chain(across(data, fact.name));
-        (!of_fact.is_empty()).then(|| row(fact.title, cells))
+        let values = across(data, fact.name).map(|value| words(language::sentence(&value.text)));
+        let cells = [words(alike)].into_iter().chain(values);
+        (!of_fact.is_empty()).then(|| row(language::text(fact.title), cells))
     });
     Table::new(
-        "What the stacks did, as their drivers state it",
+        tr!("What the stacks did, as their drivers state it"),
         with_labels(&["fact", "alike"], data),
         rows,
     )
@@ -293,7 +317,7 @@ pub fn facts(data: &RunData) -> Table {
         .collect();
     let rows = names.into_iter().map(|name| row(name, across(data, name)));
     let head = with_labels(&["fact"], data);
-    Table::new("All that was read back in the trials", head, rows).folded(true)
+    Table::new(tr!("All that was read back in the trials"), head, rows).folded(true)
 }
 
 /// Returns the table of facts about the hosts; facts that are the same on all hosts are listed
@@ -309,10 +333,13 @@ pub fn hosts(data: &RunData) -> Table {
         let first = values.next().flatten();
         values.all(|value| value == first)
     };
-    let labels = hosts.keys().map(|host| data.header.host_label(host));
+    let labels = hosts.keys().map(|host| {
+        let label = data.header.host_label(host);
+        language::text(&label).to_owned()
+    });
     let labels: Vec<String> = labels.collect();
     let columns = if names.iter().all(|name| same(name)) && hosts.len() > 1 {
-        vec![labels.join(" and ")]
+        vec![list(&labels)]
     } else {
         labels
     };
@@ -322,6 +349,6 @@ pub fn hosts(data: &RunData) -> Table {
         row(name, values.map(words))
     });
     let rows: Vec<_> = rows.collect();
-    let head = ["fact".to_owned()].into_iter().chain(columns);
-    Table::new("Facts about the hosts", head, rows).folded(true)
+    let head = [tr!("fact")].into_iter().chain(columns);
+    Table::new(tr!("Facts about the hosts"), head, rows).folded(true)
 }

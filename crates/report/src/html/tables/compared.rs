@@ -13,6 +13,7 @@ use crate::{
         Comparison, DIFFERENCE_METRICS, Difference, Failure, HEADLINE_METRICS, PublishedBeside,
     },
     format::{Scale, capital, list, number, p_value, signed_percent},
+    language::{self, decimal, tr},
 };
 
 /// Returns the tables of each transport's differences under each further condition.
@@ -38,10 +39,10 @@ pub fn differences(data: &RunData, summary: &Summary) -> Vec<Table> {
         if columns.is_empty() {
             continue;
         }
-        let head = columns.iter().map(|column| column.title);
-        let caption = format!(
-            "Change of the geometric means from `{first}` to {}, with its interval at the level of \
-             the run's correction",
+        let head = (columns.iter()).map(|column| language::text(column.title).to_owned());
+        let caption = tr!(
+            "Change of the geometric means from `{}` to {}, with its interval at the level of the run's correction",
+            first,
             group.in_words()
         );
         let rows = (study.transports.iter())
@@ -52,7 +53,7 @@ pub fn differences(data: &RunData, summary: &Summary) -> Vec<Table> {
             });
         tables.push(Table::new(
             caption,
-            ["transport"].into_iter().chain(head),
+            [tr!("transport")].into_iter().chain(head),
             rows,
         ));
     }
@@ -80,20 +81,20 @@ pub fn comparisons(data: &RunData, summary: &Summary) -> Vec<Table> {
             if rows.is_empty() {
                 continue;
             }
-            let caption = format!(
+            let caption = tr!(
                 "{}: every pair under {}",
-                capital(definition.title),
+                capital(language::text(definition.title)),
                 group.in_words()
             );
             let head = [
-                "pair",
-                "ratio",
-                &scale.heading("first"),
-                &scale.heading("second"),
-                "p (Holm)",
-                "rounds",
-                "detectable",
-                "the first is",
+                tr!("pair"),
+                tr!("ratio"),
+                scale.heading("first"),
+                scale.heading("second"),
+                tr!("p (Holm)"),
+                tr!("rounds"),
+                tr!("detectable"),
+                tr!("the first is"),
             ];
             let is_primary = data.is_primary(definition.name, &group.workload.name);
             tables.push(Table::new(caption, head, rows).folded(!is_primary));
@@ -108,14 +109,14 @@ fn pair(summary: &Summary, c: &Comparison, scale: Scale) -> Row {
     let lossy = |label: &str| {
         let cell = summary.cell(label, &c.condition, &c.workload)?;
         let failures: Vec<String> = cell.failures.iter().map(Failure::in_words).collect();
-        (!failures.is_empty()).then(|| format!("{label} {}", list(&failures)))
+        (!failures.is_empty()).then(|| format!("{label}: {}", list(&failures)))
     };
     let failures: Vec<String> = [lossy(&c.a), lossy(&c.b)].into_iter().flatten().collect();
     let mean = |mean: Option<f64>| mean.map_or_else(none, |m| figure(scale.text(m)));
     let times = |ratio: Option<f64>| ratio.map_or_else(none, |r| figure(format!("{}×", number(r))));
     let mut ends = interval(claim.interval, number);
     if !ends.is_empty() {
-        ends += &format!(" at {} %", level(claim.confidence));
+        ends += &tr!(" at {} %", level(claim.confidence));
     }
     let cells = [
         Entry {
@@ -129,19 +130,17 @@ fn pair(summary: &Summary, c: &Comparison, scale: Scale) -> Row {
         times(claim.detectable_ratio),
         Entry {
             words: true,
-            ..figure_over(claim.conclusion.name(), failures.join("; "))
+            ..figure_over(language::text(claim.conclusion.name()), failures.join("; "))
         },
     ];
-    row(format!("{} against {}", c.a, c.b), cells)
+    row(tr!("{} against {}", c.a, c.b), cells)
 }
 
 /// Formats a confidence in per cent with as many digits as distinguish it from 100.
 fn level(confidence: f64) -> String {
     let percent = format!("{:.4}", confidence * 100.0);
-    percent
-        .trim_end_matches('0')
-        .trim_end_matches('.')
-        .to_owned()
+    let percent = percent.trim_end_matches('0').trim_end_matches('.');
+    decimal(percent.to_owned())
 }
 
 /// Returns the notes on published figures, each once with the figures that it is about.
@@ -151,7 +150,7 @@ pub fn published_notes(summary: &Summary) -> Vec<String> {
         let Some(note) = figure.note.as_deref() else {
             continue;
         };
-        let about = format!("`{}` under `{}`", figure.metric, figure.condition);
+        let about = tr!("`{}` under `{}`", figure.metric, figure.condition);
         let known = notes
             .iter_mut()
             .find(|(transport, known, _)| *transport == figure.transport && *known == note);
@@ -194,10 +193,11 @@ pub fn published(data: &RunData, summary: &Summary) -> Vec<Table> {
             if here.is_empty() {
                 continue;
             }
-            let with = workload.map_or_else(String::new, |workload| format!(" with `{workload}`"));
-            let caption = format!(
-                "Published beside measured, under `{}`{with}",
-                condition.name
+            let with = workload.map_or_else(String::new, |workload| tr!(" with `{}`", workload));
+            let caption = tr!(
+                "Published beside measured, under `{}`{}",
+                condition.name,
+                with
             );
             tables.push(beside(data, &here, caption));
         }
@@ -223,10 +223,10 @@ fn beside(data: &RunData, figures: &[&PublishedBeside], caption: String) -> Tabl
             labels.push(&p.transport);
         }
     }
-    let mut head = vec!["transport".to_owned()];
+    let mut head = vec![tr!("transport")];
     for (column, scale) in &columns {
-        head.push(format!("{}: published", scale.heading(column.title)));
-        head.push("measured".to_owned());
+        head.push(tr!("{}: published", scale.heading(column.title)));
+        head.push(tr!("measured"));
     }
     let cells = |label: &str, (column, scale): &(&MetricDefinition, Scale)| {
         let mut of_label = figures.iter().filter(|p| p.transport == label);

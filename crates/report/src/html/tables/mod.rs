@@ -8,7 +8,7 @@ mod sweeps;
 use regatta_model::{MetricDefinition, metric};
 use serde::Serialize;
 
-use crate::{RunData, Summary, analysis::Cell, data::CellGroup, format::Scale};
+use crate::{RunData, Summary, analysis::Cell, data::CellGroup, format::Scale, language::tr};
 pub use background::{conditions, facts, hosts, outcomes, path, path_left_out, stacks, transports};
 pub use compared::{comparisons, differences, published, published_notes};
 pub use results::{descriptions, every_metric, loss, means};
@@ -169,7 +169,7 @@ fn mean_entry(cell: &Cell, name: &str, scale: Scale) -> Entry {
         return none();
     };
     let sub = match ends {
-        None => "no interval: one trial".to_owned(),
+        None => tr!("no interval: one trial"),
         // Nothing varies where every trial has the same value.
         Some([low, high]) if low >= high => String::new(),
         Some(_) => interval(ends, |end| scale.text(end)),

@@ -11,6 +11,7 @@ use crate::{
     analysis::{Cell, HEADLINE_METRICS},
     data::CellGroup,
     format::number,
+    language::{self, tr},
 };
 
 /// Metrics in the columns of the table of means.
@@ -39,20 +40,21 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
         let letters = |cell: &Cell| place.and_then(|place| place.letters(&cell.transport));
         let cells: Vec<&Cell> = cells_of(summary, group).collect();
         let grouped = cells.iter().any(|cell| letters(cell).is_some());
-        let mut head = vec!["transport".to_owned()];
-        head.extend(grouped.then(|| "group".to_owned()));
+        let mut head = vec![tr!("transport")];
+        head.extend(grouped.then(|| tr!("group")));
         head.extend(columns.headings());
-        head.push("trials".to_owned());
+        head.push(tr!("trials"));
         let of_groups = if grouped {
-            "; transports of a group cannot be told apart"
+            tr!("; transports of a group cannot be told apart")
         } else {
-            ""
+            String::new()
         };
         let errors = of_clocks(&cells);
-        let caption = format!(
-            "Geometric means under {} (of loss the means), with their 95 % confidence \
-             interval{of_groups}{errors}",
-            group.in_words()
+        let caption = tr!(
+            "Geometric means under {} (of loss the means), with their 95 % confidence interval{}{}",
+            group.in_words(),
+            of_groups,
+            errors
         );
         let row = |cell: &Cell| {
             let mut means: Vec<Entry> = columns.means(cell).collect();
@@ -75,27 +77,23 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
 }
 
 /// Returns the words of a caption for the errors behind delays from one host to the other, if these cells have any.
-fn of_clocks(cells: &[&Cell]) -> &'static str {
+fn of_clocks(cells: &[&Cell]) -> String {
     match cells.iter().any(|cell| !cell.clock_errors_ns.is_empty()) {
-        true => "; ± largest error from the offset between the hosts' clocks",
-        false => "",
+        true => tr!("; ± largest error from the offset between the hosts' clocks"),
+        false => String::new(),
     }
 }
 
 /// Returns the number of measured trials of a cell, with those at the deadline or over a doubtful path.
 fn trials(summary: &Summary, cell: &Cell) -> Entry {
-    let doubts = [
-        (cell.deadline_reached, "at the deadline"),
-        (cell.path_doubted, "over a doubtful path"),
-    ];
-    let doubts: Vec<String> = (doubts.into_iter())
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect();
-    figure_over(
-        format!("{} of {}", cell.n, summary.rounds),
-        doubts.join(", "),
-    )
+    let mut doubts = Vec::new();
+    if cell.deadline_reached > 0 {
+        doubts.push(tr!("{} at the deadline", cell.deadline_reached));
+    }
+    if cell.path_doubted > 0 {
+        doubts.push(tr!("{} over a doubtful path", cell.path_doubted));
+    }
+    figure_over(tr!("{} of {}", cell.n, summary.rounds), doubts.join(", "))
 }
 
 /// Returns the whole description of the headline metrics and of host CPU.
@@ -124,7 +122,7 @@ pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
         let value = |value: Option<f64>| value.map_or_else(none, |v| figure(scale.text(v)));
         let span = |ends: Option<[f64; 2]>| {
             ends.map_or_else(none, |[low, high]| {
-                figure(format!("{} to {}", scale.text(low), scale.text(high)))
+                figure(tr!("{} to {}", scale.text(low), scale.text(high)))
             })
         };
         for group in data.plain_groups() {
@@ -148,12 +146,13 @@ pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
                 })
                 .collect();
             if !rows.is_empty() {
-                let caption = format!(
+                let caption = tr!(
                     "{} under {}",
                     scale.heading(definition.title),
                     group.in_words()
                 );
-                tables.push(Table::new(caption, HEAD, rows).folded(true));
+                let head = HEAD.map(language::text);
+                tables.push(Table::new(caption, head, rows).folded(true));
             }
         }
     }
@@ -177,10 +176,10 @@ pub fn loss(data: &RunData, summary: &Summary) -> Vec<Table> {
         return Vec::new();
     }
     let of_place = |group: CellGroup<'_>| {
-        let head = ["transport".to_owned()].into_iter();
+        let head = [tr!("transport")].into_iter();
         let cells = cells_of(summary, group).filter(|cell| cell.n > 0);
         Table::new(
-            format!("Loss under {}", group.in_words()),
+            tr!("Loss under {}", group.in_words()),
             head.chain(columns.headings()),
             cells.map(|cell| transport_row(data, &cell.transport, columns.means(cell))),
         )
@@ -203,11 +202,14 @@ pub fn every_metric(data: &RunData, summary: &Summary) -> Vec<Table> {
             row(scale.heading(m.title), means)
         });
         let errors = of_clocks(&cells);
-        let caption = format!(
-            "Every metric under {}: means with their 95 % confidence interval{errors}",
-            group.in_words()
+        let caption = tr!(
+            "Every metric under {}: means with their 95 % confidence interval{}",
+            group.in_words(),
+            errors
         );
-        let table = Table::new(caption, ["metric"].into_iter().chain(head), rows);
+        let first = tr!("metric");
+        let head = [first.as_str()].into_iter().chain(head);
+        let table = Table::new(caption, head, rows);
         (!cells.is_empty()).then(|| table.folded(true))
     };
     data.plain_groups().filter_map(of_place).collect()

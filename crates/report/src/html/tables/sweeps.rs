@@ -8,6 +8,7 @@ use super::{Entry, Row, Table, figure_over, interval, none, row, scale};
 use crate::{
     RunData, Summary,
     analysis::{SweepCell, SweepResult},
+    language::{self, quantity, tr},
 };
 
 /// Rows from which a table is folded.
@@ -41,7 +42,7 @@ fn table(data: &RunData, summary: &Summary, sweep: &SweepResult) -> Option<Table
         };
         let trials = match cell.n == u64::from(summary.rounds) {
             true => String::new(),
-            false => format!(" ({} of {} trials)", cell.n, summary.rounds),
+            false => tr!(" ({} of {} trials)", cell.n, summary.rounds),
         };
         let ends = interval(cell.ci95.filter(|[low, high]| low < high), |end| {
             scale.text(end)
@@ -54,24 +55,28 @@ fn table(data: &RunData, summary: &Summary, sweep: &SweepResult) -> Option<Table
                 let value = axis.values.get(*value as usize);
                 value.map_or("", |value| value.text.as_str())
             });
-            let heading = texts.collect::<Vec<_>>().join(", ");
+            let heading = texts.map(quantity).collect::<Vec<_>>().join(", ");
             let entries = (sweep.lines.iter()).map(|line| entry(cells.get(&(*at, line.as_str()))));
             row(heading, entries)
         })
         .collect();
-    let titles: Vec<&str> = sweep.axes.iter().map(|axis| axis.title.as_str()).collect();
+    let titles: Vec<&str> = (sweep.axes.iter())
+        .map(|axis| language::text(&axis.title))
+        .collect();
     let head = [titles.join(", ")].into_iter().chain(sweep.lines.clone());
     let cut = match places.len() > MOST_ROWS {
-        true => format!(
-            "; the first {MOST_ROWS} of {} rows, all are in `summary.json`",
+        true => tr!(
+            "; the first {} of {} rows, all are in `summary.json`",
+            MOST_ROWS,
             places.len()
         ),
         false => String::new(),
     };
-    let caption = format!(
-        "{} of {}, with its 95 % confidence interval{cut}",
+    let caption = tr!(
+        "{} of {}, with its 95 % confidence interval{}",
         scale.heading(definition.title),
-        sweep.heading(summary)
+        sweep.heading(summary),
+        cut
     );
     let is_folded = rows.len() > MANY || !sweep.is_primary || data.trials.is_empty();
     Some(Table::new(caption, head, rows).folded(is_folded))

@@ -1,0 +1,215 @@
+//! Language of the sentences, headings and numbers of a report.
+//!
+//! The English text stands where it is used and is the key of the table of messages: `tr!("{} of {} trials", n, all)`.
+//! A text without a Russian one does not compile. Texts that the model or a run supplies, such as titles of metrics
+//! and warnings, are looked up by [`text`] and [`sentence`]. The language is that of the thread, as a locale is:
+//! [`with`] sets it while a report is made.
+
+mod russian;
+
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, HashMap},
+    fmt::{Display, Write as _},
+    sync::LazyLock,
+};
+
+use regatta_model::metric;
+
+pub(crate) use russian::is_known;
+
+/// Language of a report.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Language {
+    /// English.
+    #[default]
+    English,
+    /// Russian.
+    Russian,
+}
+
+impl Language {
+    /// Returns the tag of the language (BCP 47).
+    #[must_use]
+    pub const fn tag(self) -> &'static str {
+        match self {
+            Self::English => "en",
+            Self::Russian => "ru",
+        }
+    }
+}
+
+thread_local! {
+    static CURRENT: Cell<Language> = const { Cell::new(Language::English) };
+}
+
+/// Returns the language of this thread's reports.
+#[must_use]
+pub fn current() -> Language {
+    CURRENT.get()
+}
+
+/// Calls `make` with this language for the reports of this thread.
+pub fn with<T>(language: Language, make: impl FnOnce() -> T) -> T {
+    struct Earlier(Language);
+    impl Drop for Earlier {
+        fn drop(&mut self) {
+            CURRENT.set(self.0);
+        }
+    }
+    let _earlier = Earlier(CURRENT.replace(language));
+    make()
+}
+
+/// Text of a report in its language, with its arguments in the place of `{}` or, by position, `{1}`.
+///
+/// ```text
+/// tr!("{} of {} trials saved", saved, planned)
+/// ```
+macro_rules! tr {
+    ($english:literal $(, $argument:expr)* $(,)?) => {{
+        const { assert!($crate::language::is_known($english), "no Russian text: add one to crates/report/src/language/russian") };
+        $crate::language::message($english, &[$(&$argument as &dyn std::fmt::Display),*])
+    }};
+}
+
+/// Text of a report with a number, which is its first argument, in the form that the number needs.
+///
+/// ```text
+/// plural!(rounds, "{} round", "{} rounds")
+/// ```
+macro_rules! plural {
+    ($count:expr, $one:literal, $many:literal $(, $argument:expr)* $(,)?) => {{
+        const { assert!($crate::language::is_known($many), "no Russian text: add one to crates/report/src/language/russian") };
+        let count: u64 = $count;
+        $crate::language::counted(count, [$one, $many], &[&count as &dyn std::fmt::Display $(, &$argument)*])
+    }};
+}
+
+pub(crate) use {plural, tr};
+
+/// Forms of each message in Russian by its English text: one, or those for 1, 2 and 5.
+static MESSAGES: LazyLock<HashMap<&'static str, &'static [&'static str]>> = LazyLock::new(|| {
+    let messages = russian::TABLES.iter().copied().flatten();
+    let mut all: HashMap<_, _> = messages.copied().collect();
+    for (name, title, definition) in russian::METRICS.iter().copied().flatten() {
+        if let Some(metric) = metric::find(name) {
+            all.insert(metric.title, std::slice::from_ref(title));
+            all.insert(metric.definition, std::slice::from_ref(definition));
+        }
+    }
+    all
+});
+
+/// Returns the form of a message for a number.
+fn form(forms: &'static [&'static str], count: u64) -> &'static str {
+    let position = match (count % 10, count % 100) {
+        (1, hundred) if hundred != 11 => 0,
+        (2..=4, hundred) if !(12..=14).contains(&hundred) => 1,
+        _ => 2,
+    };
+    forms[position.min(forms.len() - 1)]
+}
+
+/// Fills in a message of the table: see [`tr`].
+pub(crate) fn message(english: &'static str, arguments: &[&dyn Display]) -> String {
+    fill(text(english), arguments)
+}
+
+/// Fills in a message with a number: see [`plural`].
+pub(crate) fn counted(
+    count: u64,
+    english: [&'static str; 2],
+    arguments: &[&dyn Display],
+) -> String {
+    let template = match current() {
+        Language::English => english[usize::from(count != 1)],
+        Language::Russian => MESSAGES
+            .get(english[1])
+            .map_or(english[1], |forms| form(forms, count)),
+    };
+    fill(template, arguments)
+}
+
+/// Puts arguments in the places of `{}`, in their order, and of `{1}`, by their positions from 0.
+fn fill(template: &str, arguments: &[&dyn Display]) -> String {
+    let mut filled = String::with_capacity(template.len() + 16 * arguments.len());
+    let mut next = 0;
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        let (position, after) = after.split_once('}').unwrap_or((after, ""));
+        let position = position.parse().unwrap_or_else(|_| {
+            next += 1;
+            next - 1
+        });
+        filled.push_str(before);
+        if let Some(argument) = arguments.get(position) {
+            let _ = write!(filled, "{argument}");
+        }
+        rest = after;
+    }
+    filled + rest
+}
+
+/// Returns a text without arguments in the language of the report; one that the table does not have as it is.
+#[must_use]
+pub fn text(english: &str) -> &str {
+    match current() {
+        Language::English => english,
+        Language::Russian => MESSAGES.get(english).map_or(english, |forms| forms[0]),
+    }
+}
+
+/// Returns a sentence of a run, such as a warning, in the language of the report: its quantities and its words in
+/// backticks are the arguments of a message. One that the table does not have keeps its words.
+#[must_use]
+pub fn sentence(english: &str) -> String {
+    if current() == Language::English || english.contains('{') {
+        return english.to_owned();
+    }
+    if let Some(forms) = MESSAGES.get(english) {
+        return forms[0].to_owned();
+    }
+    let (pattern, arguments) = russian::parts(english);
+    let arguments: Vec<&dyn Display> = arguments.iter().map(|it| it as &dyn Display).collect();
+    match MESSAGES.get(pattern.as_str()) {
+        Some(forms) => {
+            let count = arguments.iter().find_map(|it| it.to_string().parse().ok());
+            fill(form(forms, count.unwrap_or(0)), &arguments)
+        }
+        None => fill(&pattern, &arguments),
+    }
+}
+
+/// Returns the texts of a template in the language of the report, by the English ones.
+pub(crate) fn of_template(template: &str) -> BTreeMap<&'static str, &'static str> {
+    let messages = russian::TABLES.iter().copied().flatten();
+    let used = messages.filter(|(english, _)| template.contains(&format!("\"{english}\"")));
+    used.map(|(english, _)| (*english, text(english))).collect()
+}
+
+/// Returns the symbol of a unit in the language of the report.
+#[must_use]
+pub fn unit(symbol: &'static str) -> &'static str {
+    match current() {
+        Language::English => symbol,
+        Language::Russian => russian::unit(symbol).unwrap_or(symbol),
+    }
+}
+
+/// Returns a formatted number with the decimal separator of the language.
+#[must_use]
+pub fn decimal(number: String) -> String {
+    match current() {
+        Language::English => number,
+        Language::Russian => number.replace('.', ","),
+    }
+}
+
+/// Returns a quantity that the model formats, such as `1.5 ms`, in the language of the report.
+pub(crate) fn quantity(quantity: impl Display) -> String {
+    sentence(&quantity.to_string())
+}
+
+#[cfg(test)]
+mod tests;
