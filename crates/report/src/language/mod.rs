@@ -177,7 +177,9 @@ pub fn sentence(english: &str) -> String {
             let count = arguments.iter().find_map(|it| it.to_string().parse().ok());
             fill(form(forms, count.unwrap_or(0)), &arguments)
         }
-        None => fill(&pattern, &arguments),
+        // A quantity alone has no words.
+        None if !pattern.contains(char::is_alphabetic) => fill(&pattern, &arguments),
+        None => english.to_owned(),
     }
 }
 

@@ -56,7 +56,7 @@ fn a_sentence_of_a_run_keeps_its_figures_and_names() {
     // One that the table does not have keeps its words.
     assert_eq!(
         russian("no route to `lab-2` in 1.5 s"),
-        "no route to `lab-2` in 1,5 с"
+        "no route to `lab-2` in 1.5 s"
     );
     assert_eq!(russian("loss-5 and h2"), "loss-5 and h2");
 }

@@ -7,7 +7,7 @@ pub const MESSAGES: &[Message] = &[
     // Of the analysis.
     ("the run takes longer, though no figure in virtual time depends on it",
         &["запуск длится дольше, хотя ни одна величина в виртуальном времени от этого не зависит"]),
-    ("its own work slows the transports down", &["его собственная работа замедляет транспорты"]),
+    ("its own work slows the transports down", &["её собственная работа замедляет транспорты"]),
     ("Regatta was built with {}, so that {}", &["Regatta собрана с {}, поэтому {}"]),
     ("build it with `make build` or `cargo build --release`, and run the study again",
         &["соберите её командой `make build` или `cargo build --release` и повторите исследование"]),
@@ -66,6 +66,8 @@ pub const MESSAGES: &[Message] = &[
     ("step after deadline", &["ступень после предельного времени"]),
     ("no tls beside quic", &["нет TLS рядом с QUIC"]),
 
+    ("ip fragmentation", &["фрагментация IP"]),
+
     // Of runs.
     ("the deadline of {} was reached after {} of {}", &["предельное время {} достигнуто после {} из {}"]),
     ("give more time with {}, or send less with {}", &["дайте больше времени с помощью {} или передавайте меньше с помощью {}"]),
@@ -77,6 +79,9 @@ pub const MESSAGES: &[Message] = &[
         &["сравнивайте загрузку процессора на ядре, которое считает её точно, например на любом настоящем оборудовании"]),
     ("slow start overflowed the path's queue: after {} {} packets were sent again, {} of the {} that path and queue hold; the queue dropped {} in the whole trial",
         &["медленный старт переполнил очередь пути: через {} повторно передано пакетов {}, это {} от {}, которые вмещают путь и очередь; за весь прогон очередь отбросила {}"]),
+    ("each message of {} travels as {} IP fragments, and is lost if any of them is",
+        &["каждое сообщение в {} передаётся фрагментами IP ({}) и теряется, если потерян любой из них"]),
+    ("use messages of at most {}", &["используйте сообщения не больше {}"]),
     ("everything was delivered within the warm-up, so there is no goodput",
         &["всё доставлено за время разгона, поэтому полезной пропускной способности нет"]),
     ("write a shorter {}, or send more", &["задайте меньший {} или передавайте больше"]),
