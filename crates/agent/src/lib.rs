@@ -9,6 +9,7 @@
 //! - `observer` takes CPU, memory and interface counters exactly at the edges of the transfer
 //!   window; `report` puts them into the side's report.
 //! - `memory` sets the allocator up.
+//! - `served` limits an agent that works for a client of `regatta server`.
 //! - `ending` sees to it that nothing outlives the agent.
 
 use std::process::ExitCode;
@@ -24,11 +25,13 @@ mod memory;
 mod observer;
 mod report;
 mod serve;
+mod served;
 mod trial;
 
 pub use error::AgentError;
 pub use memory::keep_freed_memory;
 pub use regatta_transport_external::{PROGRAMS_VARIABLE, ProgramFiles, program_files};
+pub use served::ServedLimits;
 
 /// Returns every driver, in the order of tables.
 #[must_use]
@@ -78,10 +81,32 @@ pub fn main(build: HostFacts) -> ExitCode {
 
 /// Runs the agent with these drivers, otherwise as [`main`].
 pub fn main_with(drivers: Vec<&'static dyn Driver>, build: HostFacts) -> ExitCode {
+    run(drivers, build, None)
+}
+
+/// Runs the agent for a client of `regatta server` within `limits` (JSON), otherwise as [`main`]. It has no drivers that
+/// run other programs.
+pub fn served_main(build: HostFacts, limits: &str) -> ExitCode {
+    let Ok(limits) = serde_json::from_str(limits) else {
+        return ExitCode::from(2);
+    };
+    let programs: Vec<_> = (regatta_transport_external::drivers().iter())
+        .map(|driver| driver.descriptor().name)
+        .collect();
+    let mut drivers = registry();
+    drivers.retain(|driver| !programs.contains(&driver.descriptor().name));
+    run(drivers, build, Some(limits))
+}
+
+fn run(
+    drivers: Vec<&'static dyn Driver>,
+    build: HostFacts,
+    limits: Option<ServedLimits>,
+) -> ExitCode {
     logging::install();
     ending::prepare();
     keep_freed_memory();
-    let code = match serve::serve(drivers, build) {
+    let code = match serve::serve(drivers, build, limits) {
         Ok(()) => 0,
         Err(error) => {
             error::print(&error);

@@ -3,16 +3,17 @@
 
 use std::{
     io,
-    net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::Ordering},
-    time::Duration,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-use regatta_control::{Note, Role};
+use regatta_control::{Note, Progress, Role, TrialOrder};
 use regatta_model::Series;
 use regatta_telemetry::{
     FlowSample, FlowSource, Instruments, InterfaceInfo, Reading, Sampler, Subject, WindowDeltas,
-    interface_of, process,
+    interface_of, monotonic_ns, process,
 };
 use regatta_transport::{
     LiveCounters, Observer, ProtocolSample, Purpose, StatisticsSource, WindowEdge, WindowStatistics,
@@ -39,9 +40,89 @@ struct Flow {
     transfer: Arc<Mutex<Option<Weak<dyn StatisticsSource>>>>,
 }
 
-impl FlowSource for Flow {
+/// Functions that the observer calls in the course of a trial.
+pub(crate) struct Callbacks {
+    /// Passes a note to the other end.
+    pub send_note: Box<dyn Fn(Note) + Send + Sync>,
+    /// Called at the beginning of the window.
+    pub begun: Option<Box<dyn Fn() + Send + Sync>>,
+    /// Takes the counters of the transfer at the interval that the order asks for.
+    pub progress: Box<dyn Fn(Progress) + Send + Sync>,
+    /// Called after each sample.
+    pub sampled: Box<dyn Fn() + Send + Sync>,
+}
+
+/// Reports of the transfer under way.
+struct Reporting {
+    interval_ns: Option<u64>,
+    state: Mutex<Reported>,
+}
+
+/// State of the reports, from the beginning of the window.
+#[derive(Default)]
+struct Reported {
+    began_ns: i64,
+    /// Time of the next report.
+    due_ns: u64,
+    /// Answers and delays of the idle probe.
+    idle_answers: u64,
+    idle_delay_ns: u64,
+}
+
+impl Reporting {
+    fn begin(&self, live: &LiveCounters) {
+        *lock(&self.state) = Reported {
+            began_ns: monotonic_ns(),
+            due_ns: self.interval_ns.unwrap_or_default(),
+            idle_answers: live.probe_answers.load(Ordering::Relaxed),
+            idle_delay_ns: live.probe_delay_ns.load(Ordering::Relaxed),
+        };
+    }
+
+    /// Returns a report if one is due, or if the transfer has ended.
+    fn report(
+        &self,
+        live: &LiveCounters,
+        statistics: Option<ProtocolSample>,
+        has_ended: bool,
+    ) -> Option<Progress> {
+        let interval_ns = self.interval_ns?;
+        let mut state = lock(&self.state);
+        let elapsed_ns = u64::try_from(monotonic_ns() - state.began_ns).unwrap_or_default();
+        if elapsed_ns < state.due_ns && !has_ended {
+            return None;
+        }
+        state.due_ns = (elapsed_ns / interval_ns + 1) * interval_ns;
+        let statistics = statistics.unwrap_or_default();
+        let less = |counter: &AtomicU64, idle: u64| counter.load(Ordering::Relaxed) - idle;
+        Some(Progress {
+            elapsed_ns,
+            has_ended,
+            bytes_delivered: live.bytes_delivered.load(Ordering::Relaxed),
+            probe_answers: less(&live.probe_answers, state.idle_answers),
+            probe_delay_ns: less(&live.probe_delay_ns, state.idle_delay_ns),
+            retransmitted_packets: statistics.retransmitted_packets,
+            congestion_window_bytes: statistics.congestion_window_bytes,
+        })
+    }
+}
+
+/// Source of the sampler's figures, which also reports the transfer under way.
+struct ReportingFlow {
+    flow: Flow,
+    reporting: Arc<Reporting>,
+    callbacks: Arc<Callbacks>,
+}
+
+impl FlowSource for ReportingFlow {
     fn sample(&mut self) -> FlowSample {
-        self.figures(self.statistics())
+        let statistics = self.flow.statistics();
+        let live = &self.flow.live;
+        if let Some(progress) = self.reporting.report(live, statistics, false) {
+            (self.callbacks.progress)(progress);
+        }
+        (self.callbacks.sampled)();
+        self.flow.figures(statistics)
     }
 }
 
@@ -91,9 +172,8 @@ pub(crate) struct TrialObserver {
     /// Whose CPU time and memory are charged.
     subject: Subject,
     interface: Option<InterfaceInfo>,
-    send_note: Box<dyn Fn(Note) + Send + Sync>,
-    /// Callback for the beginning of the window.
-    begun: Option<Box<dyn Fn() + Send + Sync>>,
+    reporting: Arc<Reporting>,
+    callbacks: Arc<Callbacks>,
 }
 
 struct Window {
@@ -108,21 +188,18 @@ struct Window {
 
 impl TrialObserver {
     /// Opens the instruments and starts the sampler's thread, which sleeps until the window
-    /// begins. `local` is the address whose interface is counted; `begun` is called then.
+    /// begins. The interface of the order's local address is counted.
     ///
     /// # Errors
     /// The system's, if the thread cannot be started: without samples a trial would have no
     /// series, and levels that are those of its last moment.
     pub(crate) fn new(
-        role: Role,
-        local: IpAddr,
-        interval: Duration,
-        deadline: Duration,
+        order: &TrialOrder,
         live: Arc<LiveCounters>,
-        send_note: impl Fn(Note) + Send + Sync + 'static,
-        begun: Option<Box<dyn Fn() + Send + Sync>>,
+        callbacks: Callbacks,
     ) -> io::Result<Self> {
-        let interface = interface_of(local).and_then(|name| InterfaceInfo::of(&name).ok());
+        let role = order.role;
+        let interface = interface_of(order.local).and_then(|name| InterfaceInfo::of(&name).ok());
         let name = interface.as_ref().map(|info| info.name.as_str());
         let link_header_bytes = interface.as_ref().map_or(0, |info| info.link_header_bytes);
         let flow = Flow {
@@ -131,13 +208,24 @@ impl TrialObserver {
             transfer: Arc::default(),
         };
         let subject = Subject::new();
+        let callbacks = Arc::new(callbacks);
+        let interval = order.progress_interval;
+        let reporting = Arc::new(Reporting {
+            interval_ns: interval
+                .and_then(|it| u64::try_from(it.as_nanos()).ok().filter(|it| *it > 0)),
+            state: Mutex::default(),
+        });
         let sampler = Sampler::spawn(
             Instruments::open_for(name, subject.clone()),
-            Box::new(flow.clone()),
-            interval,
+            Box::new(ReportingFlow {
+                flow: flow.clone(),
+                reporting: Arc::clone(&reporting),
+                callbacks: Arc::clone(&callbacks),
+            }),
+            order.sample_interval,
             role.name(),
             link_header_bytes,
-            deadline,
+            order.longest_transfer(),
         )?;
         process::reset_peak_memory();
         Ok(Self {
@@ -152,8 +240,8 @@ impl TrialObserver {
             flow,
             subject,
             interface,
-            send_note: Box::new(send_note),
-            begun,
+            reporting,
+            callbacks,
         })
     }
 
@@ -179,9 +267,10 @@ impl Observer for TrialObserver {
         match edge {
             WindowEdge::Start => {
                 // First, as the path follows it.
-                if let Some(begun) = &self.begun {
+                if let Some(begun) = &self.callbacks.begun {
                     begun();
                 }
+                self.reporting.begin(&self.flow.live);
                 let reading = window.instruments.read_start();
                 window.start = Some(reading);
                 if let Some(sampler) = &window.sampler {
@@ -197,6 +286,10 @@ impl Observer for TrialObserver {
                 window.at_end = statistics.unwrap_or_default();
                 if let Some(sampler) = &window.sampler {
                     sampler.end(reading, self.flow.figures(statistics));
+                }
+                let live = &self.flow.live;
+                if let Some(progress) = self.reporting.report(live, statistics, true) {
+                    (self.callbacks.progress)(progress);
                 }
             }
         }
@@ -222,6 +315,6 @@ impl Observer for TrialObserver {
     }
 
     fn send_note(&self, note: Note) {
-        (self.send_note)(note);
+        (self.callbacks.send_note)(note);
     }
 }

@@ -18,6 +18,7 @@ use regatta_transport::Driver;
 use crate::{
     error::AgentError,
     input::standard_input,
+    served::{Served, ServedLimits, Terms},
     trial::{Failure, Trial, TrialEvent},
 };
 
@@ -36,7 +37,11 @@ enum Event {
 ///
 /// # Errors
 /// The error that makes the agent end before.
-pub(crate) fn serve(drivers: Vec<&'static dyn Driver>, build: HostFacts) -> Result<(), AgentError> {
+pub(crate) fn serve(
+    drivers: Vec<&'static dyn Driver>,
+    build: HostFacts,
+    limits: Option<ServedLimits>,
+) -> Result<(), AgentError> {
     let (events, received) = channel();
     let input = events.clone();
     // The thread ends with the process.
@@ -56,6 +61,7 @@ pub(crate) fn serve(drivers: Vec<&'static dyn Driver>, build: HostFacts) -> Resu
     Agent {
         drivers: drivers.into(),
         build,
+        served: limits.map(Served::new),
         events,
         output: io::stdout(),
         current: None,
@@ -76,6 +82,8 @@ struct Current {
 struct Agent<W> {
     drivers: Arc<[&'static dyn Driver]>,
     build: HostFacts,
+    /// Limits of an agent that works for a client of a server.
+    served: Option<Served>,
     events: Sender<Event>,
     output: W,
     current: Option<Current>,
@@ -175,7 +183,7 @@ impl<W: Write> Agent<W> {
             .filter(|current| current.trial.index == trial)
     }
 
-    fn prepare(&mut self, order: Box<TrialOrder>) -> Result<(), AgentError> {
+    fn prepare(&mut self, mut order: Box<TrialOrder>) -> Result<(), AgentError> {
         let trial = order.trial;
         if let Some(current) = &self.current {
             let failure = Failure::new(
@@ -184,6 +192,13 @@ impl<W: Write> Agent<W> {
             );
             return self.fail(trial, failure);
         }
+        let terms = match &self.served {
+            None => Terms::default(),
+            Some(served) => match served.admit(&mut order) {
+                Ok(terms) => terms,
+                Err(failure) => return self.fail(trial, failure),
+            },
+        };
         self.trials += 1;
         let number = self.trials;
         let events = self.events.clone();
@@ -191,7 +206,7 @@ impl<W: Write> Agent<W> {
             // The loop is gone only when the process ends.
             let _ = events.send(Event::Trial(number, event));
         };
-        match Trial::spawn(Arc::clone(&self.drivers), order, tell) {
+        match Trial::spawn(Arc::clone(&self.drivers), order, terms, tell) {
             Ok(trial) => {
                 self.current = Some(Current {
                     number,
@@ -237,6 +252,7 @@ impl<W: Write> Agent<W> {
             _ if aborted => Ok(()),
             TrialEvent::Ready(listen) => self.say(&FromAgent::Ready { trial, listen }),
             TrialEvent::Began => self.say(&FromAgent::Began { trial }),
+            TrialEvent::Progress(progress) => self.say(&FromAgent::Progress { trial, progress }),
             TrialEvent::Note(note) => self.say(&FromAgent::Note { trial, note }),
         }
     }

@@ -10,10 +10,14 @@ use std::{
     },
 };
 
-use regatta_control::{FailureKind, Note, SideReport, TrialOrder};
+use regatta_control::{FailureKind, Note, Progress, SideReport, TrialOrder};
 use regatta_transport::{Driver, LiveCounters, Mailbox, Stop, TransportError, TrialContext};
 
-use crate::{observer::TrialObserver, report};
+use crate::{
+    observer::{Callbacks, TrialObserver},
+    report,
+    served::Terms,
+};
 
 /// Reason for which an end has no report, in the terms of the control protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +72,8 @@ pub(crate) enum TrialEvent {
     Ready(Option<SocketAddr>),
     /// The transfer begins.
     Began,
+    /// Counters of the transfer under way.
+    Progress(Progress),
     /// Note for the other end, to be passed on.
     Note(Note),
     /// The thread has ended.
@@ -91,6 +97,7 @@ impl Trial {
     pub(crate) fn spawn(
         drivers: Arc<[&'static dyn Driver]>,
         order: Box<TrialOrder>,
+        terms: Terms,
         tell: impl Fn(TrialEvent) + Clone + Send + Sync + 'static,
     ) -> Result<Self, Failure> {
         let (start, started) = channel();
@@ -107,7 +114,7 @@ impl Trial {
             .name(format!("trial {}", order.trial))
             .spawn(move || {
                 let driver = order.transport.driver.clone();
-                let run = || run(&drivers, &order, stop, mailbox, &started, &tell);
+                let run = || run(&drivers, (&order, &terms), stop, mailbox, &started, &tell);
                 // What the closure shares is used afterwards by nobody who could see it broken.
                 let result = catch_unwind(AssertUnwindSafe(run))
                     .unwrap_or_else(|panic| Err(Failure::from_panic(panic, &driver)));
@@ -171,7 +178,7 @@ fn find(
 
 fn run(
     drivers: &[&'static dyn Driver],
-    order: &TrialOrder,
+    (order, terms): (&TrialOrder, &Terms),
     stop: Stop,
     mailbox: Arc<Mailbox>,
     started: &Receiver<SocketAddr>,
@@ -184,24 +191,32 @@ fn run(
         let tell = tell.clone();
         Box::new(move || tell(TrialEvent::Began)) as Box<dyn Fn() + Send + Sync>
     });
+    let (tell_progress, live_of_quota, stop_of_quota) =
+        (tell.clone(), Arc::clone(&live), stop.clone());
+    let quota = terms.quota.clone();
     let observer = TrialObserver::new(
-        order.role,
-        order.local,
-        order.sample_interval,
-        order.longest_transfer(),
+        order,
         Arc::clone(&live),
-        move |note| pass_on(TrialEvent::Note(note)),
-        announce,
+        Callbacks {
+            send_note: Box::new(move |note| pass_on(TrialEvent::Note(note))),
+            begun: announce,
+            progress: Box::new(move |progress| tell_progress(TrialEvent::Progress(progress))),
+            sampled: Box::new(move || {
+                if let Some(quota) = &quota {
+                    quota.check(&live_of_quota, &stop_of_quota);
+                }
+            }),
+        },
     );
     let observer = Arc::new(observer.map_err(TransportError::thread)?);
     let context = TrialContext {
-        live,
+        live: Arc::clone(&live),
         observer: Arc::clone(&observer) as Arc<_>,
         mailbox,
         stop,
     };
     let session = driver.prepare(order, context)?;
-    tell(TrialEvent::Ready(session.listen_address()));
+    tell(TrialEvent::Ready(terms.reached(session.listen_address())));
     let peer = if order.connects() {
         // The trial was aborted before it was started, if there is none.
         Some(started.recv().map_err(|_| TransportError::Cancelled)?)
@@ -209,7 +224,14 @@ fn run(
         None
     };
     log::debug!("trial {}: {} runs", order.trial, order.role.name());
-    let mut side = session.run(peer)?;
+    let ran = session.run(peer);
+    if let Some(quota) = &terms.quota {
+        quota.add(&live);
+        if let Some(failure) = quota.failure() {
+            return Err(failure);
+        }
+    }
+    let mut side = ran?;
     report::merge(&mut side, order.role, observer.finish());
     if order.path.clock_offset_ns != Some(0) {
         let state = regatta_telemetry::clock::synchronisation();

@@ -19,6 +19,9 @@ use crate::{
     program::{self, Program, ProgramOrder},
 };
 
+/// Command of the process at each end of a trial.
+pub(crate) const AGENT: &str = "agent";
+
 /// Starts processes on one host of a bed.
 pub trait Launcher: Debug {
     /// Starts `regatta command` on the host, with pipes for input and output.

@@ -19,6 +19,7 @@ pub mod path_daemon;
 pub mod port_probe;
 pub mod program;
 mod second_guest;
+mod server_bed;
 pub mod session;
 mod test_bed;
 
@@ -30,4 +31,5 @@ pub use messages::{LinkCounters, PathCounters, UnsupportedCounters};
 pub use regatta_control::Host;
 pub use regatta_process::Stop;
 pub use second_guest::{COMMAND as SECOND_GUEST_COMMAND, main as second_guest_main};
+pub use server_bed::ServerBed;
 pub use test_bed::TestBed;

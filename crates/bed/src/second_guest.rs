@@ -6,8 +6,8 @@
 //! kernels of this run.
 
 use std::{
-    io::{self, Write},
-    net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
+    io,
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     process::ExitCode,
     thread,
     time::{Duration, Instant},
@@ -19,7 +19,7 @@ use crate::{
     hosts::SessionLauncher,
     launch,
     path_daemon::wire_up,
-    session::{Incoming, Serving, Session, serve},
+    session::{Closing, Incoming, Serving, Session, serve},
 };
 
 /// First argument of the program that runs in the other guest.
@@ -63,28 +63,7 @@ fn open() -> io::Result<Session> {
     stream.set_nodelay(true)?;
     let input = Closing(stream.try_clone()?);
     let output = Incoming::new(stream.into());
-    Session::over(input, output, SILENCE, ToString::to_string)
-}
-
-/// Stream to the server, whose end the server sees when this is dropped: the stream from the server is
-/// the same connection.
-struct Closing(TcpStream);
-
-impl Write for Closing {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-impl Drop for Closing {
-    fn drop(&mut self) {
-        // Fails for a connection that has ended.
-        let _ = self.0.shutdown(Shutdown::Write);
-    }
+    Session::over(input, output, [SILENCE; 2], ToString::to_string)
 }
 
 /// Serves the engine in the first guest until the guest ends or the engine goes. The body of `regatta
@@ -113,6 +92,7 @@ fn serve_engine() -> Result<(), Box<dyn std::error::Error>> {
         executable: launch::open(&std::env::current_exe()?)?,
         silence: SILENCE,
         guard: None,
+        client: None,
     };
     serve(stream.try_clone()?.into(), stream, serving)?;
     Ok(())

@@ -229,6 +229,7 @@ pub fn run(
                 ports: None,
                 path: race.path,
                 tells_beginning: false,
+                progress_interval: None,
                 tls: TlsMaterial {
                     certificate_der_base64: certificate.clone(),
                     key_der_base64: receives.then(|| key.clone()),

@@ -139,21 +139,7 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
         ),
     ]));
     path_options::emulation(&args.path, &mut root);
-    let sections = transports.into_iter().map(|transport| {
-        let mut section = Table::from_iter(keys([
-            ("label", Some(transport.label.into())),
-            ("driver", Some(transport.driver.into())),
-        ]));
-        section.extend(transport.options.into_iter().map(|(name, value)| {
-            let value = match value {
-                OptionValue::Flag(flag) => Value::Boolean(flag),
-                OptionValue::Number(number) => Value::Integer(number),
-                OptionValue::Text(text) => Value::String(text),
-            };
-            (name, value)
-        }));
-        Value::Table(section)
-    });
+    let sections = transports.into_iter().map(section);
     root.insert("transport".into(), Value::Array(sections.collect()));
     let condition = if args.hosts.is_some() && !args.path.describes_a_condition() {
         Table::from_iter([("name".to_owned(), Value::from("path as it is"))])
@@ -172,6 +158,23 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
     root.insert("workload".into(), one(Table::from_iter(workload)));
 
     parse(&root)
+}
+
+/// Returns the section of a transport in a study file.
+pub fn section(transport: Transport) -> Value {
+    let mut section = Table::from_iter(keys([
+        ("label", Some(transport.label.into())),
+        ("driver", Some(transport.driver.into())),
+    ]));
+    section.extend(transport.options.into_iter().map(|(name, value)| {
+        let value = match value {
+            OptionValue::Flag(flag) => Value::Boolean(flag),
+            OptionValue::Number(number) => Value::Integer(number),
+            OptionValue::Text(text) => Value::String(text),
+        };
+        (name, value)
+    }));
+    Value::Table(section)
 }
 
 /// Parses a study that options describe, and returns it with its text.

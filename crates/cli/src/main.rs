@@ -4,6 +4,8 @@ mod adhoc;
 mod args;
 mod charset;
 mod checks;
+mod client;
+mod client_events;
 mod compare;
 mod describe;
 mod directory;
@@ -14,6 +16,7 @@ mod host_check;
 mod hosts;
 mod hosts_file;
 mod interrupt;
+mod line_output;
 mod list;
 mod listen;
 mod monitor;
@@ -21,6 +24,7 @@ mod option_words;
 mod output;
 mod path_command;
 mod path_options;
+mod pinned_tls;
 mod plan;
 mod provenance;
 mod registry;
@@ -28,6 +32,7 @@ mod remote;
 mod remote_programs;
 mod report;
 mod run;
+mod server;
 mod study;
 mod swept;
 mod text_file;
@@ -73,6 +78,8 @@ fn main() -> ExitCode {
         },
         // The exit codes are the protocol's.
         Command::Wdt(args) => return ExitCode::from(wdt::wdt(&args, colour)),
+        Command::Server(args) => server::server(&args),
+        Command::Client(args) => client::client(&args, colour),
         Command::Hosts(args) => hosts::hosts(&args),
         Command::Monitor(args) => monitor::monitor(&args),
         Command::Resume(args) => run::resume(&args, colour),
@@ -99,6 +106,11 @@ fn hidden(command: &OsStr) -> Option<fn() -> ExitCode> {
     }
     Some(match command.to_str()? {
         "agent" => || ignoring(|| regatta_agent::main(provenance::facts())),
+        server::AGENT_COMMAND => || {
+            let limits = std::env::args().nth(2).unwrap_or_default();
+            interrupt::ignore();
+            regatta_agent::served_main(provenance::facts(), &limits)
+        },
         regatta_bed::HOST_MONITOR => || ignoring(regatta_telemetry::monitor::main),
         "path-daemon" => || ignoring(path_daemon::main),
         guest::DAEMON_COMMAND => || ignoring(guest::daemon_main),

@@ -105,7 +105,11 @@ pub fn show(dir: &Path, data: &RunData, summary: &Summary, colour: Colour) -> Re
     show_whereabouts(dir)
 }
 
-fn show_tables(
+/// Prints gates, tables, warnings and the verdict.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn show_tables(
     dir: &Path,
     data: &RunData,
     summary: &Summary,

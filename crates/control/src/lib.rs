@@ -11,8 +11,9 @@ use std::{
 };
 
 use regatta_model::{
-    Direction, HostFacts, Measurements, PortRange, Transport, Workload, metric::EndMetrics,
-    units::nanos,
+    Direction, HostFacts, Measurements, PortRange, Transport, Workload,
+    metric::EndMetrics,
+    units::{nanos, optional_nanos},
 };
 use serde::{Deserialize, Serialize};
 
@@ -180,6 +181,14 @@ pub struct TrialOrder {
     /// for a path that changes from then on.
     #[serde(default)]
     pub tells_beginning: bool,
+    /// Time between two messages [`FromAgent::Progress`] of this end; absent if nobody reads them.
+    #[serde(
+        rename = "progress_interval_ns",
+        with = "optional_nanos",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub progress_interval: Option<Duration>,
     /// Certificate, and the key at the listening end, for transports that encrypt.
     pub tls: TlsMaterial,
     /// Directory on this end's host for files that the transport's options ask for, such as key
@@ -213,6 +222,26 @@ pub struct SideReport {
     /// Measurements of this end, with times of samples on its monotonic clock.
     #[serde(flatten)]
     pub measurements: Measurements,
+}
+
+/// Counters of one end since the beginning of its transfer. What the end or its stack does not count is zero or absent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Time since the beginning of the transfer, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// Whether the transfer has ended at this end.
+    pub has_ended: bool,
+    /// Bytes that the application of this end got.
+    pub bytes_delivered: u64,
+    /// Answers to messages of the probe under load, and the sum of their delays in nanoseconds.
+    pub probe_answers: u64,
+    pub probe_delay_ns: u64,
+    /// Packets that the stack of this end sent again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retransmitted_packets: Option<u64>,
+    /// Congestion window of this end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion_window_bytes: Option<u64>,
 }
 
 /// Reason for which an end has no report.
@@ -341,6 +370,13 @@ pub enum FromAgent {
     Began {
         /// Position in the plan.
         trial: u32,
+    },
+    /// Counters of the transfer under way, at the interval that the order asks for, and at its end.
+    Progress {
+        /// Position in the plan.
+        trial: u32,
+        /// Counters of this end.
+        progress: Progress,
     },
     /// This end has completed its part of the trial.
     Finished {

@@ -30,5 +30,5 @@ pub use error::EngineError;
 pub use event::{Ending, Event, Listener, ListenerError};
 pub use monitor::HostMonitor;
 pub use plan::{Cell, Done, OtherPlan, Plan, PlannedTrial, TooManyTrials};
-pub use run::{Run, RunOptions};
+pub use run::{Run, RunOptions, TrialProgress};
 pub use stop::Stopper;

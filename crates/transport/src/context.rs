@@ -116,6 +116,10 @@ pub struct LiveCounters {
     pub messages_delivered: AtomicU64,
     /// Bytes delivered before the warm-up ended.
     pub bytes_in_warm_up: AtomicU64,
+    /// Answers to probe messages at the connecting end, those of the idle probe included.
+    pub probe_answers: AtomicU64,
+    /// Sum of the delays of these answers, in nanoseconds.
+    pub probe_delay_ns: AtomicU64,
     phase: AtomicU8,
 }
 

@@ -220,22 +220,17 @@ impl Delays {
         sequence
     }
 
-    /// Notes an answer. A second answer to one message, or one to none, does not count; returns
-    /// whether it counts.
-    pub(crate) fn answer(&mut self, answer: &[u8], now: MonotonicTime) -> bool {
-        let Some((sequence, scheduled)) = read_probe(answer) else {
-            return false;
-        };
+    /// Notes an answer. A second answer to one message, or one to none, does not count; returns the
+    /// delay in nanoseconds of one that counts.
+    pub(crate) fn answer(&mut self, answer: &[u8], now: MonotonicTime) -> Option<i64> {
+        let (sequence, scheduled) = read_probe(answer)?;
         let message = usize::try_from(sequence)
             .ok()
             .and_then(|index| self.messages.get_mut(index))
-            .filter(|message| message.delay_ns.is_none() && message.scheduled == scheduled);
-        let Some(message) = message else {
-            return false;
-        };
+            .filter(|message| message.delay_ns.is_none() && message.scheduled == scheduled)?;
         message.delay_ns = Some(now - scheduled);
         self.answers += 1;
-        true
+        message.delay_ns
     }
 
     /// The messages whose scheduled departure lies in a transfer, from its start to before its end,
@@ -406,12 +401,13 @@ mod tests {
             let scheduled = MonotonicTime(scheduled);
             let sequence = delays.depart(scheduled);
             write_probe(&mut message, sequence, scheduled);
-            assert!(delays.answer(&message, MonotonicTime(arrival)));
-            assert!(!delays.answer(&message, MonotonicTime(arrival + 1)));
+            assert!(delays.answer(&message, MonotonicTime(arrival)).is_some());
+            let again = delays.answer(&message, MonotonicTime(arrival + 1));
+            assert_eq!(again, None);
         }
         delays.depart(MonotonicTime(500));
         write_probe(&mut message, 77, MonotonicTime(0));
-        assert!(!delays.answer(&message, MonotonicTime(1)));
+        assert_eq!(delays.answer(&message, MonotonicTime(1)), None);
         assert_eq!(delays.unanswered(), 1);
         assert_eq!(delays.median(), Some(45.0));
         assert_eq!(delays.quantile(0.99), Some(100.0));
@@ -438,7 +434,7 @@ mod tests {
             let sequence = delays.depart(scheduled);
             write_probe(&mut message, sequence, scheduled);
             if let Some(arrival) = arrival {
-                assert!(delays.answer(&message, MonotonicTime(arrival)));
+                assert!(delays.answer(&message, MonotonicTime(arrival)).is_some());
             }
         }
         let during = delays.scheduled_within(MonotonicTime(100), MonotonicTime(200));

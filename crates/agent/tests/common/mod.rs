@@ -227,6 +227,7 @@ pub fn order(trial: u32, role: Role, driver: &str, tls: &TlsMaterial) -> TrialOr
             keeps_order: true,
         },
         tells_beginning: false,
+        progress_interval: None,
         tls,
         files: None,
     }

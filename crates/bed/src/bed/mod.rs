@@ -19,16 +19,13 @@ use crate::{
     error::{BedError, Reported},
     guest::PATH_WIRE,
     hosts::{self, HostEnd, Shaping},
-    launch::{self, Errors, Launched, Launcher, Local},
+    launch::{self, AGENT, Errors, Launched, Launcher, Local},
     messages::{Attach, End, FromDaemon, HostPlacement, PathCounters, PathForm, ToDaemon},
     path_daemon::{self, ADDRESSES, fingerprint},
     program::{Program, ProgramOrder},
     second_guest,
     test_bed::TestBed,
 };
-
-/// Command of the process at each end.
-pub(crate) const AGENT: &str = "agent";
 
 /// Command of the process that samples a host.
 pub const HOST_MONITOR: &str = "host-monitor";

@@ -22,7 +22,7 @@ use super::{
     GREETING, SESSION_PROTOCOL_VERSION,
     carrier::{Carrier, EXIT_LIMIT},
     error::{MOST_BEFORE_GREETING, SessionError},
-    frame::{Frame, Incoming, Kind, NamespaceOf, Outgoing, Start},
+    frame::{Frame, Incoming, Kind, MOST_BYTES, NamespaceOf, Outgoing, Start},
 };
 use crate::{
     clocks::RemoteClock,
@@ -81,14 +81,15 @@ impl Session {
         Opening::start(command)?.greeted(within, silence, on_line)
     }
 
-    /// Opens a session over two streams; `explain` returns the reason for the end of the second one.
+    /// Opens a session over two streams; `silence` is the longest one of the server, and of this side, and `explain`
+    /// returns the reason for the end of the second stream.
     pub(crate) fn over(
         input: impl Write + Send + 'static,
         mut incoming: Incoming,
-        silence: Duration,
+        [silence, own_silence]: [Duration; 2],
         explain: impl FnOnce(&io::Error) -> String + Send + 'static,
     ) -> io::Result<Self> {
-        let outgoing = Outgoing::new(input, silence)?;
+        let outgoing = Outgoing::new(input, own_silence)?;
         let state = Arc::<State>::default();
         let session = Self {
             outgoing,
@@ -119,6 +120,13 @@ impl Session {
     #[must_use]
     pub fn ended(&self) -> Option<String> {
         self.state.lock().ended.clone()
+    }
+
+    /// Sends a line for whoever runs the server, as long as the session lasts.
+    pub fn tell(&self, line: &str) {
+        let line = line.as_bytes();
+        let line = &line[..line.len().min(MOST_BYTES)];
+        let _ = self.outgoing.send(Frame::new(Kind::Line, 0, line));
     }
 
     /// Starts Regatta with these arguments on the host, in a namespace that another process of the session
@@ -258,8 +266,9 @@ impl Opening {
         silence: Duration,
         on_line: &mut LineHandler<'_>,
     ) -> Result<Session, SessionError> {
-        greet(&mut self.incoming, &mut self.input, within, on_line).map_err(
-            |error| match error {
+        let input = &mut self.input;
+        greet(&mut self.incoming, within, &mut |line| on_line(line, input)).map_err(|error| {
+            match error {
                 Greeting::Session(SessionError::Bootstrap(during)) => {
                     match self.carrier.last_words(&*during) {
                         Some(reason) => SessionError::Interrupted { reason, during },
@@ -273,10 +282,10 @@ impl Opening {
                 Greeting::Io(error) => SessionError::Ended {
                     reason: self.carrier.end(&error),
                 },
-            },
-        )?;
+            }
+        })?;
         let mut carrier = self.carrier;
-        Session::over(self.input, self.incoming, silence, move |error| {
+        Session::over(self.input, self.incoming, [silence; 2], move |error| {
             carrier.end(error)
         })
         .map_err(|source| SessionError::Spawn {
@@ -286,7 +295,7 @@ impl Opening {
     }
 }
 
-enum Greeting {
+pub(super) enum Greeting {
     Io(io::Error),
     Session(SessionError),
 }
@@ -298,11 +307,10 @@ impl From<io::Error> for Greeting {
 }
 
 /// Reads lines until the server's greeting; each must come `within` this time after the one before was dealt with.
-fn greet(
+pub(super) fn greet(
     incoming: &mut Incoming,
-    input: &mut ChildStdin,
     within: Duration,
-    on_line: &mut LineHandler<'_>,
+    on_line: &mut dyn FnMut(&str) -> Result<(), Box<dyn std::error::Error + Send + Sync>>,
 ) -> Result<(), Greeting> {
     let mut bytes = 0;
     loop {
@@ -321,7 +329,7 @@ fn greet(
         if bytes > MOST_BEFORE_GREETING {
             return Err(Greeting::Session(SessionError::Noise));
         }
-        on_line(&line, input).map_err(|error| Greeting::Session(SessionError::Bootstrap(error)))?;
+        on_line(&line).map_err(|error| Greeting::Session(SessionError::Bootstrap(error)))?;
     }
 }
 

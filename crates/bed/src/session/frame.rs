@@ -51,9 +51,11 @@ pub(super) enum Kind {
     Clock,
     /// Answer to [`Kind::Clock`], with what was in it and the times of its arrival and of the answer.
     Time,
+    /// Line for whoever runs the server, in UTF-8; to the server.
+    Line,
 }
 
-const KINDS: [Kind; 10] = [
+const KINDS: [Kind; 11] = [
     Kind::Heartbeat,
     Kind::Start,
     Kind::Input,
@@ -64,6 +66,7 @@ const KINDS: [Kind; 10] = [
     Kind::Ended,
     Kind::Clock,
     Kind::Time,
+    Kind::Line,
 ];
 
 /// Unit of a session.
@@ -296,7 +299,7 @@ mod tests {
 
     #[test]
     fn what_is_no_frame_is_refused() {
-        for head in [[10, 0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1, 0, 1, 0]] {
+        for head in [[11, 0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1, 0, 1, 0]] {
             assert!(Frame::take(&mut head.to_vec()).is_err(), "{head:?}");
         }
     }

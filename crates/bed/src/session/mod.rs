@@ -12,6 +12,7 @@ mod error;
 mod frame;
 mod guard;
 mod server;
+mod stream;
 
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ pub(crate) use frame::{Incoming, NamespaceOf};
 pub use guard::{COMMAND as GUARD_COMMAND, main as guard_main};
 pub use server::{COMMAND as SERVER_COMMAND, main as server_main};
 pub(crate) use server::{Serving, serve};
+pub(crate) use stream::Closing;
+pub use stream::{open_over, serve_client};
 
 /// Version of the frames and of their contents.
 pub(crate) const SESSION_PROTOCOL_VERSION: u32 = 2;

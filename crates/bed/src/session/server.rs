@@ -12,6 +12,7 @@ use std::{
 };
 
 use nix::{sched::CloneFlags, unistd::Pid};
+use regatta_model::shell::printable;
 use regatta_process::{
     Executable, Preparation, await_end, become_subreaper, descendants, ended_within,
     kill_descendants, kill_descendants_but, wait_without_reaping,
@@ -22,7 +23,10 @@ use super::{
     frame::{Frame, Incoming, Kind, NamespaceOf, Outgoing, Start},
     guard::Guard,
 };
-use crate::{launch, path_daemon::INTERFACE_GUARD_COMMAND};
+use crate::{
+    launch::{self, AGENT},
+    path_daemon::INTERFACE_GUARD_COMMAND,
+};
 
 /// First argument of the process on the host.
 pub const COMMAND: &str = "host-server";
@@ -57,6 +61,7 @@ pub fn main(silence_ms: Option<&str>) -> ExitCode {
             executable,
             silence,
             guard: Some(guard),
+            client: None,
         };
         serve(input, output, serving)
     });
@@ -100,6 +105,38 @@ pub(crate) struct Serving {
     pub(crate) silence: Duration,
     /// Guard that is told that the server lives.
     pub(crate) guard: Option<Guard>,
+    /// Limits of a session with somebody else's controller.
+    pub(crate) client: Option<ClientLimits>,
+}
+
+/// Limits of a session with the controller of another person: it can start agents, and nothing else.
+pub(crate) struct ClientLimits {
+    /// Arguments of the program that is started as the agent.
+    pub(crate) agent: Vec<String>,
+    /// Most agents of a session, one after another.
+    pub(crate) agents: u32,
+    /// Called with each line for whoever runs the server.
+    pub(crate) on_line: Box<dyn FnMut(&str) + Send>,
+}
+
+impl ClientLimits {
+    /// Replaces the order to start an agent by the one that is allowed.
+    ///
+    /// # Errors
+    /// Any other order, and one agent too many.
+    fn admit(&mut self, order: &Start) -> io::Result<Start> {
+        if order.arguments != [AGENT] || order.namespace.is_some() {
+            return Err(io::Error::other("a server starts agents only"));
+        }
+        self.agents = (self.agents.checked_sub(1))
+            .ok_or_else(|| io::Error::other("the agents of this client have ended too often"))?;
+        Ok(Start {
+            arguments: self.agent.clone(),
+            namespace: None,
+            has_errors: order.has_errors,
+            environment: Vec::new(),
+        })
+    }
 }
 
 /// Processes by number, those that have not been reaped.
@@ -136,7 +173,7 @@ pub(crate) fn serve(
         }
         let number = frame.process;
         match frame.kind {
-            Kind::Start => match start(&serving.executable, &frame, &children, &outgoing) {
+            Kind::Start => match start(&mut serving, &frame, &children, &outgoing) {
                 Ok(input) => {
                     inputs.insert(number, input);
                 }
@@ -167,6 +204,11 @@ pub(crate) fn serve(
                 answer.stamp();
                 outgoing.send(answer)?;
             }
+            Kind::Line => {
+                if let Some(client) = &mut serving.client {
+                    (client.on_line)(&printable(&String::from_utf8_lossy(&frame.content)));
+                }
+            }
             Kind::Heartbeat | Kind::Output | Kind::Errors | Kind::Ended | Kind::Time => {}
         }
     };
@@ -182,13 +224,16 @@ pub(crate) fn serve(
 
 /// Starts a process and the threads that carry its output and its end; returns its standard input.
 fn start(
-    executable: &Executable,
+    serving: &mut Serving,
     frame: &Frame,
     children: &Children,
     outgoing: &Outgoing,
 ) -> io::Result<ChildStdin> {
     let number = frame.process;
-    let order: Start = serde_json::from_slice(&frame.content)?;
+    let mut order: Start = serde_json::from_slice(&frame.content)?;
+    if let Some(client) = &mut serving.client {
+        order = client.admit(&order)?;
+    }
     let namespace = order
         .namespace
         .map(|place| open_namespace(place, children))
@@ -209,7 +254,7 @@ fn start(
     let streams = [Stdio::piped(), Stdio::piped(), errors];
     let environment = &order.environment;
     let mut child = launch::spawn(
-        executable,
+        &serving.executable,
         &order.arguments,
         environment,
         streams,

@@ -1,9 +1,12 @@
 //! Command line of `regatta`.
 
+mod client;
 mod compare;
 mod hosts;
+mod iperf;
 mod path;
 mod path_command;
+mod server;
 pub mod wdt;
 
 use std::{path::PathBuf, time::Duration};
@@ -18,10 +21,12 @@ use regatta_model::{
 };
 
 pub use self::{
+    client::ClientArgs,
     compare::CompareArgs,
     hosts::{AddArgs, HostsArgs, HostsCommand},
     path::{Assignment, PathArgs, table},
     path_command::PathCommandArgs,
+    server::ServerArgs,
 };
 
 const AFTER_HELP: &str = "Exit codes: 0 all was measured or timed out; 1 something failed or a gate was missed; \
@@ -59,6 +64,10 @@ pub enum Command {
     Plan(PlanArgs),
     /// Run any program behind an emulated path
     Path(Box<PathCommandArgs>),
+    /// Let others measure against this machine
+    Server(Box<ServerArgs>),
+    /// Measure against a server, with the flags of iperf3
+    Client(Box<ClientArgs>),
     /// Move files over Warp Data Transfer, by the wire protocol of the reference program
     Wdt(Box<wdt::WdtArgs>),
     /// Add, check and remove the machines of `--hosts`, which are reached by SSH

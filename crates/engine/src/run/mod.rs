@@ -11,7 +11,7 @@ use std::{
 };
 
 use regatta_bed::{Stop, TestBed};
-use regatta_control::{Host, TlsMaterial};
+use regatta_control::{Host, Progress, TlsMaterial};
 use regatta_model::{HOST_NAME, HostFacts, Outcome, PathCheck, RunHeader, TrialRecord, Warning};
 
 use self::{capture::Capturing, trial::Verdict};
@@ -54,9 +54,24 @@ pub struct Run {
     plan: Plan,
     options: RunOptions,
     path_check_interval: Duration,
+    progress: Option<(Duration, Box<ProgressListener>)>,
     stop: Stop,
     wake: Sender<Signal>,
     signals: Receiver<Signal>,
+}
+
+/// Function that is called with the progress of a trial while the engine waits for its end.
+type ProgressListener = dyn Fn(TrialProgress);
+
+/// Counters of one end of a trial under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrialProgress {
+    /// Position in the plan.
+    pub trial: u32,
+    /// Host of the end.
+    pub host: Host,
+    /// Counters since the beginning of the transfer.
+    pub progress: Progress,
 }
 
 /// Returns the time in nanoseconds since the Unix epoch.
@@ -77,9 +92,23 @@ impl Run {
             plan,
             options,
             path_check_interval: PATH_CHECK_INTERVAL,
+            progress: None,
             stop: Stop::default(),
             wake,
             signals,
+        }
+    }
+
+    /// Has both ends of every trial report their progress at this interval while it runs.
+    #[must_use]
+    pub fn with_progress(
+        self,
+        interval: Duration,
+        listener: impl Fn(TrialProgress) + 'static,
+    ) -> Self {
+        Self {
+            progress: Some((interval, Box::new(listener))),
+            ..self
         }
     }
 
@@ -124,6 +153,7 @@ impl Run {
             plan: &self.plan,
             options: &self.options,
             path_check_interval: self.path_check_interval,
+            progress: (self.progress.as_ref()).map(|(interval, listener)| (*interval, &**listener)),
             doubted: BTreeMap::new(),
             checked: BTreeMap::new(),
             round_trips: BTreeMap::new(),
@@ -149,6 +179,8 @@ pub(crate) struct TrialRunner<'a> {
     pub plan: &'a Plan,
     pub options: &'a RunOptions,
     path_check_interval: Duration,
+    /// Interval of the reports of trials under way, and their listener.
+    pub progress: Option<(Duration, &'a ProgressListener)>,
     /// Warning of the last path check of a condition, by the condition's position in the study.
     doubted: BTreeMap<usize, Warning>,
     /// Time of the last path check of a condition, by the condition's position in the study.

@@ -20,7 +20,7 @@ use crate::{
     merge::merge,
     plan::PlannedTrial,
     plausible,
-    run::{TrialRunner, unix_ns},
+    run::{TrialProgress, TrialRunner, unix_ns},
 };
 
 /// Result of running a trial.
@@ -234,6 +234,15 @@ impl TrialRunner<'_> {
                         )?;
                     }
                 }
+                Some((host, FromAgent::Progress { progress, .. })) => {
+                    if let Some((_, listener)) = &self.progress {
+                        listener(TrialProgress {
+                            trial: trial.index,
+                            host,
+                            progress,
+                        });
+                    }
+                }
                 Some((_, FromAgent::Began { .. })) => {
                     self.bed.begin().map_err(TrialFailure::Path)?;
                 }
@@ -304,6 +313,7 @@ impl TrialRunner<'_> {
                 keeps_order: condition.keeps_order(),
             },
             tells_beginning: condition.follows_a_clock(),
+            progress_interval: self.progress.as_ref().map(|(interval, _)| *interval),
             tls,
             files: self
                 .options
@@ -517,6 +527,7 @@ fn trial_of(message: &FromAgent) -> Option<u32> {
         FromAgent::Ready { trial, .. }
         | FromAgent::Began { trial }
         | FromAgent::Note { trial, .. }
+        | FromAgent::Progress { trial, .. }
         | FromAgent::Finished { trial, .. }
         | FromAgent::Failed { trial, .. }
         | FromAgent::Aborted { trial } => Some(*trial),

@@ -166,6 +166,7 @@ pub fn order_for(role: Role, driver: &str, size: u64, message: u64) -> TrialOrde
             keeps_order: true,
         },
         tells_beginning: false,
+        progress_interval: None,
         tls: TlsMaterial {
             certificate_der_base64: CERTIFICATE.0.clone(),
             key_der_base64: (role == Role::Receiver).then(|| CERTIFICATE.1.clone()),

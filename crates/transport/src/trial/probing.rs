@@ -1,6 +1,6 @@
 //! Probe messages over any flow.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use super::{Trial, carrier::ProbeFlow};
 use crate::{
@@ -21,8 +21,13 @@ async fn receive<F: ProbeFlow>(
     until: MonotonicTime,
     delays: &mut Delays,
 ) -> Result<bool, TransportError> {
+    let live = &trial.context.live;
     let mut take = |answer: &[u8]| {
-        delays.answer(answer, MonotonicTime::now());
+        if let Some(delay) = delays.answer(answer, MonotonicTime::now()) {
+            let delay = u64::try_from(delay).unwrap_or(0);
+            live.probe_delay_ns.fetch_add(delay, Ordering::Relaxed);
+            live.probe_answers.fetch_add(1, Ordering::Relaxed);
+        }
     };
     flow.receive(trial.probe.message, until, &mut take).await
 }

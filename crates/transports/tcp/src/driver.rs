@@ -11,7 +11,13 @@ use regatta_transport::{
 use regatta_transport_tls::{Crypto, crypto_option};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::{endpoint::Endpoint, mptcp, plain::Plain, tls::Tls};
+use crate::{
+    endpoint::Endpoint,
+    mptcp,
+    plain::Plain,
+    settings::{DSCP, MSS, NO_DELAY, RATE, SOCKET_BUFFERS},
+    tls::Tls,
+};
 
 /// Version in `Cargo.lock`; a test compares the two.
 const RUSTLS_VERSION: &str = "0.23.46";
@@ -45,7 +51,7 @@ static TCP: DriverDescriptor = DriverDescriptor {
     capabilities: &[],
     stack: "Linux kernel",
     stack_version: "",
-    options: &[CC],
+    options: &[CC, RATE, MSS, SOCKET_BUFFERS, NO_DELAY, DSCP],
 };
 
 static TCP_TLS: DriverDescriptor = DriverDescriptor {
@@ -60,7 +66,7 @@ static TCP_TLS: DriverDescriptor = DriverDescriptor {
     capabilities: &["resumption", "0-rtt"],
     stack: "Linux kernel, rustls",
     stack_version: RUSTLS_VERSION,
-    options: &[CC, CRYPTO],
+    options: &[CC, CRYPTO, RATE, MSS, SOCKET_BUFFERS, NO_DELAY, DSCP],
 };
 
 /// Driver of TCP over several paths.

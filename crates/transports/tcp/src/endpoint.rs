@@ -201,7 +201,7 @@ impl<L: Layer> StreamEndpoint for Endpoint<L> {
         let socket = self.sockets.connect(peer, until, stop)?;
         // A probe's message must leave at once. The transfer keeps the kernel's default, so that
         // small messages share packets, and pushes its last one.
-        let holds_back = purpose == Purpose::Transfer;
+        let holds_back = purpose == Purpose::Transfer && !self.sockets.no_delay();
         if !holds_back {
             socket
                 .0

@@ -12,6 +12,7 @@ mod layer;
 mod mptcp;
 pub mod parts;
 mod plain;
+mod settings;
 mod socket;
 mod sockets;
 mod stack;

@@ -11,7 +11,7 @@ use regatta_model::{PortRange, StackFacts};
 use regatta_transport::{MonotonicTime, Stop, TransportError, socket_option::set_integer, wait};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::{buffer::Buffer, socket::Connected, stack};
+use crate::{buffer::Buffer, settings::SocketSettings, socket::Connected, stack};
 
 /// Backlog of the listening socket; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 1024;
@@ -24,6 +24,7 @@ pub(crate) struct Sockets {
     ports: Option<PortRange>,
     congestion_control: String,
     buffer: Option<Buffer>,
+    settings: SocketSettings,
     multipath: bool,
     /// Facts that do not depend on a connection.
     stated: StackFacts,
@@ -43,6 +44,7 @@ impl Sockets {
             ports: order.ports,
             congestion_control: congestion_control.to_owned(),
             buffer,
+            settings: SocketSettings::of(&order.transport.options),
             multipath,
             stated: stack::of_end(congestion_control),
         }
@@ -79,6 +81,11 @@ impl Sockets {
         Ok(socket)
     }
 
+    /// Whether Nagle's algorithm is off for the transfer.
+    pub(crate) const fn no_delay(&self) -> bool {
+        self.settings.no_delay
+    }
+
     /// Applies the common settings to a socket that is not connected.
     pub(crate) fn set_up(&self, socket: &Socket) -> Result<(), TransportError> {
         let cc = &self.congestion_control;
@@ -92,7 +99,7 @@ impl Sockets {
                 .set(socket)
                 .map_err(TransportError::io("cannot set the socket's buffer"))?;
         }
-        Ok(())
+        self.settings.apply(socket)
     }
 
     /// Returns a listening socket and its address.
@@ -161,13 +168,13 @@ impl Sockets {
             Role::Sender => ("send_buffer", socket.send_buffer_size()),
             Role::Receiver => ("receive_buffer", socket.recv_buffer_size()),
         };
-        let tuning = if self.buffer.is_some() {
+        let tuning = if self.buffer.is_some() || self.settings.has_buffers() {
             "fixed"
         } else {
             "by the kernel"
         };
         let control = self.read_back(socket)?;
-        let mut facts = stack::of_socket(&self.stated, socket, self.buffer.is_some()).of_end(end);
+        let mut facts = stack::of_socket(&self.stated, socket, tuning == "fixed").of_end(end);
         facts.extend([
             (format!("congestion_control.{end}"), control),
             (format!("{which}_tuning.{end}"), tuning.to_owned()),

@@ -1,0 +1,268 @@
+//! Limits of an agent that works for a client of `regatta server`, whose orders come from another person.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use regatta_control::{FailureKind, TrialOrder};
+use regatta_model::{Pattern, PortRange, WorkloadKind};
+use regatta_transport::{FILE_OPTIONS, LiveCounters, Stop};
+use serde::{Deserialize, Serialize};
+
+use crate::trial::Failure;
+
+/// Longest time between two samples: the quota of bytes is compared at each.
+const LONGEST_SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Limits that a client's orders cannot go beyond.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ServedLimits {
+    /// The address on which the agent listens.
+    pub local: IpAddr,
+    /// The client's address; data of others is refused.
+    pub peer: IpAddr,
+    /// Ports on which the agent listens.
+    pub ports: PortRange,
+    /// Most bytes that the agent sends and receives in all its trials.
+    pub max_bytes: Option<u64>,
+}
+
+/// Bytes that a client may still have sent and received.
+#[derive(Debug, Clone)]
+pub(crate) struct Quota {
+    max_bytes: u64,
+    /// Bytes of the trials that have ended.
+    used: Arc<AtomicU64>,
+    is_exceeded: Arc<AtomicBool>,
+}
+
+impl Quota {
+    fn count(live: &LiveCounters) -> u64 {
+        let sent = live.bytes_sent.load(Ordering::Relaxed);
+        sent + live.bytes_delivered.load(Ordering::Relaxed)
+    }
+
+    /// Raises the stop of a trial that has gone beyond the quota.
+    pub(crate) fn check(&self, live: &LiveCounters, stop: &Stop) {
+        let used = self.used.load(Ordering::Relaxed);
+        if used.saturating_add(Self::count(live)) > self.max_bytes {
+            self.is_exceeded.store(true, Ordering::Relaxed);
+            stop.stop();
+        }
+    }
+
+    /// Adds the bytes of a trial that has ended.
+    pub(crate) fn add(&self, live: &LiveCounters) {
+        self.used.fetch_add(Self::count(live), Ordering::Relaxed);
+    }
+
+    /// Returns the failure of a trial that the quota has ended.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.is_exceeded.load(Ordering::Relaxed).then(|| {
+            refused(format!(
+                "the server allows {} bytes for one client",
+                self.max_bytes
+            ))
+        })
+    }
+}
+
+fn refused(reason: String) -> Failure {
+    Failure {
+        kind: FailureKind::Failed,
+        reasons: vec![reason],
+        hint: "ask for less, or ask whoever runs the server for more".to_owned(),
+    }
+}
+
+/// Limits with the bytes that are used.
+pub(crate) struct Served {
+    limits: ServedLimits,
+    quota: Option<Quota>,
+}
+
+impl Served {
+    pub(crate) fn new(limits: ServedLimits) -> Self {
+        let quota = limits.max_bytes.map(|max_bytes| Quota {
+            max_bytes,
+            used: Arc::default(),
+            is_exceeded: Arc::default(),
+        });
+        Self { limits, quota }
+    }
+
+    /// Puts the server's addresses and ports into an order, and returns the terms of its trial.
+    ///
+    /// # Errors
+    /// An order that a client may not give.
+    pub(crate) fn admit(&self, order: &mut TrialOrder) -> Result<Terms, Failure> {
+        // An end that connects would send to any address that a client names.
+        if order.connects() {
+            return Err(refused("a server listens and does not connect".to_owned()));
+        }
+        let mut options = order.transport.options.keys();
+        if let Some(name) = options.find(|name| FILE_OPTIONS.contains(&name.as_str())) {
+            return Err(refused(format!(
+                "a server takes no option `{name}` from its clients"
+            )));
+        }
+        if let WorkloadKind::Bulk {
+            pattern: Pattern::File,
+            ..
+        } = order.workload.kind
+        {
+            return Err(refused("a server sends no files from its disk".to_owned()));
+        }
+        let named = order.local;
+        order.local = self.limits.local;
+        order.peer = self.limits.peer;
+        order.ports = Some(self.limits.ports);
+        order.files = None;
+        order.sample_interval = order.sample_interval.min(LONGEST_SAMPLE_INTERVAL);
+        Ok(Terms {
+            named: Some(named),
+            quota: self.quota.clone(),
+        })
+    }
+}
+
+/// Terms under which a trial runs; without any for an agent of the user's own.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Terms {
+    /// Address by which the client reaches this host: that of a router before it, for instance.
+    named: Option<IpAddr>,
+    /// Bytes that the trial may have.
+    pub quota: Option<Quota>,
+}
+
+impl Terms {
+    /// Returns the address for the client to connect to, of a trial that listens on `listen`.
+    pub(crate) fn reached(&self, listen: Option<SocketAddr>) -> Option<SocketAddr> {
+        let listen = listen?;
+        Some(SocketAddr::new(
+            self.named.unwrap_or(listen.ip()),
+            listen.port(),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, net::Ipv4Addr};
+
+    use regatta_control::{PathHints, Role, TlsMaterial};
+    use regatta_model::{BulkOptions, Bytes, Direction, OptionValue, Probe, Transport, Workload};
+
+    use super::*;
+
+    fn order(role: Role, direction: Direction) -> TrialOrder {
+        TrialOrder {
+            trial: 0,
+            role,
+            transport: Transport {
+                label: "tcp".into(),
+                driver: "tcp".into(),
+                options: BTreeMap::new(),
+            },
+            workload: Workload {
+                name: "bulk".into(),
+                kind: WorkloadKind::Bulk {
+                    size: Bytes(1),
+                    message: Bytes(1),
+                    pattern: Pattern::Data,
+                    options: BulkOptions {
+                        direction,
+                        ..BulkOptions::default()
+                    },
+                },
+                probe: Probe::default(),
+            },
+            token: String::new(),
+            seed: 0,
+            deadline: Duration::ZERO,
+            connect_deadline: Duration::ZERO,
+            sample_interval: Duration::from_secs(3600),
+            local: Ipv4Addr::new(198, 51, 100, 1).into(),
+            peer: Ipv4Addr::new(203, 0, 113, 9).into(),
+            ports: None,
+            path: PathHints {
+                round_trip_delay: Duration::ZERO,
+                longest_one_way: Duration::ZERO,
+                link_rate_bps: None,
+                window_bytes: None,
+                mtu_bytes: 1500,
+                clock_offset_ns: None,
+                keeps_order: false,
+            },
+            tells_beginning: false,
+            progress_interval: None,
+            tls: TlsMaterial {
+                certificate_der_base64: String::new(),
+                key_der_base64: None,
+                server_name: String::new(),
+            },
+            files: Some("/etc".into()),
+        }
+    }
+
+    fn served(max_bytes: Option<u64>) -> Served {
+        Served::new(ServedLimits {
+            local: Ipv4Addr::new(10, 0, 0, 1).into(),
+            peer: Ipv4Addr::new(192, 0, 2, 7).into(),
+            ports: "5201-5216".parse().expect("ports"),
+            max_bytes,
+        })
+    }
+
+    #[test]
+    fn addresses_ports_and_files_of_an_order_are_the_servers() {
+        let mut order = order(Role::Receiver, Direction::Forward);
+        let Ok(terms) = served(None).admit(&mut order) else {
+            panic!("it may be given");
+        };
+        assert_eq!(order.local, Ipv4Addr::new(10, 0, 0, 1));
+        assert_eq!(order.peer, Ipv4Addr::new(192, 0, 2, 7));
+        assert_eq!(order.ports.map(PortRange::bounds), Some((5201, 5216)));
+        assert_eq!(order.files, None);
+        assert_eq!(order.sample_interval, LONGEST_SAMPLE_INTERVAL);
+        let reached = terms.reached(Some((Ipv4Addr::new(10, 0, 0, 1), 5202).into()));
+        let named = SocketAddr::from((Ipv4Addr::new(198, 51, 100, 1), 5202));
+        assert_eq!(reached, Some(named));
+    }
+
+    #[test]
+    fn what_would_use_the_server_against_others_is_refused() {
+        let refuses = |order: &mut TrialOrder| served(None).admit(order).is_err();
+        assert!(refuses(&mut order(Role::Sender, Direction::Forward)));
+        assert!(refuses(&mut order(Role::Receiver, Direction::Reverse)));
+        assert!(!refuses(&mut order(Role::Sender, Direction::Reverse)));
+        for name in FILE_OPTIONS {
+            let mut with = order(Role::Receiver, Direction::Forward);
+            let options = &mut with.transport.options;
+            options.insert(name.into(), OptionValue::Flag(true));
+            assert!(refuses(&mut with), "{name}");
+        }
+    }
+
+    #[test]
+    fn bytes_of_all_trials_count_for_the_quota() {
+        let mut order = order(Role::Receiver, Direction::Forward);
+        let Ok(terms) = served(Some(100)).admit(&mut order) else {
+            panic!("it may be given");
+        };
+        let quota = terms.quota.expect("a quota");
+        let (live, stop) = (LiveCounters::default(), Stop::new());
+        live.bytes_delivered.store(60, Ordering::Relaxed);
+        quota.check(&live, &stop);
+        assert!(!stop.is_stopped());
+        quota.add(&live);
+        quota.check(&live, &stop);
+        assert!(stop.is_stopped());
+        assert!(quota.failure().is_some());
+    }
+}

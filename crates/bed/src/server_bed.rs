@@ -1,0 +1,180 @@
+//! Bed of `regatta client`: this machine, a machine that runs `regatta server`, and the network between them as it is.
+
+use std::{
+    net::IpAddr,
+    path::Path,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use regatta_control::Host;
+use regatta_model::{AskedAchieved, Condition, PathCheck, PortRange};
+
+use crate::{
+    capture::{CaptureOrder, CaptureSummary},
+    clocks::{HostClocks, RemoteClock as _},
+    error::BedError,
+    hosts::SessionLauncher,
+    launch::{self, AGENT, Errors, Launched, Launcher as _, Local},
+    messages::PathCounters,
+    session::Session,
+    test_bed::TestBed,
+};
+
+/// Exchanges over the session that measure the round-trip delay of the network.
+const EXCHANGES: usize = 10;
+
+/// Longest time for these exchanges.
+const WITHIN: Duration = Duration::from_secs(5);
+
+/// Largest change of the mean round-trip delay between two checks, as a share and at least this long in nanoseconds.
+const DELAY_CHANGE: f64 = 0.5;
+const LEAST_DELAY_CHANGE_NS: f64 = 10e6;
+
+/// This machine and a server, of which only agents can be had. There are no path daemons: nothing counts the packets of
+/// the network, and its check measures the round-trip delay over the session alone.
+#[derive(Debug)]
+pub struct ServerBed {
+    here: Local,
+    server: SessionLauncher,
+    session: Session,
+    /// Name of the server.
+    name: String,
+    /// Addresses of this machine and of the server, as this machine reaches it.
+    addresses: [IpAddr; 2],
+    /// Mean round-trip delay of the first check.
+    first_ns: Option<f64>,
+}
+
+impl ServerBed {
+    /// Makes the bed of a session with a server; agents on this machine are started from `executable`.
+    ///
+    /// # Errors
+    /// [`BedError::Spawn`] if the program cannot be opened.
+    pub fn new(
+        session: Session,
+        name: &str,
+        addresses: [IpAddr; 2],
+        executable: &Path,
+    ) -> Result<Self, BedError> {
+        Ok(Self {
+            here: Local::new(launch::open(executable)?),
+            server: SessionLauncher::new(format!("server `{name}`"), session.clone()),
+            session,
+            name: name.to_owned(),
+            addresses,
+            first_ns: None,
+        })
+    }
+}
+
+impl TestBed for ServerBed {
+    fn description(&self) -> String {
+        format!("the network as it is, to the server `{}`", self.name)
+    }
+
+    fn shares_clock(&self) -> bool {
+        false
+    }
+
+    fn name(&self, host: Host) -> &str {
+        match host {
+            Host::Client => "local",
+            Host::Server => &self.name,
+        }
+    }
+
+    fn has_names(&self) -> bool {
+        true
+    }
+
+    fn clocks(&self) -> Option<HostClocks> {
+        Some(HostClocks {
+            clocks: [None, Some(Arc::new(self.session.clone()))],
+        })
+    }
+
+    fn address(&self, host: Host) -> IpAddr {
+        self.addresses[host as usize]
+    }
+
+    fn ports(&self, _host: Host) -> Option<PortRange> {
+        // The server puts its own into each order.
+        None
+    }
+
+    fn is_real(&self) -> bool {
+        true
+    }
+
+    fn spawn_agent(&mut self, host: Host) -> Result<Launched, BedError> {
+        match host {
+            Host::Client => self.here.launch(AGENT, Errors::Pipe),
+            Host::Server => self.server.launch(AGENT, Errors::Pipe),
+        }
+    }
+
+    fn set_condition(&mut self, _condition: &Condition, _seed: u64) -> Result<(), BedError> {
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<(), BedError> {
+        Ok(())
+    }
+
+    fn counters(&mut self) -> Result<PathCounters, BedError> {
+        match self.session.ended() {
+            None => Ok(PathCounters::default()),
+            Some(reason) => Err(BedError::Host {
+                host: format!("server `{}`", self.name),
+                source: std::io::Error::other(reason),
+            }),
+        }
+    }
+
+    fn start_capture(&mut self, _order: CaptureOrder) -> Result<(), BedError> {
+        Err(BedError::Refused {
+            what: "capture its packets",
+            source: "there is no emulator of Regatta's own between its hosts".into(),
+            hint: "run `tcpdump` beside it".to_owned(),
+        })
+    }
+
+    fn end_capture(&mut self) -> Result<Option<CaptureSummary>, BedError> {
+        Ok(None)
+    }
+
+    fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError> {
+        let exchanges = self.session.exchange(EXCHANGES, WITHIN);
+        let n = exchanges.len() as u64;
+        let sum: f64 = (exchanges.iter())
+            .map(|[sent, arrived, answered, received]| {
+                ((received - sent) - (answered - arrived)) as f64
+            })
+            .sum();
+        let mut quantities = Vec::new();
+        if n > 0 {
+            let achieved = sum / n as f64;
+            let asked = *self.first_ns.get_or_insert(achieved);
+            let tolerance = (DELAY_CHANGE * asked).max(LEAST_DELAY_CHANGE_NS);
+            quantities.push(AskedAchieved {
+                name: "round_trip_delay_ns".to_owned(),
+                asked,
+                achieved,
+                lowest: asked - tolerance,
+                highest: asked + tolerance,
+                n,
+                within: (achieved - asked).abs() <= tolerance,
+            });
+        }
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        Ok(PathCheck {
+            condition: condition.name.clone(),
+            step_at_ns: 0,
+            checked_unix_ns: since.map_or(0, |it| i64::try_from(it.as_nanos()).unwrap_or(i64::MAX)),
+            within: quantities.iter().all(|quantity| quantity.within),
+            spoiled: None,
+            quantities,
+        })
+    }
+}

@@ -1,0 +1,124 @@
+//! Quantities as iperf3 writes them: bare numbers, and suffixes without a unit.
+
+use std::time::Duration;
+
+use regatta_model::{BitRate, Bytes, units::parse_duration};
+
+/// Splits a number from the suffix after it.
+fn split(text: &str) -> Option<(f64, &str)> {
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.'));
+    let (number, suffix) = text.split_at(end.unwrap_or(text.len()));
+    let number = number.parse::<f64>().ok().filter(|it| it.is_finite())?;
+    Some((number, suffix))
+}
+
+fn power(suffix: &str, base: f64) -> Option<f64> {
+    let exponent = match suffix {
+        "" => 0,
+        "k" | "K" => 1,
+        "m" | "M" => 2,
+        "g" | "G" => 3,
+        "t" | "T" => 4,
+        _ => return None,
+    };
+    Some(base.powi(exponent))
+}
+
+/// Parses a rate: `50M` as iperf3 does, which is 50 Mbit/s, or with a unit.
+pub(super) fn rate(text: &str) -> Result<BitRate, String> {
+    if let Some((number, suffix)) = split(text)
+        && let Some(factor) = power(suffix, 1000.0)
+    {
+        return Ok(BitRate((number * factor) as u64));
+    }
+    super::quantity(text)
+}
+
+/// Parses a size: `128K` as iperf3 does, which is 128 KiB, or with a unit.
+pub(super) fn size(text: &str) -> Result<Bytes, String> {
+    if let Some((number, suffix)) = split(text)
+        && let Some(factor) = power(suffix, 1024.0)
+    {
+        let bytes = (number * factor) as u64;
+        return match bytes {
+            0 => Err("it must be more than zero".to_owned()),
+            bytes => Ok(Bytes(bytes)),
+        };
+    }
+    super::quantity(text)
+}
+
+/// Parses a span of time above zero: bare seconds, or with a unit.
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+    let span = match split(text) {
+        Some((number, "")) => Duration::try_from_secs_f64(number).map_err(|it| it.to_string())?,
+        _ => parse_duration(text).map_err(|error| super::with_hint(&error))?,
+    };
+    match span.is_zero() {
+        false => Ok(span),
+        true => Err("it must be longer than zero".to_owned()),
+    }
+}
+
+/// Parses a differentiated services code point: a number, or one of the names of iperf3.
+pub(super) fn dscp(text: &str) -> Result<u8, String> {
+    const NAMES: [(&str, u8); 22] = [
+        ("cs0", 0),
+        ("cs1", 8),
+        ("cs2", 16),
+        ("cs3", 24),
+        ("cs4", 32),
+        ("cs5", 40),
+        ("cs6", 48),
+        ("cs7", 56),
+        ("af11", 10),
+        ("af12", 12),
+        ("af13", 14),
+        ("af21", 18),
+        ("af22", 20),
+        ("af23", 22),
+        ("af31", 26),
+        ("af32", 28),
+        ("af33", 30),
+        ("af41", 34),
+        ("af42", 36),
+        ("af43", 38),
+        ("ef", 46),
+        ("va", 44),
+    ];
+    let name = text.to_ascii_lowercase();
+    let named = NAMES.iter().find(|(known, _)| *known == name);
+    let number = match name.strip_prefix("0x") {
+        Some(digits) => u8::from_str_radix(digits, 16).ok(),
+        None => name.parse().ok(),
+    };
+    (named.map(|(_, value)| *value))
+        .or(number)
+        .filter(|value| *value < 64)
+        .ok_or_else(|| "it is a number from 0 to 63 or a name such as `ef` or `cs1`".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suffixes_are_those_of_iperf3() {
+        assert_eq!(rate("50M"), Ok(BitRate(50_000_000)));
+        assert_eq!(rate("1.5g"), Ok(BitRate(1_500_000_000)));
+        assert_eq!(rate("50Mbit/s"), Ok(BitRate(50_000_000)));
+        assert_eq!(size("128K"), Ok(Bytes(131_072)));
+        assert_eq!(size("1G"), Ok(Bytes(1 << 30)));
+        assert_eq!(size("1GB"), Ok(Bytes(1_000_000_000)));
+        assert_eq!(size("1448"), Ok(Bytes(1448)));
+        assert_eq!(seconds("10"), Ok(Duration::from_secs(10)));
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(seconds("2min"), Ok(Duration::from_secs(120)));
+        assert_eq!(
+            (dscp("EF"), dscp("0x2e"), dscp("10")),
+            (Ok(46), Ok(46), Ok(10))
+        );
+        assert!(rate("50X").is_err() && size("0").is_err() && seconds("0").is_err());
+        assert!(dscp("64").is_err());
+    }
+}

@@ -1,0 +1,205 @@
+//! Connection of a client to a server, and the session over it.
+
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+    net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs},
+    os::unix::net::UnixStream,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use regatta_bed::{Stop, session};
+use regatta_model::{shell::printable, units::format_duration};
+use rustls::{ClientConnection, Connection, pki_types::ServerName};
+use socket2::{Domain, Socket, TcpKeepalive, Type};
+
+use crate::{
+    exit::Failure,
+    output,
+    pinned_tls::{
+        keys::client_config,
+        relay,
+        token::{Token, first_message},
+    },
+    server::Hello,
+};
+
+/// Longest silence of the server before it is given up, since control shares the path with a transfer that may fill it;
+/// and that of this side, by which the server knows that it is there.
+const SILENCE: [Duration; 2] = [Duration::from_secs(15), Duration::from_secs(2)];
+
+/// Longest time between two lines of the server before the session.
+const GREETING_WITHIN: Duration = Duration::from_secs(15);
+
+/// Longest time for the TLS handshake.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+
+/// Where and how to connect.
+pub struct Target<'a> {
+    pub host: &'a str,
+    pub port: u16,
+    pub token: &'a Token,
+    /// Address of this machine to connect from.
+    pub bind: Option<IpAddr>,
+    pub ipv4_only: bool,
+    pub ipv6_only: bool,
+    pub within: Duration,
+}
+
+/// Session with a server.
+pub struct Opened {
+    pub session: session::Session,
+    /// Addresses of this machine and of the server in the connection.
+    pub addresses: [SocketAddr; 2],
+}
+
+/// Connects to a server and waits for its turn; `allowed` judges the server's limits before.
+///
+/// # Errors
+/// A server that cannot be reached, does not know the token, or refuses.
+pub fn open(
+    target: &Target<'_>,
+    stop: &Stop,
+    allowed: &mut dyn FnMut(&Hello) -> Result<(), Failure>,
+) -> Result<Opened, Failure> {
+    let failed = |error: io::Error| {
+        Failure::failed(error).context(format!("cannot reach `{}`", target.host))
+    };
+    let (tcp, addresses) = connect(target)?;
+    let tls = shake_hands(&tcp, target.token).map_err(|error| {
+        Failure::failed(error)
+            .context(format!("`{}` does not accept the token", target.host))
+            .hint("copy the line that the server printed last: its token changes when it is started again without `--key`")
+    })?;
+    let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+    let ending = Arc::<Mutex<Option<String>>>::default();
+    let of_relay = Arc::clone(&ending);
+    thread::Builder::new()
+        .name("tls".into())
+        .spawn(move || {
+            let mut tls = Connection::Client(tls);
+            let carried = relay(&mut tls, &tcp, &theirs, &OnceLock::new());
+            let reason = carried.err().map(|error| error.to_string());
+            *of_relay.lock().unwrap_or_else(PoisonError::into_inner) = reason;
+        })
+        .map_err(failed)?;
+    let began = Instant::now();
+    let mut limit = None;
+    let mut refusal = None;
+    let session = session::open_over(
+        ours,
+        (GREETING_WITHIN, SILENCE),
+        &mut |line| {
+            if stop.is_asked() {
+                return Err("stopped".into());
+            }
+            let hello = serde_json::from_str(line)?;
+            match &hello {
+                Hello::Limits { max_time_ns, .. } => {
+                    limit = Some(Duration::from_nanos(*max_time_ns))
+                }
+                Hello::Waiting { ahead } => output::err(&format!(
+                    "waiting for {} before this one",
+                    output::counted(*ahead, "client")
+                )),
+                Hello::Refused { reason } => return Err(printable(reason).into()),
+            }
+            allowed(&hello).map_err(|failure| {
+                refusal = Some(failure);
+                "it allows less than is asked for".into()
+            })
+        },
+        move |error| {
+            explain(
+                error,
+                &ending,
+                limit.filter(|limit| began.elapsed() >= *limit),
+            )
+        },
+    );
+    match (session, refusal) {
+        (Ok(session), _) => Ok(Opened { session, addresses }),
+        (Err(_), Some(refusal)) => Err(refusal),
+        (Err(error), None) => {
+            Err(Failure::failed(error).context(format!("`{}` serves no session", target.host)))
+        }
+    }
+}
+
+/// Returns the reason for the end of a session.
+fn explain(error: &io::Error, ending: &Mutex<Option<String>>, limit: Option<Duration>) -> String {
+    let of_relay = ending.lock().unwrap_or_else(PoisonError::into_inner).take();
+    match (limit, of_relay) {
+        (Some(limit), _) => format!(
+            "the server ends a client after {} (its `--max-time`)",
+            format_duration(limit)
+        ),
+        (None, Some(reason)) => format!("the connection to the server broke: {reason}"),
+        (None, None) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            "the server closed the connection".to_owned()
+        }
+        (None, None) => error.to_string(),
+    }
+}
+
+fn connect(target: &Target<'_>) -> Result<(TcpStream, [SocketAddr; 2]), Failure> {
+    let named = (target.host, target.port);
+    let found = named.to_socket_addrs().map_err(|error| {
+        Failure::failed(error).context(format!("cannot find `{}`", target.host))
+    })?;
+    let found: Vec<SocketAddr> = found
+        .filter(|it| !(target.ipv4_only && it.is_ipv6()) && !(target.ipv6_only && it.is_ipv4()))
+        .filter(|it| {
+            target
+                .bind
+                .is_none_or(|bind| bind.is_ipv4() == it.is_ipv4())
+        })
+        .collect();
+    let mut last = io::Error::other("it has no address of this kind");
+    for address in found {
+        match connect_to(address, target) {
+            Ok(stream) => {
+                let ours = stream.local_addr().map_err(Failure::failed)?;
+                return Ok((stream, [ours, address]));
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(Failure::failed(last)
+        .context(format!("cannot reach `{}`, TCP port {}", target.host, target.port))
+        .hint("is `regatta server` running there, and does a firewall let TCP and UDP in to its ports?"))
+}
+
+fn connect_to(address: SocketAddr, target: &Target<'_>) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    if let Some(bind) = target.bind {
+        socket.bind(&SocketAddr::new(bind, 0).into())?;
+    }
+    socket.connect_timeout(&address.into(), target.within)?;
+    set_up(&socket)?;
+    Ok(socket.into())
+}
+
+/// Sets up the socket of a control connection at either end.
+pub fn set_up(socket: &Socket) -> io::Result<()> {
+    socket.set_tcp_nodelay(true)?;
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(30))
+        .with_interval(Duration::from_secs(10));
+    socket.set_tcp_keepalive(&keepalive)
+}
+
+fn shake_hands(tcp: &TcpStream, token: &Token) -> Result<ClientConnection, anyhow::Error> {
+    let mut nonce = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut nonce)?;
+    tcp.set_read_timeout(Some(HANDSHAKE_WITHIN))?;
+    (&mut &*tcp).write_all(&first_message(&token.secret, nonce))?;
+    let name = ServerName::try_from("server.regatta.invalid")?;
+    let mut tls = ClientConnection::new(Arc::new(client_config(token)?), name)?;
+    while tls.is_handshaking() {
+        tls.complete_io(&mut &*tcp)?;
+    }
+    Ok(tls)
+}

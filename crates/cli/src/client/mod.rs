@@ -1,0 +1,447 @@
+//! `regatta client`: a measurement against a server, with the engine, the drivers and the workloads of `regatta run`.
+
+mod connect;
+mod intervals;
+mod study;
+
+use std::{
+    cell::RefCell,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    path::{Path, PathBuf},
+    rc::Rc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use nix::{
+    sched::{CpuSet, sched_setaffinity},
+    unistd::Pid,
+};
+use regatta_bed::{ServerBed, session::Session};
+use regatta_engine::{
+    Done, Ending, Event, Listener, ListenerError, Plan, Run, RunOptions, TrialProgress,
+};
+use regatta_model::{Direction, Outcome, Study, units::format_duration};
+use serde::Serialize;
+
+pub use connect::set_up;
+
+use self::{
+    connect::{Target, open},
+    intervals::Intervals,
+};
+use crate::{
+    args::ClientArgs,
+    client_events::{ClientEvent, Ended, Interval, SCHEMA_VERSION, Started},
+    directory,
+    exit::{Code, Failure, own_executable},
+    interrupt::Held,
+    line_output::LineOutput,
+    listen::{StoreListener, Tally},
+    output::{self, Colour},
+    pinned_tls::token::{DEFAULT_PORT, ServerAddress, Token},
+    report, run,
+    server::Hello,
+};
+
+/// Shortest time between two lines.
+const LEAST_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Longest time for the connection to the server, unless another is asked for.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// Time of a trial beside its transfer, for the comparison with the server's limit.
+const BESIDE: Duration = Duration::from_secs(2);
+
+/// Runs `regatta client`.
+///
+/// # Errors
+/// Mistakes in the options, a server that cannot be reached, a run that breaks.
+pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code, Failure> {
+    let (address, token) = server_of(args)?;
+    if args.interval < LEAST_INTERVAL {
+        return Err(Failure::input(
+            "lines cannot come more often than every 0.1 s",
+            "give a longer time, as in `-i 0.1`",
+        ));
+    }
+    if args.zerocopy {
+        output::err("note: `-Z` changes nothing: each driver sends as its stack does best");
+    }
+    if let Some(processor) = args.affinity {
+        pin(processor)?;
+    }
+    let family = family(args, &address.host);
+    let (file, text) = study::study(args, &address.host, family)?;
+    let plan = Plan::new(&file.study).map_err(Failure::bad)?;
+    let held = Held::new().map_err(Failure::failed)?;
+    let kept = Kept::new(args)?;
+    let output = LineOutput::open(args.logfile.as_deref(), args.title.clone())?;
+    let options = RunOptions {
+        run_id: run::new_id(),
+        study_text: text,
+        done: Done::default(),
+        files: None,
+    };
+    let screen = Rc::new(RefCell::new(Screen::new(args, output, &file.study)));
+    let of_run = Rc::clone(&screen);
+    let run = Run::new(plan, options).with_progress(args.interval, move |progress| {
+        of_run.borrow_mut().progress(progress)
+    });
+    held.stop_with(run.stopper()).map_err(Failure::failed)?;
+    let target = Target {
+        host: &address.host,
+        port: args.port.or(address.port).unwrap_or(DEFAULT_PORT),
+        token: &token,
+        bind: args.bind,
+        ipv4_only: args.ipv4,
+        ipv6_only: args.ipv6,
+        within: args
+            .connect_timeout
+            .map_or(CONNECT_WITHIN, Duration::from_millis),
+    };
+    let opened = open(&target, run.stop(), &mut |hello| allowed(args, hello))?;
+    let ips = opened.addresses.map(|address| address.ip());
+    screen.borrow_mut().connected(
+        opened.session.clone(),
+        [ips[0].to_string(), opened.addresses[1].to_string()],
+    );
+    let name = study::name_of(&address.host);
+    let mut bed =
+        ServerBed::new(opened.session, name, ips, &own_executable()?).map_err(Failure::failed)?;
+    let mut listener = ClientListener {
+        screen: Rc::clone(&screen),
+        store: kept.directory().map(StoreListener::new),
+        tally: Tally::default(),
+    };
+    let ending = run
+        .run(&mut bed, &mut listener)
+        .map_err(|error| Failure::failed(error).context("the measurement broke"))?;
+    screen.borrow_mut().finish()?;
+    let ClientListener { store, tally, .. } = listener;
+    drop(store);
+    kept.show(args, colour)?;
+    match ending {
+        Ending::Complete => Ok(tally.verdict(false)),
+        Ending::Interrupted { reason } => Err(Failure::told(format!(
+            "the measurement is partial: {reason}"
+        ))),
+    }
+}
+
+/// Returns the server and its token.
+fn server_of(args: &ClientArgs) -> Result<(ServerAddress, Token), Failure> {
+    let hint = "copy the line that `regatta server` prints: regatta client 'host:5201#…'";
+    let named = args.client.as_ref().or(args.server.as_ref());
+    let named = named.ok_or_else(|| Failure::input("no server is named", hint))?;
+    let address = ServerAddress::parse(named)
+        .map_err(|mistake| Failure::input(format!("this names no server: {mistake}"), hint))?;
+    if let Some(token) = &address.token {
+        let token = token.clone();
+        return Ok((address, token));
+    }
+    let given = args
+        .token
+        .clone()
+        .or_else(|| std::env::var("REGATTA_TOKEN").ok());
+    let given = given.ok_or_else(|| {
+        Failure::input(format!("the token of `{}` is missing", address.host), hint)
+    })?;
+    let word = given.rsplit('#').next().unwrap_or_default();
+    let token =
+        Token::decode(word).ok_or_else(|| Failure::input("the token is not whole", hint))?;
+    Ok((address, token))
+}
+
+/// Returns an address of the family that is used most likely; the size of a datagram follows from it.
+fn family(args: &ClientArgs, host: &str) -> IpAddr {
+    let is_v6 = host
+        .parse::<IpAddr>()
+        .is_ok_and(|address| address.is_ipv6());
+    match args.ipv6 || args.bind.is_some_and(|bind| bind.is_ipv6()) || is_v6 {
+        true => Ipv6Addr::UNSPECIFIED.into(),
+        false => Ipv4Addr::UNSPECIFIED.into(),
+    }
+}
+
+fn pin(processor: usize) -> Result<(), Failure> {
+    let mut set = CpuSet::new();
+    set.set(processor)
+        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set))
+        .map_err(|error| {
+            Failure::bad(error).context(format!("cannot run on processor {processor}"))
+        })
+}
+
+/// Compares what is asked for with the limits of a server.
+fn allowed(args: &ClientArgs, hello: &Hello) -> Result<(), Failure> {
+    let Hello::Limits {
+        max_time_ns,
+        max_bytes,
+        ..
+    } = hello
+    else {
+        return Ok(());
+    };
+    let most = Duration::from_nanos(*max_time_ns);
+    let each = args.time.unwrap_or(Duration::from_secs(10)) + BESIDE;
+    let needed = each.saturating_mul(args.repeat * args.transport.len() as u32);
+    if args.bytes.is_none() && args.blockcount.is_none() && needed > most {
+        return Err(Failure::input(
+            format!(
+                "this takes {} and the server allows {} for one client",
+                format_duration(needed),
+                format_duration(most)
+            ),
+            "ask for less time (`-t`) or fewer repetitions (`--repeat`)",
+        ));
+    }
+    let bytes = args
+        .bytes
+        .map(|bytes| bytes.0.saturating_mul(args.repeat.into()));
+    if let (Some(bytes), Some(most)) = (bytes, *max_bytes)
+        && bytes > most
+    {
+        return Err(Failure::input(
+            format!("this takes {bytes} bytes and the server allows {most} for one client"),
+            "ask for fewer bytes (`-n`)",
+        ));
+    }
+    Ok(())
+}
+
+/// Directory of the results: the one that was asked for, or one that is removed at the end.
+struct Kept {
+    directory: Option<PathBuf>,
+    is_asked_for: bool,
+}
+
+impl Kept {
+    fn new(args: &ClientArgs) -> Result<Self, Failure> {
+        if let Some(asked) = &args.save {
+            directory::check(Some(asked))?;
+            return Ok(Self {
+                directory: Some(directory::make(Some(asked), "client")?),
+                is_asked_for: true,
+            });
+        }
+        let compares = args.repeat > 1 || args.transport.len() > 1;
+        let place = std::env::temp_dir().join(format!("regatta-client-{}", run::new_id()));
+        Ok(Self {
+            directory: (compares && !args.json && !args.json_stream)
+                .then(|| directory::make(Some(&place), "client"))
+                .transpose()?,
+            is_asked_for: false,
+        })
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        self.directory.as_deref()
+    }
+
+    /// Shows the tables and the verdict of several trials, and writes the reports that are kept.
+    fn show(&self, args: &ClientArgs, colour: Colour) -> Result<(), Failure> {
+        let Some(directory) = &self.directory else {
+            return Ok(());
+        };
+        let data = regatta_report::load(directory).map_err(Failure::failed)?;
+        let summary = regatta_report::summarise(&data);
+        let is_for_programs = args.json || args.json_stream;
+        if self.is_asked_for {
+            regatta_report::write_all(directory).map_err(Failure::failed)?;
+        }
+        match (is_for_programs, self.is_asked_for) {
+            (true, _) => Ok(()),
+            (false, true) => report::show(directory, &data, &summary, colour),
+            (false, false) => report::show_tables(directory, &data, &summary, colour),
+        }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let (Some(directory), false) = (&self.directory, self.is_asked_for) {
+            let _ = std::fs::remove_dir_all(directory);
+        }
+    }
+}
+
+/// A trial in the output of `-J`.
+#[derive(Debug, Serialize)]
+struct TrialJson {
+    started: Started,
+    intervals: Vec<Interval>,
+    ended: Option<Box<Ended>>,
+}
+
+/// Output of `-J`.
+#[derive(Serialize)]
+struct WholeJson<'a> {
+    schema_version: u32,
+    trials: &'a [TrialJson],
+}
+
+/// Output of the events of a measurement, here and at the server.
+struct Screen {
+    output: LineOutput,
+    form: Form,
+    interval: Duration,
+    omit: Duration,
+    direction: Direction,
+    workload: String,
+    trials: u32,
+    session: Option<Session>,
+    /// Addresses of client and server.
+    names: [String; 2],
+    intervals: Option<Intervals>,
+    /// Trials for `-J`.
+    kept: Vec<TrialJson>,
+    /// First error of the output, which the end tells.
+    failed: Option<output::OutputError>,
+}
+
+/// Form of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text { verbose: bool },
+    JsonLines,
+    Json,
+}
+
+impl Screen {
+    fn new(args: &ClientArgs, output: LineOutput, study: &Study) -> Self {
+        let kind = &study.workloads[0].kind;
+        Self {
+            output,
+            form: match (args.json, args.json_stream) {
+                (true, _) => Form::Json,
+                (_, true) => Form::JsonLines,
+                _ => Form::Text {
+                    verbose: args.verbose,
+                },
+            },
+            interval: args.interval,
+            omit: args.omit.unwrap_or_default(),
+            direction: kind.direction(),
+            workload: kind.in_words(),
+            trials: study.transports.len() as u32 * study.rounds,
+            session: None,
+            names: [String::new(), String::new()],
+            intervals: None,
+            kept: Vec::new(),
+            failed: None,
+        }
+    }
+
+    fn connected(&mut self, session: Session, names: [String; 2]) {
+        self.session = Some(session);
+        self.names = names;
+    }
+
+    fn begin(&mut self, trial: u32, transport: &str) {
+        self.intervals = Some(Intervals::new(self.direction, self.interval, self.omit));
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let [client, server] = self.names.clone();
+        self.say(ClientEvent::Started(Started {
+            schema_version: SCHEMA_VERSION,
+            trial,
+            trials: self.trials,
+            time_unix_ns: since.map_or(0, |it| i64::try_from(it.as_nanos()).unwrap_or(i64::MAX)),
+            transport: transport.to_owned(),
+            workload: self.workload.clone(),
+            client,
+            server,
+        }));
+    }
+
+    fn progress(&mut self, progress: TrialProgress) {
+        let TrialProgress {
+            trial,
+            host,
+            progress,
+        } = progress;
+        let intervals = self.intervals.as_mut();
+        if let Some(interval) = intervals.and_then(|it| it.add(trial, host, progress)) {
+            self.say(ClientEvent::Interval(interval));
+        }
+    }
+
+    /// Writes an event here and at the server.
+    fn say(&mut self, event: ClientEvent) {
+        if let (Some(session), Ok(line)) = (&self.session, serde_json::to_string(&event)) {
+            session.tell(&line);
+        }
+        let written = match self.form {
+            Form::Text { verbose } => self.output.text(&event.text(verbose)),
+            Form::JsonLines => self.output.json(&event),
+            Form::Json => {
+                self.keep(event);
+                Ok(())
+            }
+        };
+        if let Err(error) = written {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    fn keep(&mut self, event: ClientEvent) {
+        match (event, self.kept.last_mut()) {
+            (ClientEvent::Started(started), _) => self.kept.push(TrialJson {
+                started,
+                intervals: Vec::new(),
+                ended: None,
+            }),
+            (ClientEvent::Interval(interval), Some(trial)) => trial.intervals.push(interval),
+            (ClientEvent::Ended(ended), Some(trial)) => trial.ended = Some(ended),
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), Failure> {
+        if self.form == Form::Json {
+            self.output.json(&WholeJson {
+                schema_version: SCHEMA_VERSION,
+                trials: &self.kept,
+            })?;
+        }
+        match self.failed.take() {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Listener to the events of the engine.
+struct ClientListener {
+    screen: Rc<RefCell<Screen>>,
+    store: Option<StoreListener>,
+    tally: Tally,
+}
+
+impl Listener for ClientListener {
+    fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
+        if let Some(store) = &mut self.store {
+            store.hear(event)?;
+        }
+        match event {
+            Event::TrialStarted {
+                index, transport, ..
+            } => self.screen.borrow_mut().begin(*index, transport),
+            Event::TrialEnded { trial } => {
+                self.tally.add(trial);
+                let mut screen = self.screen.borrow_mut();
+                // One that cannot run in any round is not announced again.
+                if screen.intervals.take().is_some() || trial.outcome != Outcome::Unsupported {
+                    screen.say(ClientEvent::Ended(Box::new((&**trial).into())));
+                }
+            }
+            Event::Warning { warning } => {
+                output::err(&format!("warning: {}", warning.message));
+                if !warning.hint.is_empty() {
+                    output::err(&format!("hint: {}", warning.hint));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

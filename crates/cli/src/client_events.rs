@@ -1,0 +1,335 @@
+//! Events of a measurement by `regatta client`. Both ends have the same events, and write the same lines of them.
+
+use std::fmt::Write as _;
+
+use regatta_model::{
+    BitRate, Bytes, Outcome, TrialRecord, Warning, metric::id, shell::printable,
+    units::format_duration,
+};
+use serde::{Deserialize, Serialize};
+
+use std::time::Duration;
+
+/// Version of the events' form.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Event of a measurement, a line of `--json-stream`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum ClientEvent {
+    /// Both ends are ready for a trial.
+    Started(Started),
+    /// Part of a trial under way.
+    Interval(Interval),
+    /// The trial has ended.
+    Ended(Box<Ended>),
+}
+
+/// Beginning of a trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Started {
+    pub schema_version: u32,
+    /// Number of the trial, from 0.
+    pub trial: u32,
+    /// Trials in all.
+    pub trials: u32,
+    pub time_unix_ns: i64,
+    /// Label of the transport.
+    pub transport: String,
+    /// Workload in words.
+    pub workload: String,
+    pub client: String,
+    pub server: String,
+}
+
+/// Bytes that arrived in one direction during an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Delivered {
+    pub bytes: u64,
+    pub goodput_bps: f64,
+}
+
+/// Part of a trial under way, counted at the receiver. What is not known is absent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    pub trial: u32,
+    /// Beginning and end since the beginning of the transfer.
+    pub from_ns: u64,
+    pub to_ns: u64,
+    /// From the client to the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forward: Option<Delivered>,
+    /// From the server to the client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reverse: Option<Delivered>,
+    /// Mean round-trip delay of the probe beside the transfer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip_delay_ns: Option<f64>,
+    /// Packets that the senders sent again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retransmitted_packets: Option<u64>,
+    /// Congestion window at the end of the interval, of all connections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion_window_bytes: Option<u64>,
+    /// Whether the interval lies in the time that the results leave out.
+    pub omitted: bool,
+}
+
+/// Result of a trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ended {
+    pub trial: u32,
+    pub transport: String,
+    pub outcome: Outcome,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hint: String,
+    /// Metrics by name, as `regatta list metrics` defines them.
+    pub metrics: std::collections::BTreeMap<String, f64>,
+    /// Round trips per minute under load: 60 s over the mean round-trip delay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trips_per_minute: Option<f64>,
+    /// The same before the transfer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_round_trips_per_minute: Option<f64>,
+    /// Facts read back from the stacks.
+    pub facts: std::collections::BTreeMap<String, String>,
+    pub warnings: Vec<Warning>,
+}
+
+fn per_minute(delay_ns: Option<&f64>) -> Option<f64> {
+    delay_ns
+        .filter(|delay| **delay > 0.0)
+        .map(|delay| 60e9 / delay)
+}
+
+impl From<&TrialRecord> for Ended {
+    fn from(record: &TrialRecord) -> Self {
+        let measurements = &record.measurements;
+        let metrics = &measurements.metrics;
+        Self {
+            trial: record.index,
+            transport: record.transport.clone(),
+            outcome: record.outcome,
+            reasons: record.reasons.clone(),
+            hint: record.hint.clone(),
+            metrics: metrics.clone(),
+            round_trips_per_minute: per_minute(metrics.get(id::ROUND_TRIP_DELAY_NS)),
+            idle_round_trips_per_minute: per_minute(metrics.get(id::ROUND_TRIP_DELAY_IDLE_NS)),
+            facts: measurements.facts.clone(),
+            warnings: measurements.warnings.clone(),
+        }
+    }
+}
+
+/// Header of the lines of intervals.
+const HEADER: &str = "  interval   delivered         goodput  delay under load  resent      cwnd\n";
+const HEADER_BOTH: &str =
+    "  interval         to server         to client  delay under load  resent\n";
+
+impl ClientEvent {
+    /// Returns the lines of the event for people; `verbose` adds what the stacks read back.
+    pub fn text(&self, verbose: bool) -> String {
+        match self {
+            Self::Started(started) => started.text(),
+            Self::Interval(interval) => interval.text(),
+            Self::Ended(ended) => ended.text(verbose),
+        }
+    }
+}
+
+impl Started {
+    fn text(&self) -> String {
+        let which = match self.trials {
+            1 => String::new(),
+            trials => format!("{} of {trials}: ", self.trial + 1),
+        };
+        printable(&format!(
+            "{which}{}, {} -> {}: {}",
+            self.transport, self.client, self.server, self.workload
+        )) + "\n"
+    }
+}
+
+/// Formats seconds without more digits than they need.
+fn seconds(ns: u64) -> String {
+    let seconds = ns as f64 / 1e9;
+    match (seconds * 10.0).round() / 10.0 {
+        tenths if (tenths - seconds).abs() > 0.02 => format!("{seconds:.2}"),
+        tenths if tenths.fract() == 0.0 => format!("{tenths:.0}"),
+        tenths => format!("{tenths:.1}"),
+    }
+}
+
+fn delay(ns: Option<f64>) -> String {
+    ns.map_or("-".to_owned(), |ns| {
+        format_duration(Duration::from_nanos(rounded(ns)))
+    })
+}
+
+/// Rounds to three digits.
+fn rounded(value: f64) -> u64 {
+    if value < 1.0 {
+        return 0;
+    }
+    let unit = 10_f64.powf((value.log10().floor() - 2.0).max(0.0));
+    ((value / unit).round() * unit) as u64
+}
+
+fn rate(bps: f64) -> String {
+    format!("{:.1} Mbit/s", bps / 1e6)
+}
+
+fn bytes(bytes: u64) -> String {
+    Bytes(rounded(bytes as f64)).to_string()
+}
+
+fn count(value: Option<u64>) -> String {
+    value.map_or("-".to_owned(), |value| value.to_string())
+}
+
+impl Interval {
+    fn text(&self) -> String {
+        let span = format!("{}-{} s", seconds(self.from_ns), seconds(self.to_ns));
+        let mut text = String::new();
+        if self.from_ns == 0 {
+            text.push_str(match (self.forward, self.reverse) {
+                (Some(_), Some(_)) => HEADER_BOTH,
+                _ => HEADER,
+            });
+        }
+        let _ = write!(text, "{span:>10}");
+        let resent = count(self.retransmitted_packets);
+        let delay = delay(self.round_trip_delay_ns);
+        if let (Some(forward), Some(reverse)) = (self.forward, self.reverse) {
+            for one in [forward, reverse] {
+                let _ = write!(text, "  {:>16}", rate(one.goodput_bps));
+            }
+            let _ = write!(text, "  {delay:>16}  {resent:>6}");
+        } else if let Some(one) = self.forward.or(self.reverse) {
+            let window = self.congestion_window_bytes.map_or("-".to_owned(), bytes);
+            let (delivered, rate) = (bytes(one.bytes), rate(one.goodput_bps));
+            let _ = write!(
+                text,
+                "  {delivered:>10}  {rate:>14}  {delay:>16}  {resent:>6}  {window:>8}"
+            );
+        }
+        if self.omitted {
+            text.push_str(" omitted");
+        }
+        text.push('\n');
+        text
+    }
+}
+
+impl Ended {
+    fn metric(&self, name: &str) -> Option<f64> {
+        self.metrics.get(name).copied()
+    }
+
+    fn text(&self, verbose: bool) -> String {
+        let mut text = String::new();
+        if self.outcome != Outcome::Measured {
+            let outcome = self.outcome.name().replace('_', " ");
+            let _ = writeln!(text, "{outcome}: {}", printable(&self.reasons.join(": ")));
+            if !self.hint.is_empty() {
+                let _ = writeln!(text, "hint: {}", printable(&self.hint));
+            }
+            return text;
+        }
+        let mut line = |name: &str, value: String| {
+            let _ = writeln!(text, "{name:<14}{value}");
+        };
+        if let Some(goodput) = self.goodput() {
+            line("goodput", goodput);
+        }
+        if let Some(delays) = self.delays() {
+            line("delay", delays);
+        }
+        if let Some(lost) = self.losses() {
+            line("lost", lost);
+        }
+        if let Some(resent) = self.metric(id::RETRANSMITTED_PACKETS) {
+            let ratio = self.metric(id::RETRANSMIT_RATIO);
+            let ratio = ratio.map_or(String::new(), |ratio| format!(" ({:.3} %)", ratio * 100.0));
+            line("resent", format!("{resent:.0} packets{ratio}"));
+        }
+        if let Some(cpu) = self.cpu() {
+            line("CPU", cpu);
+        }
+        if verbose {
+            for (name, value) in &self.metrics {
+                line("metric", format!("{name} {value}"));
+            }
+            for (name, value) in &self.facts {
+                line("fact", printable(&format!("{name} {value}")));
+            }
+        }
+        for warning in &self.warnings {
+            let _ = writeln!(text, "warning: {}", printable(&warning.message));
+            if !warning.hint.is_empty() {
+                let _ = writeln!(text, "hint: {}", printable(&warning.hint));
+            }
+        }
+        text
+    }
+
+    fn goodput(&self) -> Option<String> {
+        let goodput = BitRate(rounded(self.metric(id::GOODPUT_BPS)?));
+        let delivered = self.metric(id::BYTES_DELIVERED).unwrap_or_default();
+        let time = self.metric(id::TRANSFER_TIME_NS).unwrap_or_default();
+        let both = self
+            .metric(id::GOODPUT_FORWARD_BPS)
+            .zip(self.metric(id::GOODPUT_REVERSE_BPS));
+        let each = both.map_or(String::new(), |(forward, reverse)| {
+            format!(
+                ": {} to the server, {} to the client",
+                rate(forward),
+                rate(reverse)
+            )
+        });
+        Some(format!(
+            "{goodput}{each}; {} in {:.2} s, counted at the receiver",
+            bytes(delivered as u64),
+            time / 1e9
+        ))
+    }
+
+    fn delays(&self) -> Option<String> {
+        let loaded = self.metric(id::ROUND_TRIP_DELAY_NS);
+        let idle = self.metric(id::ROUND_TRIP_DELAY_IDLE_NS);
+        let mut parts = Vec::new();
+        if let (Some(ns), Some(trips)) = (idle, self.idle_round_trips_per_minute) {
+            parts.push(format!(
+                "idle {} ({trips:.0} round trips/min)",
+                delay(Some(ns))
+            ));
+        }
+        if let (Some(ns), Some(trips)) = (loaded, self.round_trips_per_minute) {
+            parts.push(format!(
+                "under load {} ({trips:.0} round trips/min)",
+                delay(Some(ns))
+            ));
+        }
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+
+    fn losses(&self) -> Option<String> {
+        let ratio = self
+            .metric(id::MESSAGE_LOSS_RATIO)
+            .filter(|ratio| *ratio > 0.0)?;
+        let lost = self.metric(id::MESSAGES_LOST).unwrap_or_default();
+        Some(format!("{lost:.0} messages ({:.3} %)", ratio * 100.0))
+    }
+
+    fn cpu(&self) -> Option<String> {
+        let sender = self.metric("cpu_sender_ratio")?;
+        let receiver = self.metric("cpu_receiver_ratio")?;
+        Some(format!(
+            "sender {:.1} %, receiver {:.1} % of one core",
+            sender * 100.0,
+            receiver * 100.0
+        ))
+    }
+}

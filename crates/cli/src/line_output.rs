@@ -1,0 +1,69 @@
+//! Output of `regatta client` and `regatta server`: standard output, or a file that is appended to.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::Write,
+    path::Path,
+};
+
+use crate::{
+    exit::Failure,
+    output::{self, OutputError},
+};
+
+/// Place to which lines are written, each at once.
+pub struct LineOutput {
+    file: Option<File>,
+    /// Words before every line.
+    title: Option<String>,
+}
+
+impl LineOutput {
+    /// Opens the file, if there is to be one.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn open(file: Option<&Path>, title: Option<String>) -> Result<Self, Failure> {
+        let open = |path: &Path| {
+            let file = OpenOptions::new().create(true).append(true).open(path);
+            file.map_err(|error| {
+                Failure::bad(error).context(format!("cannot write to `{}`", path.display()))
+            })
+        };
+        Ok(Self {
+            file: file.map(open).transpose()?,
+            title,
+        })
+    }
+
+    /// Writes lines for people; each has the title before it.
+    ///
+    /// # Errors
+    /// The place cannot be written.
+    pub fn text(&mut self, text: &str) -> Result<(), OutputError> {
+        let text = match &self.title {
+            None => text.to_owned(),
+            Some(title) => text
+                .lines()
+                .map(|line| format!("{title}: {line}\n"))
+                .collect(),
+        };
+        match &mut self.file {
+            None => output::coloured(&text),
+            Some(file) => Ok(file.write_all(text.as_bytes())?),
+        }
+    }
+
+    /// Writes a value in JSON as one line.
+    ///
+    /// # Errors
+    /// The place cannot be written.
+    pub fn json(&mut self, value: &impl serde::Serialize) -> Result<(), OutputError> {
+        let mut line = serde_json::to_string(value).map_err(std::io::Error::from)?;
+        line.push('\n');
+        match &mut self.file {
+            None => output::exactly(&line),
+            Some(file) => Ok(file.write_all(line.as_bytes())?),
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Admission of connections by their first message, before the server computes anything for them.
+
+use std::{
+    collections::VecDeque,
+    io::{self, Read},
+    net::{SocketAddr, TcpListener, TcpStream},
+    os::fd::AsFd,
+    time::{Duration, Instant},
+};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::pinned_tls::token::{FIRST_MESSAGE_BYTES, SECRET_BYTES, is_first_message};
+
+/// Longest time for the first message of a connection.
+const WITHIN: Duration = Duration::from_secs(3);
+
+/// Connections that may be without their first message at once; the oldest gives way to another one.
+const MOST: usize = 256;
+
+/// Pause after the system had no descriptor for a connection.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Connections that have not said anything yet, and those that listen for more.
+pub struct Admission<'a> {
+    listeners: &'a [TcpListener],
+    secret: [u8; SECRET_BYTES],
+    strangers: VecDeque<Stranger>,
+}
+
+/// Connection that has not shown that it knows the secret.
+struct Stranger {
+    stream: TcpStream,
+    address: SocketAddr,
+    message: [u8; FIRST_MESSAGE_BYTES],
+    length: usize,
+    until: Instant,
+}
+
+/// State of a stranger's first message.
+enum Heard {
+    Nothing,
+    Whole,
+    Wrong,
+}
+
+impl Stranger {
+    fn hear(&mut self) -> Heard {
+        match self.stream.read(&mut self.message[self.length..]) {
+            Ok(0) => Heard::Wrong,
+            Ok(length) => {
+                self.length += length;
+                match self.length == FIRST_MESSAGE_BYTES {
+                    true => Heard::Whole,
+                    false => Heard::Nothing,
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Heard::Nothing,
+            Err(_) => Heard::Wrong,
+        }
+    }
+}
+
+impl<'a> Admission<'a> {
+    /// Begins with listeners that do not block.
+    pub fn new(listeners: &'a [TcpListener], secret: [u8; SECRET_BYTES]) -> Self {
+        Self {
+            listeners,
+            secret,
+            strangers: VecDeque::new(),
+        }
+    }
+
+    /// Waits for connections, and returns those that have shown that they know the secret. Others are closed without
+    /// an answer.
+    ///
+    /// # Errors
+    /// An error of the wait.
+    pub fn next(&mut self) -> io::Result<Vec<(TcpStream, SocketAddr)>> {
+        let (new, heard) = self.wait()?;
+        let mut admitted = Vec::new();
+        let now = Instant::now();
+        let mut left = VecDeque::new();
+        for (mut stranger, heard) in std::mem::take(&mut self.strangers).into_iter().zip(heard) {
+            let state = match heard {
+                true => stranger.hear(),
+                false => Heard::Nothing,
+            };
+            match state {
+                Heard::Nothing if now < stranger.until => left.push_back(stranger),
+                Heard::Whole if is_first_message(&self.secret, &stranger.message) => {
+                    stranger.stream.set_nonblocking(false)?;
+                    admitted.push((stranger.stream, stranger.address));
+                }
+                _ => {}
+            }
+        }
+        self.strangers = left;
+        for (listener, new) in self.listeners.iter().zip(new) {
+            if new {
+                self.accept(listener);
+            }
+        }
+        Ok(admitted)
+    }
+
+    /// Waits until something has come; returns which listeners and which strangers have it.
+    fn wait(&self) -> io::Result<(Vec<bool>, Vec<bool>)> {
+        let listeners = self.listeners.iter().map(AsFd::as_fd);
+        let strangers = self
+            .strangers
+            .iter()
+            .map(|stranger| stranger.stream.as_fd());
+        let mut files: Vec<PollFd<'_>> = (listeners.chain(strangers))
+            .map(|file| PollFd::new(file, PollFlags::POLLIN))
+            .collect();
+        let timeout = self.strangers.front().map_or(PollTimeout::NONE, |first| {
+            let left = first.until.saturating_duration_since(Instant::now());
+            PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+        });
+        match poll(&mut files, timeout) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut events = files.iter().map(|file| file.any().unwrap_or(false));
+        let of_listeners = events.by_ref().take(self.listeners.len()).collect();
+        Ok((of_listeners, events.collect()))
+    }
+
+    fn accept(&mut self, listener: &TcpListener) {
+        loop {
+            let (stream, address) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(_) => {
+                    // Without a descriptor nothing can be accepted until one is free.
+                    self.strangers.pop_front();
+                    std::thread::sleep(PAUSE);
+                    return;
+                }
+            };
+            if stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            if self.strangers.len() == MOST {
+                self.strangers.pop_front();
+            }
+            self.strangers.push_back(Stranger {
+                stream,
+                address,
+                message: [0; FIRST_MESSAGE_BYTES],
+                length: 0,
+                until: Instant::now() + WITHIN,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::pinned_tls::token::first_message;
+
+    #[test]
+    fn strangers_are_closed_and_hold_up_nobody() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        listener.set_nonblocking(true).expect("a flag");
+        let address = listener.local_addr().expect("an address");
+        let listeners = [listener];
+        let mut admission = Admission::new(&listeners, [1; SECRET_BYTES]);
+        let connect = || TcpStream::connect(address).expect("it listens");
+        let _silent = connect();
+        let mut wrong = connect();
+        wrong.write_all(&[b'x'; FIRST_MESSAGE_BYTES]).expect("sent");
+        let mut other = connect();
+        let message = first_message(&[2; SECRET_BYTES], [0; 16]);
+        other.write_all(&message).expect("sent");
+        let mut right = connect();
+        let message = first_message(&[1; SECRET_BYTES], [0; 16]);
+        let (head, tail) = message.split_at(10);
+        right.write_all(head).expect("sent");
+        right.write_all(tail).expect("sent");
+        let admitted = loop {
+            let admitted = admission.next().expect("it waits");
+            if !admitted.is_empty() {
+                break admitted;
+            }
+        };
+        assert_eq!(admitted.len(), 1);
+        assert_eq!(admitted[0].1, right.local_addr().expect("an address"));
+        for mut stranger in [wrong, other] {
+            let mut answer = [0; 1];
+            // Closed with data unread: a reset, or an end.
+            assert!(!matches!(stranger.read(&mut answer), Ok(1..)));
+        }
+    }
+
+    #[test]
+    fn the_oldest_stranger_gives_way() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        listener.set_nonblocking(true).expect("a flag");
+        let address = listener.local_addr().expect("an address");
+        let listeners = [listener];
+        let mut admission = Admission::new(&listeners, [1; SECRET_BYTES]);
+        let mut strangers = Vec::new();
+        for _ in 0..=MOST {
+            strangers.push(TcpStream::connect(address).expect("it listens"));
+            admission.next().expect("it waits");
+        }
+        assert_eq!(admission.strangers.len(), MOST);
+        let mut answer = [0; 1];
+        assert_eq!(strangers[0].read(&mut answer).expect("an end"), 0);
+    }
+}

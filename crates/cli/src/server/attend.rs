@@ -1,0 +1,167 @@
+//! One client of a server: handshake, turn, session.
+
+use std::{
+    io::{self, Write},
+    net::{IpAddr, SocketAddr, TcpStream},
+    os::unix::net::UnixStream,
+    sync::{Arc, OnceLock},
+    thread,
+    time::{Duration, Instant},
+};
+
+use regatta_agent::ServedLimits;
+use regatta_bed::session::serve_client;
+use rustls::{Connection, ServerConnection};
+use socket2::SockRef;
+
+use super::{
+    AGENT_COMMAND, Hello, Server,
+    queue::{NoTurn, Turn},
+};
+use crate::{client::set_up, client_events::ClientEvent, pinned_tls::relay};
+
+/// Longest silence of a client: one that is longer has lost its network, and its turn.
+const SILENCE: Duration = Duration::from_secs(4);
+
+/// Longest time for the TLS handshake.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
+
+/// Events of a client that are written in any case, and those for each second of its turn.
+const EVENTS: u64 = 1000;
+const EVENTS_PER_SECOND: u64 = 20;
+
+/// Client that has shown that it knows the secret.
+pub struct Client {
+    pub stream: TcpStream,
+    pub address: SocketAddr,
+    /// Number among the clients of the server.
+    pub number: u64,
+}
+
+impl Client {
+    /// Serves the client to its end, and writes how it ended.
+    pub fn attend(self, server: &Server) {
+        let (number, address) = (self.number, self.address);
+        let address = SocketAddr::new(address.ip().to_canonical(), address.port());
+        match self.serve(server, address) {
+            Ok(()) => server.note(number, &format!("{address} has ended")),
+            Err(error) => server.note(number, &format!("{address} has ended: {error}")),
+        }
+    }
+
+    fn serve(self, server: &Server, address: SocketAddr) -> io::Result<()> {
+        let tls = self.shake_hands(server)?;
+        let local = self.stream.local_addr()?.ip().to_canonical();
+        let deadline = Arc::<OnceLock<Instant>>::default();
+        let (mut ours, theirs) = UnixStream::pair()?;
+        let (tcp, of_relay) = (self.stream, Arc::clone(&deadline));
+        let relay = thread::Builder::new()
+            .name("tls".into())
+            .spawn(move || relay(&mut Connection::Server(tls), &tcp, &theirs, &of_relay))?;
+        let served = match take_turn(server, self.number, &mut ours) {
+            Ok(turn) => {
+                server.note(self.number, &format!("{address} measures"));
+                // Set once, here.
+                let _ = deadline.set(Instant::now() + server.max_time);
+                let served = session(server, self.number, ours, (local, address.ip()));
+                drop(turn);
+                served
+            }
+            Err(NoTurn::Full) => {
+                let reason = format!("the server has {} clients already", server.max_clients);
+                tell(
+                    &mut ours,
+                    &Hello::Refused {
+                        reason: reason.clone(),
+                    },
+                )?;
+                drop(ours);
+                Err(io::Error::other(reason))
+            }
+            Err(NoTurn::Gone) => Err(io::Error::other("it left while it waited")),
+        };
+        let relayed = relay.join().unwrap_or(Ok(()));
+        if deadline.get().is_some_and(|at| Instant::now() >= *at) {
+            return Err(io::Error::other("its time was over (`--max-time`)"));
+        }
+        served.and(relayed.or_else(|error| match error.kind() {
+            // A client that has what it wants closes at once.
+            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Ok(()),
+            _ => Err(error),
+        }))
+    }
+
+    fn shake_hands(&self, server: &Server) -> io::Result<ServerConnection> {
+        let socket = SockRef::from(&self.stream);
+        set_up(&socket)?;
+        socket.set_tcp_user_timeout(Some(SILENCE))?;
+        self.stream.set_read_timeout(Some(HANDSHAKE_WITHIN))?;
+        let tls = ServerConnection::new(Arc::clone(&server.tls));
+        let mut tls = tls.map_err(io::Error::other)?;
+        let until = Instant::now() + HANDSHAKE_WITHIN;
+        while tls.is_handshaking() {
+            if Instant::now() >= until {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            tls.complete_io(&mut &self.stream)?;
+        }
+        Ok(tls)
+    }
+}
+
+fn tell(client: &mut UnixStream, hello: &Hello) -> io::Result<()> {
+    let mut line = serde_json::to_vec(hello)?;
+    line.push(b'\n');
+    client.write_all(&line)
+}
+
+/// Tells a client the limits, and waits for its turn.
+fn take_turn<'a>(
+    server: &'a Server,
+    number: u64,
+    client: &mut UnixStream,
+) -> Result<Turn<'a>, NoTurn> {
+    let limits = Hello::Limits {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        max_time_ns: u64::try_from(server.max_time.as_nanos()).unwrap_or(u64::MAX),
+        max_bytes: server.max_bytes,
+    };
+    tell(client, &limits).map_err(|_| NoTurn::Gone)?;
+    let queue = &server.queue;
+    queue.enter(number, |ahead| tell(client, &Hello::Waiting { ahead }))
+}
+
+/// Serves the session of a client on the thread with which its agents end.
+fn session(
+    server: &Server,
+    number: u64,
+    client: UnixStream,
+    (local, peer): (IpAddr, IpAddr),
+) -> io::Result<()> {
+    let limits = ServedLimits {
+        local,
+        peer,
+        ports: server.data_ports,
+        max_bytes: server.max_bytes,
+    };
+    let agent = vec![AGENT_COMMAND.to_owned(), serde_json::to_string(&limits)?];
+    let events = server.events();
+    let began = Instant::now();
+    let mut heard = 0;
+    let on_line = move |line: &str| {
+        heard += 1;
+        if heard > EVENTS + EVENTS_PER_SECOND * began.elapsed().as_secs() {
+            return;
+        }
+        if let Ok(event) = serde_json::from_str::<ClientEvent>(line) {
+            events.write(number, &event);
+        }
+    };
+    serve_client(
+        client,
+        &server.executable,
+        agent,
+        SILENCE,
+        Box::new(on_line),
+    )
+}

@@ -1,0 +1,253 @@
+//! `regatta server`: clients measure against this machine, one after another unless more are allowed at once.
+
+mod admission;
+mod attend;
+mod keys_file;
+mod queue;
+
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket},
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use regatta_model::{PortRange, shell::printable};
+use rustls::ServerConfig;
+use serde::{Deserialize, Serialize};
+use socket2::{Domain, Socket, Type};
+
+use self::{admission::Admission, attend::Client, queue::Queue};
+use crate::{
+    args::ServerArgs,
+    client_events::ClientEvent,
+    exit::{Code, Failure, own_executable},
+    line_output::LineOutput,
+    output,
+};
+
+/// Command of the agent of a client.
+pub const AGENT_COMMAND: &str = "served-agent";
+
+/// Ports on which trials listen, unless others are given.
+const DATA_PORTS: u16 = 16;
+
+/// Connections that the system keeps until they are accepted.
+const BACKLOG: i32 = 128;
+
+/// Line from the server before the session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "hello", rename_all = "snake_case")]
+pub enum Hello {
+    /// Limits of the server, for each client.
+    Limits {
+        version: String,
+        max_time_ns: u64,
+        max_bytes: Option<u64>,
+    },
+    /// Clients that have their turn before this one.
+    Waiting { ahead: usize },
+    /// The server does not serve this client.
+    Refused { reason: String },
+}
+
+/// State that the threads of all clients share.
+pub struct Server {
+    tls: Arc<ServerConfig>,
+    queue: Queue,
+    max_clients: usize,
+    max_time: Duration,
+    max_bytes: Option<u64>,
+    data_ports: PortRange,
+    executable: PathBuf,
+    events: EventOutput,
+}
+
+/// Output of the events of clients.
+#[derive(Clone)]
+struct EventOutput {
+    output: Arc<Mutex<LineOutput>>,
+    json: bool,
+}
+
+/// Event of a client with its number.
+#[derive(Serialize)]
+struct Numbered<'a> {
+    client: u64,
+    #[serde(flatten)]
+    event: &'a ClientEvent,
+}
+
+impl EventOutput {
+    fn write(&self, client: u64, event: &ClientEvent) {
+        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        // A full disk does not end the service.
+        let _ = if self.json {
+            output.json(&Numbered { client, event })
+        } else {
+            let text = event.text(false);
+            let lines = text.lines().map(|line| format!("[{client}] {line}\n"));
+            output.text(&lines.collect::<String>())
+        };
+    }
+}
+
+impl Server {
+    fn events(&self) -> EventOutput {
+        self.events.clone()
+    }
+
+    /// Writes a line about a client; with JSON on standard error.
+    fn note(&self, client: u64, text: &str) {
+        let line = format!("[{client}] {}\n", printable(text));
+        if self.events.json {
+            output::err(line.trim_end());
+            return;
+        }
+        let output = &self.events.output;
+        let _ = output
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .text(&line);
+    }
+}
+
+/// Runs `regatta server` until it is ended by a signal.
+///
+/// # Errors
+/// Mistakes in the options, a port that is in use.
+pub fn server(args: &ServerArgs) -> Result<Code, Failure> {
+    let keys = match &args.key {
+        Some(path) => keys_file::read_or_make(path)?,
+        None => keys_file::generate()?,
+    };
+    let no_tls = |error: rustls::Error| Failure::failed(error).context("cannot set up TLS");
+    let token = keys.token().map_err(no_tls)?;
+    let listeners = listen(args)?;
+    let server = Server {
+        tls: Arc::new(keys.config().map_err(no_tls)?),
+        queue: Queue::new(args.parallel, args.max_clients),
+        max_clients: args.max_clients,
+        max_time: args.max_time,
+        max_bytes: args.max_bytes.map(|bytes| bytes.0),
+        data_ports: data_ports(args),
+        executable: own_executable()?,
+        events: EventOutput {
+            output: Arc::new(Mutex::new(LineOutput::open(args.logfile.as_deref(), None)?)),
+            json: args.json,
+        },
+    };
+    let name = args
+        .name
+        .clone()
+        .unwrap_or_else(|| name_of_this_machine(args));
+    output::out(&format!(
+        "listening on TCP port {}; trials use the ports {} of TCP, UDP and SCTP\nregatta client '{name}:{}#{}'\n",
+        args.port,
+        server.data_ports,
+        args.port,
+        token.encode()
+    ))?;
+    serve(args, &server, Admission::new(&listeners, keys.secret))
+}
+
+fn serve(
+    args: &ServerArgs,
+    server: &Server,
+    mut admission: Admission<'_>,
+) -> Result<Code, Failure> {
+    thread::scope(|scope| {
+        let mut number = 0;
+        loop {
+            let admitted = admission.next().map_err(Failure::failed)?;
+            for (stream, address) in admitted {
+                number += 1;
+                let client = Client {
+                    stream,
+                    address,
+                    number,
+                };
+                if args.one_off {
+                    client.attend(server);
+                    return Ok(Code::Measured);
+                }
+                let thread = thread::Builder::new().name(format!("client {number}"));
+                // Without a thread the connection is closed.
+                if let Err(error) = thread.spawn_scoped(scope, move || client.attend(server)) {
+                    server.note(number, &format!("{address} cannot be served: {error}"));
+                }
+            }
+        }
+    })
+}
+
+fn data_ports(args: &ServerArgs) -> PortRange {
+    let last = args.port.saturating_add(DATA_PORTS - 1);
+    let range = format!("{}-{last}", args.port).parse();
+    args.data_ports.or(range.ok()).expect("a port is not 0")
+}
+
+/// Opens the listening sockets.
+fn listen(args: &ServerArgs) -> Result<Vec<TcpListener>, Failure> {
+    let one = |address: IpAddr, both: bool| {
+        let address = SocketAddr::new(address, args.port);
+        listen_on(address, both).map_err(|error| {
+            Failure::bad(error)
+                .context(format!("cannot listen on `{address}`"))
+                .hint("choose another port with `-p`, or an address of this machine with `-B`")
+        })
+    };
+    if args.bind.is_empty() {
+        return match (args.ipv4, args.ipv6) {
+            (true, _) => Ok(vec![one(Ipv4Addr::UNSPECIFIED.into(), false)?]),
+            (_, true) => Ok(vec![one(Ipv6Addr::UNSPECIFIED.into(), false)?]),
+            // A kernel without IPv6 has IPv4.
+            _ => match listen_on(SocketAddr::from((Ipv6Addr::UNSPECIFIED, args.port)), true) {
+                Ok(listener) => Ok(vec![listener]),
+                Err(_) => Ok(vec![one(Ipv4Addr::UNSPECIFIED.into(), false)?]),
+            },
+        };
+    }
+    args.bind
+        .iter()
+        .map(|address| one(*address, false))
+        .collect()
+}
+
+fn listen_on(address: SocketAddr, both: bool) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(!both)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// Returns an address by which others may reach this machine: the one that was given, or that of its default route.
+fn name_of_this_machine(args: &ServerArgs) -> String {
+    let written = |address: IpAddr| match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    };
+    if let Some(address) = args.bind.first().filter(|it| !it.is_unspecified()) {
+        return written(*address);
+    }
+    // Nothing is sent: the kernel tells which address it would use. These networks are for documentation.
+    let towards = |from: IpAddr, to: &str| -> Option<IpAddr> {
+        let socket = UdpSocket::bind((from, 0)).ok()?;
+        socket.connect(to).ok()?;
+        socket.local_addr().ok().map(|address| address.ip())
+    };
+    let v4 = || towards(Ipv4Addr::UNSPECIFIED.into(), "192.0.2.1:9");
+    let v6 = || towards(Ipv6Addr::UNSPECIFIED.into(), "[2001:db8::1]:9");
+    let found = match args.ipv6 {
+        true => v6(),
+        false => v4().or_else(v6),
+    };
+    written(found.unwrap_or(Ipv4Addr::LOCALHOST.into()))
+}

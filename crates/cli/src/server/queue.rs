@@ -1,0 +1,162 @@
+//! Turns of the clients of a server.
+
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+/// Time between two messages to a client that waits.
+const NEWS: Duration = Duration::from_secs(1);
+
+/// Clients that measure, and those that wait for their turn, in the order of their arrival.
+#[derive(Debug)]
+pub struct Queue {
+    parallel: usize,
+    most: usize,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    running: usize,
+    waiting: VecDeque<u64>,
+}
+
+/// Turn of a client, which ends when this is dropped.
+#[derive(Debug)]
+pub struct Turn<'a>(&'a Queue);
+
+/// Reason why a client gets no turn.
+#[derive(Debug)]
+pub enum NoTurn {
+    /// There are too many clients.
+    Full,
+    /// The client has gone while it waited.
+    Gone,
+}
+
+impl Queue {
+    /// Makes a queue that lets some clients measure at once, and takes `most` with those that wait.
+    pub fn new(parallel: usize, most: usize) -> Self {
+        Self {
+            parallel,
+            most: most.max(parallel),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the turn of a client. `tell` sends it how many are ahead, and fails once it has gone.
+    ///
+    /// # Errors
+    /// [`NoTurn`].
+    pub fn enter(
+        &self,
+        client: u64,
+        mut tell: impl FnMut(usize) -> io::Result<()>,
+    ) -> Result<Turn<'_>, NoTurn> {
+        let mut state = self.lock();
+        if state.running + state.waiting.len() >= self.most {
+            return Err(NoTurn::Full);
+        }
+        state.waiting.push_back(client);
+        loop {
+            let place = state.waiting.iter().position(|it| *it == client);
+            let place = place.unwrap_or_default();
+            if place == 0 && state.running < self.parallel {
+                state.waiting.pop_front();
+                state.running += 1;
+                drop(state);
+                // The next one may have a turn, too.
+                self.changed.notify_all();
+                return Ok(Turn(self));
+            }
+            let ahead = place + state.running;
+            drop(state);
+            let told = tell(ahead);
+            state = self.lock();
+            if told.is_err() {
+                state.waiting.retain(|it| *it != client);
+                drop(state);
+                self.changed.notify_all();
+                return Err(NoTurn::Gone);
+            }
+            let is_first = state.waiting.front() == Some(&client);
+            if !(is_first && state.running < self.parallel) {
+                let waited = self.changed.wait_timeout(state, NEWS);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.lock().running -= 1;
+        self.0.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::mpsc::{self, Sender},
+        thread,
+    };
+
+    use super::*;
+
+    fn silent(_: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    #[test]
+    fn clients_have_their_turn_in_the_order_of_their_arrival() {
+        let queue = Queue::new(1, 10);
+        let (order, turns) = mpsc::channel();
+        let enter = |client: u64, waits: Sender<()>, order: Sender<u64>| {
+            let tell = |ahead: usize| {
+                assert!(ahead > 0);
+                let _ = waits.send(());
+                Ok(())
+            };
+            let _turn = queue.enter(client, tell).expect("a turn");
+            order.send(client).expect("heard");
+        };
+        thread::scope(|scope| {
+            let first = queue.enter(0, silent).expect("it is free");
+            for client in 1..=5 {
+                let (waits, waiting) = mpsc::channel();
+                let order = order.clone();
+                let enter = &enter;
+                scope.spawn(move || enter(client, waits, order));
+                waiting.recv().expect("it waits");
+            }
+            drop(first);
+        });
+        drop(order);
+        assert_eq!(turns.iter().collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn too_many_are_refused_and_one_that_has_gone_leaves_its_place() {
+        let queue = Queue::new(1, 2);
+        let turn = queue.enter(0, silent).expect("it is free");
+        let gone = queue.enter(1, |_| Err(io::ErrorKind::BrokenPipe.into()));
+        assert!(matches!(gone, Err(NoTurn::Gone)));
+        let full = queue.enter(2, |_| {
+            assert!(matches!(queue.enter(3, silent), Err(NoTurn::Full)));
+            Err(io::ErrorKind::BrokenPipe.into())
+        });
+        assert!(matches!(full, Err(NoTurn::Gone)));
+        drop(turn);
+        assert!(queue.enter(4, silent).is_ok());
+    }
+}
