@@ -276,7 +276,7 @@ fn converse(
             FromAgent::Hello { protocol, .. } if protocol != PROTOCOL_VERSION => {
                 return Err(failed(role, format!("its agent speaks version {protocol}")));
             }
-            FromAgent::Hello { .. } | FromAgent::Began { .. } => {}
+            FromAgent::Hello { .. } | FromAgent::Began { .. } | FromAgent::Progress { .. } => {}
             FromAgent::Ready { listen, .. } => {
                 match role {
                     Role::Sender => sender_ready = true,

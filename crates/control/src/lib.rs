@@ -233,8 +233,9 @@ pub struct Progress {
     pub has_ended: bool,
     /// Bytes that the application of this end got.
     pub bytes_delivered: u64,
-    /// Answers to messages of the probe under load, and the sum of their delays in nanoseconds.
+    /// Answers to messages of the probe under load.
     pub probe_answers: u64,
+    /// Sum of their delays, in nanoseconds.
     pub probe_delay_ns: u64,
     /// Packets that the stack of this end sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]

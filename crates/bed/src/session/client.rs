@@ -34,6 +34,10 @@ use crate::{
 pub type LineHandler<'a> =
     dyn FnMut(&str, &mut ChildStdin) -> Result<(), Box<dyn std::error::Error + Send + Sync>> + 'a;
 
+/// Function that is called with each line before the server's greeting.
+pub type GreetingLines<'a> =
+    dyn FnMut(&str) -> Result<(), Box<dyn std::error::Error + Send + Sync>> + 'a;
+
 /// Connection to a host on which processes of Regatta can be started. Clones are the same connection; it
 /// ends with the last of them, of the processes' inputs and handles.
 #[derive(Debug, Clone)]
@@ -310,7 +314,7 @@ impl From<io::Error> for Greeting {
 pub(super) fn greet(
     incoming: &mut Incoming,
     within: Duration,
-    on_line: &mut dyn FnMut(&str) -> Result<(), Box<dyn std::error::Error + Send + Sync>>,
+    on_line: &mut GreetingLines<'_>,
 ) -> Result<(), Greeting> {
     let mut bytes = 0;
     loop {

@@ -16,7 +16,7 @@ mod stream;
 
 use std::time::Duration;
 
-pub use client::{LineHandler, Opening, Session};
+pub use client::{GreetingLines, LineHandler, Opening, Session};
 pub use error::SessionError;
 pub(crate) use frame::{Incoming, NamespaceOf};
 pub use guard::{COMMAND as GUARD_COMMAND, main as guard_main};

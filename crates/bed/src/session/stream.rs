@@ -1,7 +1,6 @@
 //! Sessions over one connected stream, between `regatta client` and `regatta server`.
 
 use std::{
-    error::Error,
     io::{self, Write},
     net::Shutdown,
     os::unix::net::UnixStream,
@@ -11,7 +10,7 @@ use std::{
 
 use super::{
     GREETING, SESSION_PROTOCOL_VERSION,
-    client::{Greeting, Session, greet},
+    client::{Greeting, GreetingLines, Session, greet},
     error::SessionError,
     frame::Incoming,
     server::{ClientLimits, Serving, serve},
@@ -30,7 +29,7 @@ const AGENTS: u32 = 4;
 pub fn open_over(
     stream: UnixStream,
     (within, silence): (Duration, [Duration; 2]),
-    on_line: &mut dyn FnMut(&str) -> Result<(), Box<dyn Error + Send + Sync>>,
+    on_line: &mut GreetingLines<'_>,
     explain: impl FnOnce(&io::Error) -> String + Send + 'static,
 ) -> Result<Session, SessionError> {
     let failed = |source| SessionError::Spawn {

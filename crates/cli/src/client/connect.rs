@@ -13,17 +13,17 @@ use std::{
 use regatta_bed::{Stop, session};
 use regatta_model::{shell::printable, units::format_duration};
 use rustls::{ClientConnection, Connection, pki_types::ServerName};
-use socket2::{Domain, Socket, TcpKeepalive, Type};
+use socket2::{Domain, Socket, Type};
 
 use crate::{
     exit::Failure,
     output,
     pinned_tls::{
+        Hello,
         keys::client_config,
-        relay,
+        relay, set_up,
         token::{Token, first_message},
     },
-    server::Hello,
 };
 
 /// Longest silence of the server before it is given up, since control shares the path with a transfer that may fill it;
@@ -86,7 +86,8 @@ pub fn open(
         })
         .map_err(failed)?;
     let began = Instant::now();
-    let mut limit = None;
+    let limit = Arc::<OnceLock<Duration>>::default();
+    let of_explain = Arc::clone(&limit);
     let mut refusal = None;
     let session = session::open_over(
         ours,
@@ -98,7 +99,7 @@ pub fn open(
             let hello = serde_json::from_str(line)?;
             match &hello {
                 Hello::Limits { max_time_ns, .. } => {
-                    limit = Some(Duration::from_nanos(*max_time_ns))
+                    let _ = limit.set(Duration::from_nanos(*max_time_ns));
                 }
                 Hello::Waiting { ahead } => output::err(&format!(
                     "waiting for {} before this one",
@@ -115,7 +116,10 @@ pub fn open(
             explain(
                 error,
                 &ending,
-                limit.filter(|limit| began.elapsed() >= *limit),
+                of_explain
+                    .get()
+                    .copied()
+                    .filter(|limit| began.elapsed() >= *limit),
             )
         },
     );
@@ -150,7 +154,10 @@ fn connect(target: &Target<'_>) -> Result<(TcpStream, [SocketAddr; 2]), Failure>
         Failure::failed(error).context(format!("cannot find `{}`", target.host))
     })?;
     let found: Vec<SocketAddr> = found
-        .filter(|it| !(target.ipv4_only && it.is_ipv6()) && !(target.ipv6_only && it.is_ipv4()))
+        .filter(|it| match it.is_ipv4() {
+            true => !target.ipv6_only,
+            false => !target.ipv4_only,
+        })
         .filter(|it| {
             target
                 .bind
@@ -180,15 +187,6 @@ fn connect_to(address: SocketAddr, target: &Target<'_>) -> io::Result<TcpStream>
     socket.connect_timeout(&address.into(), target.within)?;
     set_up(&socket)?;
     Ok(socket.into())
-}
-
-/// Sets up the socket of a control connection at either end.
-pub fn set_up(socket: &Socket) -> io::Result<()> {
-    socket.set_tcp_nodelay(true)?;
-    let keepalive = TcpKeepalive::new()
-        .with_time(Duration::from_secs(30))
-        .with_interval(Duration::from_secs(10));
-    socket.set_tcp_keepalive(&keepalive)
 }
 
 fn shake_hands(tcp: &TcpStream, token: &Token) -> Result<ClientConnection, anyhow::Error> {

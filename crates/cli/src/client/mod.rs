@@ -23,8 +23,6 @@ use regatta_engine::{
 use regatta_model::{Direction, Outcome, Study, units::format_duration};
 use serde::Serialize;
 
-pub use connect::set_up;
-
 use self::{
     connect::{Target, open},
     intervals::Intervals,
@@ -38,9 +36,11 @@ use crate::{
     line_output::LineOutput,
     listen::{StoreListener, Tally},
     output::{self, Colour},
-    pinned_tls::token::{DEFAULT_PORT, ServerAddress, Token},
+    pinned_tls::{
+        Hello,
+        token::{DEFAULT_PORT, ServerAddress, Token},
+    },
     report, run,
-    server::Hello,
 };
 
 /// Shortest time between two lines.

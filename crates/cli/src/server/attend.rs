@@ -15,10 +15,13 @@ use rustls::{Connection, ServerConnection};
 use socket2::SockRef;
 
 use super::{
-    AGENT_COMMAND, Hello, Server,
+    AGENT_COMMAND, Server,
     queue::{NoTurn, Turn},
 };
-use crate::{client::set_up, client_events::ClientEvent, pinned_tls::relay};
+use crate::{
+    client_events::ClientEvent,
+    pinned_tls::{Hello, relay, set_up},
+};
 
 /// Longest silence of a client: one that is longer has lost its network, and its turn.
 const SILENCE: Duration = Duration::from_secs(4);

@@ -16,7 +16,7 @@ use std::{
 
 use regatta_model::{PortRange, shell::printable};
 use rustls::ServerConfig;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use socket2::{Domain, Socket, Type};
 
 use self::{admission::Admission, attend::Client, queue::Queue};
@@ -36,22 +36,6 @@ const DATA_PORTS: u16 = 16;
 
 /// Connections that the system keeps until they are accepted.
 const BACKLOG: i32 = 128;
-
-/// Line from the server before the session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "hello", rename_all = "snake_case")]
-pub enum Hello {
-    /// Limits of the server, for each client.
-    Limits {
-        version: String,
-        max_time_ns: u64,
-        max_bytes: Option<u64>,
-    },
-    /// Clients that have their turn before this one.
-    Waiting { ahead: usize },
-    /// The server does not serve this client.
-    Refused { reason: String },
-}
 
 /// State that the threads of all clients share.
 pub struct Server {
