@@ -70,13 +70,27 @@ struct Reported {
 }
 
 impl Reporting {
-    fn begin(&self, live: &LiveCounters) {
+    /// Begins the window, or begins it again after a warm-up: then the counters of the warm-up are returned.
+    fn begin(&self, live: &LiveCounters) -> Option<Progress> {
+        let moved = [&live.bytes_sent, &live.bytes_delivered]
+            .iter()
+            .any(|counter| counter.load(Ordering::Relaxed) > 0);
+        // A listening end begins with each flow, before anything has come.
+        if moved {
+            let mut of_warm_up = self.report(live, None, true)?;
+            of_warm_up.has_ended = false;
+            let mut state = lock(&self.state);
+            state.began_ns = monotonic_ns();
+            state.due_ns = self.interval_ns.unwrap_or_default();
+            return Some(of_warm_up);
+        }
         *lock(&self.state) = Reported {
             began_ns: monotonic_ns(),
             due_ns: self.interval_ns.unwrap_or_default(),
             idle_answers: live.probe_answers.load(Ordering::Relaxed),
             idle_delay_ns: live.probe_delay_ns.load(Ordering::Relaxed),
         };
+        None
     }
 
     /// Returns a report if one is due, or if the transfer has ended.
@@ -270,7 +284,9 @@ impl Observer for TrialObserver {
                 if let Some(begun) = &self.callbacks.begun {
                     begun();
                 }
-                self.reporting.begin(&self.flow.live);
+                if let Some(progress) = self.reporting.begin(&self.flow.live) {
+                    (self.callbacks.progress)(progress);
+                }
                 let reading = window.instruments.read_start();
                 window.start = Some(reading);
                 if let Some(sampler) = &window.sampler {

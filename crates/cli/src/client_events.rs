@@ -1,6 +1,6 @@
 //! Events of a measurement by `regatta client`. Both ends have the same events, and write the same lines of them.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, time::Duration};
 
 use regatta_model::{
     BitRate, Bytes, Outcome, TrialRecord, Warning, metric::id, shell::printable,
@@ -8,7 +8,7 @@ use regatta_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use std::time::Duration;
+use crate::output::counted;
 
 /// Version of the events' form.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -38,7 +38,9 @@ pub struct Started {
     pub transport: String,
     /// Workload in words.
     pub workload: String,
-    pub client: String,
+    /// Address of the client.
+    pub from: String,
+    /// Address and port of the server.
     pub server: String,
 }
 
@@ -147,7 +149,7 @@ impl Started {
         };
         printable(&format!(
             "{which}{}, {} -> {}: {}",
-            self.transport, self.client, self.server, self.workload
+            self.transport, self.from, self.server, self.workload
         )) + "\n"
     }
 }
@@ -244,16 +246,23 @@ impl Ended {
         if let Some(goodput) = self.goodput() {
             line("goodput", goodput);
         }
-        if let Some(delays) = self.delays() {
-            line("delay", delays);
-        }
-        if let Some(lost) = self.losses() {
-            line("lost", lost);
+        for (name, value) in [
+            ("directions", self.directions()),
+            ("delay", self.delays()),
+            ("round trips", self.round_trips()),
+            ("lost", self.losses()),
+        ] {
+            if let Some(value) = value {
+                line(name, value);
+            }
         }
         if let Some(resent) = self.metric(id::RETRANSMITTED_PACKETS) {
             let ratio = self.metric(id::RETRANSMIT_RATIO);
             let ratio = ratio.map_or(String::new(), |ratio| format!(" ({:.3} %)", ratio * 100.0));
-            line("resent", format!("{resent:.0} packets{ratio}"));
+            line(
+                "resent",
+                format!("{}{ratio}", counted(resent as usize, "packet")),
+            );
         }
         if let Some(cpu) = self.cpu() {
             line("CPU", cpu);
@@ -279,40 +288,46 @@ impl Ended {
         let goodput = BitRate(rounded(self.metric(id::GOODPUT_BPS)?));
         let delivered = self.metric(id::BYTES_DELIVERED).unwrap_or_default();
         let time = self.metric(id::TRANSFER_TIME_NS).unwrap_or_default();
-        let both = self
-            .metric(id::GOODPUT_FORWARD_BPS)
-            .zip(self.metric(id::GOODPUT_REVERSE_BPS));
-        let each = both.map_or(String::new(), |(forward, reverse)| {
-            format!(
-                ": {} to the server, {} to the client",
-                rate(forward),
-                rate(reverse)
-            )
-        });
         Some(format!(
-            "{goodput}{each}; {} in {:.2} s, counted at the receiver",
+            "{goodput}: {} in {:.2} s, counted at the receiver",
             bytes(delivered as u64),
             time / 1e9
         ))
     }
 
+    /// Returns the goodput of each direction, of a transfer in both.
+    fn directions(&self) -> Option<String> {
+        let forward = self.metric(id::GOODPUT_FORWARD_BPS)?;
+        let reverse = self.metric(id::GOODPUT_REVERSE_BPS)?;
+        Some(format!(
+            "{} to the server, {} to the client",
+            rate(forward),
+            rate(reverse)
+        ))
+    }
+
+    /// Joins the figures before the transfer and under load that are known.
+    fn idle_and_loaded(idle: Option<String>, loaded: Option<String>) -> Option<String> {
+        let idle = idle.map(|idle| format!("{idle} idle"));
+        let loaded = loaded.map(|loaded| format!("{loaded} under load"));
+        let known: Vec<String> = idle.into_iter().chain(loaded).collect();
+        (!known.is_empty()).then(|| known.join(", "))
+    }
+
     fn delays(&self) -> Option<String> {
-        let loaded = self.metric(id::ROUND_TRIP_DELAY_NS);
-        let idle = self.metric(id::ROUND_TRIP_DELAY_IDLE_NS);
-        let mut parts = Vec::new();
-        if let (Some(ns), Some(trips)) = (idle, self.idle_round_trips_per_minute) {
-            parts.push(format!(
-                "idle {} ({trips:.0} round trips/min)",
-                delay(Some(ns))
-            ));
-        }
-        if let (Some(ns), Some(trips)) = (loaded, self.round_trips_per_minute) {
-            parts.push(format!(
-                "under load {} ({trips:.0} round trips/min)",
-                delay(Some(ns))
-            ));
-        }
-        (!parts.is_empty()).then(|| parts.join(", "))
+        let of = |name: &str| self.metric(name).map(|ns| delay(Some(ns)));
+        Self::idle_and_loaded(
+            of(id::ROUND_TRIP_DELAY_IDLE_NS),
+            of(id::ROUND_TRIP_DELAY_NS),
+        )
+    }
+
+    fn round_trips(&self) -> Option<String> {
+        let of = |trips: Option<f64>| trips.map(|trips| format!("{} per minute", rounded(trips)));
+        Self::idle_and_loaded(
+            of(self.idle_round_trips_per_minute),
+            of(self.round_trips_per_minute),
+        )
     }
 
     fn losses(&self) -> Option<String> {
@@ -320,7 +335,8 @@ impl Ended {
             .metric(id::MESSAGE_LOSS_RATIO)
             .filter(|ratio| *ratio > 0.0)?;
         let lost = self.metric(id::MESSAGES_LOST).unwrap_or_default();
-        Some(format!("{lost:.0} messages ({:.3} %)", ratio * 100.0))
+        let lost = counted(lost as usize, "message");
+        Some(format!("{lost} ({:.3} %)", ratio * 100.0))
     }
 
     fn cpu(&self) -> Option<String> {

@@ -15,6 +15,9 @@ const LEAST_SHARE: u64 = 10;
 struct End {
     last: Progress,
     waiting: VecDeque<Progress>,
+    /// Time of the end's counters that came last, and the time of the warm-up before its beginning.
+    elapsed_ns: u64,
+    before_ns: u64,
 }
 
 /// Makes intervals of the counters of both ends, which come in any order.
@@ -46,8 +49,15 @@ impl Intervals {
     }
 
     /// Takes counters of an end, and returns the interval that they complete.
-    pub fn add(&mut self, trial: u32, host: Host, progress: Progress) -> Option<Interval> {
-        self.ends[host as usize].waiting.push_back(progress);
+    pub fn add(&mut self, trial: u32, host: Host, mut progress: Progress) -> Option<Interval> {
+        let end = &mut self.ends[host as usize];
+        // After the warm-up an end counts time from its beginning again.
+        if progress.elapsed_ns < end.elapsed_ns {
+            end.before_ns = self.omit_ns;
+        }
+        end.elapsed_ns = progress.elapsed_ns;
+        progress.elapsed_ns += end.before_ns;
+        end.waiting.push_back(progress);
         let [a, b] = &self.ends;
         let both = !a.waiting.is_empty() && !b.waiting.is_empty();
         // An end whose counters are late does not hold the lines back for longer than an interval.
@@ -182,6 +192,24 @@ mod tests {
             .expect("one is late");
         assert_eq!(first.reverse.map(|it| it.bytes), Some(10));
         assert_eq!((first.from_ns, first.to_ns), (0, SECOND));
+    }
+
+    #[test]
+    fn time_goes_on_after_a_warm_up() {
+        let second = Duration::from_secs(1);
+        let mut intervals = Intervals::new(Direction::Both, second, second);
+        let mut spans = Vec::new();
+        for (seconds, bytes) in [(1, 10), (1, 30), (2, 60)] {
+            // The first second of the transfer follows on that of the warm-up.
+            for host in Host::BOTH {
+                if bytes == 30 {
+                    intervals.ends[host as usize].elapsed_ns += 1;
+                }
+                let added = intervals.add(0, host, at(seconds, bytes));
+                spans.extend(added.map(|it| (it.from_ns / SECOND, it.to_ns / SECOND, it.omitted)));
+            }
+        }
+        assert_eq!(spans, [(0, 1, true), (1, 2, false), (2, 3, false)]);
     }
 
     #[test]

@@ -340,7 +340,7 @@ impl Screen {
     fn begin(&mut self, trial: u32, transport: &str) {
         self.intervals = Some(Intervals::new(self.direction, self.interval, self.omit));
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        let [client, server] = self.names.clone();
+        let [from, server] = self.names.clone();
         self.say(ClientEvent::Started(Started {
             schema_version: SCHEMA_VERSION,
             trial,
@@ -348,7 +348,7 @@ impl Screen {
             time_unix_ns: since.map_or(0, |it| i64::try_from(it.as_nanos()).unwrap_or(i64::MAX)),
             transport: transport.to_owned(),
             workload: self.workload.clone(),
-            client,
+            from,
             server,
         }));
     }

@@ -19,6 +19,7 @@ mod mptcp;
 mod path_command;
 mod real_time;
 mod resume;
+mod server;
 mod sweeps;
 mod typeset;
 mod wdt;

@@ -1,0 +1,225 @@
+//! Tests of `regatta server` and `regatta client` over this machine's loopback.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    process::{Child, ChildStdout, Stdio},
+    time::Duration,
+};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::{
+    happy::assert_fits,
+    help::{Bench, Done, is, signal},
+};
+
+const EVENTS_SCHEMA: &str = include_str!("../../../../schemas/client-events.schema.json");
+const WHOLE_SCHEMA: &str = include_str!("../../../../schemas/client.schema.json");
+
+/// Server that ends with the test.
+struct Server {
+    child: Child,
+    output: BufReader<ChildStdout>,
+    /// What a client is given: `host:port#token`.
+    address: String,
+}
+
+impl Server {
+    fn start(bench: &Bench, args: &[&str]) -> Self {
+        let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|it| it.local_addr());
+        let port = free.expect("a free port").port().to_string();
+        let mut all = vec!["server", "-B", "127.0.0.1", "-p", &port];
+        all.extend(args);
+        let mut command = bench.regatta(&all);
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("it starts");
+        let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut line = String::new();
+        while !line.starts_with("regatta client") {
+            line.clear();
+            assert_ne!(output.read_line(&mut line).expect("a line"), 0, "it ended");
+        }
+        let address = line.split('\'').nth(1).expect("an address").to_owned();
+        Self {
+            child,
+            output,
+            address,
+        }
+    }
+
+    fn client(&self, bench: &Bench, args: &[&str]) -> Done {
+        let mut all = vec!["client", &self.address];
+        all.extend(args);
+        bench.run(&all)
+    }
+
+    /// Ends the server, and returns the rest of its output.
+    fn end(mut self) -> String {
+        let _ = self.child.kill();
+        let mut rest = String::new();
+        self.output.read_to_string(&mut rest).expect("text");
+        let _ = self.child.wait();
+        rest
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn events(text: &str) -> Vec<Value> {
+    let lines = text.lines().filter(|line| line.starts_with('{'));
+    lines
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
+}
+
+fn goodput(ended: &Value) -> f64 {
+    ended["metrics"]["goodput_bps"].as_f64().expect("a rate")
+}
+
+#[test]
+fn both_ends_print_the_same_figures_as_it_goes() {
+    let bench = Bench::new();
+    let server = Server::start(&bench, &["--json"]);
+    let done = server.client(&bench, &["-t", "1", "-i", "0.25", "--json-stream"]);
+    done.assert_code(0);
+    let here = events(&done.stdout);
+    let there = events(&server.end());
+    let last = here.last().expect("a line");
+    assert!(
+        is(last, "ended") && last["outcome"] == "measured",
+        "{done:#?}"
+    );
+    let intervals = here.iter().filter(|it| is(it, "interval"));
+    let intervals: Vec<&Value> = intervals.collect();
+    assert!(intervals.len() >= 3, "{done:#?}");
+    let sum: u64 = intervals
+        .iter()
+        .map(|it| it["forward"]["bytes"].as_u64().expect("bytes"))
+        .sum();
+    let delivered = last["metrics"]["bytes_delivered"].as_f64().expect("bytes");
+    // The rest of less than a tenth of an interval is in no line.
+    assert!(sum > 0 && sum as f64 <= delivered, "{sum} of {delivered}");
+    assert!(
+        intervals
+            .iter()
+            .any(|it| it["round_trip_delay_ns"].is_f64()),
+        "{done:#?}"
+    );
+    assert!(last["round_trips_per_minute"].is_f64(), "{done:#?}");
+    for event in here.iter().chain(&there) {
+        assert_fits(EVENTS_SCHEMA, event);
+    }
+    assert_eq!(here.len(), there.len(), "{there:#?}");
+    for (here, mut there) in here.into_iter().zip(there) {
+        assert_eq!(there["client"], 1);
+        there.as_object_mut().expect("an object").remove("client");
+        assert_eq!(here, there);
+    }
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn the_server_sends_with_r_and_the_client_still_dials() {
+    let bench = Bench::new();
+    let server = Server::start(&bench, &[]);
+    let done = server.client(&bench, &["-n", "2M", "-R", "-J"]);
+    done.assert_code(0);
+    let whole: Value = serde_json::from_str(&done.stdout).expect("JSON");
+    assert_fits(WHOLE_SCHEMA, &whole);
+    let ended = &whole["trials"][0]["ended"];
+    assert_eq!(ended["metrics"]["bytes_delivered"], f64::from(2 << 20));
+    assert!(goodput(ended) > 0.0);
+}
+
+#[test]
+fn several_trials_have_an_interval_and_a_report_that_is_kept() {
+    let bench = Bench::new();
+    let server = Server::start(&bench, &[]);
+    let dir = bench.path("kept").display().to_string();
+    let args = ["-n", "500K", "--repeat", "3", "--save", &dir];
+    let done = server.client(&bench, &args);
+    done.assert_code(0);
+    assert!(done.stdout.contains("3/3"), "{done:#?}");
+    for file in ["results.sqlite", "report.html", "summary.json"] {
+        assert!(bench.path("kept").join(file).is_file(), "{file}");
+    }
+}
+
+#[test]
+fn strangers_get_no_answer_and_a_client_behind_them_is_served() {
+    let bench = Bench::new();
+    let server = Server::start(&bench, &[]);
+    let (address, token) = server.address.split_once('#').expect("a token");
+    let mut silent = Vec::new();
+    for _ in 0..50 {
+        silent.push(TcpStream::connect(address).expect("it listens"));
+    }
+    let mut wrong = TcpStream::connect(address).expect("it listens");
+    wrong.write_all(&[0x16; 200]).expect("sent");
+    let mut answer = Vec::new();
+    let within = Some(Duration::from_secs(20));
+    wrong.set_read_timeout(within).expect("a time");
+    let _ = wrong.read_to_end(&mut answer);
+    assert_eq!(answer, b"");
+    // Another token: half of the secret is another one.
+    let other = format!("{address}#AAAA{}", &token[4..]);
+    let done = bench.run(&["client", &other, "-n", "1K"]);
+    done.assert_code(1);
+    done.assert_says("does not accept the token");
+    server.client(&bench, &["-n", "1K"]).assert_code(0);
+    bench.run(&["client", address, "-n", "1K"]).assert_code(2);
+}
+
+#[test]
+fn limits_hold_and_say_so() {
+    let bench = Bench::new();
+    let server = Server::start(&bench, &["--max-time", "20", "--max-bytes", "1M"]);
+    let done = server.client(&bench, &["-t", "60"]);
+    done.assert_code(2);
+    done.assert_says("the server allows 20 s for one client");
+    let done = server.client(&bench, &["-n", "2M"]);
+    done.assert_code(2);
+    done.assert_says("the server allows 1048576 for one client");
+    // Of a time the bytes are known only when they have come.
+    let done = server.client(&bench, &["-t", "10"]);
+    done.assert_code(1);
+    let text = format!("{}{}", done.stdout, done.stderr);
+    assert!(
+        text.contains("the server allows 1048576 bytes"),
+        "{done:#?}"
+    );
+    server.client(&bench, &["-n", "100K"]).assert_code(0);
+}
+
+#[test]
+fn a_client_that_is_killed_gives_its_turn_to_the_next() {
+    let bench = Bench::new();
+    let server = Server::start(&bench, &[]);
+    let mut first = bench.regatta(&["client", &server.address, "-t", "300", "--json-stream"]);
+    let mut first = first.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(first.stdout.take().expect("a pipe")).lines();
+    while !lines
+        .next()
+        .expect("it runs")
+        .expect("a line")
+        .contains("\"interval\"")
+    {}
+    let mut second = bench.regatta(&["client", &server.address, "-n", "1K"]);
+    let mut second = second.stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut told = BufReader::new(second.stderr.take().expect("a pipe")).lines();
+    let waiting = told.next().expect("a line").expect("text");
+    assert!(waiting.contains("waiting for 1 client"), "{waiting}");
+    signal(first.id().cast_signed(), Signal::SIGKILL);
+    first.wait().expect("it ends");
+    let status = second.wait().expect("it ends");
+    assert!(status.success(), "{:?}", told.collect::<Vec<_>>());
+    drop(server);
+    bench.assert_nothing_left();
+}
