@@ -19,6 +19,7 @@ use regatta_transport::Driver;
 
 mod ending;
 mod error;
+mod failure;
 mod input;
 mod logging;
 mod memory;

@@ -17,9 +17,10 @@ use regatta_transport::Driver;
 
 use crate::{
     error::AgentError,
+    failure::Failure,
     input::standard_input,
     served::{Served, ServedLimits, Terms},
-    trial::{Failure, Trial, TrialEvent},
+    trial::{Trial, TrialEvent},
 };
 
 /// Longest time that a session may take to end after its abort. Sessions promise a second.

@@ -14,7 +14,7 @@ use regatta_model::{Pattern, PortRange, WorkloadKind};
 use regatta_transport::{FILE_OPTIONS, LiveCounters, Stop};
 use serde::{Deserialize, Serialize};
 
-use crate::trial::Failure;
+use crate::failure::Failure;
 
 /// Longest time between two samples: the quota of bytes is compared at each.
 const LONGEST_SAMPLE_INTERVAL: Duration = Duration::from_millis(100);

@@ -1,7 +1,6 @@
 //! One end of one trial, in a thread of its own.
 
 use std::{
-    any::Any,
     net::SocketAddr,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
@@ -10,60 +9,15 @@ use std::{
     },
 };
 
-use regatta_control::{FailureKind, Note, Progress, SideReport, TrialOrder};
+use regatta_control::{Note, Progress, SideReport, TrialOrder};
 use regatta_transport::{Driver, LiveCounters, Mailbox, Stop, TransportError, TrialContext};
 
 use crate::{
+    failure::Failure,
     observer::{Callbacks, TrialObserver},
     report,
     served::Terms,
 };
-
-/// Reason for which an end has no report, in the terms of the control protocol.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
-    pub kind: FailureKind,
-    pub reasons: Vec<String>,
-    pub hint: String,
-}
-
-impl Failure {
-    pub(crate) fn new(reason: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self {
-            kind: FailureKind::Failed,
-            reasons: vec![reason.into()],
-            hint: hint.into(),
-        }
-    }
-
-    fn from_panic(panic: Box<dyn Any + Send>, driver: &str) -> Self {
-        // What a session had no other way to say.
-        let panic = match panic.downcast::<TransportError>() {
-            Ok(error) => return (*error).into(),
-            Err(panic) => panic,
-        };
-        let message = panic
-            .downcast_ref::<&str>()
-            .map(|text| (*text).to_owned())
-            .or_else(|| panic.downcast_ref::<String>().cloned())
-            .unwrap_or_else(|| "it gave no message".to_owned());
-        Self {
-            kind: FailureKind::Failed,
-            reasons: vec![format!("the driver `{driver}` panicked"), message],
-            hint: "this is a mistake in the driver; set `RUST_BACKTRACE=1` to see where".to_owned(),
-        }
-    }
-}
-
-impl From<TransportError> for Failure {
-    fn from(error: TransportError) -> Self {
-        Self {
-            kind: error.kind(),
-            reasons: error.reasons(),
-            hint: error.hint().to_owned(),
-        }
-    }
-}
 
 /// Messages from a trial's threads to the loop of [`crate::serve`].
 #[derive(Debug)]
@@ -240,19 +194,4 @@ fn run(
         facts.extend(state.map(|state| (name, state)));
     }
     Ok(Box::new(side))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_session_unwinds_with_is_no_mistake_of_its_driver() {
-        let source = std::io::Error::from_raw_os_error(11);
-        let failure = Failure::from_panic(Box::new(TransportError::Thread { source }), "tcp");
-        assert_eq!(failure.reasons[0], "cannot start a thread");
-        assert!(failure.hint.contains("ulimit -u"), "{}", failure.hint);
-        let failure = Failure::from_panic(Box::new("no"), "tcp");
-        assert_eq!(failure.reasons, ["the driver `tcp` panicked", "no"]);
-    }
 }

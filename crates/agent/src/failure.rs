@@ -1,0 +1,67 @@
+//! Reasons for which an end has no report.
+
+use std::any::Any;
+
+use regatta_control::FailureKind;
+use regatta_transport::TransportError;
+
+/// Reason for which an end has no report, in the terms of the control protocol.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub kind: FailureKind,
+    pub reasons: Vec<String>,
+    pub hint: String,
+}
+
+impl Failure {
+    pub(crate) fn new(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            kind: FailureKind::Failed,
+            reasons: vec![reason.into()],
+            hint: hint.into(),
+        }
+    }
+
+    pub(crate) fn from_panic(panic: Box<dyn Any + Send>, driver: &str) -> Self {
+        // What a session had no other way to say.
+        let panic = match panic.downcast::<TransportError>() {
+            Ok(error) => return (*error).into(),
+            Err(panic) => panic,
+        };
+        let message = panic
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned())
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "it gave no message".to_owned());
+        Self {
+            kind: FailureKind::Failed,
+            reasons: vec![format!("the driver `{driver}` panicked"), message],
+            hint: "this is a mistake in the driver; set `RUST_BACKTRACE=1` to see where".to_owned(),
+        }
+    }
+}
+
+impl From<TransportError> for Failure {
+    fn from(error: TransportError) -> Self {
+        Self {
+            kind: error.kind(),
+            reasons: error.reasons(),
+            hint: error.hint().to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_session_unwinds_with_is_no_mistake_of_its_driver() {
+        let source = std::io::Error::from_raw_os_error(11);
+        let failure = Failure::from_panic(Box::new(TransportError::Thread { source }), "tcp");
+        assert_eq!(failure.reasons[0], "cannot start a thread");
+        assert!(failure.hint.contains("ulimit -u"), "{}", failure.hint);
+        let failure = Failure::from_panic(Box::new("no"), "tcp");
+        assert_eq!(failure.reasons, ["the driver `tcp` panicked", "no"]);
+    }
+}
