@@ -47,12 +47,17 @@ impl Quota {
         sent + live.bytes_delivered.load(Ordering::Relaxed)
     }
 
-    /// Raises the stop of a trial that has gone beyond the quota.
-    pub(crate) fn check(&self, live: &LiveCounters, stop: &Stop) {
+    /// Compares the bytes of a trial under way with the quota. One that has gone beyond it is told first and stopped at
+    /// the next call: the other end would otherwise be heard first, with a connection that broke.
+    pub(crate) fn check(&self, live: &LiveCounters, stop: &Stop, tell: impl FnOnce(Failure)) {
         let used = self.used.load(Ordering::Relaxed);
-        if used.saturating_add(Self::count(live)) > self.max_bytes {
-            self.is_exceeded.store(true, Ordering::Relaxed);
+        if used.saturating_add(Self::count(live)) <= self.max_bytes {
+            return;
+        }
+        if self.is_exceeded.swap(true, Ordering::Relaxed) {
             stop.stop();
+        } else if let Some(failure) = self.failure() {
+            tell(failure);
         }
     }
 
@@ -258,10 +263,12 @@ mod tests {
         let quota = terms.quota.expect("a quota");
         let (live, stop) = (LiveCounters::default(), Stop::new());
         live.bytes_delivered.store(60, Ordering::Relaxed);
-        quota.check(&live, &stop);
-        assert!(!stop.is_stopped());
+        quota.check(&live, &stop, |_| panic!("60 of 100"));
         quota.add(&live);
-        quota.check(&live, &stop);
+        let mut told = None;
+        quota.check(&live, &stop, |failure| told = Some(failure));
+        assert!(told.is_some() && !stop.is_stopped());
+        quota.check(&live, &stop, |_| panic!("it was told"));
         assert!(stop.is_stopped());
         assert!(quota.failure().is_some());
     }

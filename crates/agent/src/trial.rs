@@ -145,8 +145,8 @@ fn run(
         let tell = tell.clone();
         Box::new(move || tell(TrialEvent::Began)) as Box<dyn Fn() + Send + Sync>
     });
-    let (tell_progress, live_of_quota, stop_of_quota) =
-        (tell.clone(), Arc::clone(&live), stop.clone());
+    let (tell_progress, tell_quota) = (tell.clone(), tell.clone());
+    let (live_of_quota, stop_of_quota) = (Arc::clone(&live), stop.clone());
     let quota = terms.quota.clone();
     let observer = TrialObserver::new(
         order,
@@ -157,7 +157,9 @@ fn run(
             progress: Box::new(move |progress| tell_progress(TrialEvent::Progress(progress))),
             sampled: Box::new(move || {
                 if let Some(quota) = &quota {
-                    quota.check(&live_of_quota, &stop_of_quota);
+                    quota.check(&live_of_quota, &stop_of_quota, |failure| {
+                        tell_quota(TrialEvent::Ended(Err(failure)));
+                    });
                 }
             }),
         },
