@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, time::Duration};
 
-use regatta_engine::Plan;
+use regatta_engine::{Done, Plan};
 use regatta_model::{Condition, Link, Part, Study, Transport, Workload, units::format_duration};
 
 use crate::{
@@ -60,14 +60,26 @@ fn study(plan: &Plan) -> String {
             Study::LEAST_ROUNDS
         );
     }
-    if let Some(capture) = study.capture {
+    if let Some(successes) = study.successes {
         let _ = writeln!(
             text,
-            "every trial is captured in `files/`: {}",
-            match capture.snap_bytes {
-                None => "whole packets".to_owned(),
-                Some(bytes) => format!("the first {bytes} bytes of each packet"),
-            }
+            "a cell has no further rounds after {} of whole transfers: {} if none fails",
+            counted(successes as usize, "trial"),
+            counted(plan.expected_trials(&Done::default()), "trial")
+        );
+    }
+    if let Some(capture) = study.capture {
+        let of_each = match capture.snap_bytes {
+            None => "whole packets".to_owned(),
+            Some(bytes) => format!("the first {bytes} bytes of each packet"),
+        };
+        let removed = match capture.times_only {
+            true => ", removed when the transfer's time was read from it",
+            false => "",
+        };
+        let _ = writeln!(
+            text,
+            "every trial is captured in `files/`: {of_each}{removed}"
         );
     }
     swept::describe(&study.sweeps, &mut text);

@@ -19,6 +19,7 @@ use crate::{
 /// Formats the part of packets that a capture keeps, as in a study.
 pub fn snap(value: CaptureSetup) -> String {
     match value.snap_bytes {
+        _ if value == CaptureSetup::TIMES => "times".to_owned(),
         None => "full".to_owned(),
         Some(snap) => exact::bytes(Bytes(snap.into())),
     }

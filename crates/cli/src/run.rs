@@ -49,9 +49,9 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
             "leave `--jobs` out, or run in virtual time with `--bed uml --clock virtual`",
         ));
     }
-    if jobs > 1 && plan.study().until.is_some() {
+    if jobs > 1 && plan.study().may_end_early() {
         return Err(Failure::input(
-            "guests that run at once do not know one another's intervals, so that `until` cannot end them",
+            "guests that run at once do not know one another's trials, so that neither `until` nor `successes` can end them",
             "leave `--jobs` out, or give a number of rounds",
         ));
     }
@@ -125,9 +125,9 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
             ))
     })?;
     let tally = Tally::of(&records);
-    // A run whose intervals are narrow is complete with fewer trials than its plan.
-    let narrow = header.study.until.is_some();
-    if state == RunState::Complete && (narrow || tally.trials == plan.trials().len()) {
+    // A run that ended by its rule is complete with fewer trials than its plan.
+    let by_rule = header.study.may_end_early();
+    if state == RunState::Complete && (by_rule || tally.trials == plan.trials().len()) {
         output::err(&format!(
             "nothing is left to do: the run is complete, with {}",
             counted(tally.trials, "trial")

@@ -175,6 +175,7 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
     if let Some(rounds) = args.rounds {
         study.rounds = rounds;
         study.until = None;
+        study.successes = None;
         changes.push(format!("--rounds {rounds}"));
     }
     if let Some(seed) = args.seed {

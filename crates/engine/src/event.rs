@@ -11,7 +11,8 @@ pub enum Event {
     RunStarted {
         /// Settings and host facts of the run.
         header: Box<RunHeader>,
-        /// Trials of the plan.
+        /// Trials of the plan; where cells end with their successes, those of a run in which none fails
+        /// from now on.
         trials: u32,
         /// Trials of the plan that were finished before, by an earlier part of this run.
         done: u32,

@@ -4,7 +4,10 @@
 //! out what is done. Every round runs every cell once. The order within a round is random, so
 //! that a drift of the machine meets all cells alike, and follows from the study's seed.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use rand_chacha::{
     ChaCha8Rng,
@@ -52,6 +55,9 @@ struct Attempts {
     spoiled: bool,
     /// Value of the ranking's metric, if the last attempt was measured.
     value: Option<f64>,
+    /// Whether the last attempt was a success: see [`TrialRecord::is_whole`].
+    #[serde(default)]
+    whole: bool,
 }
 
 /// Trials of a plan that have records, by position in the plan.
@@ -76,6 +82,7 @@ impl Done {
             made,
             spoiled: record.outcome == Outcome::Invalid && made < Self::MOST_ATTEMPTS,
             value: plan.ranked_by(record),
+            whole: record.is_whole(),
         };
         let first = record.index % (plan.trials.len() as u32).max(1);
         let known = self.attempts.entry(first).or_insert(attempts);
@@ -91,6 +98,7 @@ impl Done {
                 made: 1,
                 spoiled: false,
                 value: None,
+                whole: false,
             };
             self.attempts.insert(trial.index, skipped);
         }
@@ -259,12 +267,15 @@ impl Plan {
     }
 
     /// Returns the trials of a round that are to be run next: those without a record, or, if there
-    /// are none, those whose last attempt was invalid.
+    /// are none, those whose last attempt was invalid. Cells with enough successes in the rounds before
+    /// have none.
     #[must_use]
     pub fn next_of_round(&self, round: u32, done: &Done) -> Vec<PlannedTrial> {
         let first = round as usize * self.cells();
         let attempts = |trial: &PlannedTrial| done.attempts.get(&trial.index).copied();
+        let satisfied = self.satisfied(round, done);
         let of_round = self.trials.iter().skip(first).take(self.cells());
+        let of_round = of_round.filter(|trial| !satisfied.contains(&trial.cell));
         let new: Vec<PlannedTrial> = of_round
             .clone()
             .filter(|trial| attempts(trial).is_none())
@@ -285,6 +296,38 @@ impl Plan {
             .collect()
     }
 
+    /// Returns the cells that have the study's number of successes in the rounds before this one.
+    fn satisfied(&self, round: u32, done: &Done) -> BTreeSet<Cell> {
+        let Some(enough) = self.study.successes else {
+            return BTreeSet::new();
+        };
+        let mut successes: BTreeMap<Cell, u32> = BTreeMap::new();
+        let before = round as usize * self.cells();
+        for trial in self.trials.iter().take(before) {
+            if done.attempts.get(&trial.index).is_some_and(|it| it.whole) {
+                *successes.entry(trial.cell).or_default() += 1;
+            }
+        }
+        successes.retain(|_, count| *count >= enough);
+        successes.into_keys().collect()
+    }
+
+    /// Returns the number of trials of the run if no trial fails that is not done yet. It is the number
+    /// of trials of the plan, unless cells end with their successes.
+    #[must_use]
+    pub fn expected_trials(&self, done: &Done) -> usize {
+        if self.study.successes.is_none() {
+            return self.trials.len();
+        }
+        let mut failures: BTreeMap<Cell, u32> = BTreeMap::new();
+        for trial in &self.trials {
+            let failed = done.attempts.get(&trial.index).is_some_and(|it| !it.whole);
+            *failures.entry(trial.cell).or_default() += u32::from(failed);
+        }
+        let trials = failures.values().map(|it| self.study.trials_of_cell(*it));
+        trials.sum::<u32>() as usize
+    }
+
     /// Returns the rounds in which a trial is left to be run.
     #[must_use]
     pub fn rounds_left(&self, done: &Done) -> Vec<u32> {
@@ -296,7 +339,7 @@ impl Plan {
     /// Returns the value of the ranking's metric for a measured trial.
     fn ranked_by(&self, record: &TrialRecord) -> Option<f64> {
         let trial = self.trial(record.index)?;
-        let metric = self.workload(trial.cell).kind.primary_metric();
+        let metric = self.study.primary_metric(self.workload(trial.cell));
         let value = *record.measurements.metrics.get(metric)?;
         (record.outcome == Outcome::Measured && value > 0.0).then_some(value)
     }

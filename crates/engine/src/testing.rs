@@ -34,6 +34,8 @@ pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study 
         source: None,
         rounds,
         until: None,
+        successes: None,
+        rank_by: None,
         seed: 1,
         bed: BedKind::Netns,
         hosts: Vec::new(),

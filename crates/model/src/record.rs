@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{outcome::Outcome, study::Study};
+use crate::{metric::id, outcome::Outcome, study::Study, warning_code};
 
 /// Facts about a host by name: kernel, CPU, governor, sysctls, offloads, versions of every stack.
 ///
@@ -200,6 +200,28 @@ impl TrialRecord {
         self.transport == other.transport
             && self.condition == other.condition
             && self.workload == other.workload
+    }
+
+    /// Whether the trial did all of its work: it was measured, its deadline did not stop it, and
+    /// everything that was sent arrived and was answered.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        let metric = |name: &str| self.measurements.metrics.get(name).copied();
+        let is_stopped = (self.measurements.warnings.iter())
+            .any(|warning| warning.code == warning_code::DEADLINE_REACHED);
+        let nothing_missing = [
+            id::MESSAGES_LOST,
+            id::MESSAGES_CORRUPTED,
+            id::REQUESTS_UNANSWERED,
+            id::CONNECTIONS_FAILED,
+        ]
+        .into_iter()
+        .all(|name| metric(name).is_none_or(|count| count == 0.0));
+        let all_delivered = match (metric(id::BYTES_SENT), metric(id::BYTES_DELIVERED)) {
+            (Some(sent), Some(delivered)) => delivered >= sent,
+            _ => true,
+        };
+        self.outcome == Outcome::Measured && !is_stopped && nothing_missing && all_delivered
     }
 }
 

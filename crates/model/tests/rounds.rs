@@ -24,9 +24,52 @@ fn rounds_are_a_number_or_end_with_narrow_intervals() {
 }
 
 #[test]
+fn a_cell_ends_with_its_successes_and_each_failure_costs_a_round_up_to_the_last() {
+    let study = study("rounds = { successes = 3, at_most = 5 }").expect("it is one");
+    assert_eq!(
+        (study.rounds, study.successes, study.until),
+        (5, Some(3), None)
+    );
+    assert_eq!(
+        [0, 1, 2, 3, 5].map(|it| study.trials_of_cell(it)),
+        [3, 4, 5, 5, 5]
+    );
+    assert!(study.may_end_early());
+}
+
+#[test]
+fn a_study_names_the_metric_of_its_ranking() {
+    let of = |key: &str| {
+        let study = study(key).expect("it is one");
+        study.primary_metric(&study.workloads[0]).to_owned()
+    };
+    assert_eq!(of(""), "goodput_bps");
+    assert_eq!(of("rank_by = \"transfer_time_ns\""), "transfer_time_ns");
+    for (key, told) in [
+        (
+            "rank_by = \"transfer_time\"",
+            "did you mean `transfer_time_ns`",
+        ),
+        ("rank_by = \"bytes_sent\"", "ranks nothing"),
+    ] {
+        let error = study(key).expect_err(key);
+        assert!(error.contains(told), "{error}");
+    }
+}
+
+#[test]
 fn what_ends_no_run_is_refused() {
     for (rounds, told) in [
         ("rounds = { at_most = 60 }", "`rounds` has no `until`"),
+        ("rounds = { successes = 3 }", "`rounds` has no `at_most`"),
+        (
+            "rounds = { successes = 3, at_most = 2 }",
+            "`at_most` cannot be 2",
+        ),
+        (
+            "rounds = { successes = 3, until = \"3%\", at_most = 20 }",
+            "`until` and `successes`",
+        ),
         ("rounds = { until = \"3%\" }", "`rounds` has no `at_most`"),
         (
             "rounds = { until = \"0%\", at_most = 60 }",

@@ -1,6 +1,9 @@
 //! Saved run, the only input of every report.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use regatta_model::{
     Condition, Outcome, Part, PathCheck, RunHeader, TrialRecord, Warning, Workload, warning_code,
@@ -171,21 +174,35 @@ impl RunData {
         names.filter(|name| !further.contains(name)).collect()
     }
 
-    /// Returns the number of trials that the study plans.
+    /// Returns the number of trials that the study plans; where cells end with their successes, of
+    /// those that have failed so far.
     #[must_use]
     pub fn planned(&self) -> u64 {
         let study = &self.header.study;
+        if study.successes.is_some() {
+            let mut failures: BTreeMap<[&str; 3], u32> = BTreeMap::new();
+            for trial in self.trials.iter().filter(|trial| !trial.is_whole()) {
+                let cell = [&trial.transport, &trial.condition, &trial.workload];
+                *failures.entry(cell.map(String::as_str)).or_default() += 1;
+            }
+            let cells = study.transports.len() * study.conditions.len() * study.workloads.len();
+            let without = cells.saturating_sub(failures.len()) as u64;
+            let with = failures
+                .values()
+                .map(|it| u64::from(study.trials_of_cell(*it)));
+            return without * u64::from(study.trials_of_cell(0)) + with.sum::<u64>();
+        }
         (study.transports.len() * study.conditions.len() * study.workloads.len()) as u64
             * u64::from(self.rounds())
     }
 
-    /// Returns the number of rounds of the study; for a run that ended when its intervals were
-    /// narrow, the rounds that it had.
+    /// Returns the number of rounds of the study; for a run that ended before, by its rule, the rounds
+    /// that it had.
     #[must_use]
     pub fn rounds(&self) -> u32 {
         let study = &self.header.study;
-        match (study.until, &self.state) {
-            (Some(_), RunState::Complete) => {
+        match (study.may_end_early(), &self.state) {
+            (true, RunState::Complete) => {
                 let rounds = self.trials.iter().map(|trial| trial.round + 1);
                 rounds.max().unwrap_or(0)
             }
@@ -196,8 +213,9 @@ impl RunData {
     /// Whether transports are ranked by this metric for this workload.
     #[must_use]
     pub fn is_primary(&self, metric: &str, workload: &str) -> bool {
-        (self.header.study.workloads.iter())
-            .any(|known| known.name == workload && known.kind.primary_metric() == metric)
+        let study = &self.header.study;
+        (study.workloads.iter())
+            .any(|known| known.name == workload && study.primary_metric(known) == metric)
     }
 
     /// Iterates over the measured trials of a cell, in the order of the plan.

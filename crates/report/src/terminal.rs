@@ -181,7 +181,7 @@ impl Printer<'_> {
         for group in data.plain_groups() {
             let of_workload = |cell: &&Cell| cell.workload == group.workload.name;
             let of_workload: Vec<&Cell> = summary.cells.iter().filter(of_workload).collect();
-            let columns = columns(&of_workload);
+            let columns = columns(summary, &of_workload);
             let mut cells = of_workload;
             cells.retain(|cell| cell.condition == group.condition.name);
             any |= !columns.is_empty();
@@ -398,9 +398,12 @@ fn sweep_table(sweep: &SweepResult, scale: Scale, width: u16) -> Option<Table> {
 }
 
 /// Returns the columns for which some of these cells have values.
-fn columns(cells: &[&Cell]) -> Vec<Column> {
-    COLUMNS
-        .into_iter()
+fn columns(summary: &Summary, cells: &[&Cell]) -> Vec<Column> {
+    let own = summary.rank_by.as_deref().and_then(metric::find);
+    let own = own.filter(|own| COLUMNS.iter().all(|(name, _)| *name != own.name));
+    let own = own.map(|own| (own.name, own.title));
+    own.into_iter()
+        .chain(COLUMNS)
         .filter_map(|(name, narrow)| {
             let means: Vec<f64> = cells
                 .iter()
@@ -507,8 +510,9 @@ fn table(columns: &[Column], cells: &[&Cell], summary: &Summary, wide: bool, col
         }
         let star = if cell.deadline_reached > 0 { "*" } else { "" };
         let doubt = if cell.path_doubted > 0 { "!" } else { "" };
-        let mut trials = right(format!("{}/{}{star}{doubt}", cell.n, summary.rounds));
-        if color && cell.n < u64::from(summary.rounds) {
+        let all = summary.trials_of(cell);
+        let mut trials = right(format!("{}/{all}{star}{doubt}", cell.n));
+        if color && cell.n < all {
             trials = trials.fg(Color::Yellow).add_attribute(Attribute::Bold);
         }
         row.push(trials);

@@ -113,6 +113,15 @@ fn snap(text: &str) -> Result<CaptureSetup, String> {
     quantity(text)
 }
 
+fn kept(text: &str) -> Result<CaptureSetup, String> {
+    match snap(text)? {
+        setup if setup.times_only => {
+            Err("`times` is for trials; write `headers`, `full` or a size".to_owned())
+        }
+        setup => Ok(setup),
+    }
+}
+
 fn with_hint(error: &regatta_model::UnitError) -> String {
     format!("{error}; {}", error.hint)
 }
@@ -245,7 +254,8 @@ pub struct RunArgs {
     pub kernel: Option<PathBuf>,
 
     /// Capture the packets of every trial, as pcapng in the results' `files/`, each with what
-    /// became of it: their first 128 bytes (`headers`), `full`, or a size
+    /// became of it: their first 128 bytes (`headers`), `full`, a size, or `times`: removed when the
+    /// transfer's time was read from it
     #[arg(long, value_name = "SIZE", value_parser = snap, num_args = 0..=1, require_equals = true, default_missing_value = "headers", help_heading = "Output")]
     pub capture: Option<CaptureSetup>,
     /// Directory for the results; it must not hold a run already

@@ -52,7 +52,7 @@ pub struct PathCommandArgs {
     #[arg(long, value_name = "FILE", help_heading = "Capture")]
     pub capture: Option<PathBuf>,
     /// Part of each packet to keep: `headers` (128 bytes), `full`, or a size
-    #[arg(long, value_name = "SIZE", value_parser = snap, allow_hyphen_values = true, default_value = "headers", requires = "capture", help_heading = "Capture")]
+    #[arg(long, value_name = "SIZE", value_parser = kept, allow_hyphen_values = true, default_value = "headers", requires = "capture", help_heading = "Capture")]
     pub snap: CaptureSetup,
 
     /// Say nothing but errors and what the server says

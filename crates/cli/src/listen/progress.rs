@@ -4,6 +4,7 @@
 //! on a core that is being measured.
 
 use std::{
+    collections::BTreeMap,
     io::{self, IsTerminal},
     time::{Duration, Instant},
 };
@@ -11,7 +12,7 @@ use std::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use regatta_engine::{Event, Listener, ListenerError};
 use regatta_model::{
-    BitRate, Outcome, TrialRecord, metric::id, shell::printable, units::format_duration,
+    BitRate, Outcome, Study, TrialRecord, metric::id, shell::printable, units::format_duration,
     warning_code,
 };
 
@@ -20,7 +21,12 @@ use crate::{charset, output};
 /// Progress display of a run.
 pub struct Progress {
     how: How,
+    /// Number of trials of the run, if no further one fails where cells end with their successes.
     trials: u32,
+    /// Rule by which each failure of a cell costs a further trial, up to the number of rounds.
+    rule: Option<Box<Study>>,
+    /// Failures by cell.
+    failures: BTreeMap<[String; 3], u32>,
     done: u32,
     started: Option<Instant>,
     /// Number of trials done since `started`, on which the estimate is based.
@@ -54,6 +60,8 @@ impl Progress {
         Self {
             how,
             trials: 0,
+            rule: None,
+            failures: BTreeMap::new(),
             done: 0,
             started: None,
             timed: 0,
@@ -74,6 +82,30 @@ impl Progress {
         let left = self.trials.saturating_sub(self.done);
         (self.timed > 0 && left > 0)
             .then(|| elapsed.mul_f64(f64::from(left) / f64::from(self.timed)))
+    }
+
+    /// Takes note of a trial that makes a further one necessary.
+    fn note_failure(&mut self, trial: &TrialRecord) {
+        let Some(rule) = &self.rule else {
+            return;
+        };
+        if trial.is_whole() || trial.attempt > 1 {
+            return;
+        }
+        let TrialRecord {
+            transport,
+            condition,
+            workload,
+            ..
+        } = trial;
+        let cell = [transport, condition, workload].map(String::clone);
+        let failures = self.failures.entry(cell).or_default();
+        let before = rule.trials_of_cell(*failures);
+        *failures += 1;
+        self.trials += rule.trials_of_cell(*failures) - before;
+        if let How::Bar(bar) = &self.how {
+            bar.set_length(u64::from(self.trials));
+        }
     }
 
     fn estimate(&self) -> String {
@@ -135,8 +167,14 @@ fn outcome(trial: &TrialRecord) -> String {
 impl Listener for Progress {
     fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
         match event {
-            Event::RunStarted { trials, done, .. } => {
+            Event::RunStarted {
+                trials,
+                done,
+                header,
+            } => {
                 (self.trials, self.done) = (*trials, *done);
+                let study = &header.study;
+                self.rule = study.successes.map(|_| Box::new(study.clone()));
                 if let How::Bar(bar) = &self.how {
                     bar.set_length(u64::from(*trials));
                     bar.set_position(u64::from(*done));
@@ -173,6 +211,7 @@ impl Listener for Progress {
                 let first = u32::from(trial.attempt == 1);
                 self.done += first;
                 self.timed += first;
+                self.note_failure(trial);
                 match &self.how {
                     How::Silent => {}
                     How::Bar(bar) => bar.set_position(u64::from(self.done)),

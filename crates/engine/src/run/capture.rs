@@ -1,14 +1,15 @@
 //! Captures of trials: one file each, a fact that names it, and the transfer's time according to
 //! it.
 
-use std::{fs, ops::ControlFlow, path::PathBuf};
+use std::{fs, path::PathBuf};
 
 use regatta_bed::{
     BedError,
-    capture::{CaptureError, CaptureOrder, CaptureSummary, Captured, read},
+    capture::{CaptureOrder, CaptureSummary},
 };
-use regatta_model::{TrialRecord, Warning, WorkloadKind, metric::id};
+use regatta_model::{Direction, Measurements, TrialRecord, Warning, WorkloadKind, metric::id};
 
+use super::transfer_time::Frame;
 use crate::{error::EngineError, plan::PlannedTrial, run::TrialRunner};
 
 /// Name of the directory for files in the run's directory, as the results name it.
@@ -17,8 +18,8 @@ const FILES: &str = "files";
 /// Fact that names the file of a trial's capture, relative to the run's directory.
 const FILE_FACT: &str = "capture_file";
 
-/// Metric of the transfer's time in the capture.
-const TIME: &str = id::CAPTURED_TRANSFER_TIME_NS;
+/// Driver whose transfers are found by their SYN.
+const TCP: &str = "tcp";
 
 /// Facts of a driver whose datagrams show where a transfer begins and ends: the first bytes of the
 /// datagram that begins it, and of the one with the receiver's acknowledgement, as `d1:0a:…`.
@@ -106,39 +107,56 @@ impl TrialRunner<'_> {
             .measurements
             .facts
             .insert(FILE_FACT.to_owned(), shown);
-        let kind = &self.plan.workload(trial.cell).kind;
-        if !matches!(kind, WorkloadKind::Bulk { .. }) {
-            return Ok(());
+        if let Some(frame) = self.frame(trial, record) {
+            add_time(&file, &frame, record);
         }
-        let (Some(begin), Some(end)) = (
-            record
-                .measurements
-                .facts
-                .get(BEGIN_FACT)
-                .and_then(|fact| bytes(fact)),
-            record
-                .measurements
-                .facts
-                .get(END_FACT)
-                .and_then(|fact| bytes(fact)),
-        ) else {
-            return Ok(());
-        };
-        match transfer_time(&file, &begin, &end) {
-            Ok(Some(time_ns)) => {
-                record
-                    .measurements
-                    .metrics
-                    .insert(TIME.to_owned(), time_ns as f64);
-            }
-            // The acknowledgement never came, or the capture does not hold it.
-            Ok(None) => {}
-            Err(error) => record.measurements.warnings.push(incomplete(
-                error.to_string(),
-                "open it with Wireshark to see how far it goes".to_owned(),
-            )),
+        if self.plan.study().capture.is_some_and(|it| it.times_only) {
+            // A file that stays is in nobody's way.
+            let _ = fs::remove_file(&file);
+            let _ = file.parent().map(fs::remove_dir);
+            record.measurements.facts.remove(FILE_FACT);
         }
         Ok(())
+    }
+
+    /// Returns the packets between which the time of a trial's transfer runs; `None` if it has no such
+    /// time.
+    fn frame(&self, trial: &PlannedTrial, record: &TrialRecord) -> Option<Frame> {
+        let WorkloadKind::Bulk { options, .. } = &self.plan.workload(trial.cell).kind else {
+            return None;
+        };
+        let fact = |name: &str| bytes(record.measurements.facts.get(name)?);
+        if let (Some(begin), Some(end)) = (fact(BEGIN_FACT), fact(END_FACT)) {
+            return Some(Frame::Datagrams { begin, end });
+        }
+        let is_one_way = options.direction == Direction::Forward && options.flows == 1;
+        (self.plan.transport(trial.cell).driver == TCP && is_one_way).then_some(Frame::Tcp)
+    }
+}
+
+/// Adds the time of a transfer according to its capture, and its rate if the transfer was whole.
+fn add_time(file: &std::path::Path, frame: &Frame, record: &mut TrialRecord) {
+    let is_whole = record.is_whole();
+    let Measurements {
+        metrics, warnings, ..
+    } = &mut record.measurements;
+    match frame.time_ns(file) {
+        Ok(Some(time_ns)) => {
+            metrics.insert(id::CAPTURED_TRANSFER_TIME_NS.to_owned(), time_ns as f64);
+            if let Some(bytes) = metrics.get(id::BYTES_DELIVERED)
+                && is_whole
+                && time_ns > 0
+            {
+                let rate = bytes * 8e9 / time_ns as f64;
+                metrics.insert(id::CAPTURED_GOODPUT_BPS.to_owned(), rate);
+            }
+        }
+        // The acknowledgement never came, or the capture does not hold it.
+        Ok(None) => {}
+        Err(error) => warnings.push(incomplete(
+            error.to_string(),
+            "open it with Wireshark to see how far it goes".to_owned(),
+        )),
     }
 }
 
@@ -191,45 +209,6 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// Returns the time from the first datagram of the connecting host that begins with `begin` to the
-/// first one for it that begins with `end` and was not lost, in nanoseconds.
-fn transfer_time(
-    file: &std::path::Path,
-    begin: &[u8],
-    end: &[u8],
-) -> Result<Option<u64>, CaptureError> {
-    let mut begun = None;
-    let mut time_ns = None;
-    read(file, |packet: Captured<'_>| {
-        let Some(payload) = udp_payload(packet.bytes) else {
-            return ControlFlow::Continue(());
-        };
-        match begun {
-            None if packet.forward && payload.starts_with(begin) => begun = Some(packet.unix_ns),
-            Some(begun) if !packet.forward && packet.passed() && payload.starts_with(end) => {
-                time_ns = Some(packet.unix_ns.saturating_sub(begun));
-                return ControlFlow::Break(());
-            }
-            _ => {}
-        }
-        ControlFlow::Continue(())
-    })?;
-    Ok(time_ns)
-}
-
-/// Returns the UDP payload of an IPv4 packet, as far as it is captured; `None` for other packets
-/// and for fragments after the first.
-fn udp_payload(packet: &[u8]) -> Option<&[u8]> {
-    const UDP: u8 = 17;
-    const UDP_HEADER_BYTES: usize = 8;
-    let first = *packet.first()?;
-    let fragment = u16::from_be_bytes([*packet.get(6)?, *packet.get(7)?]) & 0x1fff;
-    if first >> 4 != 4 || fragment != 0 || *packet.get(9)? != UDP {
-        return None;
-    }
-    packet.get(usize::from(first & 15) * 4 + UDP_HEADER_BYTES..)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,20 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_payload_of_the_first_fragment_is_found_and_nothing_else() {
-        let mut packet = vec![0x45, 0, 0, 30, 0, 0, 0x20, 0, 64, 17];
-        packet.extend([0; 10]);
-        packet.extend([0; 8]);
-        packet.extend([0xd1, 7]);
-        assert_eq!(udp_payload(&packet), Some([0xd1, 7].as_slice()));
-        for (at, byte) in [(0, 0x65), (7, 1), (9, 6)] {
-            let mut other = packet.clone();
-            other[at] = byte;
-            assert_eq!(udp_payload(&other), None, "{at}");
-        }
-        for length in 0..28 {
-            assert_eq!(udp_payload(&packet[..length]), None, "{length}");
-        }
+    fn bytes_are_hexadecimal() {
         assert_eq!(bytes("d1:0a"), Some(vec![0xd1, 10]));
         assert_eq!(bytes("d1:zz"), None);
     }

@@ -1,6 +1,7 @@
 //! A run: bed, agents, path checks, trials in the order of the plan.
 
 mod capture;
+mod transfer_time;
 mod trial;
 
 use std::{
@@ -255,12 +256,11 @@ impl TrialRunner<'_> {
             bed: self.bed.description(),
             hosts: self.host_facts(),
         };
-        let trials = self.plan.trials().len() as u32;
         tell(
             listener,
             &Event::RunStarted {
                 header: Box::new(header),
-                trials,
+                trials: self.plan.expected_trials(&self.options.done) as u32,
                 done: self.options.done.finished() as u32,
             },
         )?;
@@ -328,6 +328,9 @@ impl TrialRunner<'_> {
         for round in rounds {
             if self.plan.is_narrow(round, &done.values()) {
                 break;
+            }
+            if self.plan.next_of_round(round, &done).is_empty() {
+                continue;
             }
             if !self.check_paths(&conditions, listener)? {
                 return Ok(Ending::interrupted());

@@ -9,7 +9,10 @@ use std::{
 use rand::RngExt;
 use regatta_bed::{BedError, guest::wait_for_timers};
 use regatta_control::{FromAgent, Host, PathHints, Role, SideReport, ToAgent, TrialOrder};
-use regatta_model::{BitRate, Clock, Condition, Direction, Outcome, TrialRecord, Workload, causes};
+use regatta_model::{
+    BitRate, Clock, Condition, Direction, Outcome, TrialRecord, Workload, WorkloadKind, causes,
+    metric::id,
+};
 
 use crate::{
     agent::{AgentExit, AgentOutput, Signal},
@@ -35,6 +38,18 @@ pub(crate) enum Verdict {
 /// trial is replaced, as nothing is measured yet.
 const READY_ATTEMPTS: u32 = 2;
 
+/// Adds whether a transfer over a transport that does not retransmit arrived whole.
+fn add_whole(record: &mut TrialRecord) {
+    let retransmission = record.measurements.facts.get("retransmission");
+    let sent = record.measurements.metrics.contains_key(id::BYTES_SENT);
+    if record.outcome == Outcome::Measured && sent && retransmission.is_some_and(|it| it == "none")
+    {
+        let whole = f64::from(u8::from(record.is_whole()));
+        let metrics = &mut record.measurements.metrics;
+        metrics.insert(id::WHOLE_TRANSFER_RATIO.to_owned(), whole);
+    }
+}
+
 impl TrialRunner<'_> {
     /// Runs one trial with its capture, whatever its outcome.
     pub fn run_trial(&mut self, trial: &PlannedTrial) -> Result<Verdict, EngineError> {
@@ -44,6 +59,12 @@ impl TrialRunner<'_> {
             attempted => attempted?,
         };
         if let Verdict::Ended(record) = &mut verdict {
+            if matches!(
+                self.plan.workload(trial.cell).kind,
+                WorkloadKind::Bulk { .. }
+            ) {
+                add_whole(record);
+            }
             self.end_capture(trial, record)?;
         }
         Ok(verdict)

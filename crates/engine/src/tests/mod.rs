@@ -2,6 +2,7 @@
 
 mod monitors;
 mod repeats;
+mod successes;
 
 use std::{
     collections::BTreeSet,

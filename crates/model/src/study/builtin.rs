@@ -27,7 +27,10 @@ builtins!(
     "gadasin-2026",
     "message-size-short",
     "buffer-size-short",
-    "olkhovik-2025-short"
+    "olkhovik-2025-short",
+    "udpr",
+    "udpr-short",
+    "udpr-whole"
 );
 
 /// Looks a built-in study up by its name.

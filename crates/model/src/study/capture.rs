@@ -7,21 +7,35 @@ use serde::{Deserialize, Serialize};
 use super::{Emulator, PathSetup};
 use crate::units::{Bytes, UnitError};
 
-/// Part of each packet that a capture keeps.
+/// Part of each packet that a capture keeps, and whether the file stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaptureSetup {
     /// Number of bytes kept, from the IP header on; the whole packet if absent.
     pub snap_bytes: Option<u32>,
+    /// Whether the file is removed when the transfer's time has been read from it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub times_only: bool,
 }
 
 impl CaptureSetup {
     /// Capture of the headers of every transport, and the beginning of their payload.
     pub const HEADERS: Self = Self {
         snap_bytes: Some(128),
+        times_only: false,
+    };
+
+    /// Capture for the transfer's time, removed after it was read: the headers of IP, of TCP or UDP,
+    /// and the first bytes of a datagram.
+    pub const TIMES: Self = Self {
+        snap_bytes: Some(64),
+        times_only: true,
     };
 
     /// Capture of whole packets.
-    pub const FULL: Self = Self { snap_bytes: None };
+    pub const FULL: Self = Self {
+        snap_bytes: None,
+        times_only: false,
+    };
 
     /// Returns a path setup that can be captured: netem does not report what it does to each
     /// packet, so it is not chosen where the choice is free.
@@ -48,12 +62,16 @@ impl FromStr for CaptureSetup {
         match text {
             "headers" => return Ok(Self::HEADERS),
             "full" => return Ok(Self::FULL),
+            "times" => return Ok(Self::TIMES),
             _ => {}
         }
-        let wrong = || UnitError {
+        let wrong = || {
+            UnitError {
             message: format!("`{text}` is not how much of each packet a capture keeps"),
-            hint: "write `headers` (128 bytes), `full`, or a size from `20B` to `65535B`"
+            hint: "write `headers` (128 bytes), `full`, `times` (removed when the transfer's time was \
+                   read), or a size from `20B` to `65535B`"
                 .to_owned(),
+        }
         };
         let size: Bytes = text.parse().map_err(|_| wrong())?;
         let snap_bytes = u32::try_from(size.0)
@@ -62,6 +80,7 @@ impl FromStr for CaptureSetup {
             .ok_or_else(wrong)?;
         Ok(Self {
             snap_bytes: Some(snap_bytes),
+            times_only: false,
         })
     }
 }
@@ -75,8 +94,10 @@ mod tests {
     fn a_capture_is_said_in_words_or_as_a_size() {
         assert_eq!("headers".parse(), Ok(CaptureSetup::HEADERS));
         assert_eq!("full".parse(), Ok(CaptureSetup::FULL));
+        assert_eq!("times".parse(), Ok(CaptureSetup::TIMES));
         let size = CaptureSetup {
             snap_bytes: Some(96),
+            times_only: false,
         };
         assert_eq!("96B".parse(), Ok(size));
         for wrong in ["", "all", "0B", "19B", "1MB", "-1B"] {

@@ -7,14 +7,12 @@ use super::{
     error::StudyError,
     parts::{LONGEST_NAME, TransportPlace, read_published, read_source, read_transport},
     path::read_condition,
+    rounds,
     section::{File, Section},
     sweep::{Expansion, Part, Written, read_sweeps},
     work::read_workload,
 };
-use crate::{
-    units::{Ratio, UnitError},
-    words::Words as _,
-};
+use crate::{units::UnitError, words::Words as _};
 
 /// Parsed study, with the places of its transports, so that mistakes that only the registry of
 /// drivers can find are shown in the file too.
@@ -59,7 +57,8 @@ impl StudyFile {
         let mut root = Section::new(source, "the study", 0..0, document);
 
         let [name, title, description] = read_heading(&mut root)?;
-        let (rounds, until) = read_rounds(&mut root)?;
+        let rounds = rounds::read(&mut root)?;
+        let rank_by = rounds::read_rank_by(&mut root)?;
         let seed = root.number("seed", 0, i64::MAX as u64)?.unwrap_or(1);
         let (bed, hosts) = read_bed(&mut root)?;
         let (guest, guest_places) = GuestSetup::read(&mut root)?;
@@ -106,8 +105,10 @@ impl StudyFile {
             title,
             description,
             source: source_section,
-            rounds: rounds as u32,
-            until,
+            rounds: rounds.rounds,
+            until: rounds.until,
+            successes: rounds.successes,
+            rank_by,
             seed,
             bed,
             hosts,
@@ -204,31 +205,6 @@ pub(super) fn no_files(name: &str) -> Result<String, UnitError> {
         message: format!("this study cannot name a file, such as `{name}`"),
         hint: "write the study into a file of its own, and the other one beside it".to_owned(),
     })
-}
-
-/// Reads the number of rounds: `rounds = 20`, or `rounds = { until = "3%", at_most = 60 }`.
-fn read_rounds(root: &mut Section<'_>) -> Result<(u64, Option<Ratio>), StudyError> {
-    let most = u64::from(Study::MOST_ROUNDS);
-    if !root.is_table("rounds") {
-        return Ok((root.number("rounds", 1, most)?.unwrap_or(5), None));
-    }
-    let Some(mut table) = root.section("rounds", "`rounds`")? else {
-        return Ok((5, None));
-    };
-    let until = table.parsed::<Ratio>("until", "3%")?;
-    let (until, span) = table.required("until", "\"3%\"", until)?;
-    let least = u64::from(Study::LEAST_ROUNDS);
-    let at_most = table.number("at_most", least, most)?;
-    let at_most = table.required("at_most", "60", at_most)?;
-    table.end()?;
-    if !(0.0005..=0.5).contains(&until.0) {
-        return Err(table.error(
-            span,
-            "intervals of this width end no run sensibly",
-            "write a half-width from \"0.05%\" to \"50%\", such as `until = \"3%\"`",
-        ));
-    }
-    Ok((at_most, Some(until)))
 }
 
 /// Reads the settings of the path's emulation. The key `path` of earlier versions had one value,

@@ -17,6 +17,7 @@ mod keys;
 mod names;
 mod parts;
 mod path;
+mod rounds;
 mod section;
 mod steps;
 mod sweep;
@@ -142,12 +143,20 @@ pub struct Study {
     pub description: String,
     /// Publication that the study reproduces, if there is one.
     pub source: Option<Source>,
-    /// Number of runs of each cell; the maximum if `until` is set.
+    /// Number of runs of each cell; the maximum if `until` or `successes` is set.
     pub rounds: u32,
     /// Relative half-width of the intervals at which the run ends before `rounds`: see
     /// [`Study::LEAST_ROUNDS`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Ratio>,
+    /// Number of whole transfers ([`TrialRecord::is_whole`](crate::TrialRecord::is_whole)) after
+    /// which a cell has no further rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub successes: Option<u32>,
+    /// Metric by which transports are ranked with every workload; that of the workload's kind if
+    /// absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank_by: Option<String>,
     /// Seed of the order of trials, of the paths and of random data.
     pub seed: u64,
     /// Bed that the study runs in.
@@ -197,5 +206,30 @@ impl Study {
 
     const fn connect_deadline_default() -> Duration {
         Self::CONNECT_DEADLINE
+    }
+
+    /// Returns the metric by which transports are ranked with this workload, and which the verdict is
+    /// about.
+    #[must_use]
+    pub fn primary_metric<'a>(&'a self, workload: &Workload) -> &'a str {
+        match &self.rank_by {
+            Some(metric) => metric,
+            None => workload.kind.primary_metric(),
+        }
+    }
+
+    /// Whether the number of trials is known only when the run has ended.
+    #[must_use]
+    pub fn may_end_early(&self) -> bool {
+        self.until.is_some() || self.successes.is_some()
+    }
+
+    /// Returns the number of trials of a cell of which this many were no success; without a number of
+    /// successes, the number of rounds.
+    #[must_use]
+    pub fn trials_of_cell(&self, failures: u32) -> u32 {
+        self.successes.map_or(self.rounds, |successes| {
+            successes.saturating_add(failures).min(self.rounds)
+        })
     }
 }

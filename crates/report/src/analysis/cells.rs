@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use regatta_model::{OptionValue, Outcome, Transport, TrialRecord, Unit, Workload, metric::id};
-use regatta_stats::{Estimate, autocorrelation, trend};
+use regatta_stats::{Estimate, autocorrelation, binomial_interval, trend};
 
 use super::{
     CONFIDENCE,
@@ -64,7 +64,7 @@ fn cell(data: &RunData, asked: &Transport, group: CellGroup<'_>, trials: &[&Tria
             (outcome.name().to_owned(), count as u64)
         })
         .collect();
-    let primary = work.kind.primary_metric();
+    let primary = data.header.study.primary_metric(work);
     let logs = logarithms(measured.iter().copied(), primary);
     let logs: Vec<f64> = logs.into_values().collect();
     let drift = trend(&logs).filter(|trend| trend.p_value < CORRELATED_CELL);
@@ -83,6 +83,7 @@ fn cell(data: &RunData, asked: &Transport, group: CellGroup<'_>, trials: &[&Tria
         reasons: reasons(trials),
         metrics: descriptions(&measured),
         clock_errors_ns: clock_errors(&measured, work),
+        ranked_by: primary.to_owned(),
     }
 }
 
@@ -138,14 +139,20 @@ fn descriptions(measured: &[&TrialRecord]) -> BTreeMap<String, MetricSummary> {
             let geometric = (values.iter().all(|v| *v > 0.0))
                 .then(|| series(values.iter().map(|v| v.ln()).collect()))
                 .flatten();
+            let share = (metric.name == id::WHOLE_TRANSFER_RATIO).then(|| {
+                let whole = values.iter().filter(|value| **value > 0.5).count();
+                binomial_interval(whole as u64, values.len() as u64, CONFIDENCE)
+            });
             let summary = MetricSummary {
                 unit: metric.unit.name().to_owned(),
                 n: description.n as u64,
                 mean: description.mean,
                 sd: description.sd,
                 cv: description.cv,
-                ci95: (mean.and_then(|m| shown_interval(&m)))
-                    .map(|interval| possible(metric.unit, interval)),
+                ci95: share.or_else(|| {
+                    let interval = mean.and_then(|m| shown_interval(&m))?;
+                    Some(possible(metric.unit, interval))
+                }),
                 geometric_mean: geometric
                     .map(|g| g.mean.exp().clamp(description.min, description.max)),
                 geometric_ci95: geometric

@@ -10,7 +10,7 @@ use regatta_model::{Better, Outcome, TrialRecord, metric, metric::id};
 use regatta_stats::{Estimate, Test, autocorrelation, holm};
 
 use super::{
-    CONFIDENCE, HEADLINE_METRICS,
+    CONFIDENCE, compared_metrics,
     summary::{Claim, Comparison, Conclusion, Difference},
 };
 use crate::RunData;
@@ -278,9 +278,9 @@ fn comparisons(index: &Index<'_>) -> Vec<Pending<Comparison>> {
     let study = &index.data.header.study;
     let mut comparisons = Vec::new();
     for workload in &study.workloads {
-        let mut of_metrics: Vec<_> = HEADLINE_METRICS
-            .iter()
-            .map(|metric| (*metric, index.pairs(&workload.name, metric).into_iter()))
+        let mut of_metrics: Vec<_> = compared_metrics(study)
+            .into_iter()
+            .map(|metric| (metric, index.pairs(&workload.name, metric).into_iter()))
             .collect();
         for condition in &study.conditions {
             for (metric, places) in &mut of_metrics {

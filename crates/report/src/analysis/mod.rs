@@ -18,7 +18,7 @@ mod sweeps;
 mod verdict;
 mod warnings;
 
-use regatta_model::metric::id;
+use regatta_model::{Study, metric::id};
 use regatta_results::RunState;
 
 use crate::{RunData, language::tr};
@@ -46,6 +46,14 @@ pub const HEADLINE_METRICS: [&str; 8] = [
     id::GOODPUT_PER_CORE_PERCENT_BPS,
 ];
 
+/// Returns the metrics by which transports are compared: that of the study's ranking first, if it is
+/// not among those of every study.
+pub(crate) fn compared_metrics(study: &Study) -> Vec<&str> {
+    let own = study.rank_by.as_deref();
+    let own = own.filter(|metric| !HEADLINE_METRICS.contains(metric));
+    own.into_iter().chain(HEADLINE_METRICS).collect()
+}
+
 /// Whether transports or conditions are compared by this metric, so that its geometric mean is
 /// shown.
 fn is_compared(metric: &str) -> bool {
@@ -71,6 +79,8 @@ pub fn summarise(data: &RunData) -> Summary {
         bed: data.header.bed.clone(),
         seed: study.seed,
         rounds: data.rounds(),
+        successes: study.successes,
+        rank_by: study.rank_by.clone(),
         state: state(data),
         statistics: Statistics {
             confidence: CONFIDENCE,

@@ -31,7 +31,8 @@ impl<'a> Place<'a> {
     /// Ranks the transports; `None` for a workload whose metric is not in the table, which a test
     /// rules out.
     pub fn new(summary: &'a Summary, group: CellGroup<'a>) -> Option<Self> {
-        let metric = metric::find(group.workload.kind.primary_metric())?;
+        let own = summary.rank_by.as_deref();
+        let metric = metric::find(own.unwrap_or(group.workload.kind.primary_metric()))?;
         let mut place = Self {
             group,
             metric,

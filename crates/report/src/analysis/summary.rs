@@ -40,6 +40,12 @@ pub struct Summary {
     /// Rounds that the study asks for; for a run that ended when its intervals were narrow, the
     /// rounds that it had.
     pub rounds: u32,
+    /// Number of whole transfers after which a cell has no further rounds; absent if every cell has all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub successes: Option<u32>,
+    /// Metric of the ranking that the study names; absent if it is that of each workload's kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank_by: Option<String>,
     /// State of the run at the time of saving.
     pub state: State,
     /// Statistical method of the intervals and comparisons.
@@ -256,6 +262,9 @@ pub struct Cell {
     /// metric, in nanoseconds.
     #[serde(skip)]
     pub clock_errors_ns: BTreeMap<String, f64>,
+    /// Metric of the ranking, whose geometric mean is shown.
+    #[serde(skip)]
+    pub ranked_by: String,
 }
 
 /// Kind of work that can fail.
@@ -494,6 +503,16 @@ impl Summary {
         })
     }
 
+    /// Returns the number of trials of a cell, to which its measured ones are compared: the rounds, or
+    /// where cells end with their successes, its own.
+    #[must_use]
+    pub fn trials_of(&self, cell: &Cell) -> u64 {
+        match self.successes {
+            Some(_) => cell.trials(),
+            None => u64::from(self.rounds),
+        }
+    }
+
     /// Whether all gates pass.
     #[must_use]
     pub fn passed(&self) -> bool {
@@ -502,6 +521,12 @@ impl Summary {
 }
 
 impl Cell {
+    /// Returns the number of trials with any outcome.
+    #[must_use]
+    pub fn trials(&self) -> u64 {
+        self.outcomes.values().sum()
+    }
+
     /// Returns the number of trials with an outcome.
     #[must_use]
     pub fn outcome(&self, outcome: Outcome) -> u64 {
@@ -531,23 +556,16 @@ impl Cell {
         }
     }
 
-    /// Returns value and interval of a metric for tables and figures: see [`MetricSummary::shown`].
+    /// Returns value and interval of a metric for tables and figures: the geometric mean for a metric by
+    /// which transports or conditions are compared, as in the comparisons, and the mean for any other.
     #[must_use]
     pub fn shown(&self, metric: &str) -> Option<(f64, Option<[f64; 2]>)> {
-        Some(self.metrics.get(metric)?.shown(metric))
-    }
-}
-
-impl MetricSummary {
-    /// Returns the value that represents the trials, with its interval: the geometric mean for a
-    /// metric by which transports or conditions are compared, as in the comparisons, and the mean
-    /// for any other.
-    #[must_use]
-    pub fn shown(&self, metric: &str) -> (f64, Option<[f64; 2]>) {
-        match self.geometric_mean {
-            Some(mean) if super::is_compared(metric) => (mean, self.geometric_ci95),
-            _ => (self.mean, self.ci95),
-        }
+        let summary = self.metrics.get(metric)?;
+        let is_compared = metric == self.ranked_by || super::is_compared(metric);
+        Some(match summary.geometric_mean {
+            Some(mean) if is_compared => (mean, summary.geometric_ci95),
+            _ => (summary.mean, summary.ci95),
+        })
     }
 }
 

@@ -66,8 +66,11 @@ pub struct SweepCell {
     pub condition: String,
     /// Name of the workload.
     pub workload: String,
-    /// Number of measured trials.
+    /// Number of measured trials that have the metric.
     pub n: u64,
+    /// Number of trials: the rounds, unless cells end with their successes.
+    #[serde(default)]
+    pub trials: u64,
     /// Figure of the tables, as in the cell's summary.
     pub value: Option<f64>,
     /// Its 95 % interval.

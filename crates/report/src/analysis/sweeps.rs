@@ -178,7 +178,7 @@ pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<Sw
     let mut results = Vec::new();
     for family in families(data) {
         let kind = study.workloads.iter().find(|it| it.name == family.kind);
-        let Some(primary) = kind.map(|it| it.kind.primary_metric()) else {
+        let Some(primary) = kind.map(|it| study.primary_metric(it)) else {
             continue;
         };
         let further = FURTHER_METRICS.into_iter().filter(|name| *name != primary);
@@ -186,7 +186,7 @@ pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<Sw
             let Some(definition) = metric::find(name) else {
                 continue;
             };
-            let mut result = result(&study.sweeps, &family, definition, &by_name);
+            let mut result = result(data, &family, definition, &by_name);
             // A loss of nothing everywhere needs no figure.
             let least = if name == primary {
                 f64::NEG_INFINITY
@@ -218,11 +218,17 @@ fn order(sweep: &Sweep) -> Vec<usize> {
 }
 
 fn result(
-    sweeps: &Sweeps,
+    data: &RunData,
     family: &Family<'_>,
     definition: &MetricDefinition,
     by_name: &BTreeMap<[&str; 3], &Cell>,
 ) -> SweepResult {
+    let sweeps = &data.header.study.sweeps;
+    let rounds = u64::from(data.rounds());
+    let trials = |cell: &&Cell| match data.header.study.successes {
+        Some(_) => cell.trials(),
+        None => rounds,
+    };
     let orders: Vec<Vec<usize>> = (family.axes.iter())
         .map(|axis| order(&sweeps.sweeps[*axis]))
         .collect();
@@ -252,9 +258,9 @@ fn result(
     } in &family.lines
     {
         for (at, name) in of_line {
-            let shown = by_name
-                .get(name)
-                .and_then(|cell| cell.shown(definition.name));
+            let cell = by_name.get(name);
+            let shown = cell.and_then(|cell| cell.shown(definition.name));
+            let described = cell.and_then(|cell| cell.metrics.get(definition.name));
             let place = at.iter().zip(&orders);
             cells.push(SweepCell {
                 line: line.clone(),
@@ -265,7 +271,8 @@ fn result(
                 transport: name[0].to_owned(),
                 condition: name[1].to_owned(),
                 workload: name[2].to_owned(),
-                n: by_name.get(name).map_or(0, |cell| cell.n),
+                n: described.map_or(0, |it| it.n),
+                trials: cell.map_or(0, trials),
                 value: shown.map(|(value, _)| value),
                 ci95: shown.and_then(|(_, interval)| interval),
             });

@@ -124,13 +124,10 @@ pub fn matched(from: &Indexed<'_>, to: &Indexed<'_>) -> Matched {
 
 /// Returns the metric of a workload's ranking, then the others of a comparison.
 fn metrics_of(data: &RunData, workload: &str) -> Vec<(&'static str, bool)> {
-    let work = data
-        .header
-        .study
-        .workloads
-        .iter()
-        .find(|work| work.name == workload);
-    let primary = work.map(|work| work.kind.primary_metric());
+    let study = &data.header.study;
+    let work = study.workloads.iter().find(|work| work.name == workload);
+    let primary = work.and_then(|work| metric::find(study.primary_metric(work)));
+    let primary = primary.map(|metric| metric.name);
     let others = DIFFERENCE_METRICS
         .into_iter()
         .filter(|metric| Some(*metric) != primary);

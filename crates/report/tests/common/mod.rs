@@ -123,6 +123,8 @@ pub fn study() -> Study {
         }),
         rounds: 5,
         until: None,
+        successes: None,
+        rank_by: None,
         seed: 20_260_101,
         bed: BedKind::Netns,
         hosts: Vec::new(),

@@ -217,8 +217,7 @@ fn only_published<'a>(
 }
 
 fn mean(row: &Row<'_>, name: &str) -> Option<(f64, Option<[f64; 2]>)> {
-    let metric = row.cell?.metrics.get(name)?;
-    Some(metric.shown(name))
+    row.cell?.shown(name)
 }
 
 /// Returns the reason for which a row has no value.

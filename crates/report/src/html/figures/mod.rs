@@ -81,7 +81,7 @@ pub fn all(data: &RunData, summary: &Summary) -> Figures {
     // What each kind of work is ranked by, each once.
     let mut primary: Vec<&str> = Vec::new();
     for workload in &data.header.study.workloads {
-        let name = workload.kind.primary_metric();
+        let name = data.header.study.primary_metric(workload);
         if !primary.contains(&name) {
             primary.push(name);
         }

@@ -24,7 +24,7 @@ pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
         .flat_map(|group| cells_of(summary, group).map(move |cell| (group, cell)))
         // Of a sweep only what needs an explanation.
         .filter(|(group, cell)| {
-            let all = cell.outcome(Outcome::Measured) == u64::from(summary.rounds);
+            let all = cell.outcome(Outcome::Measured) == summary.trials_of(cell);
             !group.is_swept || !all || cell.deadline_reached > 0
         });
     let rows = cells.map(|(group, cell)| {

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     RunData, Summary,
     analysis::{
-        Comparison, DIFFERENCE_METRICS, Difference, Failure, HEADLINE_METRICS, PublishedBeside,
+        Comparison, DIFFERENCE_METRICS, Difference, Failure, PublishedBeside, compared_metrics,
     },
     format::{Scale, capital, list, number, p_value, signed_percent},
     language::{self, decimal, tr},
@@ -70,7 +70,7 @@ fn change(difference: &Difference) -> Entry {
 /// Returns the tables of all pairs.
 pub fn comparisons(data: &RunData, summary: &Summary) -> Vec<Table> {
     let mut tables = Vec::new();
-    for definition in definitions(&HEADLINE_METRICS) {
+    for definition in definitions(&compared_metrics(&data.header.study)) {
         let scale = scale(summary, definition);
         for group in data.plain_groups() {
             let here = summary

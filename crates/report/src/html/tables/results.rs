@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     RunData, Summary,
-    analysis::{Cell, HEADLINE_METRICS},
+    analysis::{Cell, compared_metrics},
     data::CellGroup,
     format::number,
     language::{self, tr},
@@ -32,7 +32,10 @@ const COLUMNS: [&str; 10] = [
 pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
     let of_place = |group: CellGroup<'_>| {
         // The columns of this work, the same under every condition.
-        let columns = Columns::present(summary, &definitions(&COLUMNS), |cell| {
+        let own = summary.rank_by.as_deref();
+        let own = own.filter(|metric| !COLUMNS.contains(metric));
+        let names: Vec<&str> = own.into_iter().chain(COLUMNS).collect();
+        let columns = Columns::present(summary, &definitions(&names), |cell| {
             cell.workload == group.workload.name
         });
         let place = (summary.verdict.conditions.iter())
@@ -93,7 +96,7 @@ fn trials(summary: &Summary, cell: &Cell) -> Entry {
     if cell.path_doubted > 0 {
         doubts.push(tr!("{} over a doubtful path", cell.path_doubted));
     }
-    figure_over(tr!("{} of {}", cell.n, summary.rounds), doubts.join(", "))
+    figure_over(tr!("{} of {}", cell.n, summary.trials_of(cell)), doubts.join(", "))
 }
 
 /// Returns the whole description of the headline metrics and of host CPU.
@@ -112,11 +115,8 @@ pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
         "range",
     ];
     let mut tables = Vec::new();
-    let [before @ .., last] = HEADLINE_METRICS;
-    let names: Vec<&str> = before
-        .into_iter()
-        .chain([id::CPU_HOST_RATIO, last])
-        .collect();
+    let mut names = compared_metrics(&data.header.study);
+    names.insert(names.len() - 1, id::CPU_HOST_RATIO);
     for definition in definitions(&names) {
         let scale = scale(summary, definition);
         let value = |value: Option<f64>| value.map_or_else(none, |v| figure(scale.text(v)));

@@ -37,12 +37,15 @@ fn table(data: &RunData, summary: &Summary, sweep: &SweepResult) -> Option<Table
         .collect();
     places.sort_by_key(|at| (at.get(1..), at.first()));
     let entry = |cell: Option<&&SweepCell>| -> Entry {
-        let Some((cell, value)) = cell.and_then(|cell| Some((cell, cell.value?))) else {
+        let Some(cell) = cell else {
             return none();
         };
-        let trials = match cell.n == u64::from(summary.rounds) {
+        let trials = match cell.n == cell.trials {
             true => String::new(),
-            false => tr!(" ({} of {} trials)", cell.n, summary.rounds),
+            false => tr!(" ({} of {} trials)", cell.n, cell.trials),
+        };
+        let Some(value) = cell.value else {
+            return figure_over("–", trials);
         };
         let ends = interval(cell.ci95.filter(|[low, high]| low < high), |end| {
             scale.text(end)

@@ -22,6 +22,8 @@ pub fn header() -> RunHeader {
             source: None,
             rounds: 5,
             until: None,
+            successes: None,
+            rank_by: None,
             seed: u64::MAX,
             bed: BedKind::Netns,
             hosts: Vec::new(),

@@ -1,0 +1,89 @@
+//! Tests of runs whose cells end with their successes.
+
+use std::collections::BTreeSet;
+
+use regatta_control::{FailureKind, FromAgent, ToAgent};
+use regatta_model::TrialRecord;
+
+use super::{Heard, run_from};
+use crate::{
+    Done, Ending, Event, Plan,
+    testing::{Act, FakeBed, study, well},
+};
+
+/// Makes a bed on which these trials fail.
+fn failing(trials: BTreeSet<u32>) -> FakeBed {
+    FakeBed::new(Box::new(move |_, _| {
+        let mut script = well();
+        let trials = trials.clone();
+        Box::new(move |heard| match heard {
+            ToAgent::Prepare { order } if trials.contains(&order.trial) => {
+                vec![Act::Say(FromAgent::Failed {
+                    trial: order.trial,
+                    kind: FailureKind::Failed,
+                    reasons: vec!["no".into()],
+                    hint: String::new(),
+                })]
+            }
+            heard => script(heard),
+        })
+    }))
+}
+
+fn indices(heard: &Heard) -> Vec<u32> {
+    heard.trials().iter().map(|trial| trial.index).collect()
+}
+
+fn announced(heard: &Heard) -> Option<(u32, u32)> {
+    heard.events.iter().find_map(|event| match event {
+        Event::RunStarted { trials, done, .. } => Some((*trials, *done)),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_cell_has_no_rounds_after_its_successes_and_a_resumed_run_makes_the_rest() {
+    let mut study = study(2, 1, 5);
+    study.successes = Some(3);
+    let plan = Plan::new(&study).unwrap();
+    // The first transport fails twice, so that it needs all rounds; the other one has enough in three.
+    let of_first = |rounds: u32| {
+        let trials = plan.trials().iter();
+        trials
+            .filter(move |trial| trial.cell.transport == 0 && trial.round < rounds)
+            .map(|trial| trial.index)
+    };
+    let fails: BTreeSet<u32> = of_first(2).collect();
+    let expected: Vec<u32> = (plan.trials().iter())
+        .filter(|trial| trial.cell.transport == 0 || trial.round < 3)
+        .map(|trial| trial.index)
+        .collect();
+    let (ending, heard) = run_from(&mut failing(fails.clone()), &plan, Done::default());
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(indices(&heard), expected);
+    assert_eq!(announced(&heard), Some((6, 0)));
+
+    let trials = heard.trials();
+    for cut in 0..=trials.len() {
+        let before: Vec<TrialRecord> = trials[..cut].iter().map(|trial| (*trial).clone()).collect();
+        let failed = trials[..cut]
+            .iter()
+            .filter(|trial| !trial.is_whole())
+            .count();
+        let done = plan.done(&before).unwrap();
+        let (ending, rest) = run_from(&mut failing(fails.clone()), &plan, done);
+        assert_eq!(ending.unwrap(), Ending::Complete);
+        assert_eq!(indices(&rest), expected[cut..], "after {cut}");
+        assert_eq!(announced(&rest), Some((6 + failed as u32, cut as u32)));
+    }
+}
+
+#[test]
+fn a_cell_that_never_succeeds_ends_with_the_last_round() {
+    let mut study = study(1, 1, 4);
+    study.successes = Some(3);
+    let plan = Plan::new(&study).unwrap();
+    let (ending, heard) = run_from(&mut failing((0..4).collect()), &plan, Done::default());
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(indices(&heard), [0, 1, 2, 3]);
+}

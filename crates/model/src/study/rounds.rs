@@ -1,0 +1,91 @@
+//! The keys `rounds` and `rank_by` of a study file.
+
+use super::{Study, error::StudyError, names::nearest, section::Section};
+use crate::{
+    metric::{self, Better, METRICS},
+    units::Ratio,
+};
+
+/// Number of rounds, and the rule that ends a run or a cell before it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Rounds {
+    pub rounds: u32,
+    pub until: Option<Ratio>,
+    pub successes: Option<u32>,
+}
+
+impl Rounds {
+    const fn fixed(rounds: u32) -> Self {
+        Self {
+            rounds,
+            until: None,
+            successes: None,
+        }
+    }
+}
+
+/// Reads the number of rounds: `rounds = 20`, `rounds = { until = "3%", at_most = 60 }`, or
+/// `rounds = { successes = 3, at_most = 5 }`.
+pub(super) fn read(root: &mut Section<'_>) -> Result<Rounds, StudyError> {
+    const USUAL: u32 = 5;
+    let most = u64::from(Study::MOST_ROUNDS);
+    if !root.is_table("rounds") {
+        let rounds = root.number("rounds", 1, most)?;
+        return Ok(Rounds::fixed(rounds.map_or(USUAL, |rounds| rounds as u32)));
+    }
+    let Some(mut table) = root.section("rounds", "`rounds`")? else {
+        return Ok(Rounds::fixed(USUAL));
+    };
+    table.not_both("until", "successes")?;
+    if let Some(successes) = table.number("successes", 1, most)? {
+        let at_most = table.number("at_most", successes, most)?;
+        let at_most = table.required("at_most", "5", at_most)?;
+        table.end()?;
+        return Ok(Rounds {
+            rounds: at_most as u32,
+            until: None,
+            successes: Some(successes as u32),
+        });
+    }
+    let until = table.parsed::<Ratio>("until", "3%")?;
+    let (until, span) = table.required("until", "\"3%\"", until)?;
+    let least = u64::from(Study::LEAST_ROUNDS);
+    let at_most = table.number("at_most", least, most)?;
+    let at_most = table.required("at_most", "60", at_most)?;
+    table.end()?;
+    if !(0.0005..=0.5).contains(&until.0) {
+        return Err(table.error(
+            span,
+            "intervals of this width end no run sensibly",
+            "write a half-width from \"0.05%\" to \"50%\", such as `until = \"3%\"`",
+        ));
+    }
+    Ok(Rounds {
+        rounds: at_most as u32,
+        until: Some(until),
+        successes: None,
+    })
+}
+
+/// Reads `rank_by`: the name of a metric that has a better direction.
+pub(super) fn read_rank_by(root: &mut Section<'_>) -> Result<Option<String>, StudyError> {
+    let Some((name, span)) = root.text("rank_by")? else {
+        return Ok(None);
+    };
+    match metric::find(&name) {
+        Some(metric) if metric.better != Better::Neither => Ok(Some(name)),
+        Some(_) => Err(root.error(
+            span,
+            format!("more of `{name}` is neither better nor worse, so that it ranks nothing"),
+            "write a metric such as `transfer_time_ns` or `goodput_bps`",
+        )),
+        None => {
+            let names: Vec<&str> = METRICS.iter().map(|known| known.name).collect();
+            let hint = match nearest(&name, &names) {
+                Some(near) => format!("did you mean `{near}`? `regatta list metrics` lists all"),
+                None => "`regatta list metrics` lists all".to_owned(),
+            };
+            Err(root.error(span, format!("unknown metric `{name}`"), hint))
+        }
+    }
+}
