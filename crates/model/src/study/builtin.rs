@@ -26,8 +26,11 @@ builtins!(
     "gadasin-2026-short",
     "gadasin-2026",
     "message-size-short",
+    "message-size",
     "buffer-size-short",
+    "buffer-size",
     "olkhovik-2025-short",
+    "olkhovik-2025",
     "udpr",
     "udpr-short",
     "udpr-whole"

@@ -200,11 +200,17 @@ impl Chart {
     pub fn curves(&self, svg: &mut Svg, curves: &[Curve<'_>], width: f64, marks: Marks) {
         let mut labels = Vec::new();
         for curve in curves {
-            let path: Vec<Point> = curve.points.iter().map(|point| self.at(*point)).collect();
+            // A line does not lead over a point without a value.
+            let parts = curve.points.split(|(_, y)| y.is_nan());
+            let parts = parts.map(|part| part.iter().map(|point| self.at(*point)).collect());
+            let parts: Vec<Vec<Point>> = parts.collect();
+            let path = parts.concat();
             let Some(end) = path.last().copied() else {
                 continue;
             };
-            svg.line(&path, Ink::Dashed(curve.series), width);
+            for part in parts.iter().filter(|part| !part.is_empty()) {
+                svg.line(part, Ink::Dashed(curve.series), width);
+            }
             let (first, every) = match marks {
                 // With very many trials the marks would hide one another.
                 Marks::Each => (0, path.len().div_ceil(150)),

@@ -1,5 +1,6 @@
 //! Figures of the report, one file each, and their common code.
 
+mod bars;
 mod by_trial;
 pub mod changes;
 mod delay;
@@ -116,7 +117,10 @@ pub fn all(data: &RunData, summary: &Summary) -> Figures {
     let mut sweeps = Vec::new();
     for (number, result) in summary.sweeps.iter().enumerate() {
         let lines = sweep::draw(summary, result, number);
-        if result.is_primary {
+        if result.is_primary && bars::has_bars(result) {
+            headline.extend(bars::draw(data, summary, result, number));
+            sweeps.extend(lines);
+        } else if result.is_primary {
             headline.extend(lines);
             headline.extend(heat::draw(summary, result, number));
         } else {

@@ -293,7 +293,7 @@ fn curves<'a>(
         };
         let points = cells
             .iter()
-            .filter_map(|cell| Some((x(cell)?, cell.value?)));
+            .filter_map(|cell| Some((x(cell)?, cell.value.unwrap_or(f64::NAN))));
         let bars = cells.iter().filter_map(|cell| Some((x(cell)?, cell.ci95?)));
         Line {
             curve: Curve {
@@ -305,7 +305,8 @@ fn curves<'a>(
         }
     };
     let lines = sweep.lines.iter().map(of_line);
-    lines.filter(|line| !line.curve.points.is_empty()).collect()
+    let has_values = |line: &Line<'_>| line.curve.points.iter().any(|(_, y)| !y.is_nan());
+    lines.filter(has_values).collect()
 }
 
 fn paint(svg: &mut Svg, chart: &Chart, lines: &[Line<'_>], scale: Scale) {

@@ -1,0 +1,223 @@
+//! Bars of a metric by message size: a group of bars for each size, one for each transport, with the
+//! published values, as publications show their times by message and by buffer size.
+
+use regatta_model::metric;
+
+use super::{
+    Figure, anchor,
+    frame::{Chart, Panel, Tick, YAxis, axis_end, largest, room_for_labels},
+    svg::{Ink, Svg, Text, spread},
+    sweep::{all_lines, place_words, places},
+};
+use crate::{
+    RunData, Summary,
+    analysis::{SweepCell, SweepResult},
+    format::{Scale, capital, shorten},
+};
+
+/// Key of the axis whose values have bars.
+const KEY: &str = "workload.message";
+
+const HEIGHT: f64 = 300.0;
+
+/// Most groups of bars in a panel.
+const MOST_GROUPS: usize = 8;
+
+/// Most panels of a figure.
+const MOST_PANELS: usize = 6;
+
+/// Ratio of the largest to the smallest value above which the axis is logarithmic.
+const WIDE: f64 = 40.0;
+
+/// Share of the distance between two groups that the bars of one take.
+const GROUP: f64 = 0.8;
+
+/// Longest label of a transport, in characters.
+const LABEL_CHARACTERS: usize = 16;
+
+/// Whether a sweep has bars by message size instead of lines.
+pub fn has_bars(sweep: &SweepResult) -> bool {
+    let axis = sweep.axes.first();
+    axis.is_some_and(|axis| axis.key == KEY && axis.values.len() <= MOST_GROUPS)
+}
+
+/// Draws the bars of one metric.
+pub fn draw(
+    data: &RunData,
+    summary: &Summary,
+    sweep: &SweepResult,
+    number: usize,
+) -> Option<Figure> {
+    let definition = metric::find(&sweep.metric)?;
+    let axis = sweep.axes.first()?;
+    let published = |cell: &SweepCell| published(data, sweep, cell);
+    let values = || {
+        let cells = sweep.cells.iter();
+        cells.flat_map(|cell| cell.value.into_iter().chain(published(cell)))
+    };
+    let highest = largest(values());
+    let least = values()
+        .filter(|it| *it > 0.0)
+        .fold(f64::INFINITY, f64::min);
+    let scale = Scale::for_largest(definition.unit, highest);
+    let is_log = highest / least > WIDE;
+    let y_axis = || match is_log {
+        true => YAxis::Decades(scale.apply(least) / 2.0, scale.apply(highest) * 1.4),
+        false => YAxis::Linear(axis_end(scale.apply(highest))),
+    };
+    let ticks: Vec<Tick> = (axis.values.iter().enumerate())
+        .map(|(position, value)| (position as f64 + 0.5, value.text.clone()))
+        .collect();
+    let lines = all_lines(summary);
+    let (shown, all) = places(sweep, MOST_PANELS);
+    let id = format!("bars-{number}-{}", anchor(&sweep.metric));
+    let panels = shown.iter().enumerate().map(|(position, place)| {
+        let heading = match place_words(sweep, 1, place) {
+            words if words.is_empty() => format!("{}, {}", sweep.condition, sweep.workload),
+            words => words,
+        };
+        Panel {
+            id: &format!("{id}-{position}"),
+            title: &format!("{} by {}, {heading}", capital(definition.title), axis.title),
+            description: &describe(sweep, place, scale),
+            heading: &heading,
+            y_title: &scale.heading(definition.title),
+            x_title: &axis.title,
+            height: HEIGHT,
+            left: Panel::LEFT,
+            right: room_for_labels(sweep.lines.iter().map(String::as_str)),
+        }
+        .draw_with(0.0..ticks.len() as f64, &ticks, y_axis(), |svg, chart| {
+            let cells: Vec<&SweepCell> = (sweep.cells.iter())
+                .filter(|cell| cell.at.get(1..) == Some(place))
+                .collect();
+            paint(svg, chart, (sweep, &lines), &cells, scale, published);
+        })
+    });
+    let panels: Vec<String> = panels.collect();
+    let shown = panels.len();
+    Some(Figure {
+        id: format!("figure-{id}"),
+        title: format!(
+            "{} by message size: {}",
+            capital(definition.title),
+            sweep.heading(summary)
+        ),
+        caption: caption(
+            definition.definition,
+            is_log,
+            values().count() > sweep.cells.len(),
+            (shown, all),
+        ),
+        panels,
+    })
+}
+
+fn caption(
+    definition: &str,
+    is_log: bool,
+    has_published: bool,
+    (shown, all): (usize, usize),
+) -> String {
+    let mut text =
+        String::from("Bar: mean of the tables; line in it: its 95 % confidence interval.");
+    if has_published {
+        text += " Hollow mark: published value.";
+    }
+    if is_log {
+        text += " The vertical axis is logarithmic and does not begin at zero.";
+    }
+    if shown < all {
+        text += &format!(
+            " {shown} of {all} combinations of the further parameters are shown; all are in summary.json."
+        );
+    }
+    format!("{text} {definition}")
+}
+
+/// Returns the published value of a cell.
+fn published(data: &RunData, sweep: &SweepResult, cell: &SweepCell) -> Option<f64> {
+    let all = data.header.study.published.iter();
+    let mut of_cell = all.filter(|it| {
+        it.metric == sweep.metric
+            && it.transport == cell.transport
+            && it.condition == cell.condition
+            && it.is_of_workload(&cell.workload)
+    });
+    of_cell.next().map(|it| it.value)
+}
+
+fn paint(
+    svg: &mut Svg,
+    chart: &Chart,
+    (sweep, all_lines): (&SweepResult, &[&str]),
+    cells: &[&SweepCell],
+    scale: Scale,
+    published: impl Fn(&SweepCell) -> Option<f64>,
+) {
+    // Lines without any value have no room.
+    let lines: Vec<&String> = (sweep.lines.iter())
+        .filter(|line| {
+            let mut of_line = cells.iter().filter(|cell| cell.line == **line);
+            of_line.any(|cell| cell.value.is_some() || published(cell).is_some())
+        })
+        .collect();
+    let width = GROUP / lines.len().max(1) as f64;
+    let mut labels = Vec::new();
+    for (position, line) in lines.iter().enumerate() {
+        let series = all_lines
+            .iter()
+            .position(|known| known == line)
+            .unwrap_or(0);
+        let ink = Ink::Series(series);
+        let mut last = chart.bottom;
+        for cell in cells.iter().filter(|cell| cell.line == **line) {
+            let Some(group) = cell.at.first() else {
+                continue;
+            };
+            let start = f64::from(*group) + (1.0 - GROUP) / 2.0 + width * position as f64;
+            let ends = [start + 0.06 * width, start + 0.94 * width].map(|x| chart.x(x));
+            let middle = f64::midpoint(ends[0], ends[1]);
+            if let Some(value) = cell.value {
+                let top = chart.y(scale.apply(value));
+                let corners = [
+                    (ends[0], chart.bottom),
+                    (ends[0], top),
+                    (ends[1], top),
+                    (ends[1], chart.bottom),
+                ];
+                svg.polygon(&corners, ink, 0.85);
+                last = top;
+            }
+            if let Some(ends) = cell.ci95.filter(|[low, high]| low < high) {
+                let bar = ends.map(|end| (middle, chart.y(scale.apply(end))));
+                svg.line(&bar, Ink::Text, 1.2);
+            }
+            if let Some(value) = published(cell) {
+                svg.mark(series, (middle, chart.y(scale.apply(value))), 4.0, true);
+            }
+        }
+        labels.push((series, line.as_str(), last));
+    }
+    let wanted: Vec<f64> = labels.iter().map(|(_, _, y)| *y).collect();
+    let placed = spread(&wanted, 15.0, Panel::TOP + 4.0, chart.bottom - 4.0);
+    for ((series, label, _), y) in labels.into_iter().zip(placed) {
+        svg.mark(series, (chart.right + 10.0, y), 4.0, false);
+        let label = shorten(label, LABEL_CHARACTERS);
+        svg.text((chart.right + 18.0, y), &label, Text::LABEL);
+    }
+}
+
+/// Describes a panel for readers who do not see it.
+fn describe(sweep: &SweepResult, place: &[u32], scale: Scale) -> String {
+    let of_line = |line: &String| {
+        let cells = sweep.cells.iter();
+        let cells = cells.filter(|cell| cell.line == *line && cell.at.get(1..) == Some(place));
+        let texts: Vec<String> = cells
+            .filter_map(|cell| Some(scale.text(cell.value?)))
+            .collect();
+        format!("{line}: {}", texts.join(", "))
+    };
+    let lines: Vec<String> = sweep.lines.iter().map(of_line).collect();
+    format!("{}.", lines.join("; "))
+}
