@@ -33,6 +33,7 @@ builtins!(
     "olkhovik-2025",
     "udpr",
     "udpr-short",
+    "udpr-messages",
     "udpr-whole"
 );
 

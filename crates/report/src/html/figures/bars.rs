@@ -89,7 +89,7 @@ pub fn draw(
         }
         .draw_with(0.0..ticks.len() as f64, &ticks, y_axis(), |svg, chart| {
             let cells: Vec<&SweepCell> = (sweep.cells.iter())
-                .filter(|cell| cell.at.get(1..) == Some(place))
+                .filter(|cell| cell.at.get(1..) == Some(place.as_slice()))
                 .collect();
             paint(svg, chart, (sweep, &lines), &cells, scale, published);
         })
