@@ -83,7 +83,7 @@ fn cell(data: &RunData, asked: &Transport, group: CellGroup<'_>, trials: &[&Tria
         reasons: reasons(trials),
         metrics: descriptions(&measured),
         clock_errors_ns: clock_errors(&measured, work),
-        ranked_by: primary.to_owned(),
+        ranked_by: data.header.study.rank_by.clone(),
     }
 }
 

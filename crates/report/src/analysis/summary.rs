@@ -262,9 +262,9 @@ pub struct Cell {
     /// metric, in nanoseconds.
     #[serde(skip)]
     pub clock_errors_ns: BTreeMap<String, f64>,
-    /// Metric of the ranking, whose geometric mean is shown.
-    #[serde(skip)]
-    pub ranked_by: String,
+    /// Metric of the ranking that the study names, whose geometric mean is shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranked_by: Option<String>,
 }
 
 /// Kind of work that can fail.
@@ -561,7 +561,7 @@ impl Cell {
     #[must_use]
     pub fn shown(&self, metric: &str) -> Option<(f64, Option<[f64; 2]>)> {
         let summary = self.metrics.get(metric)?;
-        let is_compared = metric == self.ranked_by || super::is_compared(metric);
+        let is_compared = self.ranked_by.as_deref() == Some(metric) || super::is_compared(metric);
         Some(match summary.geometric_mean {
             Some(mean) if is_compared => (mean, summary.geometric_ci95),
             _ => (summary.mean, summary.ci95),
