@@ -96,7 +96,10 @@ fn trials(summary: &Summary, cell: &Cell) -> Entry {
     if cell.path_doubted > 0 {
         doubts.push(tr!("{} over a doubtful path", cell.path_doubted));
     }
-    figure_over(tr!("{} of {}", cell.n, summary.trials_of(cell)), doubts.join(", "))
+    figure_over(
+        tr!("{} of {}", cell.n, summary.trials_of(cell)),
+        doubts.join(", "),
+    )
 }
 
 /// Returns the whole description of the headline metrics and of host CPU.
