@@ -132,11 +132,22 @@ fn a_capture_is_asked_for_by_option_and_netem_is_refused() {
     let whole =
         std::fs::metadata(out.join(&trial.measurements.facts["capture_file"])).expect("a file");
     assert!(whole.len() > 100_000, "{whole:?}");
+    // The clock of the process starts before the SYN and stops after the acknowledgement.
+    let metric = |name: &str| trial.measurements.metrics[name];
+    let captured = metric("captured_transfer_time_ns");
+    assert!(captured < metric("transfer_time_ns"), "{captured}");
+    assert!(captured > 4e6, "a round trip of 4 ms and more: {captured}");
+    assert_eq!(metric("captured_goodput_bps"), 100_000.0 * 8e9 / captured);
+
+    let times = with(&["--capture=times", "--out", "times"]);
+    times.assert_code(0);
+    let out = bench.path("times");
+    let facts = &trials(&out)[0].measurements;
+    assert!(facts.metrics.contains_key("captured_transfer_time_ns"));
+    assert!(!facts.facts.contains_key("capture_file"));
     assert!(
-        !trial
-            .measurements
-            .metrics
-            .contains_key("captured_transfer_time_ns")
+        !out.join("files/trial-0001").exists(),
+        "the capture is removed"
     );
 
     let plan = with(&["--capture", "--dry-run"]);

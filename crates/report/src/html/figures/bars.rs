@@ -13,6 +13,7 @@ use crate::{
     RunData, Summary,
     analysis::{SweepCell, SweepResult},
     format::{Scale, capital, shorten},
+    language::{self, tr},
 };
 
 /// Key of the axis whose values have bars.
@@ -66,7 +67,7 @@ pub fn draw(
         false => YAxis::Linear(axis_end(scale.apply(highest))),
     };
     let ticks: Vec<Tick> = (axis.values.iter().enumerate())
-        .map(|(position, value)| (position as f64 + 0.5, value.text.clone()))
+        .map(|(position, value)| (position as f64 + 0.5, language::quantity(&value.text)))
         .collect();
     let lines = all_lines(summary);
     let (shown, all) = places(sweep, MOST_PANELS);
@@ -78,11 +79,16 @@ pub fn draw(
         };
         Panel {
             id: &format!("{id}-{position}"),
-            title: &format!("{} by {}, {heading}", capital(definition.title), axis.title),
+            title: &tr!(
+                "{} by {}, {}",
+                capital(language::text(definition.title)),
+                language::text(&axis.title),
+                heading
+            ),
             description: &describe(sweep, place, scale),
             heading: &heading,
             y_title: &scale.heading(definition.title),
-            x_title: &axis.title,
+            x_title: language::text(&axis.title),
             height: HEIGHT,
             left: Panel::LEFT,
             right: room_for_labels(sweep.lines.iter().map(String::as_str)),
@@ -98,15 +104,15 @@ pub fn draw(
     let shown = panels.len();
     Some(Figure {
         id: format!("figure-{id}"),
-        title: format!(
+        title: tr!(
             "{} by message size: {}",
-            capital(definition.title),
+            capital(language::text(definition.title)),
             sweep.heading(summary)
         ),
         caption: caption(
-            definition.definition,
+            language::text(definition.definition),
             is_log,
-            values().count() > sweep.cells.len(),
+            sweep.cells.iter().any(|cell| published(cell).is_some()),
             (shown, all),
         ),
         panels,
@@ -119,17 +125,18 @@ fn caption(
     has_published: bool,
     (shown, all): (usize, usize),
 ) -> String {
-    let mut text =
-        String::from("Bar: mean of the tables; line in it: its 95 % confidence interval.");
+    let mut text = tr!("Bar: mean of the tables; line in it: its 95 % confidence interval.");
     if has_published {
-        text += " Hollow mark: published value.";
+        text += &tr!(" Hollow mark: published value.");
     }
     if is_log {
-        text += " The vertical axis is logarithmic and does not begin at zero.";
+        text += &tr!(" The vertical axis is logarithmic and does not begin at zero.");
     }
     if shown < all {
-        text += &format!(
-            " {shown} of {all} combinations of the further parameters are shown; all are in summary.json."
+        text += &tr!(
+            " {} of {} combinations of the further parameters are shown; all are in summary.json.",
+            shown,
+            all
         );
     }
     format!("{text} {definition}")
