@@ -16,17 +16,19 @@ use crate::exit::Code;
 pub struct Tally {
     /// Number of trials with a record.
     pub trials: usize,
+    /// Number of failed trials.
+    pub failed: usize,
     /// Number of unsupported trials.
     pub unsupported: usize,
 }
 
 impl Tally {
-    /// Returns the exit code of a whole run: gates tell whether trials failed that must not, or too much
-    /// is missing.
+    /// Returns the exit code of a whole run. A trial that timed out is a result, and one that the
+    /// machine spoiled does not count: gates tell whether too much is missing.
     pub fn verdict(self, gates_missed: bool) -> Code {
         if self.trials > 0 && self.unsupported == self.trials {
             Code::Unsupported
-        } else if gates_missed {
+        } else if self.failed > 0 || gates_missed {
             Code::Failed
         } else {
             Code::Measured
@@ -45,6 +47,7 @@ impl Tally {
     /// Counts one more attempt. Only an invalid trial has more than one.
     pub fn add(&mut self, trial: &TrialRecord) {
         self.trials += usize::from(trial.attempt == 1);
+        self.failed += usize::from(trial.outcome == Outcome::Failed);
         self.unsupported += usize::from(trial.outcome == Outcome::Unsupported);
     }
 }
