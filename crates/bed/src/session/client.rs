@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::unistd::pipe;
+use nix::{fcntl::OFlag, unistd::pipe2};
 use regatta_model::shell::printable;
 use regatta_process::{Preparation, Stop};
 
@@ -142,6 +142,8 @@ impl Session {
         errors: Errors,
     ) -> io::Result<Launched> {
         let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+        // No other process may hold them: their readers would not see the end.
+        let pipe = || pipe2(OFlag::O_CLOEXEC);
         let (output, to_output) = pipe()?;
         let (errors, to_errors) = match errors {
             Errors::Inherit => (None, None),

@@ -17,7 +17,7 @@ host does not support what was asked for.";
 
 /// `regatta client`.
 #[derive(Debug, Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, args_override_self = true)]
 pub struct ClientArgs {
     /// Server, as it printed it: `host:port#token`
     #[arg(value_name = "SERVER", conflicts_with = "client")]
@@ -138,6 +138,12 @@ pub struct ClientArgs {
     /// File for the output instead of standard output; it is appended
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub logfile: Option<PathBuf>,
+    /// Accepted for command lines of iperf3: every figure has its unit
+    #[arg(short, long, value_name = "UNIT", value_parser = ["k", "m", "g", "t", "K", "M", "G", "T"], help_heading = "Output")]
+    pub format: Option<String>,
+    /// Accepted for command lines of iperf3: both ends write the same
+    #[arg(long, help_heading = "Output")]
+    pub get_server_output: bool,
     /// Accepted for command lines of iperf3: every line is written at once
     #[arg(long, help_heading = "Output")]
     pub forceflush: bool,

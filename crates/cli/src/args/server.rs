@@ -14,7 +14,7 @@ in, and how to run it as a service.";
 
 /// `regatta server`.
 #[derive(Debug, Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, args_override_self = true)]
 pub struct ServerArgs {
     /// Accepted for command lines of iperf3
     #[arg(short, long, hide = true)]
@@ -61,6 +61,12 @@ pub struct ServerArgs {
     /// Write one JSON value per line for each event of a client
     #[arg(short = 'J', long, alias = "json-stream", help_heading = "Output")]
     pub json: bool,
+    /// Accepted for command lines of iperf3: what is wrong is said in any case
+    #[arg(short = 'V', long, hide = true, help_heading = "Output")]
+    pub verbose: bool,
+    /// Accepted for command lines of iperf3: the interval is the client's
+    #[arg(short, long, value_name = "TIME", hide = true, help_heading = "Output")]
+    pub interval: Option<String>,
     /// File for the output instead of standard output; it is appended
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub logfile: Option<PathBuf>,

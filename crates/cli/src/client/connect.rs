@@ -185,7 +185,7 @@ fn connect_to(address: SocketAddr, target: &Target<'_>) -> io::Result<TcpStream>
         socket.bind(&SocketAddr::new(bind, 0).into())?;
     }
     socket.connect_timeout(&address.into(), target.within)?;
-    set_up(&socket)?;
+    set_up(&socket, SILENCE[0])?;
     Ok(socket.into())
 }
 

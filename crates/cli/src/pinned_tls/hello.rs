@@ -21,11 +21,12 @@ pub enum Hello {
     Refused { reason: String },
 }
 
-/// Sets up the socket of a connection at either end.
+/// Sets up the socket of a connection at either end. It breaks once the other end has acknowledged nothing for `silence`.
 ///
 /// # Errors
 /// An error of the system.
-pub fn set_up(socket: &Socket) -> io::Result<()> {
+pub fn set_up(socket: &Socket, silence: Duration) -> io::Result<()> {
+    socket.set_tcp_user_timeout(Some(silence))?;
     socket.set_tcp_nodelay(true)?;
     let keepalive = TcpKeepalive::new()
         .with_time(Duration::from_secs(30))

@@ -96,8 +96,7 @@ impl Client {
 
     fn shake_hands(&self, server: &Server) -> io::Result<ServerConnection> {
         let socket = SockRef::from(&self.stream);
-        set_up(&socket)?;
-        socket.set_tcp_user_timeout(Some(SILENCE))?;
+        set_up(&socket, SILENCE)?;
         self.stream.set_read_timeout(Some(HANDSHAKE_WITHIN))?;
         let tls = ServerConnection::new(Arc::clone(&server.tls));
         let mut tls = tls.map_err(io::Error::other)?;

@@ -13,6 +13,7 @@ mod help;
 mod hosts;
 mod hung;
 mod input;
+mod iperf3_lines;
 mod kills;
 mod machine;
 mod mptcp;

@@ -4,10 +4,11 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     process::{Child, ChildStdout, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nix::sys::signal::Signal;
+use regatta_telemetry::testing::repetitions;
 use serde_json::Value;
 
 use crate::{
@@ -19,15 +20,15 @@ const EVENTS_SCHEMA: &str = include_str!("../../../../schemas/client-events.sche
 const WHOLE_SCHEMA: &str = include_str!("../../../../schemas/client.schema.json");
 
 /// Server that ends with the test.
-struct Server {
-    child: Child,
+pub struct Server {
+    pub child: Child,
     output: BufReader<ChildStdout>,
     /// What a client is given: `host:port#token`.
-    address: String,
+    pub address: String,
 }
 
 impl Server {
-    fn start(bench: &Bench, args: &[&str]) -> Self {
+    pub fn start(bench: &Bench, args: &[&str]) -> Self {
         let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|it| it.local_addr());
         let port = free.expect("a free port").port().to_string();
         let mut all = vec!["server", "-B", "127.0.0.1", "-p", &port];
@@ -49,7 +50,13 @@ impl Server {
         }
     }
 
-    fn client(&self, bench: &Bench, args: &[&str]) -> Done {
+    /// Returns host and port.
+    pub fn place(&self) -> (&str, &str) {
+        let (place, _) = self.address.split_once('#').expect("a token");
+        place.split_once(':').expect("a port")
+    }
+
+    pub fn client(&self, bench: &Bench, args: &[&str]) -> Done {
         let mut all = vec!["client", &self.address];
         all.extend(args);
         bench.run(&all)
@@ -220,6 +227,75 @@ fn a_client_that_is_killed_gives_its_turn_to_the_next() {
     first.wait().expect("it ends");
     let status = second.wait().expect("it ends");
     assert!(status.success(), "{:?}", told.collect::<Vec<_>>());
+    drop(server);
+    bench.assert_nothing_left();
+}
+
+/// A stopped client answers in the kernel and is silent all the same, as one behind a cable that was pulled.
+#[test]
+fn a_client_that_is_silent_gives_its_turn_to_the_next() {
+    let bench = Bench::new();
+    let server = Server::start(&bench, &[]);
+    let mut first = bench.regatta(&["client", &server.address, "-t", "300", "--json-stream"]);
+    let mut first = first.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(first.stdout.take().expect("a pipe")).lines();
+    while !lines
+        .next()
+        .expect("it runs")
+        .expect("a line")
+        .contains("\"interval\"")
+    {}
+    signal(first.id().cast_signed(), Signal::SIGSTOP);
+    let stopped = Instant::now();
+    server.client(&bench, &["-n", "1K"]).assert_code(0);
+    // Four seconds of silence; a busy machine takes its time for the rest.
+    let waited = stopped.elapsed();
+    assert!(
+        (Duration::from_secs(1)..Duration::from_secs(20)).contains(&waited),
+        "{waited:?}"
+    );
+    let _ = first.kill();
+    first.wait().expect("it ends");
+}
+
+/// The server's agent ends with its server, and the client must not wait for it.
+#[test]
+fn a_client_ends_when_its_server_is_killed() {
+    let bench = Bench::new();
+    let mut server = Server::start(&bench, &[]);
+    let mut client = bench.regatta(&["client", &server.address, "-t", "300", "--json-stream"]);
+    client.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut client = client.spawn().expect("it starts");
+    let mut lines = BufReader::new(client.stdout.take().expect("a pipe")).lines();
+    while !lines
+        .next()
+        .expect("it runs")
+        .expect("a line")
+        .contains("\"interval\"")
+    {}
+    server.child.kill().expect("it runs");
+    let ended = client.wait_with_output().expect("it ends");
+    assert_eq!(ended.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(said.contains("error: the measurement broke"), "{said}");
+    drop(server);
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn of_many_clients_at_once_none_is_refused() {
+    let bench = Bench::new();
+    let server = Server::start(&bench, &["--parallel", "4"]);
+    let clients: Vec<Child> = (0..repetitions(12, 50))
+        .map(|_| {
+            let mut client = bench.regatta(&["client", &server.address, "-n", "1K"]);
+            client.stdout(Stdio::null()).stderr(Stdio::null());
+            client.spawn().expect("it starts")
+        })
+        .collect();
+    for mut client in clients {
+        assert!(client.wait().expect("it ends").success());
+    }
     drop(server);
     bench.assert_nothing_left();
 }
