@@ -83,6 +83,7 @@ impl HostsFile {
         if self.hosts.get(name) == Some(host) {
             return Ok(());
         }
+        let _lock = self.lock_and_read()?;
         let mut text = RemoteHost::without(&self.text, name);
         if !text.is_empty() {
             text = format!("{}\n\n", text.trim_end());
@@ -96,7 +97,20 @@ impl HostsFile {
     /// # Errors
     /// If the file cannot be written.
     pub fn remove(&mut self, name: &str) -> Result<(), Failure> {
+        let _lock = self.lock_and_read()?;
         self.write(RemoteHost::without(&self.text, name))
+    }
+
+    /// Reads the file again as other commands have left it, and keeps them from changing it until the lock is dropped.
+    fn lock_and_read(&mut self) -> Result<File, Failure> {
+        let directory = self.path.parent().unwrap_or(Path::new("."));
+        let locked = fs::create_dir_all(directory).and_then(|()| {
+            let lock = File::create(self.path.with_extension("lock"))?;
+            lock.lock().map(|()| lock)
+        });
+        let lock = locked.map_err(|error| cannot_write(error, &self.path))?;
+        *self = Self::read_or_new(Some(&self.path))?;
+        Ok(lock)
     }
 
     fn write(&mut self, text: String) -> Result<(), Failure> {
@@ -155,7 +169,9 @@ fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
         file.sync_all()?;
         fs::rename(&temporary, path)
     });
-    written.map_err(|error| {
-        Failure::failed(error).context(format!("cannot write the hosts file {}", quoted(path)))
-    })
+    written.map_err(|error| cannot_write(error, path))
+}
+
+fn cannot_write(error: io::Error, path: &Path) -> Failure {
+    Failure::failed(error).context(format!("cannot write the hosts file {}", quoted(path)))
 }

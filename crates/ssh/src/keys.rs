@@ -1,12 +1,13 @@
 //! Key set-up on a host: with a password that is given once.
 
 use std::{
-    fs, io,
+    fs::{self, File},
+    io,
     os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     process::Command,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -201,14 +202,15 @@ impl OwnKey {
     /// # Errors
     /// If `ssh-keygen` fails.
     pub fn find_or_make(directory: &Path) -> Result<Self, KeyError> {
-        // Hosts that are set up at the same time get the same key.
-        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-        let _lock = ONE_AT_A_TIME.lock();
+        let mut builder = fs::DirBuilder::new();
+        let made = builder.recursive(true).mode(0o700).create(directory);
+        made.map_err(failed("create the directory of the key"))?;
+        // Hosts that are set up at the same time, also by several commands, get the same key.
+        let lock = File::create(directory.join("lock"));
+        let lock = lock.and_then(|lock| lock.lock().map(|()| lock));
+        let _lock = lock.map_err(failed("lock the directory of the key"))?;
         let path = directory.join(KEY);
         if !path.exists() {
-            let mut builder = fs::DirBuilder::new();
-            let made = builder.recursive(true).mode(0o700).create(directory);
-            made.map_err(failed("create the directory of the key"))?;
             let mut command = Command::new("ssh-keygen");
             command.args(["-q", "-t", "ed25519", "-N", "", "-C", COMMENT, "-f"]);
             let made = command.arg(&path).output();

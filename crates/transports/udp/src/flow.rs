@@ -12,7 +12,9 @@ use std::{
 };
 
 use regatta_control::Role;
-use regatta_transport::{Abort, Arrival, MessageFlow, MonotonicTime, TransportError, wait};
+use regatta_transport::{
+    Abort, Arrival, MessageFlow, MonotonicTime, TransportError, offload, wait,
+};
 use socket2::Socket;
 
 use crate::{
@@ -119,8 +121,7 @@ impl Flow {
     fn stop_segmenting(&mut self) {
         self.tuning.segment_limit = None;
         if self.tuning.role == Role::Sender {
-            let fact = "off: the kernel refused it for this path".to_owned();
-            self.tuning.facts.insert("gso.sender".to_owned(), fact);
+            offload::state_refused(&mut self.tuning.facts, Role::Sender);
         }
     }
 }

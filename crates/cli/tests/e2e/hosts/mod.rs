@@ -130,10 +130,15 @@ impl Lab {
         add.wait_with_output().expect("an end")
     }
 
+    /// Adds both hosts with two commands at the same time, which make one key and write one file.
     fn add_both(&self) {
-        for name in ["a", "b"] {
-            succeeds(&self.add(name, &self.password, &["--accept-new"]));
-        }
+        std::thread::scope(|scope| {
+            for name in ["a", "b"] {
+                scope.spawn(move || {
+                    succeeds(&self.add(name, &self.password, &["--accept-new"]));
+                });
+            }
+        });
     }
 
     /// Returns the command of a short run on both hosts.
