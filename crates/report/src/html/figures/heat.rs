@@ -14,7 +14,7 @@ use crate::{
     Summary,
     analysis::{Conclusion, SweepAxis, SweepCell, SweepResult},
     format::{Scale, capital, ratio_number, shorten},
-    language::{self, tr},
+    language::{self, quantity, tr},
 };
 
 /// Most lines that have maps.
@@ -28,6 +28,9 @@ const ROOM: [f64; 2] = [30.0, 14.0];
 
 /// Largest opacity, on which the text can still be read.
 const MOST_OPAQUE: f64 = 0.6;
+
+/// Most cells of a map that have a text each.
+const MOST_DESCRIBED: usize = 500;
 
 /// Positions of a cell on both axes.
 type At = [usize; 2];
@@ -258,12 +261,18 @@ fn map(
             (x1 - gap, y1 - gap),
             (x0 + gap, y1 - gap),
         ];
-        if tile.opacity > 0.0 {
-            svg.polygon(&corners, tile.ink, (tile.opacity * 1000.0).round() / 1000.0);
-        }
-        if has_room {
-            let style = tile.style.aligned(Align::Middle);
-            svg.text(((x0 + x1) / 2.0, (y0 + y1) / 2.0), &tile.text, style);
+        let paint = |svg: &mut Svg| {
+            if tile.opacity > 0.0 {
+                svg.polygon(&corners, tile.ink, (tile.opacity * 1000.0).round() / 1000.0);
+            }
+            if has_room {
+                let style = tile.style.aligned(Align::Middle);
+                svg.text(((x0 + x1) / 2.0, (y0 + y1) / 2.0), &tile.text, style);
+            }
+        };
+        match tiles.len() <= MOST_DESCRIBED {
+            true => svg.value("", &tile_in_words([x, y], tile), paint),
+            false => paint(&mut svg),
         }
     }
     let outline = [
@@ -306,7 +315,16 @@ fn map(
         language::text(&y.title)
     );
     let name = format!("{}: {heading}", capital(language::text(definition.title)));
-    svg.into_element(id, &name, &said, [Panel::WIDTH, bottom + 38.0])
+    svg.into_element(id, &name, &said, [Panel::WIDTH, bottom + 38.0], "")
+}
+
+/// Describes a tile: its value, and those of both parameters.
+fn tile_in_words(axes: [&SweepAxis; 2], tile: &Tile) -> String {
+    let at = axes.iter().zip(tile.at).map(|(axis, position)| {
+        let value = axis.values.get(position).map_or("", |value| &value.text);
+        format!("{}: {}", language::text(&axis.title), quantity(value))
+    });
+    format!("{}\n{}", tile.text, at.collect::<Vec<_>>().join("\n"))
 }
 
 /// Returns the values of an axis as texts, in the unit of its title.

@@ -385,9 +385,15 @@ impl Drawing<'_> {
             |svg, chart| {
                 self.draw_bands(svg, chart, bands);
                 let ends: Vec<Option<f64>> = (lines.iter().enumerate())
-                    .map(|(position, (_, line))| self.draw_line(svg, chart, position, host, line))
+                    .map(|(position, (label, line))| {
+                        let mut end = None;
+                        svg.of_thing("line", label, |svg| {
+                            end = self.draw_line(svg, chart, position, host, line);
+                        });
+                        end
+                    })
                     .collect();
-                draw_labels(svg, chart, &labels, &ends);
+                svg.group("end", |svg| draw_labels(svg, chart, &labels, &ends));
             },
         )
     }
@@ -405,8 +411,13 @@ impl Drawing<'_> {
                 [(left, top), (right, top), (right, bottom), (left, bottom)]
             };
             let ink = Ink::Series(band.series);
-            svg.polygon(&corners(chart.top, chart.bottom), ink, 0.16);
-            svg.polygon(&corners(chart.top - 4.0, chart.top - 1.0), ink, 1.0);
+            let label = self
+                .data
+                .map_or("", |data| &data.header.study.transports[band.series].label);
+            svg.of_transport("trial", label, |svg| {
+                svg.polygon(&corners(chart.top, chart.bottom), ink, 0.16);
+                svg.polygon(&corners(chart.top - 4.0, chart.top - 1.0), ink, 1.0);
+            });
         }
     }
 

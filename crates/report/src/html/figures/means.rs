@@ -26,6 +26,7 @@ const SPREAD_LABEL_CHARACTERS: usize = 27;
 
 /// One transport in one panel.
 struct Row<'a> {
+    transport: &'a str,
     label: Cow<'a, str>,
     /// Position in the study; `None` for a transport that is only in the publication.
     series: Option<usize>,
@@ -150,7 +151,9 @@ fn figure(
         .draw(0.0..end, YAxis::Rows(panel.rows.len()), |svg, chart| {
             for (position, row) in panel.rows.iter().enumerate() {
                 let y = chart.y(position as f64 + 0.5);
-                draw_row(svg, chart, row, y, (name, longest_label), scale);
+                svg.value(row.transport, &in_words(row, name, scale), |svg| {
+                    draw_row(svg, chart, row, y, (name, longest_label), scale);
+                });
             }
         })
     });
@@ -188,6 +191,7 @@ fn row<'a>(
             && p.metric == name
     });
     Row {
+        transport: label,
         label: label.into(),
         series: Some(series),
         cell: summary.cell(label, condition, workload),
@@ -208,6 +212,7 @@ fn only_published<'a>(
         .filter(move |p| p.condition == condition && p.is_of_workload(workload) && p.metric == name)
         .filter(|p| !study.transports.iter().any(|t| t.label == p.transport))
         .map(|p| Row {
+            transport: &p.transport,
             label: p.transport.as_str().into(),
             series: None,
             cell: None,
@@ -219,6 +224,22 @@ fn only_published<'a>(
 fn mean(row: &Row<'_>, name: &str) -> Option<(f64, Option<[f64; 2]>)> {
     let metric = row.cell?.metrics.get(name)?;
     Some(metric.shown(name))
+}
+
+/// Describes a row: value, interval, number of trials, published value.
+fn in_words(row: &Row<'_>, name: &str, scale: Scale) -> String {
+    let value = match (mean(row, name), row.cell) {
+        (Some((value, interval)), Some(cell)) => {
+            let n = cell.metrics.get(name).map_or(0, |metric| metric.n);
+            scale.estimate(value, interval, n)
+        }
+        (_, Some(cell)) => absence(cell),
+        _ => tr!("only published"),
+    };
+    let published = row.published.map_or_else(String::new, |value| {
+        tr!("\npublished: {}", scale.quantity(value))
+    });
+    format!("{}: {value}{published}", row.label)
 }
 
 /// Returns the reason for which a row has no value.

@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use crate::{RunData, Summary, data::CellGroup, format::shorten};
 pub use svg::escape;
+pub(crate) use sweep::all_lines as sweep_lines;
 
 /// Figure with its panels.
 #[derive(Debug, Serialize)]
@@ -177,8 +178,15 @@ fn drawn<T>(panels: &[Place<'_, T>], draw: impl Fn(usize, &Place<'_, T>) -> Stri
     let with_rows = panels.iter().enumerate();
     with_rows
         .filter(|(_, panel)| !panel.rows.is_empty())
-        .map(|(number, panel)| draw(number, panel))
+        .map(|(number, panel)| under(panel.condition, draw(number, panel)))
         .collect()
+}
+
+/// Names the condition of a drawing, which disappears when a reader switches the condition off.
+fn under(condition: &str, panel: String) -> String {
+    let condition = escape(condition);
+    let class = "<svg class=\"panel\"";
+    panel.replacen(class, &format!("{class} data-c=\"{condition}\""), 1)
 }
 
 /// Returns the labels of a study's transports.

@@ -199,7 +199,9 @@ impl Svg {
                 .collect();
             format!("polygon points=\"{}\"", coordinates(&placed))
         };
-        self.element(format_args!("{shape} fill=\"{fill}\" {stroke}"));
+        self.element(format_args!(
+            "{shape} class=\"mark\" fill=\"{fill}\" {stroke}"
+        ));
     }
 
     /// Writes a text.
@@ -226,18 +228,59 @@ impl Svg {
         );
     }
 
+    /// Groups what `paint` draws. The script of the pages finds groups by their class.
+    pub fn group(&mut self, class: &str, paint: impl FnOnce(&mut Self)) {
+        self.group_with(format_args!("class=\"{class}\""), paint);
+    }
+
+    /// Groups what `paint` draws of a thing that is no transport.
+    pub fn of_thing(&mut self, class: &str, label: &str, paint: impl FnOnce(&mut Self)) {
+        let label = escape(label);
+        self.group_with(format_args!("class=\"{class}\" data-l=\"{label}\""), paint);
+    }
+
+    /// Groups parts of a transport's drawing, which disappear when a reader switches the transport off.
+    pub fn of_transport(&mut self, class: &str, label: &str, paint: impl FnOnce(&mut Self)) {
+        let label = escape(label);
+        self.group_with(format_args!("class=\"{class}\" data-s=\"{label}\""), paint);
+    }
+
+    /// Groups the drawing of a transport's value; `text` is shown while a pointer is on it.
+    pub fn value(&mut self, label: &str, text: &str, paint: impl FnOnce(&mut Self)) {
+        self.of_transport("value", label, |svg| {
+            let _ = writeln!(svg.0, "<title>{}</title>", escape(text));
+            paint(svg);
+        });
+    }
+
+    /// Fills the band of quartiles around a transport's line: upper edge, then lower edge backwards, of `n` trials.
+    pub fn band(&mut self, label: &str, n: usize, corners: &[Point], ink: Ink) {
+        let label = escape(label);
+        self.group_with(
+            format_args!("class=\"band\" data-s=\"{label}\" data-n=\"{n}\""),
+            |svg| svg.polygon(corners, ink, 0.16),
+        );
+    }
+
+    fn group_with(&mut self, attributes: Arguments<'_>, paint: impl FnOnce(&mut Self)) {
+        let _ = writeln!(self.0, "<g {attributes}>");
+        paint(self);
+        self.0.push_str("</g>\n");
+    }
+
     /// Returns the drawing as an `svg` element. `id` is unique on the page; title and description are for
-    /// readers who do not see it.
+    /// readers who do not see it. `attributes` are further ones of the element.
     pub fn into_element(
         self,
         id: &str,
         title: &str,
         description: &str,
         [width, height]: [f64; 2],
+        attributes: &str,
     ) -> String {
         let (title, description) = (escape(title), escape(description));
         format!(
-            "<svg class=\"panel\" viewBox=\"0 0 {width} {height}\" role=\"img\" \
+            "<svg class=\"panel\"{attributes} viewBox=\"0 0 {width} {height}\" role=\"img\" \
              aria-labelledby=\"{id}-t {id}-d\"><title id=\"{id}-t\">{title}</title>\
              <desc id=\"{id}-d\">{description}</desc>\n{}</svg>\n",
             self.0

@@ -197,7 +197,7 @@ pub fn draw(summary: &Summary, sweep: &SweepResult, number: usize) -> Option<Fig
             words if words.is_empty() => format!("{}, {}", sweep.condition, sweep.workload),
             words => words,
         };
-        let curves = curves(sweep, place, &lines, &x_axis);
+        let curves = curves(sweep, place, &lines, &x_axis, scale);
         Panel {
             id: &format!("{id}-{position}"),
             title: &tr!(
@@ -273,7 +273,14 @@ fn caption(
 /// Line of a transport: its points, with the ends of their intervals.
 struct Line<'a> {
     curve: Curve<'a>,
-    bars: Vec<(f64, [f64; 2])>,
+    bars: Vec<Bar>,
+}
+
+/// Point of a line: its place, the ends of its interval, and its description.
+struct Bar {
+    at: (f64, f64),
+    ends: Option<[f64; 2]>,
+    text: String,
 }
 
 fn curves<'a>(
@@ -281,6 +288,7 @@ fn curves<'a>(
     place: &[u32],
     lines: &[&str],
     x_axis: &ParameterAxis,
+    scale: Scale,
 ) -> Vec<Line<'a>> {
     let of_line = |line: &'a String| {
         let mut cells: Vec<&SweepCell> = (sweep.cells.iter())
@@ -294,7 +302,18 @@ fn curves<'a>(
         let points = cells
             .iter()
             .filter_map(|cell| Some((x(cell)?, cell.value?)));
-        let bars = cells.iter().filter_map(|cell| Some((x(cell)?, cell.ci95?)));
+        let bars = cells.iter().filter_map(|cell| {
+            let value = cell.value?;
+            Some(Bar {
+                at: (x(cell)?, value),
+                ends: cell.ci95,
+                text: format!(
+                    "{line}: {}\n{}",
+                    scale.estimate(value, cell.ci95, cell.n),
+                    place_words(sweep, 0, &cell.at)
+                ),
+            })
+        });
         Line {
             curve: Curve {
                 series: lines.iter().position(|known| known == line).unwrap_or(0),
@@ -311,12 +330,19 @@ fn curves<'a>(
 fn paint(svg: &mut Svg, chart: &Chart, lines: &[Line<'_>], scale: Scale) {
     for line in lines {
         let ink = Ink::Series(line.curve.series);
-        for (x, ends) in &line.bars {
-            let ends = ends.map(|end| chart.at((*x, scale.apply(end))));
-            svg.line(&ends, ink, 1.6);
-            for (x, y) in ends {
-                svg.line(&[(x - 3.0, y), (x + 3.0, y)], ink, 1.6);
-            }
+        for bar in &line.bars {
+            let at = |value: f64| chart.at((bar.at.0, scale.apply(value)));
+            svg.value(line.curve.label, &bar.text, |svg| {
+                // The value's mark comes with its line; here it has room for a pointer.
+                svg.dot(at(bar.at.1), 5.0, ink, 0.0);
+                let Some(ends) = bar.ends.map(|ends| ends.map(at)) else {
+                    return;
+                };
+                svg.line(&ends, ink, 1.6);
+                for (x, y) in ends {
+                    svg.line(&[(x - 3.0, y), (x + 3.0, y)], ink, 1.6);
+                }
+            });
         }
     }
     let curves: Vec<Curve<'_>> = (lines.iter())
