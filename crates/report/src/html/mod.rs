@@ -60,6 +60,19 @@ pub(crate) fn colours() -> impl Iterator<Item = (&'static str, &'static str)> {
     })
 }
 
+/// Replaces the CSS variables of a drawing by the colours of the light page, and names its font: programs other than
+/// browsers know neither.
+pub(crate) fn with_literal_colours(panel: &mut String) {
+    for (name, value) in colours() {
+        *panel = panel.replace(&format!("\"var({name})\""), &format!("\"{value}\""));
+    }
+    *panel = panel.replacen(
+        "<svg ",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" font-family=\"Noto Sans, DejaVu Sans\" ",
+        1,
+    );
+}
+
 /// Thing that a reader can switch off.
 #[derive(Debug, Serialize)]
 struct Switch<'a> {

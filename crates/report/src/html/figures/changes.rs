@@ -2,7 +2,7 @@
 //! workload's ranking.
 
 use super::{
-    Figure,
+    Datum, DrawnPanel, Figure,
     frame::{Chart, LABEL_CHARACTERS, Panel, YAxis, axis_end, largest, room_for_rows},
     svg::{Ink, Svg, Text},
     under,
@@ -53,7 +53,7 @@ pub fn draw(pair: &PairOfRuns, cells: &[&CellPair]) -> Option<Figure> {
     // As in the figure of means, an interval of very few rounds may run out of the panel.
     let end = axis_end(largest(ends).min(values * 3.0).max(values).max(NARROWEST));
     let id = format!("change-{}-{}", pair.from, pair.to);
-    let panels: Vec<String> = (places.iter().enumerate())
+    let panels: Vec<DrawnPanel> = (places.iter().enumerate())
         .map(|(number, (heading, rows))| {
             let panel = panel(pair, &format!("{id}-{number}"), heading, rows, end);
             under(rows.first().map_or("", |row| row.condition), panel)
@@ -129,7 +129,7 @@ fn percent(ratio: f64) -> f64 {
     (ratio - 1.0) * 100.0
 }
 
-fn panel(pair: &PairOfRuns, id: &str, heading: &str, rows: &[Row<'_>], end: f64) -> String {
+fn panel(pair: &PairOfRuns, id: &str, heading: &str, rows: &[Row<'_>], end: f64) -> DrawnPanel {
     let title = (rows.first())
         .and_then(|row| regatta_model::metric::find(&row.metric.metric))
         .map_or("", |metric| metric.title);
@@ -154,6 +154,13 @@ fn panel(pair: &PairOfRuns, id: &str, heading: &str, rows: &[Row<'_>], end: f64)
         let zero = chart.x(0.0);
         svg.line(&[(zero, chart.top), (zero, chart.bottom)], Ink::Axis, 1.0);
         for (position, row) in rows.iter().enumerate() {
+            svg.record(Datum {
+                label: row.label.to_owned(),
+                kind: "change",
+                value: Some(row.change()),
+                interval: row.interval(),
+                ..Datum::default()
+            });
             svg.value(row.label, &row.in_words(pair), |svg| {
                 draw_row(svg, chart, row, chart.y(position as f64 + 0.5));
             });

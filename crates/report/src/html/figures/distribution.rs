@@ -8,7 +8,7 @@ use regatta_model::MetricDefinition;
 use regatta_stats::Description;
 
 use super::{
-    Figure, anchor, drawn,
+    Datum, Figure, anchor, drawn,
     frame::{Chart, LABEL_CHARACTERS, Panel, YAxis, axis_end, largest, room_for_rows},
     panels,
     svg::{Ink, Svg, Text},
@@ -119,6 +119,20 @@ fn plot(svg: &mut Svg, chart: &Chart, rows: &[Row<'_>], scale: Scale) {
         let Some(d) = regatta_stats::describe(&row.deviations) else {
             continue;
         };
+        let datum = |kind, value: f64| Datum {
+            label: row.label.to_owned(),
+            kind,
+            value: Some(value),
+            ..Datum::default()
+        };
+        svg.record(Datum {
+            interval: Some([d.q1, d.q3]),
+            n: Some(row.deviations.len() as u64),
+            ..datum("median", d.median)
+        });
+        for deviation in &row.deviations {
+            svg.record(datum("trial", *deviation));
+        }
         let text = format!("{}: {}", row.label, spread_in_words(row, &d, scale));
         svg.value(row.label, &text, |svg| {
             plot_row(svg, chart, (position, row), &d, scale);

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::drawing::{Datum, DrawnPanel};
 use super::svg::{Align, Ink, Point, Svg, Text, spread, width_of};
 use crate::{
     format::{number, shorten},
@@ -68,7 +69,12 @@ impl Panel<'_> {
     pub const BOTTOM: f64 = 40.0;
 
     /// Draws axes and grid, and what `paint` adds; returns the panel as an `svg` element.
-    pub fn draw(&self, x: Range<f64>, y: YAxis, paint: impl FnOnce(&mut Svg, &Chart)) -> String {
+    pub fn draw(
+        &self,
+        x: Range<f64>,
+        y: YAxis,
+        paint: impl FnOnce(&mut Svg, &Chart),
+    ) -> DrawnPanel {
         let x_ticks = linear_ticks(&x);
         self.element(x, &x_ticks, y, Chart::scales, paint)
     }
@@ -80,7 +86,7 @@ impl Panel<'_> {
         x_ticks: &[Tick],
         y: YAxis,
         paint: impl FnOnce(&mut Svg, &Chart),
-    ) -> String {
+    ) -> DrawnPanel {
         self.element(x, x_ticks, y, |_| String::new(), paint)
     }
 
@@ -91,13 +97,22 @@ impl Panel<'_> {
         y: YAxis,
         scales: impl FnOnce(&Chart) -> String,
         paint: impl FnOnce(&mut Svg, &Chart),
-    ) -> String {
+    ) -> DrawnPanel {
         let mut svg = Svg::default();
         let chart = self.draw_axes(&mut svg, x, x_ticks, y);
         svg.group("plot", |svg| paint(svg, &chart));
         let size = [Self::WIDTH, self.height];
         let scales = scales(&chart);
-        svg.into_element(self.id, self.title, self.description, size, &scales)
+        // Values of rows go along the horizontal axis.
+        let axes = match chart.y {
+            YAxis::Rows(_) => ["", self.x_title],
+            _ => [self.x_title, self.y_title],
+        };
+        DrawnPanel {
+            heading: self.heading.to_owned(),
+            axes: axes.map(str::to_owned),
+            ..svg.into_element(self.id, self.title, self.description, size, &scales)
+        }
     }
 
     /// Draws axes and grid; the chart maps values to positions.
@@ -237,6 +252,15 @@ impl Chart {
             let Some(end) = path.last().copied() else {
                 continue;
             };
+            for (x, value) in &curve.points {
+                svg.record(Datum {
+                    label: curve.label.to_owned(),
+                    kind: "line",
+                    x: Some(*x),
+                    value: Some(*value),
+                    ..Datum::default()
+                });
+            }
             let (class, first, every) = match marks {
                 // With very many trials the marks would hide one another.
                 Marks::Each => ("points", 0, path.len().div_ceil(150)),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use regatta_model::{Better, MetricDefinition, metric};
 
 use super::{
-    Figure, anchor,
+    Datum, DrawnPanel, Figure, anchor,
     frame::{Panel, largest},
     svg::{Align, Ink, Svg, Text, width_of},
     sweep::{ParameterAxis, all_lines, number_of, place_words, unit_of},
@@ -53,6 +53,8 @@ struct Tile {
     opacity: f64,
     text: String,
     style: Text,
+    /// The value, in the unit of the map.
+    value: Option<f64>,
 }
 
 /// Draws the maps of the metric of the ranking, or nothing for a sweep of one parameter.
@@ -149,6 +151,7 @@ fn means(cells: &BTreeMap<At, &SweepCell>, ink: Ink, scale: Scale) -> Vec<Tile> 
             opacity: 0.04 + (MOST_OPAQUE - 0.04) * (value / highest.max(f64::MIN_POSITIVE)),
             text: scale.text(value),
             style: Text::LABEL,
+            value: Some(scale.apply(value)),
         },
         None => missing(*at),
     };
@@ -162,6 +165,7 @@ fn missing(at: At) -> Tile {
         opacity: 0.0,
         text: "–".to_owned(),
         style: Text::NOTE,
+        value: None,
     }
 }
 
@@ -214,6 +218,7 @@ fn ratios(
             opacity: (0.12 + (MOST_OPAQUE - 0.12) * density) * if is_detected { 1.0 } else { PALE },
             text: number_text(value),
             style: if is_detected { Text::LABEL } else { Text::NOTE },
+            value: Some(value),
         }
     };
     found.into_iter().map(tile).collect()
@@ -234,7 +239,7 @@ fn map(
     definition: &MetricDefinition,
     [x, y]: [&SweepAxis; 2],
     tiles: &[Tile],
-) -> String {
+) -> DrawnPanel {
     let [columns, rows] = [x, y].map(|axis| axis.values.len().max(1));
     let row_texts = texts(y);
     let left = largest(row_texts.iter().map(|text| width_of(text))).clamp(24.0, 90.0) + 10.0;
@@ -270,6 +275,12 @@ fn map(
                 svg.text(((x0 + x1) / 2.0, (y0 + y1) / 2.0), &tile.text, style);
             }
         };
+        svg.record(Datum {
+            label: tile_at([x, y], tile).join(", "),
+            kind: "tile",
+            value: tile.value,
+            ..Datum::default()
+        });
         match tiles.len() <= MOST_DESCRIBED {
             true => svg.value("", &tile_in_words([x, y], tile), paint),
             false => paint(&mut svg),
@@ -315,16 +326,26 @@ fn map(
         language::text(&y.title)
     );
     let name = format!("{}: {heading}", capital(language::text(definition.title)));
-    svg.into_element(id, &name, &said, [Panel::WIDTH, bottom + 38.0], "")
+    DrawnPanel {
+        heading: heading.to_owned(),
+        axes: [String::new(), name.clone()],
+        ..svg.into_element(id, &name, &said, [Panel::WIDTH, bottom + 38.0], "")
+    }
 }
 
 /// Describes a tile: its value, and those of both parameters.
 fn tile_in_words(axes: [&SweepAxis; 2], tile: &Tile) -> String {
-    let at = axes.iter().zip(tile.at).map(|(axis, position)| {
-        let value = axis.values.get(position).map_or("", |value| &value.text);
+    format!("{}\n{}", tile.text, tile_at(axes, tile).join("\n"))
+}
+
+/// Names the values of both parameters of a tile.
+fn tile_at(axes: [&SweepAxis; 2], tile: &Tile) -> [String; 2] {
+    [0, 1].map(|number| {
+        let axis = axes[number];
+        let value = axis.values.get(tile.at[number]);
+        let value = value.map_or("", |value| &value.text);
         format!("{}: {}", language::text(&axis.title), quantity(value))
-    });
-    format!("{}\n{}", tile.text, at.collect::<Vec<_>>().join("\n"))
+    })
 }
 
 /// Returns the values of an axis as texts, in the unit of its title.

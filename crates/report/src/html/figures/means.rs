@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use regatta_model::{MetricDefinition, Outcome, WorkloadKind};
 
 use super::{
-    Figure, Place, anchor, drawn,
+    Datum, Figure, Place, anchor, drawn,
     frame::{Chart, LABEL_CHARACTERS, Panel, YAxis, axis_end, largest, room_for_rows},
     panels,
     svg::{Ink, Svg, Text},
@@ -151,6 +151,7 @@ fn figure(
         .draw(0.0..end, YAxis::Rows(panel.rows.len()), |svg, chart| {
             for (position, row) in panel.rows.iter().enumerate() {
                 let y = chart.y(position as f64 + 0.5);
+                record(svg, row, name, scale);
                 svg.value(row.transport, &in_words(row, name, scale), |svg| {
                     draw_row(svg, chart, row, y, (name, longest_label), scale);
                 });
@@ -224,6 +225,29 @@ fn only_published<'a>(
 fn mean(row: &Row<'_>, name: &str) -> Option<(f64, Option<[f64; 2]>)> {
     let metric = row.cell?.metrics.get(name)?;
     Some(metric.shown(name))
+}
+
+/// Records the values of a row.
+fn record(svg: &mut Svg, row: &Row<'_>, name: &str, scale: Scale) {
+    let datum = |kind, value: f64| Datum {
+        label: row.label.to_string(),
+        kind,
+        value: Some(scale.apply(value)),
+        ..Datum::default()
+    };
+    if let (Some((value, interval)), Some(cell)) = (mean(row, name), row.cell) {
+        svg.record(Datum {
+            interval: interval.map(|ends| ends.map(|end| scale.apply(end))),
+            n: cell.metrics.get(name).map(|metric| metric.n),
+            ..datum("mean", value)
+        });
+    }
+    for value in &row.trials {
+        svg.record(datum("trial", *value));
+    }
+    if let Some(value) = row.published {
+        svg.record(datum("published", value));
+    }
 }
 
 /// Describes a row: value, interval, number of trials, published value.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use regatta_model::{TrialRecord, metric, metric::series_id};
 
 use super::{
-    Figure, Place, anchor, drawn,
+    Datum, Figure, Place, anchor, drawn,
     frame::{Chart, Curve, Marks, Panel, YAxis, axis_end, largest, room_for_labels, tick},
     labels, panels,
     steps::{self, Step, steps},
@@ -331,6 +331,16 @@ fn plot(svg: &mut Svg, chart: &Chart, rows: &[Row<'_>], scale: Scale) {
         let upper = row.points.iter().map(|point| shown(point, 3));
         let lower = row.points.iter().rev().map(|point| shown(point, 1));
         let band: Vec<Point> = upper.chain(lower).map(|point| chart.at(point)).collect();
+        for point in &row.points {
+            svg.record(Datum {
+                label: row.label.to_owned(),
+                kind: "line",
+                x: Some(point[0]),
+                interval: Some([1, 3].map(|quartile| scale.apply(point[quartile]))),
+                n: Some(row.n as u64),
+                value: None,
+            });
+        }
         svg.band(row.label, row.n, &band, Ink::Series(row.series));
     }
     let medians: Vec<Curve<'_>> = (rows.iter())

@@ -5,6 +5,8 @@
 
 use std::fmt::{Arguments, Write as _};
 
+use super::drawing::{Datum, DrawnPanel};
+
 /// Number of colours before they repeat; markers and dashes repeat with other periods, so that
 /// transports stay distinct.
 const COLOURS: usize = 8;
@@ -146,13 +148,16 @@ impl Text {
     }
 }
 
-/// Drawing under construction.
+/// DrawnPanel under construction.
 #[derive(Default)]
-pub struct Svg(String);
+pub struct Svg {
+    elements: String,
+    data: Vec<Datum>,
+}
 
 impl Svg {
     fn element(&mut self, element: Arguments<'_>) {
-        let _ = writeln!(self.0, "<{element}/>");
+        let _ = writeln!(self.elements, "<{element}/>");
     }
 
     /// Draws a line through points.
@@ -217,7 +222,7 @@ impl Svg {
             ""
         };
         let _ = writeln!(
-            self.0,
+            self.elements,
             "<text x=\"{}\" y=\"{}\" dy=\"0.5ex\" text-anchor=\"{anchor}\" font-size=\"{}\"{bold} \
              fill=\"{}\">{}</text>",
             tenths(x),
@@ -248,7 +253,7 @@ impl Svg {
     /// Groups the drawing of a transport's value; `text` is shown while a pointer is on it.
     pub fn value(&mut self, label: &str, text: &str, paint: impl FnOnce(&mut Self)) {
         self.of_transport("value", label, |svg| {
-            let _ = writeln!(svg.0, "<title>{}</title>", escape(text));
+            let _ = writeln!(svg.elements, "<title>{}</title>", escape(text));
             paint(svg);
         });
     }
@@ -263,9 +268,14 @@ impl Svg {
     }
 
     fn group_with(&mut self, attributes: Arguments<'_>, paint: impl FnOnce(&mut Self)) {
-        let _ = writeln!(self.0, "<g {attributes}>");
+        let _ = writeln!(self.elements, "<g {attributes}>");
         paint(self);
-        self.0.push_str("</g>\n");
+        self.elements.push_str("</g>\n");
+    }
+
+    /// Adds a value to those of the drawing.
+    pub fn record(&mut self, datum: Datum) {
+        self.data.push(datum);
     }
 
     /// Returns the drawing as an `svg` element. `id` is unique on the page; title and description are for
@@ -277,14 +287,21 @@ impl Svg {
         description: &str,
         [width, height]: [f64; 2],
         attributes: &str,
-    ) -> String {
+    ) -> DrawnPanel {
         let (title, description) = (escape(title), escape(description));
-        format!(
+        let svg = format!(
             "<svg class=\"panel\"{attributes} viewBox=\"0 0 {width} {height}\" role=\"img\" \
              aria-labelledby=\"{id}-t {id}-d\"><title id=\"{id}-t\">{title}</title>\
              <desc id=\"{id}-d\">{description}</desc>\n{}</svg>\n",
-            self.0
-        )
+            self.elements
+        );
+        DrawnPanel {
+            svg,
+            size: [width, height],
+            heading: String::new(),
+            axes: Default::default(),
+            data: self.data,
+        }
     }
 }
 
@@ -378,7 +395,7 @@ mod tests {
         svg.line(&[(1.0, 2.04), (3.0, 4.0)], Ink::Dashed(11), 1.8);
         svg.text((0.0, 9.0), "a<b", Text::HEADING);
         assert_eq!(
-            svg.0,
+            svg.elements,
             "<polyline fill=\"none\" stroke=\"var(--c3)\" stroke-width=\"1.8\" \
              stroke-dasharray=\"9 3 2 3 2 3\" points=\"1,2 3,4\"/>\n\
              <text x=\"0\" y=\"9\" dy=\"0.5ex\" text-anchor=\"start\" font-size=\"13\" \

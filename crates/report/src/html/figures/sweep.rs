@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use regatta_model::{Unit, metric};
 
 use super::{
-    Figure, anchor,
+    Datum, DrawnPanel, Figure, anchor,
     frame::{
         Chart, Curve, Marks, Panel, Tick, YAxis, axis_end, largest, log_ticks, room_for_labels,
     },
@@ -93,6 +93,15 @@ impl ParameterAxis {
         let (scale, is_log) = self.scale?;
         let shown = scale.apply(value);
         Some(if is_log { shown.ln() } else { shown })
+    }
+
+    /// Returns a panel whose data have the parameter's values instead of positions on this axis.
+    fn with_values(&self, mut panel: DrawnPanel) -> DrawnPanel {
+        if let Some((_, true)) = self.scale {
+            let places = panel.data.iter_mut().filter_map(|datum| datum.x.as_mut());
+            places.for_each(|x| *x = x.exp());
+        }
+        panel
     }
 
     /// Returns the range of the axis, with a margin.
@@ -198,7 +207,7 @@ pub fn draw(summary: &Summary, sweep: &SweepResult, number: usize) -> Option<Fig
             words => words,
         };
         let curves = curves(sweep, place, &lines, &x_axis, scale);
-        Panel {
+        let panel = Panel {
             id: &format!("{id}-{position}"),
             title: &tr!(
                 "{} against {}, {}",
@@ -217,7 +226,8 @@ pub fn draw(summary: &Summary, sweep: &SweepResult, number: usize) -> Option<Fig
         .draw_with(x_axis.range(), &x_axis.ticks, y_axis(), |svg, chart| {
             crossings(svg, chart, sweep, place, &x_axis);
             paint(svg, chart, &curves, scale);
-        })
+        });
+        x_axis.with_values(panel)
     });
     Some(Figure {
         id: format!("figure-{id}"),
@@ -280,6 +290,7 @@ struct Line<'a> {
 struct Bar {
     at: (f64, f64),
     ends: Option<[f64; 2]>,
+    n: u64,
     text: String,
 }
 
@@ -307,6 +318,7 @@ fn curves<'a>(
             Some(Bar {
                 at: (x(cell)?, value),
                 ends: cell.ci95,
+                n: cell.n,
                 text: format!(
                     "{line}: {}\n{}",
                     scale.estimate(value, cell.ci95, cell.n),
@@ -332,6 +344,14 @@ fn paint(svg: &mut Svg, chart: &Chart, lines: &[Line<'_>], scale: Scale) {
         let ink = Ink::Series(line.curve.series);
         for bar in &line.bars {
             let at = |value: f64| chart.at((bar.at.0, scale.apply(value)));
+            svg.record(Datum {
+                label: line.curve.label.to_owned(),
+                kind: "line",
+                x: Some(bar.at.0),
+                interval: bar.ends.map(|ends| ends.map(|end| scale.apply(end))),
+                n: Some(bar.n),
+                value: None,
+            });
             svg.value(line.curve.label, &bar.text, |svg| {
                 // The value's mark comes with its line; here it has room for a pointer.
                 svg.dot(at(bar.at.1), 5.0, ink, 0.0);
