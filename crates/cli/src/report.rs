@@ -61,12 +61,12 @@ fn make(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
             PaperSize::A4 => Paper::A4,
             PaperSize::Letter => Paper::Letter,
         };
-        let stop = stopped_by_signals("no `report.pdf` is written")?;
+        let stop = stopped_by_signals("stopping: no `report.pdf` is written")?;
         typeset::write_pdf(&data, &summary, paper, dir, &stop)?;
         say_where(dir, &[typeset::FILE_NAME])?;
     }
     if let Some(out) = &args.figures {
-        let stop = stopped_by_signals("PDF and PNG of some figures are missing")?;
+        let stop = stopped_by_signals("stopping: not every figure has its PDF and PNG")?;
         figures::write(&data, &summary, out, &stop)?;
         say_where(out, &[INDEX_FILE_NAME])?;
     }
@@ -81,12 +81,12 @@ fn make(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
     Ok(code)
 }
 
-/// Returns a request to stop that signals such as Ctrl-C make; `effect` says what comes of it.
-fn stopped_by_signals(effect: &str) -> Result<Stop, Failure> {
+/// Returns a request to stop that signals such as Ctrl-C make. They print `words`.
+fn stopped_by_signals(words: &'static str) -> Result<Stop, Failure> {
     let stop = Stop::default();
     let held = Held::new().map_err(Failure::failed)?;
     let asked = stop.clone();
-    held.end_with(&format!("stopping: {effect}"), move || asked.ask())
+    held.end_with(words, move || asked.ask())
         .map_err(Failure::failed)?;
     Ok(stop)
 }

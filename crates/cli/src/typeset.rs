@@ -101,7 +101,7 @@ pub fn run(
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(Failure::told(format!(
-            "`regatta-typeset` failed: {}: {}",
+            "no `{name}`: {}: {}",
             output.status,
             said.trim()
         )));
