@@ -12,6 +12,7 @@ mod directory;
 mod doctor;
 mod exact;
 mod exit;
+mod figures;
 mod host_check;
 mod hosts;
 mod hosts_file;

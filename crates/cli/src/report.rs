@@ -5,7 +5,9 @@ use std::path::Path;
 use regatta_model::shell::quoted;
 use regatta_process::Stop;
 use regatta_report::{
-    ReportError, RunData, Summary, language,
+    ReportError, RunData, Summary,
+    figure_files::INDEX_FILE_NAME,
+    language,
     pdf::Paper,
     terminal::{self, TerminalOptions},
 };
@@ -15,6 +17,7 @@ use crate::{
     args::{PaperSize, ReportArgs},
     directory,
     exit::{Code, Failure},
+    figures,
     interrupt::Held,
     listen::Tally,
     output::{self, Colour},
@@ -58,11 +61,16 @@ fn make(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
             PaperSize::A4 => Paper::A4,
             PaperSize::Letter => Paper::Letter,
         };
-        let stop = stopped_by_signals()?;
+        let stop = stopped_by_signals("stopping: no `report.pdf` is written")?;
         typeset::write_pdf(&data, &summary, paper, dir, &stop)?;
         say_where(dir, &[typeset::FILE_NAME])?;
     }
-    if !args.csv && !args.html && !args.pdf {
+    if let Some(out) = &args.figures {
+        let stop = stopped_by_signals("stopping: not every figure has its PDF and PNG")?;
+        figures::write(&data, &summary, out, &stop)?;
+        say_where(out, &[INDEX_FILE_NAME])?;
+    }
+    if !args.csv && !args.html && !args.pdf && args.figures.is_none() {
         // The table first: it can be had of a directory that cannot be written. The files can be
         // had without it.
         let shown = show_tables(dir, &data, &summary, colour);
@@ -73,12 +81,12 @@ fn make(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
     Ok(code)
 }
 
-/// Returns a request to stop that signals such as Ctrl-C make.
-fn stopped_by_signals() -> Result<Stop, Failure> {
+/// Returns a request to stop that signals such as Ctrl-C make. They print `words`.
+fn stopped_by_signals(words: &'static str) -> Result<Stop, Failure> {
     let stop = Stop::default();
     let held = Held::new().map_err(Failure::failed)?;
     let asked = stop.clone();
-    held.end_with("stopping: no `report.pdf` is written", move || asked.ask())
+    held.end_with(words, move || asked.ask())
         .map_err(Failure::failed)?;
     Ok(stop)
 }

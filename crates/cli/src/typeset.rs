@@ -43,26 +43,44 @@ pub fn write_pdf(
     dir: &Path,
     stop: &Stop,
 ) -> Result<(), Failure> {
-    let Some(program) = program() else {
-        let failure = Failure::told(
-            "there is no program `regatta-typeset`, which makes PDF, beside this one",
-        );
-        return Err(failure.hint(format!(
-            "run `make build` in Regatta's clone, or set {VARIABLE} to its path; the page `report.html` needs nothing"
-        )));
-    };
+    let program = required_program()?;
     let job = regatta_report::pdf::job(data, summary, paper).map_err(Failure::failed)?;
-    let pdf = run(&program, &job, stop)?;
+    let pdf = run(&program, &[], &job, FILE_NAME, stop)?;
     regatta_report::write_pdf(&pdf, dir).map_err(Failure::failed)?;
     Ok(())
 }
 
-/// Runs the typesetter with a job and returns what it writes.
-fn run(program: &Path, job: &str, stop: &Stop) -> Result<Vec<u8>, Failure> {
+/// Returns the path of the typesetter.
+///
+/// # Errors
+/// It is not there.
+pub fn required_program() -> Result<PathBuf, Failure> {
+    program().ok_or_else(|| {
+        let failure = Failure::told(
+            "there is no program `regatta-typeset`, which makes PDF and PNG, beside this one",
+        );
+        failure.hint(format!(
+            "run `make build` in Regatta's clone, or set {VARIABLE} to its path; the page `report.html` needs nothing"
+        ))
+    })
+}
+
+/// Runs the typesetter with the job of the file `name` and returns what it writes.
+///
+/// # Errors
+/// It cannot be started, fails, or was stopped.
+pub fn run(
+    program: &Path,
+    arguments: &[&str],
+    job: &str,
+    name: &str,
+    stop: &Stop,
+) -> Result<Vec<u8>, Failure> {
     let failed = |error: std::io::Error| {
         Failure::told(format!("cannot run `{}`: {error}", program.display()))
     };
     let mut child = Command::new(program)
+        .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -77,13 +95,13 @@ fn run(program: &Path, job: &str, stop: &Stop) -> Result<Vec<u8>, Failure> {
     let output = child.wait_with_output().map_err(failed)?;
     if stop.is_asked() {
         return Err(Failure::told(format!(
-            "stopped before `{FILE_NAME}` was made; an earlier one is as it was"
+            "stopped before `{name}` was made; an earlier one is as it was"
         )));
     }
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(Failure::told(format!(
-            "no PDF: {}: {}",
+            "no `{name}`: {}: {}",
             output.status,
             said.trim()
         )));

@@ -76,6 +76,28 @@ impl Scale {
         number(self.apply(value))
     }
 
+    /// Formats a stored value in the shown unit, with the unit.
+    #[must_use]
+    pub fn quantity(self, value: f64) -> String {
+        match self.unit {
+            "" => self.text(value),
+            unit => format!("{} {unit}", self.text(value)),
+        }
+    }
+
+    /// Formats an estimate of `n` trials with its 95 % interval, on two lines.
+    #[must_use]
+    pub fn estimate(self, value: f64, interval: Option<[f64; 2]>, n: u64) -> String {
+        let value = self.quantity(value);
+        match interval {
+            Some(ends) => {
+                let [low, high] = ends.map(|end| self.text(end));
+                tr!("{}\n95 % interval [{}, {}], n = {}", value, low, high, n)
+            }
+            None => format!("{value}\nn = {n}"),
+        }
+    }
+
     /// Returns `title, unit`, or the title only for plain counts.
     #[must_use]
     pub fn heading(self, title: &str) -> String {

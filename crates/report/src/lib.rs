@@ -12,6 +12,7 @@ pub mod analysis;
 pub mod compare;
 pub mod data;
 mod error;
+pub mod figure_files;
 pub mod format;
 pub mod html;
 pub mod language;
@@ -25,5 +26,6 @@ pub use data::{RunData, load};
 pub use error::ReportError;
 pub use timeline::HostTimeline;
 pub use write::{
-    Written, write_all, write_comparison, write_html, write_monitor, write_pdf, write_summary,
+    Written, write_all, write_comparison, write_figure_file, write_html, write_monitor, write_pdf,
+    write_summary,
 };

@@ -88,6 +88,14 @@ pub fn write_pdf(pdf: &[u8], dir: &Path) -> Result<PathBuf, ReportError> {
     replace(&dir.join("report.pdf"), pdf)
 }
 
+/// Writes a file of a figure into a directory.
+///
+/// # Errors
+/// [`ReportError::Write`] if the file cannot be written.
+pub fn write_figure_file(dir: &Path, name: &str, content: &[u8]) -> Result<PathBuf, ReportError> {
+    replace(&dir.join(name), content)
+}
+
 /// Writes `monitor.html`, the figures of hosts without a run.
 ///
 /// # Errors

@@ -3,13 +3,12 @@
 //! Needs Debian's package `chromium`, which `make test` installs.
 
 mod common;
+#[allow(dead_code, reason = "another part is used by `interaction`")]
+mod devtools;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::Path, process::Command};
 
+use devtools::{QUIET, browser};
 use regatta_report::{RunData, html, summarise};
 
 /// Script at the end of the page that writes its measurements into the document.
@@ -42,36 +41,14 @@ struct Visit {
     requests: Vec<String>,
 }
 
-fn browser() -> PathBuf {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain([PathBuf::from("/usr/bin")])
-        .flat_map(|dir| {
-            ["chromium", "chromium-browser", "google-chrome"].map(|name| dir.join(name))
-        })
-        .find(|program| program.exists())
-        .expect("Chromium is needed for this test: run `apt-get install chromium`")
-}
-
 /// Opens a page from disk with an empty profile and the network log on.
 fn visit(dir: &Path, page: &str, width: u32) -> Visit {
     let file = dir.join("page.html");
     fs::write(&file, page).expect("a writable directory");
     let log = dir.join("net-log.json");
     let output = Command::new(browser())
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-quic",
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-            "--enable-logging=stderr",
-            "--dump-dom",
-        ])
+        .args(QUIET)
+        .args(["--enable-logging=stderr", "--dump-dom"])
         .arg(format!("--window-size={width},900"))
         .arg(format!("--user-data-dir={}", dir.join("profile").display()))
         .arg(format!("--log-net-log={}", log.display()))

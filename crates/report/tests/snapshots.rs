@@ -136,7 +136,7 @@ fn skeleton(page: &str) -> String {
             let _ = writeln!(out, "  panels: {panels}");
         }
     }
-    let _ = writeln!(out, "rows: {}", page.matches("<tr>").count());
+    let _ = writeln!(out, "rows: {}", page.matches("<tr").count());
     out
 }
 

@@ -5,6 +5,8 @@
 
 use std::{collections::HashMap, fmt::Write as _};
 
+use resvg::usvg;
+use tiny_skia::{Color, Pixmap, Transform};
 use typst::{
     Library, LibraryExt as _, World, WorldExt as _,
     diag::{FileError, FileResult, SourceDiagnostic},
@@ -19,16 +21,63 @@ use typst_pdf::{PdfOptions, PdfStandard, PdfStandards};
 /// Fonts of every document: Noto Sans for text, DejaVu Sans for scripts and symbols that it lacks, DejaVu Sans Mono for
 /// code.
 fn fonts() -> Vec<Font> {
-    let files: [&'static [u8]; 6] = [
+    let faces = font_files().into_iter().map(Bytes::new);
+    faces.flat_map(Font::iter).collect()
+}
+
+fn font_files() -> [&'static [u8]; 6] {
+    [
         ttf_noto_sans::REGULAR,
         ttf_noto_sans::BOLD,
         ttf_noto_sans::ITALIC,
         dejavu::sans::regular(),
         dejavu::sans::bold(),
         dejavu::sans_mono::regular(),
-    ];
-    let faces = files.into_iter().map(Bytes::new);
-    faces.flat_map(Font::iter).collect()
+    ]
+}
+
+/// Figure that could not be drawn.
+#[derive(Debug, thiserror::Error)]
+pub enum FigureError {
+    /// The figure is not a document in SVG.
+    #[error("the figure is not valid SVG")]
+    Svg(#[from] usvg::Error),
+    /// The figure has no area, or too much of it.
+    #[error("a figure of {width} × {height} dots cannot be drawn")]
+    Size {
+        /// Width in dots.
+        width: u32,
+        /// Height in dots.
+        height: u32,
+    },
+    /// The PNG could not be encoded.
+    #[error("the PNG cannot be encoded: {0}")]
+    Png(String),
+}
+
+/// Draws a figure on white as PNG. The same figure always gives the same bytes.
+///
+/// # Errors
+/// [`FigureError`] if `svg` is not SVG, or too large at this resolution.
+pub fn png(svg: &str, dots_per_inch: f32) -> Result<Vec<u8>, FigureError> {
+    let mut options = usvg::Options::default();
+    for file in font_files() {
+        options.fontdb_mut().load_font_data(file.to_vec());
+    }
+    let tree = usvg::Tree::from_str(svg, &options)?;
+    let scale = dots_per_inch / options.dpi;
+    let [width, height] =
+        [tree.size().width(), tree.size().height()].map(|length| (length * scale).round() as u32);
+    let mut pixels = Pixmap::new(width, height).ok_or(FigureError::Size { width, height })?;
+    pixels.fill(Color::WHITE);
+    resvg::render(
+        &tree,
+        Transform::from_scale(scale, scale),
+        &mut pixels.as_mut(),
+    );
+    pixels
+        .encode_png()
+        .map_err(|error| FigureError::Png(error.to_string()))
 }
 
 /// Document that could not be typeset: what the typesetter says, line by line.
@@ -198,6 +247,22 @@ mod tests {
     #[test]
     fn characters_without_a_glyph_are_replaced() {
         assert_eq!(typeset("\u{1F6A3}"), typeset("\u{FFFD}"));
+    }
+
+    #[test]
+    fn a_figure_is_drawn_with_its_text() {
+        let figure = |text: &str| {
+            let svg = format!(
+                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"25.4mm\" height=\"12.7mm\" \
+                 viewBox=\"0 0 100 50\" font-family=\"Noto Sans\"><text x=\"9\" y=\"30\">{text}</text></svg>"
+            );
+            png(&svg, 300.0).expect("a PNG")
+        };
+        let [with, without] = [figure("goodput"), figure("")];
+        assert_eq!(with, figure("goodput"));
+        assert_ne!(with, without, "the text is drawn");
+        // Width and height stand in the first chunk.
+        assert_eq!(with[16..24], [0, 0, 1, 44, 0, 0, 0, 150]);
     }
 
     #[test]

@@ -1,6 +1,8 @@
-//! `regatta-typeset`: reads a [`Job`] as JSON from standard input, writes the PDF to standard output.
+//! `regatta-typeset`: reads a [`Job`] as JSON from standard input, writes the PDF to standard output. With `--png` it
+//! reads a [`FigureJob`] and writes a PNG.
 //!
-//! `regatta report --pdf` starts it. It is a program of its own, so that what is sent to hosts stays small.
+//! `regatta report` starts it for `--pdf` and `--figures`. It is a program of its own, so that what is sent to hosts
+//! stays small.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -22,6 +24,15 @@ struct Job {
     identity: String,
 }
 
+/// Figure to draw as PNG.
+#[derive(Deserialize)]
+struct FigureJob {
+    /// Document in SVG.
+    svg: String,
+    /// Resolution.
+    dots_per_inch: f32,
+}
+
 fn main() -> ExitCode {
     match typeset() {
         Ok(()) => ExitCode::SUCCESS,
@@ -35,6 +46,13 @@ fn main() -> ExitCode {
 fn typeset() -> Result<(), Box<dyn std::error::Error>> {
     let mut text = String::new();
     io::stdin().read_to_string(&mut text)?;
+    if std::env::args().nth(1).as_deref() == Some("--png") {
+        let job: FigureJob = serde_json::from_str(&text).map_err(|error| {
+            format!("standard input is not a job of `regatta report --figures`: {error}")
+        })?;
+        io::stdout().write_all(&regatta_typeset::png(&job.svg, job.dots_per_inch)?)?;
+        return Ok(());
+    }
     let job: Job = serde_json::from_str(&text).map_err(|error| {
         format!("standard input is not a job of `regatta report --pdf`: {error}")
     })?;

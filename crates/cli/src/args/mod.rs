@@ -321,12 +321,15 @@ pub struct ReportArgs {
     /// Size of the pages of `report.pdf`
     #[arg(long, value_name = "SIZE", default_value = "a4", requires = "pdf")]
     pub paper: PaperSize,
-    /// Language of the tables on standard output, of `report.html` and of `report.pdf`; `summary.json` and the CSV are
-    /// the same in each
+    /// Write each figure as SVG, PDF and PNG into this directory, with its values as CSV and its caption as text
+    #[arg(long, value_name = "OUT")]
+    pub figures: Option<PathBuf>,
+    /// Language of the tables on standard output, of `report.html`, of `report.pdf` and of the figures; `summary.json`
+    /// and the CSV are the same in each
     #[arg(long, value_name = "LANGUAGE", default_value = "en")]
     pub lang: ReportLanguage,
     /// Write `summary.json` on standard output, and no file
-    #[arg(long, conflicts_with_all = ["html", "csv", "pdf", "lang"])]
+    #[arg(long, conflicts_with_all = ["html", "csv", "pdf", "figures", "lang"])]
     pub json: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `regatta report --pdf` with a typesetter that fails, hangs or writes more than the disk holds.
+//! `regatta report --pdf` and `--figures` with a typesetter that fails, hangs or writes more than the disk holds.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, process::Stdio};
 
@@ -87,8 +87,48 @@ fn a_typesetter_that_fails_leaves_the_earlier_report() {
         .expect("the binary starts");
     let done = Done::from(done);
     done.assert_code(1);
-    done.assert_says("no PDF: exit status: 3: out of ink");
+    done.assert_says("no `report.pdf`: exit status: 3: out of ink");
     assert_untouched(&bench);
+}
+
+#[test]
+fn figures_are_written_with_their_values_and_captions() {
+    let bench = Bench::new();
+    run(&bench);
+    let program = typesetter(&bench, "cat > /dev/null; echo \"made $1\"");
+    let report = |program: &std::path::Path| {
+        let done = bench
+            .regatta(&["report", "out", "--figures", "figures"])
+            .env("REGATTA_TYPESET", program)
+            .output();
+        Done::from(done.expect("the binary starts"))
+    };
+    let without = report("/nonexistent".as_ref());
+    without.assert_code(1);
+    without.assert_says("SVG, values and captions are in `figures`");
+    without.assert_says("hint: run `make build` in Regatta's clone");
+    let code = report(&program).code();
+    assert!([0, 1].contains(&code), "{code}");
+    let read = |name: &str| fs::read_to_string(bench.path(&format!("figures/{name}")));
+    let list = read("figures.csv").expect("the list");
+    assert!(list.contains("\nmean-goodput-bps,85,"), "{list}");
+    for figure in list.lines().skip(1) {
+        let name = figure.split(',').next().expect("a name");
+        for (kind, begins) in [
+            ("svg", "<?xml"),
+            ("csv", "panel,"),
+            ("pdf", "made \n"),
+            ("png", "made --png"),
+        ] {
+            let text = read(&format!("{name}.{kind}")).expect("a file of the figure");
+            assert!(text.starts_with(begins), "{name}.{kind}");
+        }
+        assert!(
+            read(&format!("{name}.txt"))
+                .expect("a caption")
+                .contains("value, low, high: ")
+        );
+    }
 }
 
 #[test]

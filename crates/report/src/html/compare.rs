@@ -6,7 +6,7 @@ use minijinja::{
 };
 use regatta_model::metric;
 
-use super::figures::changes;
+use super::{Shown, figures::changes};
 use crate::{
     ReportError,
     compare::{CellPair, PairOfRuns, RunComparison, change_in_words, conclusion, matters},
@@ -22,7 +22,7 @@ const MOST_CELLS: usize = 300;
 /// [`ReportError::Page`] if the template does not fit its data: a fault of this crate.
 pub fn render(comparison: &RunComparison) -> Result<String, ReportError> {
     let page = context! {
-        style => include_str!("style.css"),
+        shown => Serde(shown(comparison)),
         version => env!("CARGO_PKG_VERSION"),
         comparison => Serde(comparison),
         started => (comparison.runs.iter())
@@ -34,6 +34,15 @@ pub fn render(comparison: &RunComparison) -> Result<String, ReportError> {
         pairs => comparison.pairs.iter().map(pair).collect::<Vec<Value>>(),
     };
     super::fill(include_str!("compare.html"), page)
+}
+
+fn shown(comparison: &RunComparison) -> Shown<'_> {
+    let cells = || comparison.pairs.iter().flat_map(|pair| &pair.cells);
+    Shown::new(
+        // A transport's mark goes by its place among the cells of a pair.
+        cells().map(|cell| (-1, cell.name.transport.as_str())),
+        cells().map(|cell| cell.name.condition.as_str()),
+    )
 }
 
 fn pair(pair: &PairOfRuns) -> Value {
@@ -54,6 +63,7 @@ fn rows(cell: &CellPair) -> Vec<Value> {
     let row = |title: &str, columns: [String; 4]| {
         context! {
             transport => &*cell.name.transport,
+            condition => &*cell.name.condition,
             place => format!("{}, {}", cell.name.condition, cell.name.workload),
             metric => title,
             columns => columns.to_vec(),

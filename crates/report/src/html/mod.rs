@@ -22,10 +22,22 @@ use minijinja::{
     AutoEscape, Environment, context,
     value::{Serde, Value},
 };
-use regatta_model::{METRICS, MetricDefinition, shell::printable, units::format_duration};
+use regatta_model::{METRICS, MetricDefinition, Part, shell::printable, units::format_duration};
+use serde::Serialize;
 
 /// Style of the pages.
 const STYLE: &str = include_str!("style.css");
+
+/// Script of the pages: values, filters, zoom, sorting. The pages are whole without.
+const SCRIPT: &str = include_str!("page.js");
+
+/// Parts that the pages share.
+const PARTS: [(&str, &str); 4] = [
+    ("marks.html", include_str!("marks.html")),
+    ("head.html", include_str!("head.html")),
+    ("controls.html", include_str!("controls.html")),
+    ("foot.html", include_str!("foot.html")),
+];
 
 /// Renders the page.
 ///
@@ -41,11 +53,81 @@ pub fn render(data: &RunData, summary: &Summary) -> Result<String, ReportError> 
 
 /// Returns the colours of the light page: names of CSS variables, and their values.
 pub(crate) fn colours() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let light = STYLE.split('}').next().unwrap_or_default();
-    (light.split([';', '{'])).filter_map(|declaration| {
-        let (name, value) = declaration.trim().split_once(": ")?;
-        value.starts_with('#').then_some((name, value))
+    let root = STYLE.split('}').next().unwrap_or_default();
+    (root.split([';', '{'])).filter_map(|declaration| {
+        let (name, value) = declaration.trim().split_once(": light-dark(")?;
+        Some((name, value.split(',').next()?))
     })
+}
+
+/// Replaces the CSS variables of a drawing by the colours of the light page, and names its font: programs other than
+/// browsers know neither.
+pub(crate) fn with_literal_colours(panel: &mut String) {
+    for (name, value) in colours() {
+        *panel = panel.replace(&format!("\"var({name})\""), &format!("\"{value}\""));
+    }
+    *panel = panel.replacen(
+        "<svg ",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" font-family=\"Noto Sans, DejaVu Sans\" ",
+        1,
+    );
+}
+
+/// Thing that a reader can switch off.
+#[derive(Debug, Serialize)]
+struct Switch<'a> {
+    name: &'a str,
+    /// Position of a transport, for its mark; `-1` for other things.
+    series: i64,
+}
+
+/// Transports and conditions that a reader can switch off.
+#[derive(Debug, Serialize)]
+struct Shown<'a> {
+    transports: Vec<Switch<'a>>,
+    conditions: Vec<Switch<'a>>,
+}
+
+impl<'a> Shown<'a> {
+    fn new(
+        transports: impl IntoIterator<Item = (i64, &'a str)>,
+        conditions: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let mut shown = Self {
+            transports: Vec::new(),
+            conditions: Vec::new(),
+        };
+        let add = |switches: &mut Vec<Switch<'a>>, name, series| {
+            if switches.iter().all(|known| known.name != name) {
+                switches.push(Switch { name, series });
+            }
+        };
+        for (series, name) in transports {
+            add(&mut shown.transports, name, series);
+        }
+        for name in conditions {
+            add(&mut shown.conditions, name, -1);
+        }
+        shown
+    }
+
+    /// Returns those of a report: transports and conditions that no sweep made, and the lines of sweeps.
+    fn of_report(data: &'a RunData, summary: &'a Summary) -> Self {
+        let study = &data.header.study;
+        let is_swept = |label: &str| {
+            let mut entries = study.sweeps.entries.iter();
+            entries.any(|entry| entry.part == Part::Transport && entry.name == label)
+        };
+        let transports = study.transports.iter().map(|it| it.label.as_str());
+        let plain = transports.enumerate().filter(|(_, label)| !is_swept(label));
+        let lines = figures::sweep_lines(summary).into_iter().enumerate();
+        Self::new(
+            plain
+                .chain(lines)
+                .map(|(series, label)| (series as i64, label)),
+            (data.plain_groups()).map(|group| group.condition.name.as_str()),
+        )
+    }
 }
 
 /// Returns what the templates of page and paper show.
@@ -57,7 +139,7 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
     };
     let terms: Vec<&MetricDefinition> = METRICS.iter().filter(occurs).collect();
     context! {
-        style => STYLE,
+        shown => Serde(Shown::of_report(data, summary)),
         header => Serde(&data.header),
         study => Serde(study),
         summary => Serde(summary),
@@ -232,6 +314,11 @@ fn fill(template: &str, page: Value) -> Result<String, ReportError> {
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     environment.add_function("t", |text: &str| language::text(text).to_owned());
     environment.add_filter("code", |text: &str| Value::from_safe_string(code(text)));
+    environment.add_global("style", STYLE);
+    environment.add_global("script", SCRIPT);
+    for (name, part) in PARTS {
+        environment.add_template(name, part)?;
+    }
     environment.add_template("page.html", template)?;
     let text = environment.get_template("page.html")?.render(page)?;
     // Texts of programs and foreign files may be copied from the page into a terminal.

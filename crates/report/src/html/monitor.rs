@@ -15,7 +15,7 @@ use crate::{ReportError, format, timeline::HostTimeline};
 pub fn render(hosts: &[HostTimeline]) -> Result<String, ReportError> {
     let began = hosts.iter().map(|host| host.origin_unix_ns).min();
     let page = context! {
-        style => super::STYLE,
+        shown => Serde(super::Shown::new([], [])),
         version => env!("CARGO_PKG_VERSION"),
         started => began.map_or_else(String::new, format::moment),
         hosts => (hosts.iter())

@@ -129,6 +129,8 @@ fn every_text_of_the_model_has_a_russian_one() {
 fn every_text_of_the_templates_has_a_russian_one() {
     let templates = [
         include_str!("../html/report.html"),
+        include_str!("../html/head.html"),
+        include_str!("../html/controls.html"),
         include_str!("../pdf/report.typ"),
     ];
     let texts = templates.iter().flat_map(|template| {

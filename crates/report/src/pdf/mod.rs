@@ -51,7 +51,7 @@ struct Page<'a> {
 /// [`ReportError::Json`] if the values of the page cannot be written as JSON: a fault of this crate.
 pub fn job(data: &RunData, summary: &Summary, paper: Paper) -> Result<String, ReportError> {
     let mut figures = figures::all(data, summary);
-    figures.each_panel(with_literal_colours);
+    figures.each_panel(html::with_literal_colours);
     let template = include_str!("report.typ");
     let job = Job {
         template,
@@ -81,17 +81,4 @@ fn without_control_characters(value: &mut serde_json::Value) {
         }
         _ => {}
     }
-}
-
-/// Replaces the CSS variables of a drawing by the colours of the light page, and names its font: programs other than
-/// browsers know neither.
-fn with_literal_colours(panel: &mut String) {
-    for (name, value) in html::colours() {
-        *panel = panel.replace(&format!("\"var({name})\""), &format!("\"{value}\""));
-    }
-    *panel = panel.replacen(
-        "<svg ",
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" font-family=\"Noto Sans, DejaVu Sans\" ",
-        1,
-    );
 }

@@ -2,14 +2,15 @@
 //! workload's ranking.
 
 use super::{
-    Figure,
+    Datum, DrawnPanel, Figure,
     frame::{Chart, LABEL_CHARACTERS, Panel, YAxis, axis_end, largest, room_for_rows},
     svg::{Ink, Svg, Text},
+    under,
 };
 use crate::{
     analysis::Conclusion,
     compare::{CellPair, MetricPair, PairOfRuns},
-    format::{shorten, signed_percent},
+    format::{quantity, shorten, signed_percent},
 };
 
 const ROW: f64 = 26.0;
@@ -36,6 +37,7 @@ pub fn draw(pair: &PairOfRuns, cells: &[&CellPair]) -> Option<Figure> {
             continue;
         };
         let row = Row {
+            condition: &cell.name.condition,
             label,
             series,
             metric,
@@ -51,8 +53,11 @@ pub fn draw(pair: &PairOfRuns, cells: &[&CellPair]) -> Option<Figure> {
     // As in the figure of means, an interval of very few rounds may run out of the panel.
     let end = axis_end(largest(ends).min(values * 3.0).max(values).max(NARROWEST));
     let id = format!("change-{}-{}", pair.from, pair.to);
-    let panels: Vec<String> = (places.iter().enumerate())
-        .map(|(number, (heading, rows))| panel(pair, &format!("{id}-{number}"), heading, rows, end))
+    let panels: Vec<DrawnPanel> = (places.iter().enumerate())
+        .map(|(number, (heading, rows))| {
+            let panel = panel(pair, &format!("{id}-{number}"), heading, rows, end);
+            under(rows.first().map_or("", |row| row.condition), panel)
+        })
         .collect();
     (!panels.is_empty()).then(|| Figure {
         id: format!("figure-{id}"),
@@ -69,6 +74,7 @@ pub fn draw(pair: &PairOfRuns, cells: &[&CellPair]) -> Option<Figure> {
 
 /// One cell.
 struct Row<'a> {
+    condition: &'a str,
     label: &'a str,
     /// Position of the transport.
     series: usize,
@@ -85,6 +91,32 @@ impl Row<'_> {
         Some(self.metric.interval?.map(percent))
     }
 
+    /// Describes the row: both means, the change with its interval, the numbers of rounds.
+    fn in_words(&self, pair: &PairOfRuns) -> String {
+        let mean = |value: Option<f64>| {
+            value.map_or_else(|| "–".to_owned(), |value| quantity(self.metric.unit, value))
+        };
+        let interval = self.interval().map_or_else(String::new, |[low, high]| {
+            let [low, high] = [low, high].map(|end| signed_percent(end / 100.0));
+            format!(" [{low}, {high}]")
+        });
+        format!(
+            "{}: {}{interval}\n{}: {}, n = {}\n{}: {}, n = {}\n{}",
+            self.label,
+            signed_percent(self.change() / 100.0),
+            pair.from,
+            mean(self.metric.geometric_mean_from),
+            self.metric.n[0],
+            pair.to,
+            mean(self.metric.geometric_mean_to),
+            self.metric.n[1],
+            match self.is_detected() {
+                true => "a difference was detected",
+                false => "no difference was detected",
+            }
+        )
+    }
+
     fn is_detected(&self) -> bool {
         matches!(
             self.metric.conclusion,
@@ -97,7 +129,7 @@ fn percent(ratio: f64) -> f64 {
     (ratio - 1.0) * 100.0
 }
 
-fn panel(pair: &PairOfRuns, id: &str, heading: &str, rows: &[Row<'_>], end: f64) -> String {
+fn panel(pair: &PairOfRuns, id: &str, heading: &str, rows: &[Row<'_>], end: f64) -> DrawnPanel {
     let title = (rows.first())
         .and_then(|row| regatta_model::metric::find(&row.metric.metric))
         .map_or("", |metric| metric.title);
@@ -122,7 +154,16 @@ fn panel(pair: &PairOfRuns, id: &str, heading: &str, rows: &[Row<'_>], end: f64)
         let zero = chart.x(0.0);
         svg.line(&[(zero, chart.top), (zero, chart.bottom)], Ink::Axis, 1.0);
         for (position, row) in rows.iter().enumerate() {
-            draw_row(svg, chart, row, chart.y(position as f64 + 0.5));
+            svg.record(Datum {
+                label: row.label.to_owned(),
+                kind: "change",
+                value: Some(row.change()),
+                interval: row.interval(),
+                ..Datum::default()
+            });
+            svg.value(row.label, &row.in_words(pair), |svg| {
+                draw_row(svg, chart, row, chart.y(position as f64 + 0.5));
+            });
         }
     })
 }

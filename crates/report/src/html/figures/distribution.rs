@@ -5,9 +5,10 @@
 //! spread, so spread is the axis.
 
 use regatta_model::MetricDefinition;
+use regatta_stats::Description;
 
 use super::{
-    Figure, anchor, drawn,
+    Datum, Figure, anchor, drawn,
     frame::{Chart, LABEL_CHARACTERS, Panel, YAxis, axis_end, largest, room_for_rows},
     panels,
     svg::{Ink, Svg, Text},
@@ -15,7 +16,7 @@ use super::{
 };
 use crate::{
     RunData,
-    format::{Scale, number, shorten},
+    format::{Scale, number, shorten, signed_percent},
     language::{self, tr},
 };
 
@@ -118,29 +119,70 @@ fn plot(svg: &mut Svg, chart: &Chart, rows: &[Row<'_>], scale: Scale) {
         let Some(d) = regatta_stats::describe(&row.deviations) else {
             continue;
         };
-        let ink = Ink::Series(row.series);
-        let y = chart.y(position as f64) + 14.0;
-        let (upper, lower, middle) = (y - 6.0, y + 6.0, y + 4.0);
-        svg.mark(row.series, (7.0, middle), 4.5, false);
-        let label = shorten(row.label, LABEL_CHARACTERS);
-        svg.text((17.0, middle), &label, Text::LABEL);
-        let median = scale.text(row.median);
-        svg.text((Panel::WIDTH - 1.0, middle), &median, Text::VALUE);
-        if row.deviations.len() > 1 {
-            let [least, q1, median, q3, most] =
-                [d.min, d.q1, d.median, d.q3, d.max].map(|value| chart.x(value));
-            let corners = [(q1, upper), (q3, upper), (q3, lower), (q1, lower)];
-            svg.polygon(&corners, ink, 0.2);
-            let closed: Vec<_> = corners.iter().chain(&corners[..2]).copied().collect();
-            svg.line(&closed, ink, 1.2);
-            svg.line(&[(least, y), (q1, y)], ink, 1.2);
-            svg.line(&[(q3, y), (most, y)], ink, 1.2);
-            svg.line(&[(median, upper), (median, lower)], ink, 3.0);
+        let datum = |kind, value: f64| Datum {
+            label: row.label.to_owned(),
+            kind,
+            value: Some(value),
+            ..Datum::default()
+        };
+        svg.record(Datum {
+            interval: Some([d.q1, d.q3]),
+            n: Some(row.deviations.len() as u64),
+            ..datum("median", d.median)
+        });
+        for deviation in &row.deviations {
+            svg.record(datum("trial", *deviation));
         }
-        for (number, value) in row.deviations.iter().enumerate() {
-            // Points alternate between three heights, so that equal trials stay visible.
-            let y = y + 11.0 + 3.0 * (number % 3) as f64;
-            svg.dot((chart.x(*value), y), 2.0, ink, 0.7);
-        }
+        let text = format!("{}: {}", row.label, spread_in_words(row, &d, scale));
+        svg.value(row.label, &text, |svg| {
+            plot_row(svg, chart, (position, row), &d, scale);
+        });
+    }
+}
+
+/// Describes a row.
+fn spread_in_words(row: &Row<'_>, d: &Description, scale: Scale) -> String {
+    let percent = |deviation: f64| signed_percent(deviation / 100.0);
+    tr!(
+        "median {}\nquartiles {} and {} of it, range {} to {}\nn = {}",
+        scale.quantity(row.median),
+        percent(d.q1),
+        percent(d.q3),
+        percent(d.min),
+        percent(d.max),
+        row.deviations.len()
+    )
+}
+
+fn plot_row(
+    svg: &mut Svg,
+    chart: &Chart,
+    (position, row): (usize, &Row<'_>),
+    d: &Description,
+    scale: Scale,
+) {
+    let ink = Ink::Series(row.series);
+    let y = chart.y(position as f64) + 14.0;
+    let (upper, lower, middle) = (y - 6.0, y + 6.0, y + 4.0);
+    svg.mark(row.series, (7.0, middle), 4.5, false);
+    let label = shorten(row.label, LABEL_CHARACTERS);
+    svg.text((17.0, middle), &label, Text::LABEL);
+    let median = scale.text(row.median);
+    svg.text((Panel::WIDTH - 1.0, middle), &median, Text::VALUE);
+    if row.deviations.len() > 1 {
+        let [least, q1, median, q3, most] =
+            [d.min, d.q1, d.median, d.q3, d.max].map(|value| chart.x(value));
+        let corners = [(q1, upper), (q3, upper), (q3, lower), (q1, lower)];
+        svg.polygon(&corners, ink, 0.2);
+        let closed: Vec<_> = corners.iter().chain(&corners[..2]).copied().collect();
+        svg.line(&closed, ink, 1.2);
+        svg.line(&[(least, y), (q1, y)], ink, 1.2);
+        svg.line(&[(q3, y), (most, y)], ink, 1.2);
+        svg.line(&[(median, upper), (median, lower)], ink, 3.0);
+    }
+    for (number, value) in row.deviations.iter().enumerate() {
+        // Points alternate between three heights, so that equal trials stay visible.
+        let y = y + 11.0 + 3.0 * (number % 3) as f64;
+        svg.dot((chart.x(*value), y), 2.0, ink, 0.7);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::drawing::{Datum, DrawnPanel};
 use super::svg::{Align, Ink, Point, Svg, Text, spread, width_of};
 use crate::{
     format::{number, shorten},
@@ -68,9 +69,14 @@ impl Panel<'_> {
     pub const BOTTOM: f64 = 40.0;
 
     /// Draws axes and grid, and what `paint` adds; returns the panel as an `svg` element.
-    pub fn draw(&self, x: Range<f64>, y: YAxis, paint: impl FnOnce(&mut Svg, &Chart)) -> String {
+    pub fn draw(
+        &self,
+        x: Range<f64>,
+        y: YAxis,
+        paint: impl FnOnce(&mut Svg, &Chart),
+    ) -> DrawnPanel {
         let x_ticks = linear_ticks(&x);
-        self.draw_with(x, &x_ticks, y, paint)
+        self.element(x, &x_ticks, y, Chart::scales, paint)
     }
 
     /// Draws the panel as [`Panel::draw`] does, with these ticks on the horizontal axis.
@@ -80,12 +86,33 @@ impl Panel<'_> {
         x_ticks: &[Tick],
         y: YAxis,
         paint: impl FnOnce(&mut Svg, &Chart),
-    ) -> String {
+    ) -> DrawnPanel {
+        self.element(x, x_ticks, y, |_| String::new(), paint)
+    }
+
+    fn element(
+        &self,
+        x: Range<f64>,
+        x_ticks: &[Tick],
+        y: YAxis,
+        scales: impl FnOnce(&Chart) -> String,
+        paint: impl FnOnce(&mut Svg, &Chart),
+    ) -> DrawnPanel {
         let mut svg = Svg::default();
         let chart = self.draw_axes(&mut svg, x, x_ticks, y);
-        paint(&mut svg, &chart);
+        svg.group("plot", |svg| paint(svg, &chart));
         let size = [Self::WIDTH, self.height];
-        svg.into_element(self.id, self.title, self.description, size)
+        let scales = scales(&chart);
+        // Values of rows go along the horizontal axis.
+        let axes = match chart.y {
+            YAxis::Rows(_) => ["", self.x_title],
+            _ => [self.x_title, self.y_title],
+        };
+        DrawnPanel {
+            heading: self.heading.to_owned(),
+            axes: axes.map(str::to_owned),
+            ..svg.into_element(self.id, self.title, self.description, size, &scales)
+        }
     }
 
     /// Draws axes and grid; the chart maps values to positions.
@@ -139,20 +166,26 @@ impl Panel<'_> {
             svg.line(&[(left, top), (left, bottom)], Ink::Axis, 1.0);
         }
         svg.line(&[(left, bottom), (right, bottom)], Ink::Axis, 1.0);
-        for (x, value) in x_ticks {
-            svg.line(&[(x, bottom), (x, bottom + TICK)], Ink::Axis, 1.0);
-            svg.text((x, bottom + 13.5), value, style);
-        }
+        svg.group("x-ticks", |svg| {
+            for (x, value) in x_ticks {
+                svg.line(&[(x, bottom), (x, bottom + TICK)], Ink::Axis, 1.0);
+                svg.text((x, bottom + 13.5), value, style);
+            }
+        });
         for (y, text) in &y_ticks {
             svg.line(&[(left - TICK, *y), (left, *y)], Ink::Axis, 1.0);
             svg.text((left - 2.0 * TICK, *y), text, style.aligned(Align::Right));
         }
         svg.text((0.0, 9.0), self.heading, Text::HEADING);
         if !self.y_title.is_empty() {
-            svg.text((0.0, 29.0), self.y_title, Text::NOTE);
+            svg.group("y-title", |svg| {
+                svg.text((0.0, 29.0), self.y_title, Text::NOTE);
+            });
         }
         let below = (right, self.height - 8.0);
-        svg.text(below, self.x_title, Text::NOTE.aligned(Align::Right));
+        svg.group("x-title", |svg| {
+            svg.text(below, self.x_title, Text::NOTE.aligned(Align::Right));
+        });
         chart
     }
 }
@@ -191,6 +224,21 @@ impl Chart {
         self.bottom - share.clamp(0.0, 1.0) * (self.bottom - self.top)
     }
 
+    /// Returns the scales as attributes, with which the script of the pages converts positions to values and
+    /// zooms: values at the ends of each axis, then their positions. Empty for rows.
+    fn scales(&self) -> String {
+        let (kind, from, to) = match self.y {
+            YAxis::Rows(_) => return String::new(),
+            YAxis::Linear(end) => ("linear", 0.0, end),
+            YAxis::Logarithmic(floor) => ("share", f64::from(floor), 0.0),
+            YAxis::Decades(low, high) => ("decades", low, high),
+        };
+        format!(
+            " data-x=\"{} {} {} {}\" data-y=\"{from} {to} {} {} {kind}\"",
+            self.x.start, self.x.end, self.left, self.right, self.bottom, self.top
+        )
+    }
+
     /// Returns the position of a pair of values.
     pub fn at(&self, (x, y): Point) -> Point {
         (self.x(x), self.y(y))
@@ -208,21 +256,33 @@ impl Chart {
             let Some(end) = path.last().copied() else {
                 continue;
             };
-            for part in parts.iter().filter(|part| !part.is_empty()) {
-                svg.line(part, Ink::Dashed(curve.series), width);
+            for (x, value) in curve.points.iter().filter(|(_, y)| !y.is_nan()) {
+                svg.record(Datum {
+                    label: curve.label.to_owned(),
+                    kind: "line",
+                    x: Some(*x),
+                    value: Some(*value),
+                    ..Datum::default()
+                });
             }
-            let (first, every) = match marks {
+            let (class, first, every) = match marks {
                 // With very many trials the marks would hide one another.
-                Marks::Each => (0, path.len().div_ceil(150)),
+                Marks::Each => ("points", 0, path.len().div_ceil(150)),
                 // At other places on each line, so that lines that lie together can be told apart.
                 Marks::Four => {
                     let every = path.len().div_ceil(4);
-                    ((every * (2 * curve.series + 1) / 10) % every, every)
+                    let first = (every * (2 * curve.series + 1) / 10) % every;
+                    ("line", first, every)
                 }
             };
-            for point in path.iter().skip(first).step_by(every) {
-                svg.mark(curve.series, *point, 3.2, false);
-            }
+            svg.of_transport(class, curve.label, |svg| {
+                for part in parts.iter().filter(|part| !part.is_empty()) {
+                    svg.line(part, Ink::Dashed(curve.series), width);
+                }
+                for point in path.iter().skip(first).step_by(every) {
+                    svg.mark(curve.series, *point, 3.2, false);
+                }
+            });
             labels.push((curve, end));
         }
         self.end_labels(svg, &labels);
@@ -236,10 +296,12 @@ impl Chart {
         for ((curve, (x_end, y_end)), y) in labels.iter().zip(placed) {
             let elbow = (self.right - 2.0).max(*x_end);
             let leader = [(*x_end, *y_end), (elbow, *y_end), (self.right + 4.0, y)];
-            svg.line(&leader, Ink::Leader, 0.8);
-            svg.mark(curve.series, (self.right + 10.0, y), 4.0, false);
-            let label = shorten(curve.label, LABEL_CHARACTERS);
-            svg.text((self.right + 18.0, y), &label, Text::LABEL);
+            svg.of_transport("end", curve.label, |svg| {
+                svg.line(&leader, Ink::Leader, 0.8);
+                svg.mark(curve.series, (self.right + 10.0, y), 4.0, false);
+                let label = shorten(curve.label, LABEL_CHARACTERS);
+                svg.text((self.right + 18.0, y), &label, Text::LABEL);
+            });
         }
     }
 }

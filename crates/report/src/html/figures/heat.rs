@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use regatta_model::{Better, MetricDefinition, metric};
 
 use super::{
-    Figure, anchor,
+    Datum, DrawnPanel, Figure, anchor,
     frame::{Panel, largest},
     svg::{Align, Ink, Svg, Text, width_of},
     sweep::{ParameterAxis, all_lines, number_of, place_words, unit_of},
@@ -14,7 +14,7 @@ use crate::{
     Summary,
     analysis::{Conclusion, SweepAxis, SweepCell, SweepResult},
     format::{Scale, capital, ratio_number, shorten},
-    language::{self, tr},
+    language::{self, quantity, tr},
 };
 
 /// Most lines that have maps.
@@ -28,6 +28,9 @@ const ROOM: [f64; 2] = [30.0, 14.0];
 
 /// Largest opacity, on which the text can still be read.
 const MOST_OPAQUE: f64 = 0.6;
+
+/// Most cells of a map that have a text each.
+const MOST_DESCRIBED: usize = 500;
 
 /// Positions of a cell on both axes.
 type At = [usize; 2];
@@ -50,6 +53,8 @@ struct Tile {
     opacity: f64,
     text: String,
     style: Text,
+    /// The value, in the unit of the map.
+    value: Option<f64>,
 }
 
 /// Draws the maps of the metric of the ranking, or nothing for a sweep of one parameter.
@@ -146,6 +151,7 @@ fn means(cells: &BTreeMap<At, &SweepCell>, ink: Ink, scale: Scale) -> Vec<Tile> 
             opacity: 0.04 + (MOST_OPAQUE - 0.04) * (value / highest.max(f64::MIN_POSITIVE)),
             text: scale.text(value),
             style: Text::LABEL,
+            value: Some(scale.apply(value)),
         },
         None => missing(*at),
     };
@@ -159,6 +165,7 @@ fn missing(at: At) -> Tile {
         opacity: 0.0,
         text: "–".to_owned(),
         style: Text::NOTE,
+        value: None,
     }
 }
 
@@ -211,6 +218,7 @@ fn ratios(
             opacity: (0.12 + (MOST_OPAQUE - 0.12) * density) * if is_detected { 1.0 } else { PALE },
             text: number_text(value),
             style: if is_detected { Text::LABEL } else { Text::NOTE },
+            value: Some(value),
         }
     };
     found.into_iter().map(tile).collect()
@@ -231,7 +239,7 @@ fn map(
     definition: &MetricDefinition,
     [x, y]: [&SweepAxis; 2],
     tiles: &[Tile],
-) -> String {
+) -> DrawnPanel {
     let [columns, rows] = [x, y].map(|axis| axis.values.len().max(1));
     let row_texts = texts(y);
     let left = largest(row_texts.iter().map(|text| width_of(text))).clamp(24.0, 90.0) + 10.0;
@@ -258,12 +266,24 @@ fn map(
             (x1 - gap, y1 - gap),
             (x0 + gap, y1 - gap),
         ];
-        if tile.opacity > 0.0 {
-            svg.polygon(&corners, tile.ink, (tile.opacity * 1000.0).round() / 1000.0);
-        }
-        if has_room {
-            let style = tile.style.aligned(Align::Middle);
-            svg.text(((x0 + x1) / 2.0, (y0 + y1) / 2.0), &tile.text, style);
+        let paint = |svg: &mut Svg| {
+            if tile.opacity > 0.0 {
+                svg.polygon(&corners, tile.ink, (tile.opacity * 1000.0).round() / 1000.0);
+            }
+            if has_room {
+                let style = tile.style.aligned(Align::Middle);
+                svg.text(((x0 + x1) / 2.0, (y0 + y1) / 2.0), &tile.text, style);
+            }
+        };
+        svg.record(Datum {
+            label: tile_at([x, y], tile).join(", "),
+            kind: "tile",
+            value: tile.value,
+            ..Datum::default()
+        });
+        match tiles.len() <= MOST_DESCRIBED {
+            true => svg.value("", &tile_in_words([x, y], tile), paint),
+            false => paint(&mut svg),
         }
     }
     let outline = [
@@ -306,7 +326,26 @@ fn map(
         language::text(&y.title)
     );
     let name = format!("{}: {heading}", capital(language::text(definition.title)));
-    svg.into_element(id, &name, &said, [Panel::WIDTH, bottom + 38.0])
+    DrawnPanel {
+        heading: heading.to_owned(),
+        axes: [String::new(), name.clone()],
+        ..svg.into_element(id, &name, &said, [Panel::WIDTH, bottom + 38.0], "")
+    }
+}
+
+/// Describes a tile: its value, and those of both parameters.
+fn tile_in_words(axes: [&SweepAxis; 2], tile: &Tile) -> String {
+    format!("{}\n{}", tile.text, tile_at(axes, tile).join("\n"))
+}
+
+/// Names the values of both parameters of a tile.
+fn tile_at(axes: [&SweepAxis; 2], tile: &Tile) -> [String; 2] {
+    [0, 1].map(|number| {
+        let axis = axes[number];
+        let value = axis.values.get(tile.at[number]);
+        let value = value.map_or("", |value| &value.text);
+        format!("{}: {}", language::text(&axis.title), quantity(value))
+    })
 }
 
 /// Returns the values of an axis as texts, in the unit of its title.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use regatta_model::{Unit, host_sample};
 
 use super::{
-    Figure,
+    Datum, DrawnPanel, Figure,
     frame::{Chart, Panel, YAxis, axis_end, largest, room_for_labels, time_axis},
     svg::{Ink, Point, Svg, Text, spread},
 };
@@ -364,7 +364,7 @@ impl Drawing<'_> {
         host: &HostTimeline,
         lines: &[(String, Cow<'_, Line>)],
         bands: &[Band],
-    ) -> String {
+    ) -> DrawnPanel {
         let heading = shorten(&label(host, self.data), 44);
         let y_title = self.scale.heading(self.what.y_title);
         let labels: Vec<&str> = lines.iter().map(|(label, _)| label.as_str()).collect();
@@ -385,9 +385,16 @@ impl Drawing<'_> {
             |svg, chart| {
                 self.draw_bands(svg, chart, bands);
                 let ends: Vec<Option<f64>> = (lines.iter().enumerate())
-                    .map(|(position, (_, line))| self.draw_line(svg, chart, position, host, line))
+                    .map(|(position, (label, line))| {
+                        self.record_line(svg, label, host, line);
+                        let mut end = None;
+                        svg.of_thing("line", label, |svg| {
+                            end = self.draw_line(svg, chart, position, host, line);
+                        });
+                        end
+                    })
                     .collect();
-                draw_labels(svg, chart, &labels, &ends);
+                svg.group("end", |svg| draw_labels(svg, chart, &labels, &ends));
             },
         )
     }
@@ -405,8 +412,30 @@ impl Drawing<'_> {
                 [(left, top), (right, top), (right, bottom), (left, bottom)]
             };
             let ink = Ink::Series(band.series);
-            svg.polygon(&corners(chart.top, chart.bottom), ink, 0.16);
-            svg.polygon(&corners(chart.top - 4.0, chart.top - 1.0), ink, 1.0);
+            let label = self
+                .data
+                .map_or("", |data| &data.header.study.transports[band.series].label);
+            svg.of_transport("trial", label, |svg| {
+                svg.polygon(&corners(chart.top, chart.bottom), ink, 0.16);
+                svg.polygon(&corners(chart.top - 4.0, chart.top - 1.0), ink, 1.0);
+            });
+        }
+    }
+
+    /// Records the means of a line with their ranges.
+    fn record_line(&self, svg: &mut Svg, label: &str, host: &HostTimeline, line: &Line) {
+        let shown = |value: f64| self.scale.apply(value * self.what.factor);
+        for (place, bin) in line.bins.iter().enumerate() {
+            let Some(mean) = bin.mean() else { continue };
+            let at = (place as f64 + 0.5) * host.bin_ns as f64;
+            svg.record(Datum {
+                label: label.to_owned(),
+                kind: "line",
+                x: Some(at / 1e9 / self.seconds),
+                value: Some(shown(mean)),
+                interval: bin.range().map(|range| range.map(shown)),
+                n: None,
+            });
         }
     }
 

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use regatta_model::{MetricDefinition, Outcome, WorkloadKind};
 
 use super::{
-    Figure, Place, anchor, drawn,
+    Datum, Figure, Place, anchor, drawn,
     frame::{Chart, LABEL_CHARACTERS, Panel, YAxis, axis_end, largest, room_for_rows},
     panels,
     svg::{Ink, Svg, Text},
@@ -26,6 +26,7 @@ const SPREAD_LABEL_CHARACTERS: usize = 27;
 
 /// One transport in one panel.
 struct Row<'a> {
+    transport: &'a str,
     label: Cow<'a, str>,
     /// Position in the study; `None` for a transport that is only in the publication.
     series: Option<usize>,
@@ -150,7 +151,10 @@ fn figure(
         .draw(0.0..end, YAxis::Rows(panel.rows.len()), |svg, chart| {
             for (position, row) in panel.rows.iter().enumerate() {
                 let y = chart.y(position as f64 + 0.5);
-                draw_row(svg, chart, row, y, (name, longest_label), scale);
+                record(svg, row, name, scale);
+                svg.value(row.transport, &in_words(row, name, scale), |svg| {
+                    draw_row(svg, chart, row, y, (name, longest_label), scale);
+                });
             }
         })
     });
@@ -188,6 +192,7 @@ fn row<'a>(
             && p.metric == name
     });
     Row {
+        transport: label,
         label: label.into(),
         series: Some(series),
         cell: summary.cell(label, condition, workload),
@@ -208,6 +213,7 @@ fn only_published<'a>(
         .filter(move |p| p.condition == condition && p.is_of_workload(workload) && p.metric == name)
         .filter(|p| !study.transports.iter().any(|t| t.label == p.transport))
         .map(|p| Row {
+            transport: &p.transport,
             label: p.transport.as_str().into(),
             series: None,
             cell: None,
@@ -218,6 +224,45 @@ fn only_published<'a>(
 
 fn mean(row: &Row<'_>, name: &str) -> Option<(f64, Option<[f64; 2]>)> {
     row.cell?.shown(name)
+}
+
+/// Records the values of a row.
+fn record(svg: &mut Svg, row: &Row<'_>, name: &str, scale: Scale) {
+    let datum = |kind, value: f64| Datum {
+        label: row.label.to_string(),
+        kind,
+        value: Some(scale.apply(value)),
+        ..Datum::default()
+    };
+    if let (Some((value, interval)), Some(cell)) = (mean(row, name), row.cell) {
+        svg.record(Datum {
+            interval: interval.map(|ends| ends.map(|end| scale.apply(end))),
+            n: cell.metrics.get(name).map(|metric| metric.n),
+            ..datum("mean", value)
+        });
+    }
+    for value in &row.trials {
+        svg.record(datum("trial", *value));
+    }
+    if let Some(value) = row.published {
+        svg.record(datum("published", value));
+    }
+}
+
+/// Describes a row: value, interval, number of trials, published value.
+fn in_words(row: &Row<'_>, name: &str, scale: Scale) -> String {
+    let value = match (mean(row, name), row.cell) {
+        (Some((value, interval)), Some(cell)) => {
+            let n = cell.metrics.get(name).map_or(0, |metric| metric.n);
+            scale.estimate(value, interval, n)
+        }
+        (_, Some(cell)) => absence(cell),
+        _ => tr!("only published"),
+    };
+    let published = row.published.map_or_else(String::new, |value| {
+        tr!("\npublished: {}", scale.quantity(value))
+    });
+    format!("{}: {value}{published}", row.label)
 }
 
 /// Returns the reason for which a row has no value.

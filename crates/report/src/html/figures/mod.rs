@@ -5,6 +5,7 @@ mod by_trial;
 pub mod changes;
 mod delay;
 mod distribution;
+mod drawing;
 mod frame;
 mod heat;
 pub mod hosts;
@@ -18,7 +19,9 @@ use regatta_model::{MetricDefinition, metric, metric::id};
 use serde::Serialize;
 
 use crate::{RunData, Summary, data::CellGroup, format::shorten};
+pub use drawing::{Datum, DrawnPanel};
 pub use svg::escape;
+pub(crate) use sweep::all_lines as sweep_lines;
 
 /// Figure with its panels.
 #[derive(Debug, Serialize)]
@@ -29,8 +32,8 @@ pub struct Figure {
     pub title: String,
     /// Caption: the method of the measurement, and how to read the figure.
     pub caption: String,
-    /// Panels, one `svg` element each.
-    pub panels: Vec<String>,
+    /// Panels.
+    pub panels: Vec<DrawnPanel>,
 }
 
 /// Figures by their place on the page.
@@ -73,7 +76,23 @@ impl Figures {
         let figures = places.into_iter().flatten();
         figures
             .flat_map(|figure| &mut figure.panels)
-            .for_each(change);
+            .for_each(|panel| change(&mut panel.svg));
+    }
+
+    /// Iterates over the figures in the order of the page.
+    pub fn all(&self) -> impl Iterator<Item = &Figure> {
+        let places = [
+            &self.headline,
+            &self.sweeps,
+            &self.means,
+            &self.over_time,
+            &self.trials,
+            &self.delay,
+            &self.inside,
+            &self.both_ends,
+            &self.hosts,
+        ];
+        places.into_iter().flatten()
     }
 }
 
@@ -177,12 +196,26 @@ fn panels<'a, T>(
 }
 
 /// Draws the panels that have rows; `draw` gets a panel and its number.
-fn drawn<T>(panels: &[Place<'_, T>], draw: impl Fn(usize, &Place<'_, T>) -> String) -> Vec<String> {
+fn drawn<T>(
+    panels: &[Place<'_, T>],
+    draw: impl Fn(usize, &Place<'_, T>) -> DrawnPanel,
+) -> Vec<DrawnPanel> {
     let with_rows = panels.iter().enumerate();
     with_rows
         .filter(|(_, panel)| !panel.rows.is_empty())
-        .map(|(number, panel)| draw(number, panel))
+        .map(|(number, panel)| under(panel.condition, draw(number, panel)))
         .collect()
+}
+
+/// Names the condition of a drawing, which disappears when a reader switches the condition off.
+fn under(condition: &str, panel: DrawnPanel) -> DrawnPanel {
+    let condition = escape(condition);
+    let class = "<svg class=\"panel\"";
+    let named = format!("{class} data-c=\"{condition}\"");
+    DrawnPanel {
+        svg: panel.svg.replacen(class, &named, 1),
+        ..panel
+    }
 }
 
 /// Returns the labels of a study's transports.

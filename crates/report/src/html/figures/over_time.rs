@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use regatta_model::{TrialRecord, metric, metric::series_id};
 
 use super::{
-    Figure, Place, anchor, drawn,
+    Datum, Figure, Place, anchor, drawn,
     frame::{Chart, Curve, Marks, Panel, YAxis, axis_end, largest, room_for_labels, tick},
     labels, panels,
     steps::{self, Step, steps},
@@ -134,6 +134,8 @@ pub const BOTH_ENDS: [What; 7] = [
 struct Row<'a> {
     series: usize,
     label: &'a str,
+    /// Number of trials with this quantity.
+    n: usize,
     points: Vec<[f64; 4]>,
 }
 
@@ -224,6 +226,7 @@ fn places<'a>(data: &'a RunData, what: &What, ends: &[&str]) -> Vec<Place<'a, Ro
         (!points.is_empty()).then_some(Row {
             series,
             label,
+            n: trials.iter().filter(|trial| has(trial, what)).count(),
             points,
         })
     })
@@ -246,6 +249,12 @@ fn caption(what: &What, steps: Option<&String>, own_axes: bool) -> String {
         text += &tr!(" The panels have the same vertical axis but times of their own.");
     }
     text
+}
+
+/// Whether a trial has a quantity.
+fn has(trial: &TrialRecord, what: &What) -> bool {
+    let mut series = trial.measurements.series.iter();
+    series.any(|series| series.name == what.series)
 }
 
 /// Returns quartiles over trials in equal steps of time.
@@ -322,7 +331,17 @@ fn plot(svg: &mut Svg, chart: &Chart, rows: &[Row<'_>], scale: Scale) {
         let upper = row.points.iter().map(|point| shown(point, 3));
         let lower = row.points.iter().rev().map(|point| shown(point, 1));
         let band: Vec<Point> = upper.chain(lower).map(|point| chart.at(point)).collect();
-        svg.polygon(&band, Ink::Series(row.series), 0.16);
+        for point in &row.points {
+            svg.record(Datum {
+                label: row.label.to_owned(),
+                kind: "line",
+                x: Some(point[0]),
+                interval: Some([1, 3].map(|quartile| scale.apply(point[quartile]))),
+                n: Some(row.n as u64),
+                value: None,
+            });
+        }
+        svg.band(row.label, row.n, &band, Ink::Series(row.series));
     }
     let medians: Vec<Curve<'_>> = (rows.iter())
         .map(|row| Curve {

@@ -5,6 +5,8 @@
 
 use std::fmt::{Arguments, Write as _};
 
+use super::drawing::{Datum, DrawnPanel};
+
 /// Number of colours before they repeat; markers and dashes repeat with other periods, so that
 /// transports stay distinct.
 const COLOURS: usize = 8;
@@ -146,13 +148,16 @@ impl Text {
     }
 }
 
-/// Drawing under construction.
+/// DrawnPanel under construction.
 #[derive(Default)]
-pub struct Svg(String);
+pub struct Svg {
+    elements: String,
+    data: Vec<Datum>,
+}
 
 impl Svg {
     fn element(&mut self, element: Arguments<'_>) {
-        let _ = writeln!(self.0, "<{element}/>");
+        let _ = writeln!(self.elements, "<{element}/>");
     }
 
     /// Draws a line through points.
@@ -199,7 +204,9 @@ impl Svg {
                 .collect();
             format!("polygon points=\"{}\"", coordinates(&placed))
         };
-        self.element(format_args!("{shape} fill=\"{fill}\" {stroke}"));
+        self.element(format_args!(
+            "{shape} class=\"mark\" fill=\"{fill}\" {stroke}"
+        ));
     }
 
     /// Writes a text.
@@ -215,7 +222,7 @@ impl Svg {
             ""
         };
         let _ = writeln!(
-            self.0,
+            self.elements,
             "<text x=\"{}\" y=\"{}\" dy=\"0.5ex\" text-anchor=\"{anchor}\" font-size=\"{}\"{bold} \
              fill=\"{}\">{}</text>",
             tenths(x),
@@ -226,22 +233,75 @@ impl Svg {
         );
     }
 
+    /// Groups what `paint` draws. The script of the pages finds groups by their class.
+    pub fn group(&mut self, class: &str, paint: impl FnOnce(&mut Self)) {
+        self.group_with(format_args!("class=\"{class}\""), paint);
+    }
+
+    /// Groups what `paint` draws of a thing that is no transport.
+    pub fn of_thing(&mut self, class: &str, label: &str, paint: impl FnOnce(&mut Self)) {
+        let label = escape(label);
+        self.group_with(format_args!("class=\"{class}\" data-l=\"{label}\""), paint);
+    }
+
+    /// Groups parts of a transport's drawing, which disappear when a reader switches the transport off.
+    pub fn of_transport(&mut self, class: &str, label: &str, paint: impl FnOnce(&mut Self)) {
+        let label = escape(label);
+        self.group_with(format_args!("class=\"{class}\" data-s=\"{label}\""), paint);
+    }
+
+    /// Groups the drawing of a transport's value; `text` is shown while a pointer is on it.
+    pub fn value(&mut self, label: &str, text: &str, paint: impl FnOnce(&mut Self)) {
+        self.of_transport("value", label, |svg| {
+            let _ = writeln!(svg.elements, "<title>{}</title>", escape(text));
+            paint(svg);
+        });
+    }
+
+    /// Fills the band of quartiles around a transport's line: upper edge, then lower edge backwards, of `n` trials.
+    pub fn band(&mut self, label: &str, n: usize, corners: &[Point], ink: Ink) {
+        let label = escape(label);
+        self.group_with(
+            format_args!("class=\"band\" data-s=\"{label}\" data-n=\"{n}\""),
+            |svg| svg.polygon(corners, ink, 0.16),
+        );
+    }
+
+    fn group_with(&mut self, attributes: Arguments<'_>, paint: impl FnOnce(&mut Self)) {
+        let _ = writeln!(self.elements, "<g {attributes}>");
+        paint(self);
+        self.elements.push_str("</g>\n");
+    }
+
+    /// Adds a value to those of the drawing.
+    pub fn record(&mut self, datum: Datum) {
+        self.data.push(datum);
+    }
+
     /// Returns the drawing as an `svg` element. `id` is unique on the page; title and description are for
-    /// readers who do not see it.
+    /// readers who do not see it. `attributes` are further ones of the element.
     pub fn into_element(
         self,
         id: &str,
         title: &str,
         description: &str,
         [width, height]: [f64; 2],
-    ) -> String {
+        attributes: &str,
+    ) -> DrawnPanel {
         let (title, description) = (escape(title), escape(description));
-        format!(
-            "<svg class=\"panel\" viewBox=\"0 0 {width} {height}\" role=\"img\" \
+        let svg = format!(
+            "<svg class=\"panel\"{attributes} viewBox=\"0 0 {width} {height}\" role=\"img\" \
              aria-labelledby=\"{id}-t {id}-d\"><title id=\"{id}-t\">{title}</title>\
              <desc id=\"{id}-d\">{description}</desc>\n{}</svg>\n",
-            self.0
-        )
+            self.elements
+        );
+        DrawnPanel {
+            svg,
+            size: [width, height],
+            heading: String::new(),
+            axes: Default::default(),
+            data: self.data,
+        }
     }
 }
 
@@ -335,7 +395,7 @@ mod tests {
         svg.line(&[(1.0, 2.04), (3.0, 4.0)], Ink::Dashed(11), 1.8);
         svg.text((0.0, 9.0), "a<b", Text::HEADING);
         assert_eq!(
-            svg.0,
+            svg.elements,
             "<polyline fill=\"none\" stroke=\"var(--c3)\" stroke-width=\"1.8\" \
              stroke-dasharray=\"9 3 2 3 2 3\" points=\"1,2 3,4\"/>\n\
              <text x=\"0\" y=\"9\" dy=\"0.5ex\" text-anchor=\"start\" font-size=\"13\" \

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use regatta_model::{Unit, metric};
 
 use super::{
-    Figure, anchor,
+    Datum, DrawnPanel, Figure, anchor,
     frame::{
         Chart, Curve, Marks, Panel, Tick, YAxis, axis_end, largest, log_ticks, room_for_labels,
     },
@@ -93,6 +93,15 @@ impl ParameterAxis {
         let (scale, is_log) = self.scale?;
         let shown = scale.apply(value);
         Some(if is_log { shown.ln() } else { shown })
+    }
+
+    /// Returns a panel whose data have the parameter's values instead of positions on this axis.
+    fn with_values(&self, mut panel: DrawnPanel) -> DrawnPanel {
+        if let Some((_, true)) = self.scale {
+            let places = panel.data.iter_mut().filter_map(|datum| datum.x.as_mut());
+            places.for_each(|x| *x = x.exp());
+        }
+        panel
     }
 
     /// Returns the range of the axis, with a margin.
@@ -197,8 +206,8 @@ pub fn draw(summary: &Summary, sweep: &SweepResult, number: usize) -> Option<Fig
             words if words.is_empty() => format!("{}, {}", sweep.condition, sweep.workload),
             words => words,
         };
-        let curves = curves(sweep, place, &lines, &x_axis);
-        Panel {
+        let curves = curves(sweep, place, &lines, &x_axis, scale);
+        let panel = Panel {
             id: &format!("{id}-{position}"),
             title: &tr!(
                 "{} against {}, {}",
@@ -217,7 +226,8 @@ pub fn draw(summary: &Summary, sweep: &SweepResult, number: usize) -> Option<Fig
         .draw_with(x_axis.range(), &x_axis.ticks, y_axis(), |svg, chart| {
             crossings(svg, chart, sweep, place, &x_axis);
             paint(svg, chart, &curves, scale);
-        })
+        });
+        x_axis.with_values(panel)
     });
     Some(Figure {
         id: format!("figure-{id}"),
@@ -273,7 +283,15 @@ fn caption(
 /// Line of a transport: its points, with the ends of their intervals.
 struct Line<'a> {
     curve: Curve<'a>,
-    bars: Vec<(f64, [f64; 2])>,
+    bars: Vec<Bar>,
+}
+
+/// Point of a line: its place, the ends of its interval, and its description.
+struct Bar {
+    at: (f64, f64),
+    ends: Option<[f64; 2]>,
+    n: u64,
+    text: String,
 }
 
 fn curves<'a>(
@@ -281,6 +299,7 @@ fn curves<'a>(
     place: &[u32],
     lines: &[&str],
     x_axis: &ParameterAxis,
+    scale: Scale,
 ) -> Vec<Line<'a>> {
     let of_line = |line: &'a String| {
         let mut cells: Vec<&SweepCell> = (sweep.cells.iter())
@@ -294,7 +313,19 @@ fn curves<'a>(
         let points = cells
             .iter()
             .filter_map(|cell| Some((x(cell)?, cell.value.unwrap_or(f64::NAN))));
-        let bars = cells.iter().filter_map(|cell| Some((x(cell)?, cell.ci95?)));
+        let bars = cells.iter().filter_map(|cell| {
+            let value = cell.value?;
+            Some(Bar {
+                at: (x(cell)?, value),
+                ends: cell.ci95,
+                n: cell.n,
+                text: format!(
+                    "{line}: {}\n{}",
+                    scale.estimate(value, cell.ci95, cell.n),
+                    place_words(sweep, 0, &cell.at)
+                ),
+            })
+        });
         Line {
             curve: Curve {
                 series: lines.iter().position(|known| known == line).unwrap_or(0),
@@ -312,12 +343,27 @@ fn curves<'a>(
 fn paint(svg: &mut Svg, chart: &Chart, lines: &[Line<'_>], scale: Scale) {
     for line in lines {
         let ink = Ink::Series(line.curve.series);
-        for (x, ends) in &line.bars {
-            let ends = ends.map(|end| chart.at((*x, scale.apply(end))));
-            svg.line(&ends, ink, 1.6);
-            for (x, y) in ends {
-                svg.line(&[(x - 3.0, y), (x + 3.0, y)], ink, 1.6);
-            }
+        for bar in &line.bars {
+            let at = |value: f64| chart.at((bar.at.0, scale.apply(value)));
+            svg.record(Datum {
+                label: line.curve.label.to_owned(),
+                kind: "line",
+                x: Some(bar.at.0),
+                interval: bar.ends.map(|ends| ends.map(|end| scale.apply(end))),
+                n: Some(bar.n),
+                value: None,
+            });
+            svg.value(line.curve.label, &bar.text, |svg| {
+                // The value's mark comes with its line; here it has room for a pointer.
+                svg.dot(at(bar.at.1), 5.0, ink, 0.0);
+                let Some(ends) = bar.ends.map(|ends| ends.map(at)) else {
+                    return;
+                };
+                svg.line(&ends, ink, 1.6);
+                for (x, y) in ends {
+                    svg.line(&[(x - 3.0, y), (x + 3.0, y)], ink, 1.6);
+                }
+            });
         }
     }
     let curves: Vec<Curve<'_>> = (lines.iter())

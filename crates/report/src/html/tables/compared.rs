@@ -51,11 +51,8 @@ pub fn differences(data: &RunData, summary: &Summary) -> Vec<Table> {
                 let changes = columns.iter().map(|c| of(&t.label, c.name));
                 transport_row(data, &t.label, changes.map(|d| d.map_or_else(none, change)))
             });
-        tables.push(Table::new(
-            caption,
-            [tr!("transport")].into_iter().chain(head),
-            rows,
-        ));
+        let head = [tr!("transport")].into_iter().chain(head);
+        tables.push(Table::new(caption, head, rows).under(&group.condition.name));
     }
     tables
 }
@@ -97,7 +94,8 @@ pub fn comparisons(data: &RunData, summary: &Summary) -> Vec<Table> {
                 tr!("the first is"),
             ];
             let is_primary = data.is_primary(definition.name, &group.workload.name);
-            tables.push(Table::new(caption, head, rows).folded(!is_primary));
+            let table = Table::new(caption, head, rows).under(&group.condition.name);
+            tables.push(table.folded(!is_primary));
         }
     }
     tables
@@ -199,7 +197,7 @@ pub fn published(data: &RunData, summary: &Summary) -> Vec<Table> {
                 condition.name,
                 with
             );
-            tables.push(beside(data, &here, caption));
+            tables.push(beside(data, &here, caption).under(&condition.name));
         }
     }
     tables

@@ -20,6 +20,8 @@ pub struct Table {
     caption: String,
     head: Vec<String>,
     rows: Vec<Row>,
+    /// Name of the condition of all rows; empty without one.
+    condition: String,
     /// Whether the table is folded when the page opens.
     folded: bool,
 }
@@ -53,7 +55,16 @@ impl Table {
             caption: caption.into(),
             head: head.into_iter().map(Into::into).collect(),
             rows: rows.into_iter().collect(),
+            condition: String::new(),
             folded: false,
+        }
+    }
+
+    /// Names the condition of all rows.
+    fn under(self, condition: &str) -> Self {
+        Self {
+            condition: condition.to_owned(),
+            ..self
         }
     }
 

@@ -74,7 +74,7 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
                 entries.chain([trials(summary, cell)]),
             )
         };
-        Table::new(caption, head, cells.into_iter().map(row))
+        Table::new(caption, head, cells.into_iter().map(row)).under(&group.condition.name)
     };
     data.plain_groups().map(of_place).collect()
 }
@@ -154,8 +154,8 @@ pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
                     scale.heading(definition.title),
                     group.in_words()
                 );
-                let head = HEAD.map(language::text);
-                tables.push(Table::new(caption, head, rows).folded(true));
+                let table = Table::new(caption, HEAD.map(language::text), rows);
+                tables.push(table.under(&group.condition.name).folded(true));
             }
         }
     }
@@ -186,6 +186,7 @@ pub fn loss(data: &RunData, summary: &Summary) -> Vec<Table> {
             head.chain(columns.headings()),
             cells.map(|cell| transport_row(data, &cell.transport, columns.means(cell))),
         )
+        .under(&group.condition.name)
     };
     data.plain_groups().map(of_place).collect()
 }
@@ -213,7 +214,7 @@ pub fn every_metric(data: &RunData, summary: &Summary) -> Vec<Table> {
         let first = tr!("metric");
         let head = [first.as_str()].into_iter().chain(head);
         let table = Table::new(caption, head, rows);
-        (!cells.is_empty()).then(|| table.folded(true))
+        (!cells.is_empty()).then(|| table.under(&group.condition.name).folded(true))
     };
     data.plain_groups().filter_map(of_place).collect()
 }

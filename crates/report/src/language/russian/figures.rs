@@ -196,4 +196,23 @@ pub const MESSAGES: &[Message] = &[
         &["пересечений `{0}` и `{1}` не найдено: из сравнений ({2}) `{0}` впереди в {3}, `{1}` в {4}, различий не обнаружено в {5}"]),
     ("{} further sentences are in `summary.json`, as `sweeps`",
         &["ещё {} предложение есть в `summary.json`, в `sweeps`", "ещё {} предложения есть в `summary.json`, в `sweeps`", "ещё {} предложений есть в `summary.json`, в `sweeps`"]),
+
+    // Values under the pointer, and controls of the pages.
+    ("{}\n95 % interval [{}, {}], n = {}", &["{}\n95 % доверительный интервал [{}; {}], n = {}"]),
+    ("only published", &["только опубликовано"]),
+    ("\npublished: {}", &["\nопубликовано: {}"]),
+    ("median {}\nquartiles {} and {} of it, range {} to {}\nn = {}",
+        &["медиана {}\nквартили {} и {} от неё, размах от {} до {}\nn = {}"]),
+    ("Light", &["Светлая"]),
+    ("Dark", &["Тёмная"]),
+    (", without ", &[", без "]),
+    ("Show all of the axis", &["Показать всю ось"]),
+    ("Transports and conditions", &["Транспорты и условия"]),
+    ("How to read the figures", &["Как читать рисунки"]),
+    ("Transports", &["Транспорты"]),
+    ("Conditions", &["Условия"]),
+    ("All", &["Все"]),
+    ("None", &["Ни одного"]),
+    ("Point at a figure for its values. Drag across a figure over time to zoom, double-click to see all again. Keyboard: Tab to a figure, arrow keys for its values, + and − to zoom, 0 for all; a click on the heading of a column sorts.",
+        &["Наведите указатель на рисунок, чтобы увидеть величины. Протяните по рисунку во времени, чтобы увеличить; двойной щелчок показывает всё. Клавиатура: Tab выбирает рисунок, стрелки показывают величины, + и − меняют масштаб, 0 показывает всё; щелчок по заголовку столбца сортирует."]),
 ];

@@ -1,0 +1,284 @@
+//! Figures as files of their own, to take into a paper: SVG, values as CSV, caption as text.
+//!
+//! PNG and PDF are made of the SVG by the program `regatta-typeset`, whose jobs are here, too.
+
+use std::fmt::Write as _;
+
+use regatta_model::shell::printable;
+use serde::Serialize;
+
+use crate::{
+    ReportError, RunData, Summary,
+    html::{
+        self,
+        figures::{Datum, DrawnPanel, Figure, escape},
+    },
+};
+
+/// Width of a column, in millimetres: that of one panel.
+const COLUMN_MM: f64 = 85.0;
+
+/// Gap between two columns, and between two panels, in millimetres.
+const GAP_MM: f64 = 5.0;
+
+/// Height above which the panels of a figure stand in two columns, in millimetres.
+const PAGE_MM: f64 = 230.0;
+
+/// Millimetres of a point.
+const POINT_MM: f64 = 25.4 / 72.0;
+
+/// Smallest size of a text, in points.
+const LEAST_POINTS: f64 = 7.0;
+
+/// Name of the list of all figures.
+pub const INDEX_FILE_NAME: &str = "figures.csv";
+
+/// Figure with its files.
+#[derive(Debug)]
+pub struct FigureFiles {
+    /// Names of the files without their extension.
+    pub name: String,
+    /// Title of the figure.
+    pub title: String,
+    /// The figure as a document in SVG.
+    pub svg: String,
+    /// Values of the figure as CSV.
+    pub csv: String,
+    /// Title, caption and columns of the values as text.
+    pub caption: String,
+    /// Width and height, in millimetres.
+    pub size_mm: [f64; 2],
+}
+
+/// Returns every figure of the report of a run, in the order of the page.
+#[must_use]
+pub fn figure_files(data: &RunData, summary: &Summary) -> Vec<FigureFiles> {
+    let mut figures = html::figures::all(data, summary);
+    figures.each_panel(html::with_literal_colours);
+    figures.all().map(files).collect()
+}
+
+/// Returns the list of all figures as CSV: file name, title, number of panels, size.
+#[must_use]
+pub fn index(files: &[FigureFiles]) -> String {
+    let mut text = String::from("name,width_mm,height_mm,title\n");
+    for file in files {
+        let [width, height] = file.size_mm;
+        let _ = writeln!(
+            text,
+            "{},{width},{height},{}",
+            file.name,
+            csv_text(&file.title)
+        );
+    }
+    text
+}
+
+fn files(figure: &Figure) -> FigureFiles {
+    let (svg, size_mm) = document(figure);
+    let id = figure.id.as_str();
+    // XML, fonts and terminals cannot have every character of a text of a program's.
+    FigureFiles {
+        name: id.strip_prefix("figure-").unwrap_or(id).to_owned(),
+        title: printable(&figure.title),
+        svg: printable(&svg),
+        csv: printable(&csv(&figure.panels)),
+        caption: printable(&caption(figure)),
+        size_mm,
+    }
+}
+
+/// Returns a figure as a document, with its size in millimetres.
+fn document(figure: &Figure) -> (String, [f64; 2]) {
+    let scale = |panel: &DrawnPanel| COLUMN_MM / panel.size[0];
+    let heights: Vec<f64> = (figure.panels.iter())
+        .map(|panel| panel.size[1] * scale(panel))
+        .collect();
+    let column: f64 = heights.iter().sum::<f64>() + GAP_MM * heights.len() as f64;
+    let columns = if column > PAGE_MM { 2 } else { 1 };
+    let mut panels = String::new();
+    let mut y = 0.0;
+    let rows = figure.panels.chunks(columns).zip(heights.chunks(columns));
+    for (panels_of_row, heights_of_row) in rows {
+        for (position, (panel, height)) in panels_of_row.iter().zip(heights_of_row).enumerate() {
+            let x = position as f64 * (COLUMN_MM + GAP_MM);
+            let place = format!(
+                "<svg x=\"{}\" y=\"{}\" width=\"{COLUMN_MM}\" height=\"{}\" ",
+                hundredths(x),
+                hundredths(y),
+                hundredths(*height)
+            );
+            let svg = with_legible_text(&panel.svg, scale(panel));
+            panels += &svg.replacen("<svg ", &place, 1);
+        }
+        y += heights_of_row.iter().copied().fold(0.0, f64::max) + GAP_MM;
+    }
+    let width = columns as f64 * (COLUMN_MM + GAP_MM) - GAP_MM;
+    let height = hundredths(y - GAP_MM);
+    let text = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+         <svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}mm\" height=\"{height}mm\" \
+         viewBox=\"0 0 {width} {height}\" font-family=\"Noto Sans, DejaVu Sans, sans-serif\">\n\
+         <title>{}</title>\n<desc>{}</desc>\n{panels}</svg>\n",
+        escape(&figure.title),
+        escape(&figure.caption)
+    );
+    (text, [width, height])
+}
+
+/// Enlarges the texts of a panel that would be smaller than [`LEAST_POINTS`] at this scale, in millimetres per pixel.
+fn with_legible_text(svg: &str, scale: f64) -> String {
+    let least = LEAST_POINTS * POINT_MM / scale;
+    let mut parts = svg.split("font-size=\"");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (size, rest) = part.split_once('"').unwrap_or((part, ""));
+        let size: f64 = size.parse().unwrap_or(least);
+        let size = hundredths(size.max(least + 0.005));
+        let _ = write!(text, "font-size=\"{size}\"{rest}");
+    }
+    text
+}
+
+fn hundredths(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
+/// Returns title, caption and the meaning of the columns.
+fn caption(figure: &Figure) -> String {
+    let mut text = format!("{}\n\n{}\n\n", figure.title, figure.caption);
+    let mut axes: Vec<&[String; 2]> = Vec::new();
+    for panel in &figure.panels {
+        if !axes.contains(&&panel.axes) {
+            axes.push(&panel.axes);
+        }
+    }
+    for [x, value] in axes {
+        if !x.is_empty() {
+            let _ = writeln!(text, "x: {x}");
+        }
+        let _ = writeln!(text, "value, low, high: {value}");
+    }
+    text
+}
+
+/// Returns the values of panels. A line and its band, which are drawn one after the other, have one row for each place.
+fn csv(panels: &[DrawnPanel]) -> String {
+    let mut text = String::from("panel,label,kind,x,value,low,high,n\n");
+    for panel in panels {
+        for datum in joined(&panel.data) {
+            let number = |value: Option<f64>| value.map_or_else(String::new, digits);
+            let _ = writeln!(
+                text,
+                "{},{},{},{},{},{},{},{}",
+                csv_text(&panel.heading),
+                csv_text(&datum.label),
+                datum.kind,
+                number(datum.x),
+                number(datum.value),
+                number(datum.interval.map(|[low, _]| low)),
+                number(datum.interval.map(|[_, high]| high)),
+                datum.n.map_or_else(String::new, |n| n.to_string())
+            );
+        }
+    }
+    text
+}
+
+/// Joins values of one label and place.
+fn joined(data: &[Datum]) -> Vec<Datum> {
+    let mut places = std::collections::HashMap::new();
+    let mut joined: Vec<Datum> = Vec::new();
+    for datum in data {
+        let Some(x) = datum.x else {
+            joined.push(datum.clone());
+            continue;
+        };
+        let place = *places
+            .entry((&datum.label, x.to_bits()))
+            .or_insert(joined.len());
+        match joined.get_mut(place) {
+            // A line may have several values at one place: steps of a distribution.
+            Some(known) if known.value.is_none() || datum.value.is_none() => {
+                known.value = known.value.or(datum.value);
+                known.interval = known.interval.or(datum.interval);
+                known.n = known.n.or(datum.n);
+            }
+            _ => joined.push(datum.clone()),
+        }
+    }
+    joined
+}
+
+/// Formats a value with at most nine significant digits, without those that are zero.
+fn digits(value: f64) -> String {
+    let rounded: f64 = format!("{value:.8e}").parse().unwrap_or(value);
+    rounded.to_string()
+}
+
+/// Quotes a text where CSV needs it.
+fn csv_text(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+/// Document of `regatta-typeset` that has nothing but a figure.
+const TEMPLATE: &str = "#let figure = json(\"page.json\")\n\
+    #set document(title: figure.title)\n\
+    #set page(width: figure.width * 1mm, height: figure.height * 1mm, margin: 0pt)\n\
+    #image(bytes(figure.svg), format: \"svg\", width: 100%, alt: figure.title)\n";
+
+/// Resolution of the PNG, in dots per inch.
+const DOTS_PER_INCH: f64 = 600.0;
+
+impl FigureFiles {
+    /// Returns the input of `regatta-typeset` for the PDF, as JSON. `run_id` identifies the run.
+    ///
+    /// # Errors
+    /// [`ReportError::Json`] if it cannot be written as JSON: a fault of this crate.
+    pub fn pdf_job(&self, run_id: &str) -> Result<String, ReportError> {
+        #[derive(Serialize)]
+        struct Page<'a> {
+            title: &'a str,
+            svg: &'a str,
+            width: f64,
+            height: f64,
+        }
+        #[derive(Serialize)]
+        struct Job<'a> {
+            template: &'a str,
+            page: Page<'a>,
+            identity: String,
+        }
+        let [width, height] = self.size_mm;
+        Ok(serde_json::to_string(&Job {
+            template: TEMPLATE,
+            page: Page {
+                title: &self.title,
+                svg: &self.svg,
+                width,
+                height,
+            },
+            identity: format!("{run_id} {}", self.name),
+        })?)
+    }
+
+    /// Returns the input of `regatta-typeset` for the PNG, as JSON.
+    ///
+    /// # Errors
+    /// As [`Self::pdf_job`].
+    pub fn png_job(&self) -> Result<String, ReportError> {
+        #[derive(Serialize)]
+        struct Job<'a> {
+            svg: &'a str,
+            dots_per_inch: f64,
+        }
+        Ok(serde_json::to_string(&Job {
+            svg: &self.svg,
+            dots_per_inch: DOTS_PER_INCH,
+        })?)
+    }
+}
