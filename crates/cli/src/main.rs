@@ -12,6 +12,7 @@ mod directory;
 mod doctor;
 mod exact;
 mod exit;
+mod export;
 mod host_check;
 mod hosts;
 mod hosts_file;
@@ -85,6 +86,7 @@ fn main() -> ExitCode {
         Command::Resume(args) => run::resume(&args, colour),
         Command::Report(args) => report::report(&args, colour),
         Command::Compare(args) => compare::compare(&args, colour),
+        Command::Export(args) => export::export(&args),
         Command::List(args) => list::list(&args),
         Command::Doctor(args) => doctor::doctor(&args),
     };

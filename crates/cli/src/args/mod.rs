@@ -2,6 +2,7 @@
 
 mod client;
 mod compare;
+mod export;
 mod hosts;
 mod iperf;
 mod path;
@@ -23,6 +24,7 @@ use regatta_model::{
 pub use self::{
     client::ClientArgs,
     compare::CompareArgs,
+    export::{ExportArgs, ExportFormat},
     hosts::{AddArgs, HostsArgs, HostsCommand},
     path::{Assignment, PathArgs, table},
     path_command::PathCommandArgs,
@@ -80,6 +82,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Compare runs of a study: other days, hosts, kernels, versions
     Compare(CompareArgs),
+    /// Write all tables of a run as Parquet or CSV, with a data dictionary
+    Export(ExportArgs),
     /// List transports, studies and metrics
     List(ListArgs),
     /// Show what this machine can do, and what to type where it cannot

@@ -6,6 +6,7 @@
 mod capture;
 mod compare;
 mod dry_run;
+mod export;
 mod faults;
 mod guests;
 mod happy;
