@@ -2,6 +2,7 @@
 
 mod adhoc;
 mod args;
+mod bundle;
 mod charset;
 mod checks;
 mod client;
@@ -87,6 +88,7 @@ fn main() -> ExitCode {
         Command::Report(args) => report::report(&args, colour),
         Command::Compare(args) => compare::compare(&args, colour),
         Command::Export(args) => export::export(&args),
+        Command::Bundle(args) => bundle::bundle(&args),
         Command::List(args) => list::list(&args),
         Command::Doctor(args) => doctor::doctor(&args),
     };

@@ -1,5 +1,6 @@
 //! Command line of `regatta`.
 
+mod bundle;
 mod client;
 mod compare;
 mod export;
@@ -22,6 +23,7 @@ use regatta_model::{
 };
 
 pub use self::{
+    bundle::BundleArgs,
     client::ClientArgs,
     compare::CompareArgs,
     export::{ExportArgs, ExportFormat},
@@ -84,6 +86,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Write all tables of a run as Parquet or CSV, with a data dictionary
     Export(ExportArgs),
+    /// Put a run into one archive: study, results, report, environment, digests, how to run it again
+    Bundle(BundleArgs),
     /// List transports, studies and metrics
     List(ListArgs),
     /// Show what this machine can do, and what to type where it cannot

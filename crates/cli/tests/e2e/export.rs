@@ -36,8 +36,8 @@ fn blocks(language: &str) -> Vec<String> {
     found
 }
 
-/// Writes the run of the report's tests into `results`, and runs the commands of the page.
-fn exported(bench: &Bench) -> RunData {
+/// Writes the run of the report's tests into `results`.
+pub fn store(bench: &Bench) -> RunData {
     let data = common::full();
     let mut store = Store::create(&bench.path("results"), &data.header).expect("a new directory");
     for trial in &data.trials {
@@ -47,7 +47,12 @@ fn exported(bench: &Bench) -> RunData {
         store.add_path_check(check).expect("a check");
     }
     store.set_state(&data.state).expect("a state");
-    drop(store);
+    data
+}
+
+/// Writes the run of the report's tests into `results`, and runs the commands of the page.
+fn exported(bench: &Bench) -> RunData {
+    let data = store(bench);
     let commands = blocks("sh").concat();
     assert_eq!(commands.lines().count(), 2, "{commands}");
     for command in commands.lines() {

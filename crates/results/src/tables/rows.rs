@@ -1,6 +1,6 @@
 //! Rows of the exported tables, read one after another from the results file.
 
-use std::{io, mem};
+use std::io;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hdrhistogram::{Histogram, serialization::Deserializer};
@@ -212,7 +212,7 @@ fn host_samples(
             done = batch_rows(&batch, columns, take);
         }
     })?;
-    mem::replace(&mut done, Ok(()))
+    done
 }
 
 fn batch_rows(batch: &HostSamples, columns: &[Column], take: Take<'_>) -> Result<(), ResultsError> {
