@@ -5,9 +5,8 @@ use regatta_stats::compact_letters;
 
 use super::{
     failures,
-    summary::{
-        Cell, Claim, Comparison, Conclusion, Failure, FailureKind, NotRanked, Ranked, Summary,
-    },
+    places::Places,
+    summary::{Cell, Claim, Comparison, Conclusion, Failure, FailureKind, NotRanked, Ranked},
 };
 use crate::{data::CellGroup, language::tr};
 
@@ -30,16 +29,15 @@ pub struct Place<'a> {
 impl<'a> Place<'a> {
     /// Ranks the transports; `None` for a workload whose metric is not in the table, which a test
     /// rules out.
-    pub fn new(summary: &'a Summary, group: CellGroup<'a>) -> Option<Self> {
+    pub fn new(places: &Places<'a>, group: CellGroup<'a>) -> Option<Self> {
         let metric = metric::find(group.workload.kind.primary_metric())?;
         let mut place = Self {
             group,
             metric,
-            cells: (summary.cells.iter())
-                .filter(|cell| group.is(&cell.condition, &cell.workload))
-                .collect(),
-            comparisons: (summary.comparisons.iter())
-                .filter(|c| group.is(&c.condition, &c.workload) && c.metric == metric.name)
+            cells: places.cells(group).to_vec(),
+            comparisons: (places.comparisons(group).iter())
+                .filter(|c| c.metric == metric.name)
+                .copied()
                 .collect(),
             ranking: Vec::new(),
             not_ranked: Vec::new(),

@@ -2,6 +2,7 @@
 
 mod by_trial;
 pub mod changes;
+mod columns;
 mod delay;
 mod distribution;
 mod frame;
