@@ -10,6 +10,7 @@
 # make cross-check compare both emulators with each other and with theory, in docs/emulators.md
 # make validity error rates, coverage and power of the statistics, in docs/validity.md
 # make external the external drivers in Python and Go
+# make export-readers pandas and DuckDB, with which the tests read exports
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -45,7 +46,7 @@ CARGO_NEXTEST := $(TOOLS)/cargo-nextest-0.9.151/bin/cargo-nextest
 CLIPPY = RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 NEXTEST = env $(CLIPPY) REGATTA_TYPESET="$(TYPESET)" "$(CARGO_NEXTEST)" nextest run --locked --workspace --cargo-profile bench
 
-.PHONY: help run test typeset bench fuzz doctor lab-kernel cross-check validity external external-lock env build fmt lint deny readme tests nightly tools-build tools-test tools-bench tools-kernel
+.PHONY: help run test typeset bench fuzz doctor lab-kernel cross-check validity external export-readers external-lock env build fmt lint deny readme tests nightly tools-build tools-test tools-bench tools-kernel
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +74,9 @@ fuzz: $(CARGO_NEXTEST) tools-build ## Run every fuzz target for ten minutes, fro
 external: ## Build the external drivers: quic-aioquic, sctp-pysctp, quic-go
 	@scripts/external
 
+export-readers: ## Install pandas and DuckDB for the examples of docs/export.md
+	@scripts/export-readers
+
 lab-kernel: ## Build the guest kernel for virtual time, unless the cache has it
 	@[ -x "$$(lab/build-kernel --path)" ] || $(MAKE) --no-print-directory tools-kernel
 	@lab/build-kernel
@@ -89,9 +93,10 @@ VALIDITY ?= docs/validity.md
 validity: tools-build ## False claims, coverage and power of the statistics on synthetic data, in docs/validity.md
 	cargo run --release --locked --package regatta-report --example validity -- "$(VALIDITY)"
 
-# To be run after a change of external/*/requirements.in.
+# To be run after a change of external/*/requirements.in or scripts/requirements/*.in.
 external-lock:
 	@scripts/external --lock
+	@scripts/export-readers --lock
 
 # Environment with which plain cargo shares the build directory and finds nextest: eval "$(make -s env)"
 env: $(CRYPTO_CMAKE)
@@ -133,7 +138,7 @@ readme: tests
 	@REGATTA="$(BUILT)/regatta" scripts/readme-commands
 
 # The groups of tests are in .config/nextest.toml.
-tests: $(CARGO_NEXTEST) tools-build tools-test typeset external lab-kernel
+tests: $(CARGO_NEXTEST) tools-build tools-test typeset external export-readers lab-kernel
 	$(TYPESET_ENV) $(CLIPPY) cargo test --quiet $(TYPESET_ARGS)
 	@REGATTA_TEST_RUN_DIR=$$(mktemp -d); export REGATTA_TEST_RUN_DIR; trap 'rm -rf "$$REGATTA_TEST_RUN_DIR"' EXIT; \
 	$(NEXTEST) $(NEXTEST_ARGS)
@@ -160,7 +165,7 @@ $(CRYPTO_CMAKE): scripts/crypto.cmake
 	@mkdir -p $(CACHE) && cp $< $@
 
 tools-test:
-	@scripts/need chromium pdftotext python3 linux.uml modprobe iptables sshd sudo
+	@scripts/need chromium pdftotext python3 Rscript linux.uml modprobe iptables sshd sudo
 
 tools-kernel:
 	@scripts/need make cc flex bison bc patch xz libelf linux-source-6.12

@@ -2,6 +2,7 @@
 
 mod adhoc;
 mod args;
+mod bundle;
 mod charset;
 mod checks;
 mod client;
@@ -12,6 +13,7 @@ mod directory;
 mod doctor;
 mod exact;
 mod exit;
+mod export;
 mod figures;
 mod host_check;
 mod hosts;
@@ -86,6 +88,8 @@ fn main() -> ExitCode {
         Command::Resume(args) => run::resume(&args, colour),
         Command::Report(args) => report::report(&args, colour),
         Command::Compare(args) => compare::compare(&args, colour),
+        Command::Export(args) => export::export(&args),
+        Command::Bundle(args) => bundle::bundle(&args),
         Command::List(args) => list::list(&args),
         Command::Doctor(args) => doctor::doctor(&args),
     };

@@ -3,9 +3,14 @@
 /// Formats a text as a cell that no spreadsheet takes for a formula: with `'` before a text that
 /// begins like one, unless it is a number.
 pub(crate) fn cell(text: String) -> String {
-    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err() {
+    if is_like_a_formula(&text) {
         format!("'{text}")
     } else {
         text
     }
+}
+
+/// Whether a spreadsheet takes a text for a formula.
+pub(crate) fn is_like_a_formula(text: &str) -> bool {
+    text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err()
 }

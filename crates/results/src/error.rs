@@ -156,6 +156,15 @@ pub enum ResultsError {
         #[source]
         source: io::Error,
     },
+    /// Exported table that could not be written.
+    #[error("cannot write `{}`", path.display())]
+    Table {
+        /// Path of the file.
+        path: PathBuf,
+        /// Error of the system.
+        #[source]
+        source: io::Error,
+    },
     /// Other error of SQLite.
     #[error("cannot {doing} `{}`", path.display())]
     Sqlite {
@@ -284,6 +293,13 @@ impl ResultsError {
                 ))
             }
             Self::Export { path, source } => Some(export_hint(path, source)),
+            Self::Table { source, .. } if is_full(source) => Some(
+                "free some space, or choose another directory with `--out`; then run the same command again".to_owned(),
+            ),
+            Self::Table { path, .. } => Some(format!(
+                "make sure that {} can be written, or choose another directory with `--out`",
+                quoted(parent(path))
+            )),
             Self::Locked { path } => Some(format!(
                 "end that program, which `fuser {}` names, then try again",
                 quoted(path)

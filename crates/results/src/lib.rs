@@ -2,7 +2,7 @@
 //!
 //! [`Store`] writes a run, trial by trial, each in a transaction of its own; [`Reader`] reads one,
 //! also while it is being written, on a read-only medium, and after a crash; [`exports`] makes the
-//! CSV files. The tables are described in [`schema`] and in `docs/results-file.md`.
+//! CSV files beside a report, [`tables`] exports all tables as Parquet or CSV. The tables are described in [`schema`] and in `docs/results-file.md`.
 //!
 //! The file is kept in SQLite's write-ahead-log mode while a run goes on, with every commit
 //! flushed to the disk: a power cut loses at most the trial under way, and a reader never makes the
@@ -25,6 +25,7 @@ mod reader;
 mod replace;
 pub mod schema;
 mod store;
+pub mod tables;
 
 pub use busy::{LOCK_LIMIT, on_locked};
 pub use error::{Displaced, ResultsError, SqliteError, export_hint};

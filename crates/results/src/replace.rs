@@ -26,7 +26,7 @@ pub enum ReplaceError<E> {
 /// Errors of `write` or the system; then the old file is still there, unchanged.
 pub fn replace<E>(
     path: &Path,
-    write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
+    write: impl FnOnce(&mut (dyn Write + Send)) -> Result<(), E>,
 ) -> Result<(), ReplaceError<E>> {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());

@@ -1,7 +1,9 @@
 //! Command line of `regatta`.
 
+mod bundle;
 mod client;
 mod compare;
+mod export;
 mod hosts;
 mod iperf;
 mod path;
@@ -21,8 +23,10 @@ use regatta_model::{
 };
 
 pub use self::{
+    bundle::BundleArgs,
     client::ClientArgs,
     compare::CompareArgs,
+    export::{ExportArgs, ExportFormat},
     hosts::{AddArgs, HostsArgs, HostsCommand},
     path::{Assignment, PathArgs, table},
     path_command::PathCommandArgs,
@@ -80,6 +84,10 @@ pub enum Command {
     Report(ReportArgs),
     /// Compare runs of a study: other days, hosts, kernels, versions
     Compare(CompareArgs),
+    /// Write all tables of a run as Parquet or CSV, with a data dictionary
+    Export(ExportArgs),
+    /// Put a run into one archive: study, results, report, environment, digests, how to run it again
+    Bundle(BundleArgs),
     /// List transports, studies and metrics
     List(ListArgs),
     /// Show what this machine can do, and what to type where it cannot

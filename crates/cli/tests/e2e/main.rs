@@ -3,9 +3,11 @@
 //! Tests run at once on a busy machine, and none of them measures the exactness of this machine's
 //! time. Tests that compare exact results are in `guests`, in virtual time.
 
+mod bundle;
 mod capture;
 mod compare;
 mod dry_run;
+mod export;
 mod faults;
 mod guests;
 mod happy;

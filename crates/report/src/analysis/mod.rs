@@ -9,6 +9,7 @@ mod claims;
 mod failures;
 mod gates;
 mod noise;
+mod places;
 mod published;
 mod ranking;
 mod stacks;
@@ -24,6 +25,7 @@ use regatta_results::RunState;
 use crate::{RunData, language::tr};
 pub(crate) use claims::{CORRELATED_CELL, PRIMARY_SHARE, logarithms};
 pub use claims::{DIFFERENCE_METRICS, POWER, PairSpread, pair_spreads, strictest_confidence};
+pub(crate) use places::Places;
 pub use summary::{
     Build, Cell, Claim, Comparison, Conclusion, ConditionVerdict, CountedReason, CountedWarning,
     Difference, Failure, FailureKind, Gate, MetricSummary, NoiseFloor, NotRanked, PublishedBeside,

@@ -5,9 +5,8 @@ use regatta_stats::compact_letters;
 
 use super::{
     failures,
-    summary::{
-        Cell, Claim, Comparison, Conclusion, Failure, FailureKind, NotRanked, Ranked, Summary,
-    },
+    places::Places,
+    summary::{Cell, Claim, Comparison, Conclusion, Failure, FailureKind, NotRanked, Ranked},
 };
 use crate::{data::CellGroup, language::tr};
 
@@ -30,17 +29,16 @@ pub struct Place<'a> {
 impl<'a> Place<'a> {
     /// Ranks the transports; `None` for a workload whose metric is not in the table, which a test
     /// rules out.
-    pub fn new(summary: &'a Summary, group: CellGroup<'a>) -> Option<Self> {
-        let own = summary.rank_by.as_deref();
+    pub fn new(places: &Places<'a>, group: CellGroup<'a>) -> Option<Self> {
+        let own = places.summary.rank_by.as_deref();
         let metric = metric::find(own.unwrap_or(group.workload.kind.primary_metric()))?;
         let mut place = Self {
             group,
             metric,
-            cells: (summary.cells.iter())
-                .filter(|cell| group.is(&cell.condition, &cell.workload))
-                .collect(),
-            comparisons: (summary.comparisons.iter())
-                .filter(|c| group.is(&c.condition, &c.workload) && c.metric == metric.name)
+            cells: places.cells(group).to_vec(),
+            comparisons: (places.comparisons(group).iter())
+                .filter(|c| c.metric == metric.name)
+                .copied()
                 .collect(),
             ranking: Vec::new(),
             not_ranked: Vec::new(),

@@ -58,10 +58,9 @@ fn differ<'a>(values: impl Iterator<Item = &'a String>) -> bool {
     comparable.len() > 1
 }
 
-/// Returns the titles of the facts in which these transports differ under a condition.
-pub fn differing<'a>(rows: &'a [StackRow], condition: &str, transports: &[&str]) -> Vec<&'a str> {
+/// Returns the titles of those facts in which these transports differ.
+pub fn differing<'a>(rows: &[&'a StackRow], transports: &[&str]) -> Vec<&'a str> {
     (rows.iter())
-        .filter(|row| row.condition == condition)
         .filter(|row| differ(transports.iter().filter_map(|name| row.values.get(*name))))
         .map(|row| row.title.as_str())
         .collect()

@@ -4,6 +4,7 @@ use regatta_model::{Outcome, metric::Unit, metric::id};
 
 use super::{
     noise,
+    places::Places,
     ranking::Place,
     stacks,
     summary::{Cell, Conclusion, ConditionVerdict, Ranked, Summary, Verdict},
@@ -16,9 +17,15 @@ use crate::{
 
 /// Returns the verdict of each condition and workload, and the one over all.
 pub fn all(data: &RunData, summary: &Summary) -> Verdict {
+    let index = Places::of(summary);
     let places: Vec<Place<'_>> = (data.groups())
-        .filter_map(|group| Place::new(summary, group))
+        .filter_map(|group| Place::new(&index, group))
         .collect();
+    let differing = |place: &Place<'_>| {
+        let rows = index.stacks(&place.group.condition.name);
+        let titles = stacks::differing(rows, &compared(place));
+        Vec::from_iter(titles.into_iter().map(str::to_owned))
+    };
     let noise_floor = noise::floor(data, summary);
     Verdict {
         overall: overall(summary, &places)
@@ -28,8 +35,8 @@ pub fn all(data: &RunData, summary: &Summary) -> Verdict {
             .into_iter()
             .map(|place| ConditionVerdict {
                 text: sentence(&place),
-                stacks_differ_in: differing(summary, &place),
-                notes: (differences(summary, &place).into_iter())
+                stacks_differ_in: differing(&place),
+                notes: (differences(&differing(&place), &place).into_iter())
                     .chain(notes(&place.cells))
                     .collect(),
                 condition: place.group.condition.name.clone(),
@@ -305,20 +312,8 @@ fn compared<'p>(place: &'p Place<'_>) -> Vec<&'p str> {
     names
 }
 
-/// Returns the titles of the facts in which the stacks of these transports differ.
-fn differing(summary: &Summary, place: &Place<'_>) -> Vec<String> {
-    stacks::differing(
-        &summary.stacks,
-        &place.group.condition.name,
-        &compared(place),
-    )
-    .into_iter()
-    .map(str::to_owned)
-    .collect()
-}
-
-fn differences(summary: &Summary, place: &Place<'_>) -> Option<String> {
-    let titles = differing(summary, place);
+/// Returns the sentence about the facts in which the stacks of these transports differ.
+fn differences(titles: &[String], place: &Place<'_>) -> Option<String> {
     let names: Vec<String> = (compared(place).iter())
         .map(|name| format!("`{name}`"))
         .collect();

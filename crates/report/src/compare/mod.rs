@@ -14,7 +14,7 @@ use regatta_model::Ratio;
 
 use self::cells::Indexed;
 pub use self::{
-    table::{conclusion, matters, render},
+    table::{conclusion, left_out, listed, render},
     types::{
         CellName, CellPair, Change, ChangeKind, ComparedRun, MetricPair, PairOfRuns,
         RegressionGate, RunComparison, SCHEMA_VERSION,

@@ -44,8 +44,12 @@ pub fn render(comparison: &RunComparison, options: &TerminalOptions) -> String {
         match gate.passed {
             true => printer.line("pass  ", &format!("no cell is slower by {least} or more")),
             false => {
-                for miss in &gate.misses {
+                for miss in gate.misses.iter().take(MOST_CELLS) {
                     printer.line("MISS  ", miss);
+                }
+                if gate.misses.len() > MOST_CELLS {
+                    let more = gate.misses.len() - MOST_CELLS;
+                    printer.line("MISS  ", &format!("and {more} more; `--json` has all"));
                 }
             }
         }
@@ -139,12 +143,7 @@ impl Printer {
     }
 
     fn tables(&mut self, pair: &PairOfRuns) {
-        let all = pair.cells.len() <= MOST_CELLS;
-        let shown: Vec<&CellPair> = pair
-            .cells
-            .iter()
-            .filter(|cell| all || matters(cell))
-            .collect();
+        let shown = listed(pair, MOST_CELLS);
         let mut places: Vec<(&str, &str)> = Vec::new();
         for cell in &shown {
             let place = (cell.name.condition.as_str(), cell.name.workload.as_str());
@@ -177,22 +176,60 @@ impl Printer {
                 self.out.push_str(&format!("{}\n", line.trim_end()));
             }
         }
-        if !all {
-            let text = format!(
-                "{} of {} cells are shown: those with a detected difference or more failures; `--json` has all",
-                shown.len(),
-                pair.cells.len()
-            );
+        if let Some(text) = left_out(pair, shown.len()) {
             self.out.push('\n');
             self.line("", &text);
         }
     }
 }
 
-/// Whether a cell is shown where there are many.
+/// Returns the cells that are shown, in the order of the study: all of up to `most`; of more, those with a difference
+/// or a failure, and of too many of these the ones whose primary metric changed most.
 #[must_use]
-pub fn matters(cell: &CellPair) -> bool {
+pub fn listed(pair: &PairOfRuns, most: usize) -> Vec<&CellPair> {
+    if pair.cells.len() <= most {
+        return pair.cells.iter().collect();
+    }
+    let mut shown: Vec<(usize, &CellPair)> = (pair.cells.iter().enumerate())
+        .filter(|(_, cell)| matters(cell))
+        .collect();
+    if shown.len() > most {
+        shown.sort_by(|(_, a), (_, b)| change(b).total_cmp(&change(a)));
+        shown.truncate(most);
+        shown.sort_by_key(|(position, _)| *position);
+    }
+    shown.into_iter().map(|(_, cell)| cell).collect()
+}
+
+/// Returns the sentence about the cells that are not shown, if there are any.
+#[must_use]
+pub fn left_out(pair: &PairOfRuns, shown: usize) -> Option<String> {
+    let all = pair.cells.len();
+    let differing = pair.cells.iter().filter(|cell| matters(cell)).count();
+    let of = match shown < differing {
+        true => format!(
+            "those that changed most of {differing} with a detected difference or more failures"
+        ),
+        false => "those with a detected difference or more failures".to_owned(),
+    };
+    (shown < all).then(|| {
+        format!("{shown} of {all} cells are shown: {of}; `regatta compare --json` has all")
+    })
+}
+
+/// Whether a cell is shown where there are many.
+fn matters(cell: &CellPair) -> bool {
     cell.fails_more || cell.is_lost() || cell.metrics.iter().any(is_difference)
+}
+
+/// Returns how much the primary metric of a cell changed; infinite for a cell that was lost or fails more.
+fn change(cell: &CellPair) -> f64 {
+    if cell.fails_more || cell.is_lost() {
+        return f64::INFINITY;
+    }
+    let primary = cell.metrics.iter().find(|metric| metric.primary);
+    let ratio = primary.and_then(|metric| metric.ratio);
+    ratio.map_or(0.0, |ratio| ratio.ln().abs())
 }
 
 fn is_difference(metric: &MetricPair) -> bool {

@@ -9,11 +9,11 @@ use regatta_model::metric;
 use super::{Shown, figures::changes};
 use crate::{
     ReportError,
-    compare::{CellPair, PairOfRuns, RunComparison, change_in_words, conclusion, matters},
+    compare::{CellPair, PairOfRuns, RunComparison, change_in_words, conclusion, left_out, listed},
     format,
 };
 
-/// Number of cells of a pair up to which each is shown; of more, those with a difference or a failure.
+/// Most cells of a pair that are shown, see [`listed`].
 const MOST_CELLS: usize = 300;
 
 /// Renders the page.
@@ -46,14 +46,12 @@ fn shown(comparison: &RunComparison) -> Shown<'_> {
 }
 
 fn pair(pair: &PairOfRuns) -> Value {
-    let all = pair.cells.len() <= MOST_CELLS;
-    let cells = pair.cells.iter().filter(|cell| all || matters(cell));
-    let cells: Vec<&CellPair> = cells.collect();
+    let cells = listed(pair, MOST_CELLS);
     let rows: Vec<Value> = cells.iter().flat_map(|cell| rows(cell)).collect();
     context! {
         id => format!("{}-{}", pair.from, pair.to),
         figure => changes::draw(pair, &cells).map(Serde),
-        left_out => pair.cells.len() - cells.len(),
+        left_out => left_out(pair, cells.len()),
         rows,
     }
 }

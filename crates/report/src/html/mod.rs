@@ -5,6 +5,7 @@
 //! template engine or, inside figures, by [`figures::escape`].
 
 pub mod compare;
+mod facts;
 pub mod figures;
 pub mod monitor;
 mod tables;
@@ -17,6 +18,7 @@ use crate::{
     format,
     language::{self, plural, quantity, tr},
 };
+use facts::{HeaderFacts, StudyFacts, SummaryFacts};
 use figures::Figures;
 use minijinja::{
     AutoEscape, Environment, context,
@@ -140,9 +142,9 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
     let terms: Vec<&MetricDefinition> = METRICS.iter().filter(occurs).collect();
     context! {
         shown => Serde(Shown::of_report(data, summary)),
-        header => Serde(&data.header),
-        study => Serde(study),
-        summary => Serde(summary),
+        header => Serde(HeaderFacts::of(&data.header)),
+        study => Serde(StudyFacts::of(study)),
+        summary => Serde(SummaryFacts::of(summary)),
         language => language::current().tag(),
         bed => language::sentence(&data.header.bed),
         started => format::moment(data.header.started_unix_ns),

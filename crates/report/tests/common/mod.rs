@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test uses a part of this")]
 
 pub mod paper;
+pub mod scale;
 mod trial;
 
 use std::{

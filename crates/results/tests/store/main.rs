@@ -6,6 +6,7 @@ mod displaced;
 mod host_samples;
 mod locked;
 mod parameters;
+mod tables;
 
 use std::{
     env, fs,

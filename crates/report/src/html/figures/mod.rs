@@ -3,6 +3,7 @@
 mod bars;
 mod by_trial;
 pub mod changes;
+mod columns;
 mod delay;
 mod distribution;
 mod drawing;

@@ -1,12 +1,14 @@
 //! Figures of quantities over the time of a trial: the median over the rounds, with a band of
 //! quartiles.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use regatta_model::{TrialRecord, metric, metric::series_id};
 
 use super::{
-    Datum, Figure, Place, anchor, drawn,
+    Datum, Figure, Place, anchor,
+    columns::{Columns, columns},
+    drawn,
     frame::{Chart, Curve, Marks, Panel, YAxis, axis_end, largest, room_for_labels, tick},
     labels, panels,
     steps::{self, Step, steps},
@@ -21,8 +23,6 @@ use crate::{
 const HEIGHT: f64 = 290.0;
 /// Height where each end has panels of its own, so that two figures fit on a page of paper.
 const HEIGHT_OF_EACH: f64 = 215.0;
-/// Maximum number of points on a panel; more would not be visible.
-const MOST_POINTS: f64 = 300.0;
 
 /// Quantity drawn over time.
 pub struct What {
@@ -137,6 +137,8 @@ struct Row<'a> {
     /// Number of trials with this quantity.
     n: usize,
     points: Vec<[f64; 4]>,
+    /// `(seconds, smallest, largest)` sample, where a point is of several samples.
+    extremes: Vec<[f64; 3]>,
 }
 
 /// Draws the figure of one series, or nothing if no trial has it.
@@ -161,7 +163,12 @@ pub fn draw(data: &RunData, what: &What) -> Option<Figure> {
         rows.flat_map(|row| &row.points)
     };
     points().next()?;
-    let highest = largest(points().map(|p| p[3]));
+    let extremes = || {
+        let rows = panels.iter().flat_map(|panel| &panel.rows);
+        rows.flat_map(|row| &row.extremes)
+    };
+    let is_thinned = extremes().next().is_some();
+    let highest = largest(points().map(|p| p[3]).chain(extremes().map(|p| p[2])));
     let scale = Scale::for_largest(definition.unit, highest);
     let y_end = axis_end(scale.apply(highest));
     let end_of = |panel: &Place<'_, Row<'_>>| {
@@ -212,7 +219,7 @@ pub fn draw(data: &RunData, what: &What) -> Option<Figure> {
     Some(Figure {
         id: format!("figure-time-{}", anchor(what.series)),
         title: capital(language::text(what.title)),
-        caption: caption(what, has_steps.then_some(&listed), own_axes),
+        caption: caption(what, has_steps.then_some(&listed), own_axes, is_thinned),
         panels: drawn,
     })
 }
@@ -222,19 +229,23 @@ fn places<'a>(data: &'a RunData, what: &What, ends: &[&str]) -> Vec<Place<'a, Ro
     let interval = data.header.study.sample_interval.as_secs_f64();
     panels(data, |series, label, condition, workload| {
         let trials: Vec<&TrialRecord> = data.measured(label, condition, workload).collect();
-        let points = quartiles(&trials, what.series, ends, interval);
+        let Columns {
+            quartiles: points,
+            extremes,
+        } = columns(&trials, what.series, ends, interval);
         (!points.is_empty()).then_some(Row {
             series,
             label,
             n: trials.iter().filter(|trial| has(trial, what)).count(),
             points,
+            extremes,
         })
     })
 }
 
 /// Returns the text below a figure. `steps` are those of the schedules, in words; `own_axes` is whether
-/// each panel has a time axis of its own.
-fn caption(what: &What, steps: Option<&String>, own_axes: bool) -> String {
+/// each panel has a time axis of its own, `is_thinned` whether a point is of several samples.
+fn caption(what: &What, steps: Option<&String>, own_axes: bool, is_thinned: bool) -> String {
     let mut text = tr!(
         "Line: median over the measured trials of each transport; band: lower to upper quartile. Time runs from the first connect call; a line ends where fewer than half of the trials were still going on. {}",
         language::text(what.how)
@@ -244,6 +255,11 @@ fn caption(what: &What, steps: Option<&String>, own_axes: bool) -> String {
             " Dotted: steps of the path's schedule, with the round-trip delay, rate, loss or jitter from then on."
         );
         text += steps;
+    }
+    if is_thinned {
+        text += &tr!(
+            " The series are longer than the figure is wide: a point is the mean of several samples, and the pale area reaches from the smallest to the largest of them in any trial (min–max decimation)."
+        );
     }
     if own_axes {
         text += &tr!(" The panels have the same vertical axis but times of their own.");
@@ -257,77 +273,23 @@ fn has(trial: &TrialRecord, what: &What) -> bool {
     series.any(|series| series.name == what.series)
 }
 
-/// Returns quartiles over trials in equal steps of time.
-fn quartiles(trials: &[&TrialRecord], name: &str, sides: &[&str], interval: f64) -> Vec<[f64; 4]> {
-    let longest = trials
-        .iter()
-        .flat_map(|trial| &trial.measurements.series)
-        .filter(|series| series.name == name)
-        .filter_map(|series| series.t_ns.last())
-        .fold(0.0_f64, |longest, t| longest.max(*t as f64 / 1e9));
-    let step = interval.max(longest / MOST_POINTS).max(1e-6);
-    let binned: Vec<BTreeMap<i64, f64>> = trials
-        .iter()
-        .map(|trial| bins(trial, name, sides, step))
-        .filter(|bins| !bins.is_empty())
-        .collect();
-    let mut by_bin: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
-    for (bin, value) in binned.iter().flatten() {
-        by_bin.entry(*bin).or_default().push(*value);
-    }
-    by_bin
-        .into_iter()
-        .filter(|(_, values)| values.len() * 2 >= binned.len())
-        .filter_map(|(bin, values)| {
-            let description = regatta_stats::describe(&values)?;
-            Some([
-                bin as f64 * step,
-                description.q1,
-                description.median,
-                description.q3,
-            ])
-        })
-        .collect()
-}
-
-/// Returns one trial in steps: the mean within a step, added up over the ends.
-fn bins(trial: &TrialRecord, name: &str, sides: &[&str], step: f64) -> BTreeMap<i64, f64> {
-    let mut total: BTreeMap<i64, f64> = BTreeMap::new();
-    let mut ends = 0;
-    for series in &trial.measurements.series {
-        if series.name != name || !sides.contains(&series.side.as_str()) {
-            continue;
-        }
-        let mut sums: BTreeMap<i64, (f64, f64)> = BTreeMap::new();
-        for (t, value) in series.t_ns.iter().zip(&series.values) {
-            if *t >= 0 && value.is_finite() {
-                let bin = (*t as f64 / 1e9 / step).round() as i64;
-                let sum = sums.entry(bin).or_default();
-                sum.0 += value;
-                sum.1 += 1.0;
-            }
-        }
-        ends += 1;
-        if ends == 1 {
-            total = sums.iter().map(|(bin, (sum, n))| (*bin, sum / n)).collect();
-        } else {
-            // A sum over both ends exists only where both were sampled.
-            total = total
-                .into_iter()
-                .filter_map(|(bin, value)| {
-                    let (sum, n) = sums.get(&bin)?;
-                    Some((bin, value + sum / n))
-                })
-                .collect();
-        }
-    }
-    total
-}
-
 /// Draws bands and lines of one panel.
 fn plot(svg: &mut Svg, chart: &Chart, rows: &[Row<'_>], scale: Scale) {
     let shown = |point: &[f64; 4], value: usize| (point[0], scale.apply(point[value]));
     for row in rows {
+        let highest = row
+            .extremes
+            .iter()
+            .map(|&[t, _, high]| (t, scale.apply(high)));
+        let lowest = row
+            .extremes
+            .iter()
+            .rev()
+            .map(|&[t, low, _]| (t, scale.apply(low)));
+        let extremes: Vec<Point> = highest.chain(lowest).map(|point| chart.at(point)).collect();
+        if !extremes.is_empty() {
+            svg.polygon(&extremes, Ink::Series(row.series), 0.07);
+        }
         let upper = row.points.iter().map(|point| shown(point, 3));
         let lower = row.points.iter().rev().map(|point| shown(point, 1));
         let band: Vec<Point> = upper.chain(lower).map(|point| chart.at(point)).collect();

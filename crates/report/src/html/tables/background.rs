@@ -6,10 +6,10 @@ use regatta_model::{
     Condition, Link, Outcome, PathCheck, Ratio, STACK_FACTS, metric::Unit, units::format_duration,
 };
 
-use super::{Entry, Table, cells_of, figure, row, transport_row, words};
+use super::{Entry, Table, figure, row, transport_row, words};
 use crate::{
     RunData, Summary,
-    analysis::StackRow,
+    analysis::{Places, StackRow},
     format::{Scale, list},
     language::{self, tr},
 };
@@ -19,9 +19,10 @@ pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
     let outcomes = Outcome::ALL.map(|outcome| language::text(&outcome.in_words()).to_owned());
     let head = [tr!("transport"), tr!("condition")].into_iter();
     let tail = [tr!("at the deadline"), tr!("why not measured")];
+    let places = Places::of(summary);
     let cells = data
         .groups()
-        .flat_map(|group| cells_of(summary, group).map(move |cell| (group, cell)))
+        .flat_map(|group| places.cells(group).iter().map(move |cell| (group, *cell)))
         // Of a sweep only what needs an explanation.
         .filter(|(group, cell)| {
             let all = cell.outcome(Outcome::Measured) == summary.trials_of(cell);

@@ -59,6 +59,8 @@ pub const MESSAGES: &[Message] = &[
         &["Линия: медиана по измеренным прогонам транспорта; полоса: от нижнего до верхнего квартиля. Время отсчитывается от первого вызова connect; линия заканчивается там, где продолжалось меньше половины прогонов. {}"]),
     (" Dotted: steps of the path's schedule, with the round-trip delay, rate, loss or jitter from then on.",
         &[" Пунктир: ступени расписания пути с новой круговой задержкой, скоростью, потерями или джиттером."]),
+    (" The series are longer than the figure is wide: a point is the mean of several samples, and the pale area reaches from the smallest to the largest of them in any trial (min–max decimation).",
+        &[" Ряды длиннее ширины рисунка: точка — среднее нескольких отсчётов, а бледная область простирается от наименьшего до наибольшего из них во всех прогонах (прореживание «минимум — максимум»)."]),
     (" The panels have the same vertical axis but times of their own.",
         &[" Вертикальная ось у всех графиков общая, ось времени у каждого своя."]),
     ("other settings", &["другие настройки"]),

@@ -5,6 +5,7 @@ use super::Message;
 #[rustfmt::skip]
 pub const MESSAGES: &[Message] = &[
     ("{} and {}", &["{} и {}"]),
+    ("{} and {} more", &["{} и ещё {}"]),
     ("more than a million", &["больше миллиона"]),
     ("unknown", &["неизвестно"]),
 

@@ -1,0 +1,85 @@
+//! Command that runs the study of a run again.
+
+use std::fs;
+
+use clap::Parser as _;
+use regatta_model::{RunHeader, Study, Words as _};
+
+use crate::{
+    args::{Args, Command},
+    study,
+};
+
+/// Command, and whether it was checked to ask for the study of the run.
+pub struct Again {
+    /// The command, for a shell in the directory of the archive.
+    pub line: String,
+    /// Reason for which it would not run the same study.
+    pub checked: Result<(), String>,
+}
+
+/// Line before the options of the command line in the text of a study.
+const CHANGED: &str = "# Changed on the command line:";
+
+/// Returns the command for the study of a run, which is in `study.toml`.
+pub fn command(header: &RunHeader) -> Again {
+    let changed = header.study_text.rsplit_once(CHANGED);
+    let lines = changed.map_or("", |(_, lines)| lines).lines();
+    let mut options: Vec<String> = lines
+        .filter_map(|line| line.strip_prefix("#   "))
+        .map(str::to_owned)
+        .collect();
+    let asked = |options: &[String]| chosen(&header.study_text, options);
+    // What the text does not tell of the command line.
+    if let Ok(read) = asked(&options) {
+        let study = &header.study;
+        if read.bed != study.bed {
+            options.push(format!("--bed {}", study.bed.word()));
+        }
+        if read.guest.clock != study.guest.clock {
+            options.push(format!("--clock {}", study.guest.clock.word()));
+        }
+    }
+    let checked = asked(&options).and_then(|read| {
+        let mut expected = header.study.clone();
+        // What is captured, and which kernel was found, changes nothing of what is measured.
+        expected.capture = read.capture;
+        expected.guest.kernel.clone_from(&read.guest.kernel);
+        match read == expected {
+            true => Ok(()),
+            false => Err("its study differs from that of the run, which `results.sqlite` has as `study_json`".to_owned()),
+        }
+    });
+    let mut words = vec!["regatta run study.toml".to_owned()];
+    words.extend(options);
+    words.push("--out again".to_owned());
+    Again {
+        line: words.join(" "),
+        checked,
+    }
+}
+
+/// Returns the study that a command asks for.
+fn chosen(text: &str, options: &[String]) -> Result<Study, String> {
+    let failed = |error: &dyn std::fmt::Display| error.to_string();
+    let dir = tempfile::tempdir().map_err(|error| failed(&error))?;
+    let file = dir.path().join("study.toml");
+    fs::write(&file, text).map_err(|error| failed(&error))?;
+    let mut words = vec![
+        "regatta".to_owned(),
+        "run".to_owned(),
+        file.display().to_string(),
+    ];
+    for option in options {
+        words.extend(shlex::split(option).ok_or_else(|| format!("`{option}` is no option"))?);
+    }
+    let args = Args::try_parse_from(words).map_err(|error| failed(&error))?;
+    let Command::Run(args) = args.command else {
+        return Err("no run is asked for".to_owned());
+    };
+    match study::choose(&args) {
+        Ok(chosen) => Ok(chosen.study),
+        // Such as a trace beside the study file.
+        Err(failure) => Err(failure.in_words().0),
+    }
+}

@@ -1,0 +1,164 @@
+//! Archive of a run.
+
+use std::{fs, path::PathBuf, process::Command};
+
+use crate::{
+    export,
+    help::{Bench, Done},
+};
+
+/// Runs a shell command in the directory of the archive `name`, unpacked.
+fn unpacked(bench: &Bench, archive: &str) -> PathBuf {
+    let dir = bench.path("unpacked");
+    fs::create_dir(&dir).expect("a new directory");
+    let mut tar = Command::new("tar");
+    tar.args(["xzf"])
+        .arg(bench.path(archive))
+        .arg("-C")
+        .arg(&dir);
+    assert!(tar.status().expect("tar").success());
+    let mut entries = fs::read_dir(dir).expect("a directory");
+    let only = entries.next().expect("one directory").expect("an entry");
+    assert!(entries.next().is_none(), "one directory");
+    only.path()
+}
+
+fn names(dir: &PathBuf) -> Vec<String> {
+    let entries = fs::read_dir(dir).expect("a directory");
+    let mut names: Vec<String> = entries
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .into_string()
+                .expect("UTF-8")
+        })
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn an_archive_holds_the_run_and_its_digests_and_is_the_same_each_time() {
+    let bench = Bench::new();
+    export::store(&bench);
+    fs::create_dir(bench.path("results/files")).expect("a new directory");
+    bench.write("results/files/0-sender.pcapng", "packets");
+    bench.write("results/notes.txt", "mine");
+    let done = bench.run(&["bundle", "results", "--out", "run.tar.gz"]);
+    done.assert_code(0);
+    for says in [
+        "left out: files: 1 files of the trials, 0.0 MB",
+        "add `--captures`",
+        "left out: notes.txt: it is not of the run",
+    ] {
+        assert!(done.stdout.contains(says), "{says}: {}", done.stdout);
+    }
+    bench.run(&["bundle", "results"]).assert_code(0);
+    let first = fs::read(bench.path("run.tar.gz")).expect("an archive");
+    assert!(first == fs::read(bench.path("results.tar.gz")).expect("an archive"));
+
+    let dir = unpacked(&bench, "run.tar.gz");
+    assert_eq!(
+        names(&dir),
+        [
+            "README.md",
+            "SHA256SUMS",
+            "environment.json",
+            "report.html",
+            "results.sqlite",
+            "study.toml",
+            "summary.json",
+            "trials.csv"
+        ]
+    );
+    let mut check = Command::new("sha256sum");
+    check
+        .args(["--check", "--strict", "SHA256SUMS"])
+        .current_dir(&dir);
+    let checked = Done::from(check.output().expect("sha256sum"));
+    checked.assert_code(0);
+    assert_eq!(
+        checked.stdout.matches(": OK\n").count(),
+        7,
+        "{}",
+        checked.stdout
+    );
+    // The run can be read where it was unpacked.
+    let dir = dir.to_str().expect("UTF-8");
+    bench.run(&["report", dir]).assert_code(1);
+    let page = fs::read_to_string(format!("{dir}/README.md")).expect("a page");
+    assert!(page.contains("## Left out"), "{page}");
+    assert!(page.contains("kernel.release 6.18.0"), "{page}");
+}
+
+#[test]
+fn captures_are_put_in_on_request() {
+    let bench = Bench::new();
+    export::store(&bench);
+    fs::create_dir_all(bench.path("results/files/keys")).expect("a new directory");
+    bench.write("results/files/0-sender.pcapng", "packets");
+    bench.write("results/files/keys/0.log", "keys");
+    bench
+        .run(&["bundle", "results", "--out", "run.tgz", "--captures"])
+        .assert_code(0);
+    let dir = unpacked(&bench, "run.tgz");
+    let keys = fs::read_to_string(dir.join("files/keys/0.log")).expect("a file");
+    assert_eq!(keys, "keys");
+    let digests = fs::read_to_string(dir.join("SHA256SUMS")).expect("a file");
+    assert!(digests.contains("  files/0-sender.pcapng\n"), "{digests}");
+}
+
+/// The command of the page asks for the study of the run, with the options of its command line.
+#[test]
+fn the_page_has_the_command_that_runs_it_again() {
+    let bench = Bench::new();
+    let study = "name = \"two\"\n[[transport]]\ndriver = \"tcp\"\n[[condition]]\nname = \"lan\"\nrtt = \"1ms\"\n\
+                 [[workload]]\nkind = \"bulk\"\nsize = \"20kB\"\n";
+    bench.write("two.toml", study);
+    let ran = bench.run(&[
+        "run",
+        "two.toml",
+        "--rounds",
+        "1",
+        "--seed",
+        "7",
+        "--rate",
+        "8 Mbit/s",
+        "--out",
+        "two",
+        "--no-progress",
+    ]);
+    // On a busy machine the path may miss its tolerance.
+    assert!([0, 1].contains(&ran.code()), "{}", ran.stderr);
+    bench.run(&["bundle", "two"]).assert_code(0);
+    let dir = unpacked(&bench, "two.tar.gz");
+    let page = fs::read_to_string(dir.join("README.md")).expect("a page");
+    assert!(page.contains("This command was checked"), "{page}");
+    let line = page.lines().find(|line| line.starts_with("regatta run "));
+    let line = line.expect("a command");
+    assert!(line.contains("--seed 7"), "{line}");
+    let line = line.replacen("regatta", env!("CARGO_BIN_EXE_regatta"), 1) + " --dry-run";
+    let mut shell = bench.command("sh");
+    shell.args(["-c", &line]).current_dir(&dir);
+    let done = Done::from(shell.output().expect("a shell"));
+    done.assert_code(0);
+}
+
+#[test]
+fn what_is_damaged_or_would_be_overwritten_is_refused() {
+    let bench = Bench::new();
+    export::store(&bench);
+    let done = bench.run(&["bundle", "results", "--out", "results/results.sqlite"]);
+    done.assert_code(2);
+    done.assert_says("ends in `.tar.gz`");
+    let path = bench.path("results/results.sqlite");
+    let mut bytes = fs::read(&path).expect("a results file");
+    let place = bytes.len() / 2;
+    bytes[place] ^= 1;
+    fs::write(&path, bytes).expect("a writable file");
+    let done = bench.run(&["bundle", "results"]);
+    done.assert_code(2);
+    done.assert_says("is damaged");
+    assert!(!bench.path("results.tar.gz").exists());
+}

@@ -1,0 +1,256 @@
+//! Rows of the exported tables, read one after another from the results file.
+
+use std::io;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use hdrhistogram::{Histogram, serialization::Deserializer};
+use regatta_model::{HostSamples, host_sample, metric};
+use rusqlite::{Row, types::ValueRef};
+
+use super::{
+    column::{Column, Kind, Value},
+    definition::{Rows, Table},
+};
+use crate::{
+    ResultsError,
+    open::explain,
+    query::{Source, read_series},
+};
+
+/// Receiver of rows.
+pub(super) type Take<'a> = &'a mut dyn FnMut(&[Value<'_>]) -> Result<(), ResultsError>;
+
+/// Returns the columns of a table for this run: of host samples also those of the quantities that occur.
+pub(super) fn columns(source: Source<'_>, table: &Table) -> Result<Vec<Column>, ResultsError> {
+    let mut columns = table.columns.to_vec();
+    if matches!(table.rows, Rows::HostSamples) {
+        let mut names: Vec<String> = Vec::new();
+        for name in source.host_sample_names()?.into_iter().flatten() {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        columns.extend(names.into_iter().map(host_column));
+    }
+    Ok(columns)
+}
+
+/// Returns the column of one quantity of host samples; a file of another version may hold one that this version does
+/// not know.
+fn host_column(name: String) -> Column {
+    let (unit, meaning) = match host_sample::find(&name) {
+        Some((quantity, member)) => {
+            let of = member.map_or_else(String::new, |member| {
+                format!(" ({} `{member}`)", quantity.group.name())
+            });
+            let kind = match quantity.kind {
+                host_sample::Kind::State => "",
+                host_sample::Kind::Share | host_sample::Kind::Count => {
+                    ", since the previous sample"
+                }
+            };
+            (
+                Some(quantity.unit),
+                format!("{}{of}{kind}", quantity.definition),
+            )
+        }
+        None => (None, "a quantity of another version of Regatta".to_owned()),
+    };
+    Column::of_host(name, unit, meaning)
+}
+
+/// Passes the rows of a table to `take`, in order.
+///
+/// # Errors
+/// Errors of reading, and those of `take`.
+pub(super) fn each(
+    source: Source<'_>,
+    table: &Table,
+    columns: &[Column],
+    take: Take<'_>,
+) -> Result<(), ResultsError> {
+    match table.rows {
+        Rows::Stored { since, from } if source.version()? >= since => {
+            stored(source, columns, from, take)
+        }
+        Rows::Stored { .. } => Ok(()),
+        Rows::Samples => samples(source, take),
+        Rows::Histograms => histograms(source, take),
+        Rows::HostSamples => host_samples(source, columns, take),
+        Rows::SeriesDefinitions => metric::SERIES.iter().try_for_each(|series| {
+            take(&[
+                Value::Text(series.name),
+                Value::Text(series.unit.name()),
+                Value::Text(series.title),
+                Value::Text(series.definition),
+            ])
+        }),
+    }
+}
+
+/// Runs a query and passes its rows to `read`.
+fn query(
+    source: Source<'_>,
+    sql: &str,
+    mut read: impl FnMut(&Row<'_>) -> Result<(), ResultsError>,
+) -> Result<(), ResultsError> {
+    let failed = |error| explain(error, "read", source.path);
+    let mut statement = source.connection.prepare(sql).map_err(failed)?;
+    let mut rows = statement.query([]).map_err(failed)?;
+    while let Some(row) = rows.next().map_err(failed)? {
+        read(row)?;
+    }
+    Ok(())
+}
+
+fn stored(
+    source: Source<'_>,
+    columns: &[Column],
+    from: &str,
+    take: Take<'_>,
+) -> Result<(), ResultsError> {
+    let version = source.version()?;
+    let expressions: Vec<&str> = columns
+        .iter()
+        .map(|column| column.expression(version))
+        .collect();
+    let sql = format!("SELECT {} FROM {from}", expressions.join(", "));
+    query(source, &sql, |row| {
+        let mut values = Vec::with_capacity(columns.len());
+        for (position, column) in columns.iter().enumerate() {
+            let stored = row
+                .get_ref(position)
+                .map_err(|error| explain(error, "read", source.path))?;
+            values.push(value(column, stored).ok_or_else(|| {
+                source.damaged(format!("a value of `{}` is of another type", column.name))
+            })?);
+        }
+        take(&values)
+    })
+}
+
+/// Converts a stored value; `None` if it is not of the type of its column.
+fn value<'a>(column: &Column, stored: ValueRef<'a>) -> Option<Value<'a>> {
+    match (column.kind, stored) {
+        (_, ValueRef::Null) => column.nullable.then_some(Value::Null),
+        (Kind::Integer, ValueRef::Integer(value)) => Some(Value::Integer(value)),
+        (Kind::Real, ValueRef::Real(value)) => Some(Value::Real(value)),
+        (Kind::Boolean, ValueRef::Integer(value)) => Some(Value::Boolean(value != 0)),
+        (Kind::Text, ValueRef::Text(_)) => Some(Value::Text(stored.as_str().ok()?)),
+        (Kind::Unsigned, ValueRef::Text(_)) => {
+            Some(Value::Unsigned(stored.as_str().ok()?.parse().ok()?))
+        }
+        _ => None,
+    }
+}
+
+fn samples(source: Source<'_>, take: Take<'_>) -> Result<(), ResultsError> {
+    let sql = "SELECT trial, side, name, t_ns, value FROM series ORDER BY trial, position";
+    query(source, sql, |row| {
+        let failed = |error| explain(error, "read", source.path);
+        let trial = Value::Integer(row.get(0).map_err(failed)?);
+        let series = read_series(row, 1).map_err(failed)?;
+        let unit = metric::find_series(&series.name).map_or(Value::Null, |definition| {
+            Value::Text(definition.unit.name())
+        });
+        let (side, name) = (Value::Text(&series.side), Value::Text(&series.name));
+        for (t_ns, value) in series.t_ns.iter().zip(&series.values) {
+            take(&[
+                trial,
+                side,
+                name,
+                unit,
+                Value::Integer(*t_ns),
+                Value::Real(*value),
+            ])?;
+        }
+        Ok(())
+    })
+}
+
+fn histograms(source: Source<'_>, take: Take<'_>) -> Result<(), ResultsError> {
+    let sql = "SELECT trial, side, name, hdr_v2_base64 FROM histogram ORDER BY trial, position";
+    query(source, sql, |row| {
+        let failed = |error| explain(error, "read", source.path);
+        let trial: i64 = row.get(0).map_err(failed)?;
+        let side: String = row.get(1).map_err(failed)?;
+        let name: String = row.get(2).map_err(failed)?;
+        let text: String = row.get(3).map_err(failed)?;
+        let histogram: Histogram<u64> = STANDARD
+            .decode(text)
+            .ok()
+            .and_then(|bytes| Deserializer::new().deserialize(&mut &bytes[..]).ok())
+            .ok_or_else(|| {
+                source.damaged(format!(
+                    "the histogram `{name}` of trial {trial} cannot be read"
+                ))
+            })?;
+        let signed = |value: u64| Value::Integer(i64::try_from(value).unwrap_or(i64::MAX));
+        for bucket in histogram.iter_recorded() {
+            let value = bucket.value_iterated_to();
+            take(&[
+                Value::Integer(trial),
+                Value::Text(&side),
+                Value::Text(&name),
+                signed(histogram.lowest_equivalent(value)),
+                signed(histogram.highest_equivalent(value)),
+                Value::Unsigned(bucket.count_at_value()),
+            ])?;
+        }
+        Ok(())
+    })
+}
+
+fn host_samples(
+    source: Source<'_>,
+    columns: &[Column],
+    take: Take<'_>,
+) -> Result<(), ResultsError> {
+    let mut done = Ok(());
+    source.host_samples(&mut |batch| {
+        if done.is_ok() {
+            done = batch_rows(&batch, columns, take);
+        }
+    })?;
+    done
+}
+
+fn batch_rows(batch: &HostSamples, columns: &[Column], take: Take<'_>) -> Result<(), ResultsError> {
+    let fixed = 4;
+    let places: Vec<Option<usize>> = columns[fixed..]
+        .iter()
+        .map(|column| batch.position(&column.name))
+        .collect();
+    for sample in &batch.samples {
+        let trial = batch
+            .trial
+            .map_or(Value::Null, |trial| Value::Integer(trial.into()));
+        let mut row = vec![
+            Value::Text(&batch.host),
+            trial,
+            Value::Integer(sample.unix_ns),
+            Value::Integer(sample.monotonic_ns),
+        ];
+        row.extend(places.iter().map(|place| {
+            let value = place.and_then(|place| *sample.values.get(place)?);
+            value.map_or(Value::Null, Value::Single)
+        }));
+        take(&row)?;
+    }
+    Ok(())
+}
+
+/// Writer of the rows of one table in one format.
+pub(super) trait RowWriter {
+    /// Writes one row with a value for each column.
+    ///
+    /// # Errors
+    /// Errors of writing.
+    fn write(&mut self, row: &[Value<'_>]) -> io::Result<()>;
+
+    /// Writes what is left.
+    ///
+    /// # Errors
+    /// Errors of writing.
+    fn finish(self: Box<Self>) -> io::Result<()>;
+}

@@ -1,0 +1,223 @@
+//! Export of all tables as Parquet and CSV.
+
+use std::{fs, fs::File, path::Path};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use hdrhistogram::{
+    Histogram as Hdr,
+    serialization::{Serializer, V2Serializer},
+};
+use parquet::{
+    file::reader::{FileReader, SerializedFileReader},
+    record::Field,
+};
+use regatta_model::{HostSample, HostSamples, Outcome, Warning, metric};
+use regatta_results::{
+    Reader, Store,
+    tables::{TableFormat, export_tables},
+};
+use serde_json::Value;
+
+use crate::common::{failed, header, path_check, trial, warning};
+
+const BOTH: [TableFormat; 2] = [TableFormat::Parquet, TableFormat::Csv];
+
+/// Writes a run with something in every table but `parameter`, and exports it.
+fn export(dir: &Path) {
+    let mut store = Store::create(dir, &header()).expect("a new directory");
+    let mut invalid = failed(0);
+    invalid.outcome = Outcome::Invalid;
+    invalid.measurements.warnings = vec![Warning::new("=cmd|' /C calc'!A0", "a, \"b\"", "")];
+    let mut again = trial(5);
+    (again.attempt, again.round) = (2, 0);
+    let mut histogram = Hdr::<u64>::new(3).expect("3 digits");
+    histogram.record_n(30_000_000, 7).expect("in its range");
+    histogram.record(90_000_001).expect("in its range");
+    let mut bytes = Vec::new();
+    V2Serializer::new()
+        .serialize(&histogram, &mut bytes)
+        .expect("memory");
+    again.measurements.histograms[0].hdr_v2_base64 = STANDARD.encode(bytes);
+    for record in [&invalid, &again] {
+        store.add_trial(record).expect("a new trial");
+    }
+    store.add_path_check(&path_check()).expect("a check");
+    store.add_warning(&warning()).expect("a warning");
+    let sample = |unix_ns, value| HostSample {
+        unix_ns,
+        monotonic_ns: unix_ns - 1,
+        values: vec![value, Some(0.1)],
+    };
+    store
+        .add_host_samples(&[HostSamples {
+            host: "sender".to_owned(),
+            trial: None,
+            names: vec![
+                "cpu.0.busy_ratio".to_owned(),
+                "of.another.version".to_owned(),
+            ],
+            samples: vec![
+                sample(1_790_000_000_000_000_001, None),
+                sample(2, Some(0.5)),
+            ],
+        }])
+        .expect("samples");
+    drop(store);
+    let reader = Reader::open(dir).expect("a whole file");
+    export_tables(&reader, &dir.join("export"), &BOTH).expect("a writable directory");
+}
+
+/// Returns the rows of a Parquet file.
+fn parquet(dir: &Path, table: &str) -> Vec<Vec<(String, Field)>> {
+    let path = dir.join(format!("export/{table}.parquet"));
+    let file = SerializedFileReader::new(File::open(path).expect("a file")).expect("Parquet");
+    file.get_row_iter(None)
+        .expect("rows")
+        .map(|row| row.expect("a row").into_columns())
+        .collect()
+}
+
+fn csv(dir: &Path, table: &str) -> String {
+    fs::read_to_string(dir.join(format!("export/{table}.csv"))).expect("a file")
+}
+
+#[test]
+fn values_are_those_of_the_run_in_both_formats() {
+    let parent = tempfile::tempdir().expect("a temporary directory");
+    let dir = parent.path().join("run");
+    export(&dir);
+
+    let trials = parquet(&dir, "trial");
+    let value = |row: usize, name: &str| {
+        let found = trials[row].iter().find(|(column, _)| column == name);
+        found.expect("a column").1.clone()
+    };
+    assert_eq!(value(0, "seed"), Field::ULong(u64::MAX));
+    assert_eq!(value(0, "outcome"), Field::Str("invalid".into()));
+    let counts = [0, 1].map(|row| value(row, "is_last_attempt"));
+    assert_eq!(counts, [Field::Bool(false), Field::Bool(true)]);
+    let expected = "trial,attempt,is_last_attempt,round,transport,condition,workload,started_unix_ns,seed,outcome,hint\n\
+                    0,1,FALSE,0,tcp,loss-5,bulk,1790000001000000000,18446744073709551615,invalid,\"look, then try again\"\n\
+                    5,2,TRUE,0,tcp,loss-5,bulk,1790000001000000005,18446744073709551610,measured,\n";
+    assert_eq!(csv(&dir, "trial"), expected);
+
+    let values: Vec<Field> = parquet(&dir, "sample")
+        .into_iter()
+        .map(|row| row.into_iter().nth(5).expect("6 columns").1)
+        .collect();
+    assert_eq!(
+        values,
+        [1.0 / 3.0, 9.5e7, -0.0].map(Field::Double),
+        "to the last bit"
+    );
+    assert!(csv(&dir, "sample").contains("5,receiver,goodput_bps,bit/s,-1,-0\n"));
+    assert!(csv(&dir, "metric").contains("5,goodput_bps,bit/s,82800000.1\n"));
+    let buckets: Vec<Vec<Field>> = parquet(&dir, "histogram_bucket")
+        .into_iter()
+        .map(|row| row.into_iter().skip(3).map(|(_, field)| field).collect())
+        .collect();
+    assert_eq!(buckets.len(), 2);
+    assert_eq!(buckets[0][2], Field::ULong(7));
+    assert!(matches!(buckets[1][0], Field::Long(low) if low <= 90_000_001));
+    assert!(matches!(buckets[1][1], Field::Long(high) if high >= 90_000_001));
+    let quantity = &parquet(&dir, "path_quantity")[0];
+    assert_eq!(quantity[6].1, Field::Double(f64::INFINITY));
+}
+
+#[test]
+fn what_was_not_measured_is_absent_and_a_formula_is_a_text() {
+    let parent = tempfile::tempdir().expect("a temporary directory");
+    let dir = parent.path().join("run");
+    export(&dir);
+
+    let samples = parquet(&dir, "host_sample");
+    assert_eq!(samples[0][1].1, Field::Null);
+    assert_eq!(samples[0][4].1, Field::Null);
+    assert_eq!(samples[1][4].1, Field::Float(0.5));
+    let expected = "host,trial,unix_ns,monotonic_ns,cpu.0.busy_ratio,of.another.version\n\
+                    sender,,1790000000000000001,1790000000000000000,,0.1\nsender,,2,1,0.5,0.1\n";
+    assert_eq!(csv(&dir, "host_sample"), expected);
+    let warnings = csv(&dir, "warning");
+    assert!(
+        warnings.contains("0,'=cmd|' /C calc'!A0,\"a, \"\"b\"\"\",\n"),
+        "{warnings}"
+    );
+    assert!(warnings.contains("\n,cpu_governor,"), "{warnings}");
+    // A table without rows is there with its columns.
+    assert_eq!(parquet(&dir, "parameter"), Vec::<Vec<_>>::new());
+    assert_eq!(csv(&dir, "parameter"), "part,name,key,value,unit,text\n");
+}
+
+#[test]
+fn the_dictionary_names_every_file_column_and_metric() {
+    let parent = tempfile::tempdir().expect("a temporary directory");
+    let dir = parent.path().join("run");
+    export(&dir);
+
+    let text = fs::read_to_string(dir.join("export/dictionary.json")).expect("a file");
+    let dictionary: Value = serde_json::from_str(&text).expect("JSON");
+    let page = fs::read_to_string(dir.join("export/dictionary.md")).expect("a file");
+    let mut files = vec!["dictionary.json".to_owned(), "dictionary.md".to_owned()];
+    for table in dictionary["tables"].as_array().expect("tables") {
+        let name = table["name"].as_str().expect("a name");
+        let rows = parquet(&dir, name);
+        assert_eq!(table["rows"], rows.len(), "{name}");
+        let columns: Vec<&str> = table["columns"]
+            .as_array()
+            .expect("columns")
+            .iter()
+            .map(|column| column["name"].as_str().expect("a name"))
+            .collect();
+        assert_eq!(
+            csv(&dir, name).lines().next().expect("a head"),
+            columns.join(","),
+            "{name}"
+        );
+        for row in rows {
+            let found: Vec<&str> = row.iter().map(|(column, _)| column.as_str()).collect();
+            assert_eq!(found, columns, "{name}");
+        }
+        for column in columns {
+            assert!(page.contains(&format!("| `{column}` |")), "{column}");
+        }
+        let named = table["files"].as_array().expect("files").iter();
+        files.extend(named.map(|file| file.as_str().expect("a name").to_owned()));
+    }
+    let mut found: Vec<String> = fs::read_dir(dir.join("export"))
+        .expect("a directory")
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .into_string()
+                .expect("UTF-8")
+        })
+        .collect();
+    found.sort();
+    files.sort();
+    assert_eq!(found, files);
+    for metric in metric::METRICS {
+        assert!(page.contains(metric.definition), "{}", metric.name);
+    }
+    assert!(page.contains("was not idle, waiting for I/O, or taken by a hypervisor"));
+}
+
+#[test]
+fn files_of_older_versions_are_exported() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let mut versions = 0;
+    for entry in fs::read_dir(golden).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_none_or(|ending| ending != "sqlite") {
+            continue;
+        }
+        versions += 1;
+        let out = tempfile::tempdir().expect("a temporary directory");
+        let reader = Reader::open(&path).expect("a whole file");
+        // The histograms of these files are no histograms.
+        let error = export_tables(&reader, out.path(), &BOTH).expect_err("a refusal");
+        assert!(error.to_string().contains("histogram"), "{error}");
+        assert!(out.path().join("trial.parquet").is_file());
+    }
+    assert!(versions >= 3, "{versions}");
+}
