@@ -1,9 +1,12 @@
 //! Checks of a run before anything of it starts: `regatta run --dry-run` makes the same ones.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use regatta_bed::guest::{self, Image, ImageError};
-use regatta_model::{BedKind, GuestSetup, Study, Transport, study::nearest};
+use regatta_engine::Plan;
+use regatta_model::{
+    BedKind, GuestSetup, Study, Transport, study::nearest, units::format_duration,
+};
 use regatta_telemetry::{congestion_controls, has_congestion_control};
 
 use crate::{
@@ -11,6 +14,25 @@ use crate::{
     registry,
     study::{Chosen, ReadStudy},
 };
+
+/// Checks that the rounds of a series fit into its period.
+///
+/// # Errors
+/// If the estimate of a round is longer than the period.
+pub fn period(plan: &Plan) -> Result<(), Failure> {
+    let Some((round, every)) = plan.too_long_for_its_period() else {
+        return Ok(());
+    };
+    let [round, every] = [round.as_secs() + 1, every.as_secs()].map(Duration::from_secs);
+    Err(Failure::input(
+        format!(
+            "a round of the series takes about {}, and the next one begins after {}",
+            format_duration(round),
+            format_duration(every)
+        ),
+        "write a longer `every`, a shorter `deadline`, or fewer transports, conditions or workloads",
+    ))
+}
 
 /// Finds the guest's kernel that a study runs on; `None` for a study without a guest.
 ///

@@ -3,9 +3,12 @@
 use std::{fmt::Write, time::Duration};
 
 use regatta_engine::{Done, Plan};
-use regatta_model::{Condition, Link, Part, Study, Transport, Workload, units::format_duration};
+use regatta_model::{
+    Bytes, Clock, Condition, Link, Part, Study, Transport, Workload, units::format_duration,
+};
 
 use crate::{
+    listen::rough,
     output::{self, OutputError, counted},
     swept,
 };
@@ -18,8 +21,8 @@ const MOST_LISTED: usize = 100;
 ///
 /// # Errors
 /// If standard output cannot be written.
-pub fn print(plan: &Plan) -> Result<(), OutputError> {
-    output::out(&study(plan))?;
+pub fn print(plan: &Plan, jobs: u32) -> Result<(), OutputError> {
+    output::out(&study(plan, jobs))?;
     if !plan.study().sweeps.is_empty() && plan.trials().len() > MOST_LISTED {
         return output::out(&format!(
             "  {} in each round, in an order that is drawn anew for each\n",
@@ -38,8 +41,30 @@ pub fn print(plan: &Plan) -> Result<(), OutputError> {
     }))
 }
 
+/// What the run takes, in one line.
+pub fn estimate(plan: &Plan, jobs: u32) -> String {
+    let estimate = plan.estimate(jobs);
+    format!(
+        "estimate: {}, {} of payload, {} of results{}",
+        rough(estimate.time),
+        about(estimate.sent),
+        about(estimate.disk),
+        match plan.study().guest.clock {
+            Clock::Virtual => " (time of this machine, which the virtual clock does not follow)",
+            Clock::Real => "",
+        }
+    )
+}
+
+/// Rounds a size to two digits.
+fn about(Bytes(bytes): Bytes) -> Bytes {
+    let digits = bytes.checked_ilog10().unwrap_or(0).saturating_sub(1);
+    let unit = 10_u64.pow(digits);
+    Bytes((bytes + unit / 2) / unit * unit)
+}
+
 /// The study of a plan in words, up to the order of its trials.
-fn study(plan: &Plan) -> String {
+fn study(plan: &Plan, jobs: u32) -> String {
     let study = plan.study();
     let mut text = String::new();
     let _ = writeln!(text, "{}: {}", study.name, study.title);
@@ -53,6 +78,15 @@ fn study(plan: &Plan) -> String {
         format_duration(study.deadline),
         study.seed
     );
+    let _ = writeln!(text, "{}", estimate(plan, jobs));
+    if let Some(every) = study.every {
+        let _ = writeln!(
+            text,
+            "a series: a round begins every {}, {} in all",
+            format_duration(every),
+            format_duration(every.saturating_mul(study.rounds))
+        );
+    }
     if let Some(until) = study.until {
         let _ = writeln!(
             text,

@@ -42,6 +42,7 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
     let plan = Plan::new(&chosen.study).map_err(|error| {
         Failure::bad(error).hint("ask for fewer `--rounds`, transports or conditions")
     })?;
+    checks::period(&plan)?;
     let jobs = args.jobs.unwrap_or(1);
     if jobs > 1 && chosen.study.guest.clock != Clock::Virtual {
         return Err(Failure::input(
@@ -70,7 +71,7 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
                 &Stop::default(),
             )?);
         }
-        describe::print(&plan).map_err(Failure::failed)?;
+        describe::print(&plan, jobs).map_err(Failure::failed)?;
         return Ok(Code::Measured);
     }
     let held = Held::new().map_err(Failure::failed)?;
@@ -181,7 +182,7 @@ impl RunSession<'_> {
         let executable = own_executable()?;
         let mut listeners = Listeners {
             store: self.store,
-            progress: Progress::new(self.silent),
+            progress: Progress::new(self.silent, describe::estimate(&plan, self.jobs)),
             json: self.json.then_some(JsonLines),
         };
         let no_thread = |error| Failure::failed(error).context("cannot start a thread");

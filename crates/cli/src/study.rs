@@ -55,6 +55,12 @@ pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
     }
     let read = match &args.study {
         None if adhoc::asked_for(args) => {
+            if args.scale.is_some() {
+                return Err(Failure::input(
+                    "`--scale` is a part of a study, and this run is described by options alone",
+                    "name a study, or leave `--scale` out and give `--rounds` and `--size`",
+                ));
+            }
             let (file, mut text) = adhoc::study(args)?;
             let mut study = file.study;
             if args.aa {
@@ -171,12 +177,20 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
     if study.conditions != path_before || study.workloads != work_before {
         swept::check_distinct(study)?;
     }
+    // Published figures belong to the published path and work; beside others they would mislead.
+    if study.conditions != path_before || study.workloads != work_before {
+        study.published.clear();
+    }
     apply_deadlines(args, study, &mut changes)?;
     if let Some(rounds) = args.rounds {
         study.rounds = rounds;
         study.until = None;
         study.successes = None;
         changes.push(format!("--rounds {rounds}"));
+    }
+    if let Some(scale) = args.scale {
+        study.scale(scale);
+        changes.push(format!("--scale {}", scale.0));
     }
     if let Some(seed) = args.seed {
         study.seed = seed;
@@ -209,10 +223,6 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
     if args.aa {
         twice(study);
         changes.push("--aa".to_owned());
-    }
-    // Published figures belong to the published path and work; beside others they would mislead.
-    if study.conditions != path_before || study.workloads != work_before {
-        study.published.clear();
     }
     Ok(changes)
 }

@@ -22,6 +22,14 @@ pub enum Event {
         /// Asked and achieved values.
         check: PathCheck,
     },
+    /// A round of a series waits for its time. Sent if it waits for more than a second of a real
+    /// clock.
+    RoundWaits {
+        /// Round, from 0.
+        round: u32,
+        /// Time to wait.
+        wait_ns: u64,
+    },
     /// A trial begins.
     TrialStarted {
         /// Number of its record.

@@ -16,7 +16,7 @@ use rand_chacha::{
 use regatta_model::{Condition, Measurements, Outcome, Study, Transport, TrialRecord, Workload};
 use serde::{Deserialize, Serialize};
 
-use crate::limits;
+use crate::{limits, series::SeriesDone};
 
 /// One transport under one condition with one workload, as positions in the study's lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,9 +66,10 @@ struct Attempts {
 /// less than [`Done::MOST_ATTEMPTS`] times: what the machine spoiled says nothing of a transport.
 /// No other outcome is ever repeated.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
 pub struct Done {
     attempts: BTreeMap<u32, Attempts>,
+    /// State of the series after the trials, if the study is one.
+    series: Option<SeriesDone>,
 }
 
 impl Done {
@@ -89,6 +90,12 @@ impl Done {
         if known.made <= made {
             *known = attempts;
         }
+        self.series = SeriesDone::after(record).or(self.series);
+    }
+
+    /// Returns the state of the series after the last trial.
+    pub(crate) fn series(&self) -> Option<SeriesDone> {
+        self.series
     }
 
     /// Marks all trials of a round as finished, whether they have been run or not.

@@ -36,6 +36,8 @@ pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study 
         until: None,
         successes: None,
         rank_by: None,
+        every: None,
+        scaled: None,
         seed: 1,
         bed: BedKind::Netns,
         hosts: Vec::new(),

@@ -1,5 +1,7 @@
 //! Number of rounds of a study.
 
+use std::time::Duration;
+
 use regatta_model::{Ratio, Study};
 
 fn study(rounds: &str) -> Result<Study, String> {
@@ -54,6 +56,31 @@ fn a_study_names_the_metric_of_its_ranking() {
     ] {
         let error = study(key).expect_err(key);
         assert!(error.contains(told), "{error}");
+    }
+}
+
+#[test]
+fn a_series_has_a_period_and_a_length() {
+    let of = |rounds: &str| {
+        let study = study(rounds).expect("it is one");
+        (study.rounds, study.every)
+    };
+    let every = Some(Duration::from_secs(150));
+    assert_eq!(of("every = \"150s\"\nfor = \"6h\""), (144, every));
+    assert_eq!(of("every = \"150s\"\nfor = \"299s\""), (1, every));
+    assert_eq!(of("every = \"150s\"\nrounds = 7"), (7, every));
+    assert_eq!(of("every = \"150s\""), (5, every));
+    for (rounds, told) in [
+        ("for = \"6h\"", "has no `every`"),
+        ("every = \"150s\"\nfor = \"100s\"", "is not 1 to"),
+        ("every = \"0s\"\nfor = \"100s\"", "longer than zero"),
+        (
+            "every = \"1s\"\nfor = \"1min\"\nrounds = 3",
+            "`rounds` and `for` cannot stand together",
+        ),
+    ] {
+        let error = study(rounds).expect_err(rounds);
+        assert!(error.contains(told), "{rounds}: {error}");
     }
 }
 

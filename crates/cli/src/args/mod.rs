@@ -113,6 +113,15 @@ fn sampling_interval(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Parses a part of a whole: `0.1` or `10%`.
+fn part(text: &str) -> Result<Ratio, String> {
+    let number = text.parse().map(Ratio);
+    let part: Result<Ratio, String> = number.or_else(|_| quantity(text));
+    part.ok()
+        .filter(|part| (0.0001..=1.0).contains(&part.0))
+        .ok_or_else(|| "it is a part from 0.0001 to 1, such as `0.1` or `10%`".to_owned())
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).map_err(|error| with_hint(&error))
 }
@@ -228,6 +237,11 @@ pub struct RunArgs {
     /// Number of runs of each cell [default without a STUDY: 5]
     #[arg(long, value_name = "N", value_parser = whole(1, Study::MOST_ROUNDS), allow_hyphen_values = true, help_heading = "Work")]
     pub rounds: Option<u32>,
+    /// Run the study at a part of its cost, such as 0.1: fewer rounds (of a series, a shorter one), but
+    /// no fewer than 3; what is then left is taken from the volume of each trial (sizes, durations,
+    /// numbers of requests, connections and messages), and such workloads get other names
+    #[arg(long, value_name = "PART", value_parser = part, allow_hyphen_values = true, help_heading = "Work")]
+    pub scale: Option<Ratio>,
     /// Race each transport against itself: whatever differs between the two is noise
     #[arg(long, help_heading = "Work")]
     pub aa: bool,

@@ -5,7 +5,7 @@ mod progress;
 mod store;
 
 pub use json::JsonLines;
-pub use progress::Progress;
+pub use progress::{Progress, rough};
 use regatta_engine::{Event, Listener, ListenerError};
 pub use store::{StoreListener, Tally};
 

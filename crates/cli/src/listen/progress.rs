@@ -31,6 +31,8 @@ pub struct Progress {
     started: Option<Instant>,
     /// Number of trials done since `started`, on which the estimate is based.
     timed: u32,
+    /// What the whole run takes, in one line.
+    estimate: String,
 }
 
 enum How {
@@ -41,7 +43,9 @@ enum How {
 
 impl Progress {
     /// Creates a bar if standard error is a terminal, lines if not, and no output if `silent`.
-    pub fn new(silent: bool) -> Self {
+    ///
+    /// `estimate` says what the whole run takes, in one line.
+    pub fn new(silent: bool, estimate: String) -> Self {
         let how = if silent {
             How::Silent
         } else if io::stderr().is_terminal() {
@@ -65,6 +69,7 @@ impl Progress {
             done: 0,
             started: None,
             timed: 0,
+            estimate,
         }
     }
 
@@ -108,7 +113,7 @@ impl Progress {
         }
     }
 
-    fn estimate(&self) -> String {
+    fn left_in_words(&self) -> String {
         match self.left() {
             Some(left) => format!(", about {} left", rough(left)),
             None => String::new(),
@@ -117,12 +122,13 @@ impl Progress {
 }
 
 /// Formats a time in at most two units, since the estimate is not more exact.
-fn rough(time: Duration) -> String {
+pub fn rough(time: Duration) -> String {
     let seconds = time.as_secs_f64().ceil() as u64;
     match seconds {
         0..120 => format!("{seconds} s"),
         120..7200 => format!("{} min {} s", seconds / 60, seconds % 60),
-        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        7200..172_800 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{} days {} h", seconds / 86_400, seconds % 86_400 / 3600),
     }
 }
 
@@ -175,6 +181,9 @@ impl Listener for Progress {
                 (self.trials, self.done) = (*trials, *done);
                 let study = &header.study;
                 self.rule = study.successes.map(|_| Box::new(study.clone()));
+                if *done == 0 {
+                    self.line(&self.estimate);
+                }
                 if let How::Bar(bar) = &self.how {
                     bar.set_length(u64::from(*trials));
                     bar.set_position(u64::from(*done));
@@ -195,6 +204,14 @@ impl Listener for Progress {
                 };
                 self.line(&format!("path of `{}`{step}: {within}", check.condition));
             }
+            Event::RoundWaits { round, wait_ns } => {
+                let wait = Duration::from_nanos(*wait_ns);
+                let text = format!("round {} begins in {}", round + 1, rough(wait));
+                match &self.how {
+                    How::Bar(bar) => bar.set_message(text),
+                    How::Silent | How::Lines => self.line(&text),
+                }
+            }
             Event::TrialStarted {
                 transport,
                 condition,
@@ -202,7 +219,7 @@ impl Listener for Progress {
             } => {
                 self.started.get_or_insert_with(Instant::now);
                 if let How::Bar(bar) = &self.how {
-                    let message = format!("{transport} · {condition}{}", self.estimate());
+                    let message = format!("{transport} · {condition}{}", self.left_in_words());
                     bar.set_message(charset::encoded(&printable(&message)).into_owned());
                 }
             }
@@ -227,7 +244,7 @@ impl Listener for Progress {
                         trial.transport,
                         trial.condition,
                         outcome(trial),
-                        self.estimate()
+                        self.left_in_words()
                     )),
                 }
                 if let How::Bar(_) = &self.how
@@ -278,5 +295,6 @@ mod tests {
         assert_eq!(rough(Duration::from_millis(1_200)), "2 s");
         assert_eq!(rough(Duration::from_secs(124)), "2 min 4 s");
         assert_eq!(rough(Duration::from_secs(86_460)), "24 h 1 min");
+        assert_eq!(rough(Duration::from_secs(266_400)), "3 days 2 h");
     }
 }

@@ -155,7 +155,7 @@ impl Listener for StoreListener {
             return Ok(());
         };
         match event {
-            Event::RunStarted { .. } | Event::TrialStarted { .. } => {}
+            Event::RunStarted { .. } | Event::RoundWaits { .. } | Event::TrialStarted { .. } => {}
             Event::PathChecked { check } => store.add_path_check(check)?,
             Event::TrialEnded { trial } => {
                 store.add_trial(trial)?;

@@ -42,6 +42,32 @@ fn an_unknown_congestion_control_is_shown_in_the_study() {
     done.assert_says("choose one that the kernel has: ");
 }
 
+#[test]
+fn a_series_whose_rounds_do_not_fit_is_refused_and_one_that_fits_is_shown() {
+    let bench = Bench::new();
+    let with = |every: &str| {
+        SMALL.replace(
+            "rounds = 2\n",
+            &format!("every = \"{every}\"\nfor = \"1h\"\n"),
+        )
+    };
+    bench.write("study.toml", &with("10ms"));
+    let done = both_refused(&bench, &["study.toml"], 2);
+    done.assert_says("and the next one begins after");
+    bench.write("study.toml", &with("2min"));
+    let done = bench.run(&["run", "study.toml", "--dry-run"]);
+    done.assert_code(0);
+    let shown = |words: &str| assert!(done.stdout.contains(words), "{words}: {}", done.stdout);
+    shown("a series: a round begins every 2 min, 60 min in all");
+    shown("estimate: 58 min ");
+    let tenth = bench.run(&["run", "study.toml", "--dry-run", "--scale", "0.1"]);
+    tenth.assert_code(0);
+    assert!(tenth.stdout.contains("3 rounds"), "{}", tenth.stdout);
+    bench
+        .run(&["run", "study.toml", "--dry-run", "--scale", "1.5"])
+        .assert_code(2);
+}
+
 /// Its names are not the user's, who shall have what can be had.
 #[test]
 fn a_builtin_study_is_planned_whatever_congestion_controls_there_are() {

@@ -13,7 +13,9 @@ use std::{
 
 use regatta_bed::{Stop, TestBed};
 use regatta_control::{Host, Progress, TlsMaterial};
-use regatta_model::{HOST_NAME, HostFacts, Outcome, PathCheck, RunHeader, TrialRecord, Warning};
+use regatta_model::{
+    Clock, HOST_NAME, HostFacts, Outcome, PathCheck, RunHeader, TrialRecord, Warning,
+};
 
 use self::{capture::Capturing, trial::Verdict};
 use crate::{
@@ -25,6 +27,7 @@ use crate::{
     monitor::HostMonitors,
     plan::{Cell, Done, Plan, PlannedTrial},
     plausible,
+    series::Series,
     stop::Stopper,
 };
 
@@ -34,6 +37,9 @@ const PATH_CHECKS: u32 = 3;
 
 /// Time after which the path of a condition is checked again before the next round.
 const PATH_CHECK_INTERVAL: Duration = Duration::from_secs(600);
+
+/// Longest wait for a round of a series that is not announced.
+const TOLD_WAIT: Duration = Duration::from_secs(1);
 
 /// Settings of a run beside its plan.
 #[derive(Debug, Clone)]
@@ -325,6 +331,7 @@ impl TrialRunner<'_> {
             .flat_map(|round| self.plan.next_of_round(*round, &done))
             .map(|trial| trial.cell.condition)
             .collect();
+        let mut series = None;
         for round in rounds {
             if self.plan.is_narrow(round, &done.values()) {
                 break;
@@ -332,7 +339,13 @@ impl TrialRunner<'_> {
             if self.plan.next_of_round(round, &done).is_empty() {
                 continue;
             }
+            // Before the round, so that a check delays none of a series.
             if !self.check_paths(&conditions, listener)? {
+                return Ok(Ending::interrupted());
+            }
+            series = series
+                .or_else(|| Series::begin(self.plan.study(), done.series(), round, unix_ns()));
+            if !self.wait_for(&mut series, round, listener)? {
                 return Ok(Ending::interrupted());
             }
             // First what has no record, then what the machine spoiled, until nothing is left.
@@ -345,9 +358,13 @@ impl TrialRunner<'_> {
                     if self.stopped() {
                         return Ok(Ending::interrupted());
                     }
-                    let Some(record) = self.run_one(&trial, &mut known, listener)? else {
+                    let times = series.as_ref().map(Series::metrics);
+                    let Some(mut record) = self.run_one(&trial, &mut known, listener)? else {
                         return Ok(Ending::interrupted());
                     };
+                    let metrics = &mut record.measurements.metrics;
+                    let times = times.into_iter().flatten();
+                    metrics.extend(times.map(|(name, value)| (name.to_owned(), value)));
                     done.add(self.plan, &record);
                     tell(
                         listener,
@@ -370,6 +387,27 @@ impl TrialRunner<'_> {
             tell(listener, &Event::Warning { warning })?;
         }
         Ok(Ending::Complete)
+    }
+
+    /// Waits until a round of a series begins. Returns `false` if the run was stopped.
+    fn wait_for(
+        &mut self,
+        series: &mut Option<Series>,
+        round: u32,
+        listener: &mut dyn Listener,
+    ) -> Result<bool, EngineError> {
+        let Some(series) = series else {
+            return Ok(true);
+        };
+        let wait = series.next(round);
+        let is_real = self.plan.study().guest.clock == Clock::Real;
+        if is_real && wait > TOLD_WAIT {
+            let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+            tell(listener, &Event::RoundWaits { round, wait_ns })?;
+        }
+        self.rest(Instant::now() + wait);
+        series.begin_round();
+        Ok(!self.stopped())
     }
 
     /// Runs one trial, or returns its record at once if its cell is known to be unsupported; `None`

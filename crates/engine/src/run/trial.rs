@@ -446,21 +446,37 @@ impl TrialRunner<'_> {
         }
     }
 
+    /// Waits between two trials until `until`, or until the run is stopped.
+    pub(super) fn rest(&mut self, until: Instant) {
+        while !self.stopped() {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.signals.recv_timeout(left) {
+                Ok(signal) => self.reap_ended(&signal),
+                Err(_) => return,
+            }
+        }
+    }
+
     /// Removes agents that have ended, or sent something other than an answer, since the last
     /// trial, in which they had no part.
     fn reap_ended_agents(&mut self) {
         while let Ok(signal) = self.signals.try_recv() {
-            // A request to stop has raised the flag, too, which is looked at before anything is done.
-            if let Signal::Agent {
-                host,
-                generation,
-                output: AgentOutput::Ended | AgentOutput::Malformed(_),
-            } = signal
-                && self.is_current(host, generation)
-                && let Some(agent) = self.agents.remove(&host)
-            {
-                let _ = agent.reap();
-            }
+            self.reap_ended(&signal);
+        }
+    }
+
+    /// Removes the agent that a signal says has ended or sent something other than an answer.
+    fn reap_ended(&mut self, signal: &Signal) {
+        // A request to stop has raised the flag, too, which is looked at before anything is done.
+        if let Signal::Agent {
+            host,
+            generation,
+            output: AgentOutput::Ended | AgentOutput::Malformed(_),
+        } = signal
+            && self.is_current(*host, *generation)
+            && let Some(agent) = self.agents.remove(host)
+        {
+            let _ = agent.reap();
         }
     }
 

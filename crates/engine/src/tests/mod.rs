@@ -2,6 +2,7 @@
 
 mod monitors;
 mod repeats;
+mod series;
 mod successes;
 
 use std::{

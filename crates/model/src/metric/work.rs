@@ -61,6 +61,12 @@ super::metrics! {
         "Messages that measure the round-trip delay under load, with a scheduled departure in the transfer (see `round_trip_delay_ns`); those are among them that the transport did not take in time.";
     PROBE_MESSAGES_LOST = "probe_messages_lost" [Count, Lower] "probe messages without answer":
         "Of these, the ones without an answer. After the end of the transfer answers are waited for as long as the path can hold a message and its answer, and 250 ms more for a retransmission.";
+    SERIES_TIME_NS = "series_time_ns" [Nanoseconds, Neither] "time in the series":
+        "Of a series (`every`): from the beginning of its first round to the beginning of this trial, by the clock of the run, which is virtual in virtual time.";
+    SERIES_PERIOD = "series_period" [Count, Neither] "period of the series":
+        "Number of the period of `every` in which the trial's round began, from 0. Above the number of the round by the periods that were missed.";
+    SERIES_LATENESS_NS = "series_lateness_ns" [Nanoseconds, Lower] "lateness in the series":
+        "From the beginning of that period to the beginning of the trial's round, or of the part of it that was left after an interruption.";
     BYTES_SENT = "bytes_sent" [Bytes, Neither, SenderOrSum] "bytes sent":
         "Application bytes handed to the transport.";
     BYTES_DELIVERED = "bytes_delivered" [Bytes, Higher, ReceiverOrSum] "bytes delivered":

@@ -25,6 +25,12 @@ macro_rules! builtins {
 builtins!(
     "gadasin-2026-short",
     "gadasin-2026",
+    "gadasin-2026-handshakes",
+    "gadasin-2026-streams",
+    "gadasin-2026-multihoming",
+    "gadasin-2026-migration",
+    "gadasin-2026-loss",
+    "gadasin-2026-loss-offloads",
     "message-size-short",
     "message-size",
     "buffer-size-short",

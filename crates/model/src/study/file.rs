@@ -109,6 +109,8 @@ impl StudyFile {
             until: rounds.until,
             successes: rounds.successes,
             rank_by,
+            every: rounds.every,
+            scaled: None,
             seed,
             bed,
             hosts,

@@ -18,6 +18,7 @@ mod names;
 mod parts;
 mod path;
 mod rounds;
+mod scale;
 mod section;
 mod steps;
 mod sweep;
@@ -36,11 +37,12 @@ pub use keys::PATH_KEYS;
 pub use names::nearest;
 pub use parts::LONGEST_NAME;
 pub use path::change_condition;
+pub use scale::Scaled;
 pub use sweep::{Part, Spacing, Sweep, Sweeps, SweptEntry, SweptValue};
 
 use crate::{
     condition::Condition,
-    units::{Ratio, nanos},
+    units::{Ratio, nanos, optional_nanos},
     words::words,
     workload::Workload,
 };
@@ -120,6 +122,10 @@ pub struct Published {
     pub value: f64,
     /// Note on the published figure's method, where that differs.
     pub note: Option<String>,
+    /// Whether the published path, as the publication describes it, permits the figure; `None` if
+    /// nothing is said about that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_permits: Option<bool>,
 }
 
 impl Published {
@@ -157,6 +163,18 @@ pub struct Study {
     /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank_by: Option<String>,
+    /// Time from the beginning of a round to that of the next, for a study that is a series; its rounds
+    /// follow one another without it.
+    #[serde(
+        rename = "every_ns",
+        with = "optional_nanos",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub every: Option<Duration>,
+    /// Scaling from the whole study, of which this is a short form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaled: Option<Scaled>,
     /// Seed of the order of trials, of the paths and of random data.
     pub seed: u64,
     /// Bed that the study runs in.

@@ -118,6 +118,7 @@ pub(super) fn read_published(
         .map(|(value, _)| value);
     let value = section.required("value", &format!("\"{example}\""), value)?;
     let note = section.text("note")?.map(|(text, _)| text);
+    let path_permits = section.flag("path_permits")?.map(|(flag, _)| flag);
     section.end()?;
     Ok(Published {
         transport,
@@ -126,6 +127,7 @@ pub(super) fn read_published(
         metric,
         value,
         note,
+        path_permits,
     })
 }
 

@@ -1,9 +1,11 @@
-//! The keys `rounds` and `rank_by` of a study file.
+//! The keys `rounds`, `every`, `for` and `rank_by` of a study file.
+
+use std::time::Duration;
 
 use super::{Study, error::StudyError, names::nearest, section::Section};
 use crate::{
     metric::{self, Better, METRICS},
-    units::Ratio,
+    units::{Ratio, format_duration},
 };
 
 /// Number of rounds, and the rule that ends a run or a cell before it.
@@ -12,6 +14,8 @@ pub(super) struct Rounds {
     pub rounds: u32,
     pub until: Option<Ratio>,
     pub successes: Option<u32>,
+    /// Time from the beginning of a round to that of the next.
+    pub every: Option<Duration>,
 }
 
 impl Rounds {
@@ -20,13 +24,40 @@ impl Rounds {
             rounds,
             until: None,
             successes: None,
+            every: None,
         }
     }
 }
 
+/// Reads `rounds`, and `every` with `rounds` or `for`.
+pub(super) fn read(root: &mut Section<'_>) -> Result<Rounds, StudyError> {
+    root.not_both("rounds", "for")?;
+    let every = root.duration("every", "150s")?;
+    let every = root.time(every)?;
+    let Some((length, span)) = root.duration("for", "6h")? else {
+        let rounds = read_number(root)?;
+        return Ok(Rounds { every, ..rounds });
+    };
+    let every = root.required("every", "\"150s\"", every)?;
+    let rounds = length.as_nanos() / every.as_nanos();
+    let most = u128::from(Study::MOST_ROUNDS);
+    if !(1..=most).contains(&rounds) {
+        let shown = format_duration(every);
+        return Err(root.error(
+            span,
+            format!("a round every {shown} for this long is not 1 to {most} rounds"),
+            "write a longer time than `every`, such as `for = \"6h\"`",
+        ));
+    }
+    Ok(Rounds {
+        every: Some(every),
+        ..Rounds::fixed(rounds as u32)
+    })
+}
+
 /// Reads the number of rounds: `rounds = 20`, `rounds = { until = "3%", at_most = 60 }`, or
 /// `rounds = { successes = 3, at_most = 5 }`.
-pub(super) fn read(root: &mut Section<'_>) -> Result<Rounds, StudyError> {
+fn read_number(root: &mut Section<'_>) -> Result<Rounds, StudyError> {
     const USUAL: u32 = 5;
     let most = u64::from(Study::MOST_ROUNDS);
     if !root.is_table("rounds") {
@@ -45,6 +76,7 @@ pub(super) fn read(root: &mut Section<'_>) -> Result<Rounds, StudyError> {
             rounds: at_most as u32,
             until: None,
             successes: Some(successes as u32),
+            every: None,
         });
     }
     let until = table.parsed::<Ratio>("until", "3%")?;
@@ -64,6 +96,7 @@ pub(super) fn read(root: &mut Section<'_>) -> Result<Rounds, StudyError> {
         rounds: at_most as u32,
         until: Some(until),
         successes: None,
+        every: None,
     })
 }
 

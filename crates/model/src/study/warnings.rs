@@ -7,10 +7,22 @@ impl Study {
     /// Returns the warnings that a run of this study starts with, and that its report repeats.
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
-        self.encryption_warning()
+        self.scaling_warning()
             .into_iter()
+            .chain(self.encryption_warning())
             .chain(self.schedule_warnings())
             .collect()
+    }
+
+    /// Returns a warning about the short form of a study.
+    fn scaling_warning(&self) -> Option<Warning> {
+        let scaled = self.scaled?;
+        Some(Warning::new(
+            "scaled",
+            scaled.in_words(self),
+            "leave `--scale` out for the whole study; published figures are shown beside workloads of \
+             their whole volume only",
+        ))
     }
 
     /// Returns a warning for each condition with a step that comes after the deadline.

@@ -33,6 +33,7 @@ pub fn all(data: &RunData, summary: &Summary) -> Vec<PublishedBeside> {
                     .filter(|_| published.value != 0.0)
                     .map(|m| m.0 / published.value),
                 note: published.note.clone(),
+                path_permits: published.path_permits,
             }
         })
         .collect()

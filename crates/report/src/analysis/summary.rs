@@ -469,6 +469,10 @@ pub struct PublishedBeside {
     pub ratio: Option<f64>,
     /// Note on the published figure's method, where that differs.
     pub note: Option<String>,
+    /// Whether the published path, as the publication describes it, permits the figure; absent if
+    /// the study says nothing about that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_permits: Option<bool>,
 }
 
 /// Warning with the number of its occurrences.

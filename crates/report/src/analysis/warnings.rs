@@ -1,8 +1,11 @@
 //! Warnings of a run, equal ones once with their number.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use regatta_model::{Outcome, TrialRecord, Warning};
+use regatta_model::{Outcome, TrialRecord, Warning, metric::id, units::format_duration};
 
 use super::{
     builds,
@@ -67,6 +70,7 @@ pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<Co
         warning.hint = language::sentence(&warning.hint);
     }
     counted.extend(outcomes(data));
+    counted.extend(series(data));
     counted.extend(correlated(data, cells, comparisons));
     counted.extend(drifting(cells));
     counted
@@ -118,6 +122,64 @@ fn outcomes(data: &RunData) -> Vec<CountedWarning> {
             }
         })
         .collect()
+}
+
+/// Lateness of a round, as a part of its period, above which it was late.
+const LATE: f64 = 0.01;
+
+/// Returns warnings about the rounds of a series that began late, and about periods that were missed.
+fn series(data: &RunData) -> Vec<CountedWarning> {
+    let Some(every) = data.header.study.every else {
+        return Vec::new();
+    };
+    let metric = |trial: &TrialRecord, name| trial.measurements.metrics.get(name).copied();
+    // By round: the largest lateness, and the periods that were missed before it.
+    let mut rounds: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+    for trial in &data.trials {
+        let late = metric(trial, id::SERIES_LATENESS_NS);
+        let Some((late, period)) = late.zip(metric(trial, id::SERIES_PERIOD)) else {
+            continue;
+        };
+        let round = rounds.entry(trial.round).or_default();
+        round.0 = round.0.max(late);
+        round.1 = round.1.max(period - f64::from(trial.round));
+    }
+    let of = |code: &str, message: String, hint: String| {
+        CountedWarning::of_run(Warning::new(code, message, hint), Vec::new())
+    };
+    let every_ns = every.as_nanos() as f64;
+    let in_words = |time: Duration| language::sentence(&format_duration(time));
+    let of_ns = |ns: f64| in_words(Duration::from_millis((ns / 1e6).round() as u64));
+    let late = rounds.values().filter(|round| round.0 > every_ns * LATE);
+    let (number, largest) = late.fold((0, 0.0_f64), |(n, most), round| (n + 1, most.max(round.0)));
+    let missed = (rounds.values()).fold(0.0_f64, |most, round| most.max(round.1));
+    let late = (number > 0).then(|| {
+        of(
+            "series_late",
+            tr!(
+                "{} of {} rounds of the series began late, by {} at most",
+                number,
+                rounds.len(),
+                of_ns(largest)
+            ),
+            tr!(
+                "the metric `series_lateness_ns` has the lateness of each trial; a longer `every`, a shorter `deadline` or fewer cells leave more room"
+            ),
+        )
+    });
+    let missed = (missed > 0.0).then(|| {
+        of(
+            "series_periods_missed",
+            tr!(
+                "{} periods of {} passed without a round, because the run was interrupted or its rounds took longer; no round was left out, so the series ended later by {}",
+                missed,
+                in_words(every),
+                of_ns(missed * every_ns)
+            ),
+            tr!("the metric `series_period` has the period of each trial"),
+        )
+    });
+    late.into_iter().chain(missed).collect()
 }
 
 /// Returns a warning about rounds that depend on the rounds before, by the metrics of the rankings.

@@ -98,6 +98,7 @@ fn published() -> Vec<Published> {
                 condition: condition.to_owned(),
                 metric: metric.to_owned(),
                 value,
+                path_permits: None,
                 note: (transport == "udp" && metric == "goodput_bps" && condition == "loss-5")
                     .then(|| {
                         "the listed server would wait for ever for the bytes that were lost"
@@ -126,6 +127,8 @@ pub fn study() -> Study {
         until: None,
         successes: None,
         rank_by: None,
+        every: None,
+        scaled: None,
         seed: 20_260_101,
         bed: BedKind::Netns,
         hosts: Vec::new(),

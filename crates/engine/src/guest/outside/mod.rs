@@ -385,6 +385,9 @@ impl GuestRun {
                 }
                 return Ok(None);
             }
+            Event::RoundWaits { wait_ns, .. } => {
+                watch.wait(BETWEEN.saturating_add(Duration::from_nanos(*wait_ns)));
+            }
             Event::TrialStarted { index, .. } => {
                 progress.current = Some((*index, unix_ns()));
                 if let Some(trial) = self.plan.trial(*index) {

@@ -110,7 +110,9 @@ fn pass_on(
                 part == 0
             }
             Event::RunEnded { .. } => false,
-            Event::TrialStarted { .. } | Event::TrialEnded { .. } => true,
+            Event::RoundWaits { .. } | Event::TrialStarted { .. } | Event::TrialEnded { .. } => {
+                true
+            }
         };
         if passes {
             tell(listener, &event)?;

@@ -1,6 +1,6 @@
 //! Figure of every trial in the order in which they ran, which shows drift of the machine.
 
-use regatta_model::MetricDefinition;
+use regatta_model::{MetricDefinition, TrialRecord, metric::id};
 
 use super::{
     Figure, anchor, drawn,
@@ -20,14 +20,20 @@ const HEIGHT: f64 = 270.0;
 pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
     let starts = data.trials.iter().map(|trial| trial.started_unix_ns);
     let began = starts.min().unwrap_or(data.header.started_unix_ns);
+    let is_series = data.header.study.every.is_some();
+    // A series in virtual time has no other time than its own.
+    let time = |trial: &TrialRecord| {
+        let in_series = trial.measurements.metrics.get(id::SERIES_TIME_NS);
+        let since_begin = trial.started_unix_ns.saturating_sub(began) as f64;
+        in_series.copied().unwrap_or(since_begin) / 1e9
+    };
     // Seconds since the run began, and stored values.
     let panels = panels(data, |series, label, condition, workload| {
         let mut points: Vec<Point> = data
             .measured(label, condition, workload)
             .filter_map(|trial| {
                 let value = *trial.measurements.metrics.get(definition.name)?;
-                let at = trial.started_unix_ns.saturating_sub(began) as f64 / 1e9;
-                value.is_finite().then_some((at, value))
+                value.is_finite().then_some((time(trial), value))
             })
             .collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -48,7 +54,10 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
     let elapsed = largest(points().map(|point| point.0));
     let (divisor, unit) = time_axis(elapsed);
     let x_end = axis_end(elapsed / divisor);
-    let x_title = tr!("time since the run began, {}", unit);
+    let x_title = match is_series {
+        true => tr!("time since the series began, {}", unit),
+        false => tr!("time since the run began, {}", unit),
+    };
     let (name, title) = (
         anchor(definition.name),
         capital(language::text(definition.title)),

@@ -234,7 +234,14 @@ fn beside(data: &RunData, figures: &[&PublishedBeside], caption: String) -> Tabl
             Some(figure_over(scale.text(p.measured?), ends))
         });
         [
-            found.map_or_else(none, |p| figure(scale.text(p.published))),
+            found.map_or_else(none, |p| {
+                let permits = match p.path_permits {
+                    None => "",
+                    Some(true) => language::text("possible over the path"),
+                    Some(false) => language::text("not possible over the path"),
+                };
+                figure_over(scale.text(p.published), permits)
+            }),
             measured.unwrap_or_else(none),
         ]
     };

@@ -24,6 +24,7 @@ pub const MESSAGES: &[Message] = &[
 
     // Trials in their order.
     ("time since the run began, {}", &["время от начала запуска, {}"]),
+    ("time since the series began, {}", &["время от начала серии, {}"]),
     ("{}: every trial under {}", &["{}: все прогоны при {}"]),
     ("One mark for each measured trial, over {}.", &["Один знак на каждый измеренный прогон, по оси {}."]),
     ("{}: every trial, in the order in which they ran", &["{}: все прогоны в порядке выполнения"]),

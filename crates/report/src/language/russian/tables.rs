@@ -168,4 +168,6 @@ pub const MESSAGES: &[Message] = &[
     ("acknowledgements", &["подтверждения"]),
     ("flow control", &["управление потоком"]),
     ("probe under load", &["проба под нагрузкой"]),
+    ("possible over the path", &["возможно на этом пути"]),
+    ("not possible over the path", &["невозможно на этом пути"]),
 ];

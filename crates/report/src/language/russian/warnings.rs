@@ -120,4 +120,11 @@ pub const MESSAGES: &[Message] = &[
     ("{} is not encrypted and {}, {} are, so a difference between them is encryption's, too",
         &["{} без шифрования, а {}, {} с шифрованием, так что различие между ними вызвано и шифрованием"]),
     ("add the transport {}, which is TCP with the encryption of QUIC", &["добавьте транспорт {}: это TCP с шифрованием QUIC"]),
+    ("{} of {} rounds of the series began late, by {} at most",
+        &["раунды серии, начавшиеся с опозданием: {} из {}, не более чем на {}"]),
+    ("the metric `series_lateness_ns` has the lateness of each trial; a longer `every`, a shorter `deadline` or fewer cells leave more room",
+        &["опоздание каждого прогона: метрика `series_lateness_ns`; больше времени дают более длинный `every`, более короткий `deadline` или меньшее число ячеек"]),
+    ("{} periods of {} passed without a round, because the run was interrupted or its rounds took longer; no round was left out, so the series ended later by {}",
+        &["периоды по {1}, прошедшие без раунда, потому что запуск прерывался или раунды длились дольше: {0}; ни один раунд не пропущен, поэтому серия закончилась позже на {2}"]),
+    ("the metric `series_period` has the period of each trial", &["период каждого прогона: метрика `series_period`"]),
 ];

@@ -24,6 +24,8 @@ pub fn header() -> RunHeader {
             until: None,
             successes: None,
             rank_by: None,
+            every: None,
+            scaled: None,
             seed: u64::MAX,
             bed: BedKind::Netns,
             hosts: Vec::new(),

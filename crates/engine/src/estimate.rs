@@ -1,0 +1,371 @@
+//! Estimate of what a run takes, before it starts: a pure function of plan and path.
+//!
+//! It says whether a study takes minutes or days, not more: it knows the path and the work, and of the
+//! transports only whether they send at a rate of their own, stop at each message, or slow down at losses.
+
+use std::time::Duration;
+
+use regatta_model::{
+    BitRate, Bytes, CaptureSetup, Clock, Condition, Direction, OptionValue, Study, Transport,
+    Workload, WorkloadKind,
+};
+
+use crate::{limits, plan::Plan};
+
+/// What a run takes, without repeated trials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Estimate {
+    /// Time of the longest-lasting round by the clock of the run, without path checks.
+    pub round: Duration,
+    /// Time of the whole run by this machine's clock.
+    pub time: Duration,
+    /// Bytes of payload that both hosts send.
+    pub sent: Bytes,
+    /// Size of the results and captures.
+    pub disk: Bytes,
+}
+
+/// Rate of a path that has none, and of software: of a transport in one thread.
+const RATE_OF_SOFTWARE: u64 = 2_000_000_000;
+
+/// Time that the hosts take for one message.
+const PER_MESSAGE: Duration = Duration::from_nanos(1_500);
+
+/// Time that the hosts take for an exchange beside what the path takes.
+const PER_EXCHANGE: Duration = Duration::from_micros(40);
+
+/// Time between two trials: path, both ends ready, reports.
+const PER_TRIAL: Duration = Duration::from_millis(150);
+
+/// Grain of the beginnings of trials with a virtual clock.
+const VIRTUAL_GRAIN: Duration = Duration::from_millis(5_120);
+
+/// Time of this machine for each trial with a virtual clock, and for each packet of it.
+const VIRTUAL_TRIAL: Duration = Duration::from_millis(350);
+const VIRTUAL_PACKET: Duration = Duration::from_micros(110);
+
+/// Size of the record of a trial, and of one sample of all its series.
+const RECORD_BYTES: u64 = 12_000;
+const SAMPLE_BYTES: u64 = 200;
+
+/// Bytes of a packet that are no payload.
+const HEADERS: u64 = 52;
+
+/// Time-out after which a lost message of stop-and-wait is given up or sent again.
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Transfer of one trial.
+#[derive(Debug, Clone, Copy)]
+struct Transfer {
+    time: Duration,
+    bytes: f64,
+}
+
+impl Plan {
+    /// Estimates a run whose trials are divided among `jobs` guests.
+    #[must_use]
+    pub fn estimate(&self, jobs: u32) -> Estimate {
+        let study = self.study();
+        let is_virtual = study.guest.clock == Clock::Virtual;
+        let (mut round, mut sent, mut disk, mut virtual_cost) =
+            (Duration::ZERO, 0.0, 0.0, Duration::ZERO);
+        for condition in &study.conditions {
+            for workload in &study.workloads {
+                for transport in &study.transports {
+                    let transfer = transfer(study, transport, condition, workload);
+                    let mut time = transfer.time + around(study, condition, workload);
+                    if is_virtual {
+                        let grains = time.as_nanos().div_ceil(VIRTUAL_GRAIN.as_nanos());
+                        time = VIRTUAL_GRAIN.saturating_mul(grains as u32);
+                    }
+                    round = round.saturating_add(time);
+                    let packets = packets(transfer, condition);
+                    virtual_cost += VIRTUAL_TRIAL + VIRTUAL_PACKET.mul_f64(packets);
+                    sent += transfer.bytes;
+                    let samples = transfer.time.as_secs_f64() / study.sample_interval.as_secs_f64();
+                    disk += RECORD_BYTES as f64 + samples * SAMPLE_BYTES as f64;
+                    disk += captured(study.capture, transfer, packets, condition);
+                }
+            }
+        }
+        // Where cells end with their successes, none fails.
+        let rounds = study.trials_of_cell(0);
+        let checks = limits::PATH_CHECK.saturating_mul(study.conditions.len() as u32);
+        let time = if is_virtual {
+            (virtual_cost.saturating_mul(rounds) + checks) / jobs.max(1)
+        } else {
+            let period = study.every.unwrap_or(round).max(round);
+            let before_last = period.saturating_mul(rounds.saturating_sub(1));
+            before_last.saturating_add(round).saturating_add(checks)
+        };
+        Estimate {
+            round,
+            time,
+            sent: Bytes((sent * f64::from(rounds)) as u64),
+            disk: Bytes((disk * f64::from(rounds)) as u64),
+        }
+    }
+
+    /// Returns the time of a round, if it is longer than the period of the study's series, and that
+    /// period.
+    #[must_use]
+    pub fn too_long_for_its_period(&self) -> Option<(Duration, Duration)> {
+        let every = self.study().every?;
+        let round = self.estimate(1).round;
+        (round > every).then_some((round, every))
+    }
+}
+
+/// Time of a trial beside its transfer: idle probe, set-up, end.
+fn around(study: &Study, condition: &Condition, workload: &Workload) -> Duration {
+    let round_trip = condition.round_trip_delay();
+    let idle = round_trip.saturating_mul(workload.probe.idle_messages);
+    idle.saturating_add(round_trip.saturating_mul(6))
+        .saturating_add(PER_TRIAL)
+        .min(limits::expected_longest(study, condition, workload))
+}
+
+/// Time and payload of the transfer of one trial; no longer than the deadline.
+fn transfer(
+    study: &Study,
+    transport: &Transport,
+    condition: &Condition,
+    workload: &Workload,
+) -> Transfer {
+    let rate = rate(transport, condition, workload.kind.direction());
+    let round_trip = condition.round_trip_delay();
+    let seconds =
+        |bytes: f64| Duration::try_from_secs_f64(bytes * 8.0 / rate).unwrap_or(Duration::MAX);
+    let bytes = workload.kind.bytes() as f64;
+    let both = if workload.kind.direction() == Direction::Both {
+        2.0
+    } else {
+        1.0
+    };
+    let whole = match &workload.kind {
+        WorkloadKind::Bulk { message, .. } if stops_at_each_message(transport) => {
+            exchanges(bytes, *message, seconds(bytes), condition)
+        }
+        WorkloadKind::Bulk { options, .. } if options.duration.is_some() => {
+            let time = options.duration.unwrap_or_default();
+            return Transfer {
+                time: time.min(study.deadline),
+                bytes: rate / 8.0 * time.min(study.deadline).as_secs_f64() * both,
+            };
+        }
+        WorkloadKind::Bulk { message, .. } => {
+            let messages = bytes / message.0.max(1) as f64;
+            seconds(bytes).max(PER_MESSAGE.mul_f64(messages.min(1e12)))
+        }
+        WorkloadKind::StopAndWait { message, .. } => {
+            exchanges(bytes, *message, seconds(bytes), condition)
+        }
+        WorkloadKind::RequestResponse {
+            requests, arrivals, ..
+        } => match arrivals {
+            regatta_model::Arrivals::Open {
+                requests_per_second,
+            } => Duration::try_from_secs_f64(*requests as f64 / requests_per_second)
+                .unwrap_or(Duration::MAX),
+            regatta_model::Arrivals::Closed { outstanding } => {
+                let in_turn = *requests as f64 / f64::from((*outstanding).max(1));
+                (round_trip + PER_EXCHANGE).mul_f64(in_turn.min(1e12)) + seconds(bytes)
+            }
+        },
+        WorkloadKind::ShortConnections { connections, .. } => {
+            (round_trip.saturating_mul(3) + PER_EXCHANGE).saturating_mul(*connections)
+        }
+        WorkloadKind::MultiStream {
+            messages,
+            messages_per_second,
+            ..
+        } => Duration::try_from_secs_f64(*messages as f64 / messages_per_second)
+            .unwrap_or(Duration::MAX),
+    };
+    let time = whole.min(study.deadline);
+    let part = if whole > time {
+        time.as_secs_f64() / whole.as_secs_f64()
+    } else {
+        1.0
+    };
+    Transfer {
+        time,
+        bytes: bytes * part * both,
+    }
+}
+
+/// Time of messages of which each is acknowledged before the next one is sent.
+fn exchanges(bytes: f64, message: Bytes, serialised: Duration, condition: &Condition) -> Duration {
+    let messages = (bytes / message.0.max(1) as f64).min(1e12);
+    let packets = message.0.div_ceil(u64::from(condition.mtu_bytes)).max(1) as f64;
+    let arrives = (1.0 - condition.forward.mean_loss().0).powf(packets)
+        * (1.0 - condition.reverse.mean_loss().0);
+    // A message that is lost costs its time-out, and as often as it is lost again.
+    let lost = (1.0 / arrives.max(0.01) - 1.0).max(0.0);
+    (condition.round_trip_delay() + PER_EXCHANGE + MESSAGE_TIMEOUT.mul_f64(lost))
+        .mul_f64(messages)
+        .saturating_add(serialised)
+}
+
+/// Rate of the payload in bits per second: the path's, the transport's own, or that at which a congestion
+/// control that takes losses for congestion sends.
+fn rate(transport: &Transport, condition: &Condition, direction: Direction) -> f64 {
+    let link = match direction {
+        Direction::Forward | Direction::Both => &condition.forward,
+        Direction::Reverse => &condition.reverse,
+    };
+    let payload = 1.0 - HEADERS as f64 / f64::from(condition.mtu_bytes).max(2.0 * HEADERS as f64);
+    let mut rate = link.mean_rate().map_or(RATE_OF_SOFTWARE, |rate| rate.0) as f64 * payload;
+    if let Some(OptionValue::Text(own)) = transport.options.get("rate")
+        && let Ok(BitRate(own)) = own.parse()
+    {
+        rate = rate.min(own as f64);
+    }
+    let loss = link.mean_loss().0;
+    if loss > 0.0 && slows_down_at_losses(transport) {
+        // Mathis, Semke, Mahdavi, Ott 1997: 1.22 packets / (R √p) per second. No transport needs a round
+        // trip of less than a millisecond to be slow.
+        let round_trip = condition.round_trip_delay().as_secs_f64().max(0.001);
+        let response = 1.22 * f64::from(condition.mtu_bytes) * 8.0 / (round_trip * loss.sqrt());
+        rate = rate.min(response);
+    }
+    rate.max(1.0)
+}
+
+fn slows_down_at_losses(transport: &Transport) -> bool {
+    let is_bbr =
+        matches!(transport.options.get("cc"), Some(OptionValue::Text(cc)) if cc.starts_with("bbr"));
+    !transport.driver.starts_with("udp") && !is_bbr
+}
+
+/// Whether each message of a bulk transfer is acknowledged before the next one leaves.
+fn stops_at_each_message(transport: &Transport) -> bool {
+    transport.driver == "udp-reliable"
+}
+
+fn packets(transfer: Transfer, condition: &Condition) -> f64 {
+    let payload = u64::from(condition.mtu_bytes)
+        .saturating_sub(HEADERS)
+        .max(1);
+    transfer.bytes / payload as f64
+}
+
+/// Bytes of the capture of a trial; half as many packets come back.
+fn captured(
+    capture: Option<CaptureSetup>,
+    transfer: Transfer,
+    packets: f64,
+    condition: &Condition,
+) -> f64 {
+    let Some(capture) = capture else {
+        return 0.0;
+    };
+    let kept = f64::from(capture.snap_bytes.unwrap_or(condition.mtu_bytes))
+        .min(f64::from(condition.mtu_bytes));
+    match capture.snap_bytes {
+        None => transfer.bytes + packets * 150.0,
+        Some(_) => packets * (kept + 40.0) * 1.5,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use regatta_model::{Pattern, Ratio};
+
+    use super::*;
+    use crate::testing::study;
+
+    fn plan(change: impl FnOnce(&mut Study)) -> Plan {
+        let mut study = study(1, 1, 144);
+        change(&mut study);
+        Plan::new(&study).expect("few trials")
+    }
+
+    /// 10 MB at 100 Mbit/s are 0.83 s of payload; idle probe, set-up and end are 16 round trips of 30 ms.
+    #[test]
+    fn a_clean_transfer_takes_what_its_path_takes() {
+        let estimate = plan(|_| {}).estimate(1);
+        let round = estimate.round.as_secs_f64();
+        assert!(
+            (round - (0.829 + 16.0 * 0.03 + 0.15)).abs() < 0.01,
+            "{round}"
+        );
+        assert!((estimate.time.as_secs_f64() - 144.0 * round - 3.0).abs() < 0.1);
+        assert_eq!(estimate.sent, Bytes(1_440_000_000));
+    }
+
+    /// 1.22 · 1500 B / (30 ms · √0.05) are 2.2 Mbit/s, so that the deadline of 5 s ends each transfer after
+    /// 1.4 MB; BBR is not slowed down.
+    #[test]
+    fn losses_slow_down_what_takes_them_for_congestion() {
+        let lossy = |study: &mut Study| {
+            study.conditions[0].forward.loss = Ratio(0.05);
+        };
+        let cubic = plan(lossy).estimate(1);
+        assert!(
+            (cubic.sent.0 as f64 / 144.0 - 1.364e6).abs() < 2e4,
+            "{cubic:?}"
+        );
+        assert!(cubic.round > Duration::from_secs(5));
+        let bbr = plan(|study| {
+            lossy(study);
+            let bbr = OptionValue::Text("bbr".to_owned());
+            study.transports[0].options.insert("cc".to_owned(), bbr);
+        });
+        assert_eq!(bbr.estimate(1).sent, Bytes(1_440_000_000));
+    }
+
+    #[test]
+    fn a_series_takes_its_periods_and_virtual_time_takes_neither() {
+        let every = Some(Duration::from_secs(150));
+        let series = plan(|study| study.every = every);
+        let hours = series.estimate(1).time.as_secs_f64() / 3600.0;
+        assert!((5.9..6.0).contains(&hours), "{hours}");
+        let virtual_series = plan(|study| {
+            study.every = every;
+            study.guest.clock = Clock::Virtual;
+        });
+        let [one, two] = [1, 2].map(|jobs| virtual_series.estimate(jobs).time.as_secs_f64());
+        assert!((60.0..600.0).contains(&one), "{one}");
+        assert!((one / two - 2.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn a_round_that_is_longer_than_its_period_is_found() {
+        let with = |seconds: u64| {
+            plan(|study| study.every = Some(Duration::from_secs(seconds)))
+                .too_long_for_its_period()
+                .is_some()
+        };
+        assert!(with(1));
+        assert!(!with(2));
+    }
+
+    /// 500 MB byte by byte, each acknowledged: 5 · 10⁸ times 30 ms.
+    #[test]
+    fn what_takes_months_is_said_to() {
+        let months = plan(|study| {
+            study.rounds = 1;
+            study.deadline = Duration::from_secs(100_000_000);
+            study.workloads[0].kind = WorkloadKind::StopAndWait {
+                size: Bytes(500_000_000),
+                message: Bytes(1),
+                pattern: Pattern::Data,
+                timeout: Duration::from_secs(1),
+            };
+        });
+        let days = months.estimate(1).time.as_secs_f64() / 86_400.0;
+        assert!((170.0..180.0).contains(&days), "{days}");
+    }
+
+    #[test]
+    fn captures_are_counted() {
+        let without = plan(|_| {}).estimate(1).disk.0;
+        let with = plan(|study| study.capture = Some(CaptureSetup::FULL));
+        let with = with.estimate(1).disk.0;
+        assert!(
+            with > 1_440_000_000 && without < 20_000_000,
+            "{with} {without}"
+        );
+    }
+}

@@ -1,0 +1,241 @@
+//! Short form of a study, at a part of its cost.
+
+use std::time::Duration;
+
+use super::{Part, Study};
+use crate::{
+    units::{Bytes, Ratio, nanos},
+    workload::WorkloadKind,
+};
+use serde::{Deserialize, Serialize};
+
+/// Scaling of a study from its whole form.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Scaled {
+    /// Part of the whole study's cost that was asked for.
+    pub scale: Ratio,
+    /// Rounds of the whole study.
+    pub rounds_of: u32,
+    /// Part of its volume that each trial of a scaled workload has; 1 where the rounds sufficed.
+    pub volume: Ratio,
+    /// Time of the whole series, for a study that is one.
+    #[serde(rename = "series_of_ns", with = "nanos")]
+    pub series_of: Duration,
+}
+
+impl Scaled {
+    /// Describes the scaling in a sentence without its full stop.
+    #[must_use]
+    pub fn in_words(&self, study: &Study) -> String {
+        let volume = if self.volume.0 < 1.0 {
+            format!(
+                ", and each trial {} of its volume",
+                Ratio((self.volume.0 * 1000.0).round() / 1000.0)
+            )
+        } else {
+            String::new()
+        };
+        format!(
+            "a scale of {} was asked for: the run has {} of the study's {} rounds{volume}",
+            self.scale, study.rounds, self.rounds_of
+        )
+    }
+}
+
+impl Study {
+    /// Fewest rounds of a scaled study, unless it has fewer itself: with less there are no intervals.
+    pub const LEAST_SCALED_ROUNDS: u32 = 3;
+
+    /// Makes this study the short form of itself whose trials take `scale` of the whole one's time.
+    ///
+    /// The rounds are scaled first, and with them the length of a series, but not below
+    /// [`Study::LEAST_SCALED_ROUNDS`]. What is then left is taken from the volume of each trial: sizes,
+    /// durations with their warm-ups, and numbers of requests, connections and messages. Workloads of
+    /// which a sweep varies one of these keep their volume, and durations are kept where a path changes in time.
+    /// A workload whose volume is scaled has another name, and no published figures.
+    pub fn scale(&mut self, scale: Ratio) {
+        let (rounds_of, series_of) = (self.rounds, self.every.unwrap_or_default() * self.rounds);
+        let exact = f64::from(self.rounds) * scale.0;
+        let least = Self::LEAST_SCALED_ROUNDS.min(self.rounds);
+        self.rounds = (exact.round() as u32).max(least);
+        if self.until.is_some() {
+            self.rounds = self.rounds.max(Self::LEAST_ROUNDS);
+        }
+        self.successes = self.successes.map(|it| it.min(self.rounds));
+        let volume = (exact / f64::from(self.rounds)).min(1.0);
+        let mut renamed = Vec::new();
+        // Rounding to whole rounds is no reason to change what a trial does.
+        let is_rounding = volume > 0.8;
+        let changes_in_time = self.conditions.iter().any(|it| !it.schedule.is_empty());
+        let is_swept: Vec<bool> = (self.workloads.iter())
+            .map(|workload| self.has_swept_volume(&workload.name))
+            .collect();
+        for (workload, is_swept) in self.workloads.iter_mut().zip(is_swept) {
+            if is_rounding || is_swept || !workload.kind.scale(volume, changes_in_time) {
+                continue;
+            }
+            let name = format!("{} at {:.3}", workload.name, volume);
+            renamed.push((std::mem::replace(&mut workload.name, name.clone()), name));
+        }
+        self.published.retain(|published| {
+            let is_scaled = |(name, _): &(String, String)| published.is_of_workload(name);
+            !renamed.iter().any(is_scaled)
+        });
+        for (from, to) in &renamed {
+            let entries = self.sweeps.entries.iter_mut();
+            for entry in entries.filter(|it| it.part == Part::Workload && it.name == *from) {
+                entry.name.clone_from(to);
+            }
+        }
+        self.scaled = Some(Scaled {
+            scale,
+            rounds_of,
+            volume: Ratio(if renamed.is_empty() { 1.0 } else { volume }),
+            series_of,
+        });
+    }
+
+    /// Whether a sweep varies the volume of a workload.
+    fn has_swept_volume(&self, workload: &str) -> bool {
+        const VOLUME: [&str; 5] = ["size", "duration", "requests", "connections", "messages"];
+        let entry = self.sweeps.entry(Part::Workload, workload);
+        let mut parameters = entry.into_iter().flat_map(|it| self.sweeps.parameters(it));
+        parameters.any(|(sweep, _)| VOLUME.contains(&sweep.key.as_str()))
+    }
+}
+
+impl WorkloadKind {
+    /// Scales the volume of a trial; returns whether it changed.
+    fn scale(&mut self, factor: f64, keeps_durations: bool) -> bool {
+        let count = |of: &mut u64| {
+            let scaled = ((*of as f64 * factor).round() as u64).max(1);
+            std::mem::replace(of, scaled) != scaled
+        };
+        let bytes = |of: &mut Bytes, message: Bytes| {
+            let scaled = ((of.0 as f64 * factor).round() as u64).max(message.0.min(of.0));
+            std::mem::replace(&mut of.0, scaled) != scaled
+        };
+        match self {
+            Self::Bulk { options, .. } if options.duration.is_some() => {
+                if keeps_durations {
+                    return false;
+                }
+                options.warm_up = options.warm_up.mul_f64(factor);
+                options.duration = options.duration.map(|time| time.mul_f64(factor));
+                true
+            }
+            Self::Bulk { size, message, .. } | Self::StopAndWait { size, message, .. } => {
+                bytes(size, *message)
+            }
+            Self::RequestResponse { requests, .. } => count(requests),
+            Self::MultiStream { messages, .. } => count(messages),
+            Self::ShortConnections { connections, .. } => {
+                let mut number = u64::from(*connections);
+                let changed = count(&mut number);
+                *connections = number as u32;
+                changed
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn study(head: &str, workload: &str) -> Study {
+        let text = format!(
+            "{head}\n[[transport]]\ndriver = \"tcp\"\n[[condition]]\nname = \"c\"\nrate = \"1Mbit/s\"\n\
+             [[workload]]\nname = \"w\"\n{workload}\n[[published]]\ntransport = \"tcp\"\ncondition = \"c\"\n\
+             metric = \"goodput_bps\"\nvalue = \"1Mbit/s\"\n"
+        );
+        Study::parse(&text, "study.toml").unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn scaled(head: &str, workload: &str, scale: f64) -> Study {
+        let mut study = study(head, workload);
+        study.scale(Ratio(scale));
+        study
+    }
+
+    #[test]
+    fn a_series_is_shortened_and_its_trials_stay_what_they_are() {
+        let study = scaled("every = \"150s\"\nfor = \"6h\"", "size = \"10MB\"", 0.1);
+        assert_eq!(
+            (study.rounds, study.every),
+            (14, Some(Duration::from_secs(150)))
+        );
+        assert_eq!(study.workloads[0].name, "w");
+        assert_eq!(study.workloads[0].kind.bytes(), 10_000_000);
+        assert_eq!(study.published.len(), 1);
+        let scaled = study.scaled.expect("it is scaled");
+        assert_eq!(
+            scaled.in_words(&study),
+            "a scale of 10 % was asked for: the run has 14 of the study's 144 rounds"
+        );
+    }
+
+    #[test]
+    fn few_rounds_leave_the_rest_to_the_volume_which_other_names_say() {
+        let study = scaled("rounds = 5", "size = \"60MB\"", 0.1);
+        assert_eq!(study.rounds, 3);
+        assert_eq!(study.workloads[0].name, "w at 0.167");
+        assert_eq!(study.workloads[0].kind.bytes(), 10_000_000);
+        assert_eq!(study.published, [], "its figures are of the whole volume");
+        let words = study.scaled.expect("it is scaled").in_words(&study);
+        assert!(
+            words.ends_with("3 of the study's 5 rounds, and each trial 16.7 % of its volume"),
+            "{words}"
+        );
+    }
+
+    #[test]
+    fn every_kind_of_work_is_scaled() {
+        for (workload, bytes) in [
+            (
+                "kind = \"stop-and-wait\"\nsize = \"1MB\"\nmessage = \"1B\"",
+                100_000,
+            ),
+            (
+                "kind = \"request-response\"\nrequests = 100\nrequest = \"10B\"\nresponse = \"10B\"",
+                200,
+            ),
+            (
+                "kind = \"short-connections\"\nconnections = 20\nrequest = \"50B\"\nresponse = \"50B\"",
+                200,
+            ),
+            (
+                "kind = \"multi-stream\"\nmessages = 1000\nmessage = \"1kB\"",
+                100_000,
+            ),
+            // No less than a message.
+            ("size = \"20kB\"\nmessage = \"10kB\"", 10_000),
+        ] {
+            let study = scaled("rounds = 3", workload, 0.1);
+            assert_eq!(
+                (study.rounds, study.workloads[0].kind.bytes()),
+                (3, bytes),
+                "{workload}"
+            );
+        }
+        let by_time = scaled("rounds = 3", "duration = \"40s\"\nwarm_up = \"5s\"", 0.1);
+        let WorkloadKind::Bulk { options, .. } = by_time.workloads[0].kind else {
+            panic!("bulk")
+        };
+        assert_eq!(options.duration, Some(Duration::from_secs(4)));
+        assert_eq!(options.warm_up, Duration::from_millis(500));
+    }
+
+    #[test]
+    fn a_swept_volume_stays_what_its_name_says() {
+        let sweep = "[[sweep]]\nkey = \"workload.size\"\nvalues = [\"1MB\", \"10MB\"]\n";
+        let text = format!(
+            "rounds = 3\n[[transport]]\ndriver = \"tcp\"\n[[condition]]\nname = \"c\"\n[[workload]]\nname = \"w\"\n{sweep}"
+        );
+        let mut study = Study::parse(&text, "study.toml").unwrap_or_else(|error| panic!("{error}"));
+        study.scale(Ratio(0.1));
+        let sizes: Vec<u64> = study.workloads.iter().map(|it| it.kind.bytes()).collect();
+        assert_eq!((study.rounds, sizes), (3, vec![1_000_000, 10_000_000]));
+        assert_eq!(study.scaled.map(|scaled| scaled.volume), Some(Ratio(1.0)));
+    }
+}
