@@ -10,6 +10,8 @@ pub struct Places<'a> {
     cells: BTreeMap<(&'a str, &'a str), Vec<&'a Cell>>,
     comparisons: BTreeMap<(&'a str, &'a str), Vec<&'a Comparison>>,
     stacks: BTreeMap<&'a str, Vec<&'a StackRow>>,
+    /// Metric of the study's own ranking.
+    pub rank_by: Option<&'a str>,
 }
 
 impl<'a> Places<'a> {
@@ -19,6 +21,7 @@ impl<'a> Places<'a> {
             cells: BTreeMap::new(),
             comparisons: BTreeMap::new(),
             stacks: BTreeMap::new(),
+            rank_by: summary.rank_by.as_deref(),
         };
         for cell in &summary.cells {
             let place = (&*cell.condition, &*cell.workload);

@@ -30,8 +30,8 @@ impl<'a> Place<'a> {
     /// Ranks the transports; `None` for a workload whose metric is not in the table, which a test
     /// rules out.
     pub fn new(places: &Places<'a>, group: CellGroup<'a>) -> Option<Self> {
-        let own = places.summary.rank_by.as_deref();
-        let metric = metric::find(own.unwrap_or(group.workload.kind.primary_metric()))?;
+        let usual = group.workload.kind.primary_metric();
+        let metric = metric::find(places.rank_by.unwrap_or(usual))?;
         let mut place = Self {
             group,
             metric,

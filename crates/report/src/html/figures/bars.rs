@@ -4,7 +4,7 @@
 use regatta_model::metric;
 
 use super::{
-    Figure, anchor,
+    Datum, DrawnPanel, Figure, anchor,
     frame::{Chart, Panel, Tick, YAxis, axis_end, largest, room_for_labels},
     svg::{Ink, Svg, Text, spread},
     sweep::{all_lines, place_words, places},
@@ -100,7 +100,7 @@ pub fn draw(
             paint(svg, chart, (sweep, &lines), &cells, scale, published);
         })
     });
-    let panels: Vec<String> = panels.collect();
+    let panels: Vec<DrawnPanel> = panels.collect();
     let shown = panels.len();
     Some(Figure {
         id: format!("figure-{id}"),
@@ -176,7 +176,6 @@ fn paint(
             .iter()
             .position(|known| known == line)
             .unwrap_or(0);
-        let ink = Ink::Series(series);
         let mut last = chart.bottom;
         for cell in cells.iter().filter(|cell| cell.line == **line) {
             let Some(group) = cell.at.first() else {
@@ -184,24 +183,14 @@ fn paint(
             };
             let start = f64::from(*group) + (1.0 - GROUP) / 2.0 + width * position as f64;
             let ends = [start + 0.06 * width, start + 0.94 * width].map(|x| chart.x(x));
-            let middle = f64::midpoint(ends[0], ends[1]);
-            if let Some(value) = cell.value {
-                let top = chart.y(scale.apply(value));
-                let corners = [
-                    (ends[0], chart.bottom),
-                    (ends[0], top),
-                    (ends[1], top),
-                    (ends[1], chart.bottom),
-                ];
-                svg.polygon(&corners, ink, 0.85);
+            let bar = Bar {
+                series,
+                label: line,
+                ends,
+                published: published(cell),
+            };
+            if let Some(top) = bar.draw(svg, chart, cell, scale) {
                 last = top;
-            }
-            if let Some(ends) = cell.ci95.filter(|[low, high]| low < high) {
-                let bar = ends.map(|end| (middle, chart.y(scale.apply(end))));
-                svg.line(&bar, Ink::Text, 1.2);
-            }
-            if let Some(value) = published(cell) {
-                svg.mark(series, (middle, chart.y(scale.apply(value))), 4.0, true);
             }
         }
         labels.push((series, line.as_str(), last));
@@ -212,6 +201,65 @@ fn paint(
         svg.mark(series, (chart.right + 10.0, y), 4.0, false);
         let label = shorten(label, LABEL_CHARACTERS);
         svg.text((chart.right + 18.0, y), &label, Text::LABEL);
+    }
+}
+
+/// Bar of a cell.
+struct Bar<'a> {
+    /// Position of the transport in the study.
+    series: usize,
+    label: &'a str,
+    /// Left and right edge.
+    ends: [f64; 2],
+    published: Option<f64>,
+}
+
+impl Bar<'_> {
+    /// Draws the bar with interval and published value; returns the height at which it ends.
+    fn draw(&self, svg: &mut Svg, chart: &Chart, cell: &SweepCell, scale: Scale) -> Option<f64> {
+        let height = |value: f64| chart.y(scale.apply(value));
+        let [left, right] = self.ends;
+        let middle = f64::midpoint(left, right);
+        let x = cell.at.first().map(|group| f64::from(*group) + 0.5);
+        let datum = |kind, value: f64| Datum {
+            label: self.label.to_owned(),
+            kind,
+            x,
+            value: Some(scale.apply(value)),
+            ..Datum::default()
+        };
+        let mut text = self.label.to_owned();
+        if let Some(value) = cell.value {
+            text += &format!(": {}", scale.estimate(value, cell.ci95, cell.n));
+            svg.record(Datum {
+                interval: cell.ci95.map(|ends| ends.map(|end| scale.apply(end))),
+                n: Some(cell.n),
+                ..datum("mean", value)
+            });
+        }
+        if let Some(value) = self.published {
+            text += &tr!("\npublished: {}", scale.quantity(value));
+            svg.record(datum("published", value));
+        }
+        svg.value(self.label, &text, |svg| {
+            if let Some(value) = cell.value {
+                let top = height(value);
+                let corners = [
+                    (left, chart.bottom),
+                    (left, top),
+                    (right, top),
+                    (right, chart.bottom),
+                ];
+                svg.polygon(&corners, Ink::Series(self.series), 0.85);
+            }
+            if let Some(ends) = cell.ci95.filter(|[low, high]| low < high) {
+                svg.line(&ends.map(|end| (middle, height(end))), Ink::Text, 1.2);
+            }
+            if let Some(value) = self.published {
+                svg.mark(self.series, (middle, height(value)), 4.0, true);
+            }
+        });
+        cell.value.map(height)
     }
 }
 
