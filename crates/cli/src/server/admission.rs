@@ -88,8 +88,10 @@ impl<'a> Admission<'a> {
             };
             match state {
                 Heard::Nothing if now < stranger.until => left.push_back(stranger),
-                Heard::Whole if is_first_message(&self.secret, &stranger.message) => {
-                    stranger.stream.set_nonblocking(false)?;
+                Heard::Whole
+                    if is_first_message(&self.secret, &stranger.message)
+                        && stranger.stream.set_nonblocking(false).is_ok() =>
+                {
                     admitted.push((stranger.stream, stranger.address));
                 }
                 _ => {}
