@@ -74,7 +74,8 @@ CONFIG
   done &
 done
 for number in 1 2; do
-  until [ $SECONDS -gt 60 ] || ssh-keyscan -T 1 10.98.0.$number 2>/dev/null | grep -q ssh-; do sleep 0.05; done
+  # One connection at a time, which a slow guest may answer late: each costs it half a second of work.
+  until [ $SECONDS -gt 60 ] || ssh-keyscan -t ed25519 -T 20 10.98.0.$number 2>/dev/null | grep -q ssh-; do sleep 0.05; done
 done
 echo ready
 cat >/dev/null
