@@ -328,6 +328,8 @@ fn nothing_that_a_user_wrote_becomes_markup_or_an_escape_sequence() {
 fn a_page_asks_for_nothing_outside_itself() {
     for (name, data) in fixtures() {
         let page = html::render(&data, &summarise(&data)).expect("the page is made");
+        // A part of the page itself, by its `id`.
+        let page = page.replace("url(#", "");
         for bad in [
             "http://",
             "https://",

@@ -79,7 +79,10 @@ fn chosen(text: &str, options: &[String]) -> Result<Study, String> {
     };
     match study::choose(&args) {
         Ok(chosen) => Ok(chosen.study),
-        // Such as a trace beside the study file.
-        Err(failure) => Err(failure.in_words().0),
+        // Such as a trace beside the study file. The archive has the study in its own directory.
+        Err(failure) => {
+            let reason = failure.in_words().0;
+            Err(reason.replace(&*file.to_string_lossy(), "study.toml"))
+        }
     }
 }

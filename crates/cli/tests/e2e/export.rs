@@ -140,7 +140,7 @@ fn duckdb_reads_what_the_page_says() {
     };
     let check = "print(duckdb.sql(\"SELECT avg(value) FROM 'tables/trial.parquet' JOIN 'tables-csv/metric.csv' \
                  USING (trial) WHERE name = 'goodput_bps' AND outcome = 'measured' AND transport = 'udp' \
-                 AND condition = 'baseline'\").fetchone()[0])\n";
+                 AND condition = 'baseline'\").fetchall()[0][0])\n";
     let done = python(&bench, &(program.clone() + check));
     for says in ["goodput_mbps", "p99_ms", "quic-quinn"] {
         assert!(done.stdout.contains(says), "{says}: {}", done.stdout);
