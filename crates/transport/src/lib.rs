@@ -25,7 +25,6 @@ mod exchange;
 mod executor;
 pub mod message;
 mod message_flow;
-pub mod offload;
 pub mod opening;
 pub mod options;
 mod probe;

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{Handshake, Warning, WorkloadKind};
 use regatta_transport::{
-    MonotonicTime, Purpose, StreamEndpoint, TransportError, offload, stop::Stop, stream::Accepted,
+    MonotonicTime, Purpose, StreamEndpoint, TransportError, stop::Stop, stream::Accepted,
 };
 use regatta_transport_tls::{HandshakeWatch, Resumption};
 use tokio::{
@@ -71,9 +71,6 @@ pub struct QuicEndpoint {
     attempts: Attempts,
     buffers: Buffers,
     facts: BTreeMap<String, String>,
-    /// Offloads of the socket; `None` without segmentation, and for a client that migrates.
-    segmentation: Option<Offload>,
-    role: Role,
     shared: Arc<Shared>,
 }
 
@@ -162,9 +159,6 @@ impl QuicEndpoint {
                 )
             });
         let handshake = order.workload.kind.handshake();
-        // It keeps the socket open, and the one that a migrating client leaves has to be closed.
-        let segmentation =
-            options.common.gso && (offload.send_packets)() > 1 && migration.is_none();
         let (done, next) = mpsc::unbounded_channel();
         Ok(Self {
             runtime,
@@ -184,9 +178,7 @@ impl QuicEndpoint {
                 next: Mutex::new(next),
             },
             buffers,
-            facts: facts(order, &options, &needs, buffers, &offload),
-            segmentation: segmentation.then_some(offload),
-            role: order.role,
+            facts: facts(order, &options, &needs, buffers, offload),
             shared: Arc::new(Shared {
                 end: order.role.name(),
                 initial_payload_bytes: if options.common.mtu_discovery {
@@ -221,13 +213,9 @@ impl QuicEndpoint {
         self.shared.initial_payload_bytes
     }
 
-    /// Returns the facts about this end, keyed by the full name of the fact.
+    /// Returns the facts that are known before any connection, keyed by the full name of the fact.
     pub(crate) fn facts_of_end(&self) -> BTreeMap<String, String> {
-        let mut facts = self.facts.clone();
-        if (self.segmentation.as_ref()).is_some_and(|socket| (socket.send_packets)() <= 1) {
-            offload::state_refused(&mut facts, self.role);
-        }
-        facts
+        self.facts.clone()
     }
 
     /// Returns the warnings about this end for the reader of the results.
@@ -483,10 +471,10 @@ fn facts(
     options: &Options,
     needs: &Needs,
     buffers: Buffers,
-    offload: &Offload,
+    offload: Offload,
 ) -> BTreeMap<String, String> {
     let send_packets = if options.common.gso {
-        (offload.send_packets)()
+        offload.send_packets
     } else {
         1
     };

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 /// Maximum number of packets in one call of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offload {
-    /// Maximum number of packets sent at once (UDP_SEGMENT); one if the kernel cannot do that, or refused it when
-    /// packets were sent.
-    pub send_packets: Box<dyn Fn() -> usize + Send + Sync>,
+    /// Maximum number of packets sent at once (UDP_SEGMENT); one if the kernel cannot do that.
+    pub send_packets: usize,
     /// Maximum number of packets received at once (UDP_GRO); one if the kernel cannot do that.
     pub receive_packets: usize,
 }

@@ -12,9 +12,7 @@ use std::{
 };
 
 use regatta_control::Role;
-use regatta_transport::{
-    Abort, Arrival, MessageFlow, MonotonicTime, TransportError, offload, wait,
-};
+use regatta_transport::{Abort, Arrival, MessageFlow, MonotonicTime, TransportError, wait};
 use socket2::Socket;
 
 use crate::{
@@ -121,7 +119,8 @@ impl Flow {
     fn stop_segmenting(&mut self) {
         self.tuning.segment_limit = None;
         if self.tuning.role == Role::Sender {
-            offload::state_refused(&mut self.tuning.facts, Role::Sender);
+            let fact = "off: the kernel refused it for this path".to_owned();
+            self.tuning.facts.insert("gso.sender".to_owned(), fact);
         }
     }
 }

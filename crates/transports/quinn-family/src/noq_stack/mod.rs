@@ -125,9 +125,8 @@ pub(crate) fn wrap(socket: UdpSocket, most: usize) -> io::Result<(Socket, Offloa
         }
         _ => inner,
     };
-    let sender = wrapped.create_sender();
     let offload = Offload {
-        send_packets: Box::new(move || sender.max_transmit_segments().get().min(MOST_SEGMENTS)),
+        send_packets: can.min(most).min(MOST_SEGMENTS),
         receive_packets: wrapped.max_receive_segments().get(),
     };
     Ok((wrapped, offload))

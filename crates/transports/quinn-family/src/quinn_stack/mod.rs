@@ -100,9 +100,8 @@ pub(crate) fn wrap(socket: UdpSocket, most: usize) -> io::Result<(Socket, Offloa
     } else {
         inner
     };
-    let sending = Arc::clone(&wrapped);
     let offload = Offload {
-        send_packets: Box::new(move || sending.max_transmit_segments().min(MOST_SEGMENTS)),
+        send_packets: wrapped.max_transmit_segments().min(MOST_SEGMENTS),
         receive_packets: wrapped.max_receive_segments(),
     };
     Ok((wrapped, offload))

@@ -11,7 +11,7 @@ use std::{
 
 use regatta_control::{Role, TrialOrder};
 use regatta_model::Warning;
-use regatta_transport::{MonotonicTime, Purpose, Stop, TransportError, offload, stream::Accepted};
+use regatta_transport::{MonotonicTime, Purpose, Stop, TransportError, stream::Accepted};
 use tokio::runtime;
 
 use super::{
@@ -71,8 +71,6 @@ pub struct End<P: Protocol> {
     opening: Mutex<Vec<Opening<P>>>,
     /// Facts about this end, by their full names: those of the socket, to which a driver adds its own.
     pub facts: BTreeMap<String, String>,
-    /// Maximum number of packets that are handed to the kernel as one, as the socket was made.
-    most_segments: usize,
     /// Warnings for the reader of the results.
     pub warnings: Vec<Warning>,
 }
@@ -131,18 +129,8 @@ impl<P: Protocol> End<P> {
             counters: Arc::new(counters),
             opening: Mutex::default(),
             facts,
-            most_segments: segmentation.packets,
             warnings: Vec::new(),
         })
-    }
-
-    /// Returns the facts as they are now.
-    pub(super) fn facts_now(&self) -> BTreeMap<String, String> {
-        let mut facts = self.facts.clone();
-        if self.most_segments > 1 && self.driver.most_segments() <= 1 {
-            offload::state_refused(&mut facts, self.role);
-        }
-        facts
     }
 
     /// Returns the offloads of this end's direction, in words.

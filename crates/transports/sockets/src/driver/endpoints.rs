@@ -72,7 +72,7 @@ impl<P: Protocol, C: StreamConnection + 'static> StreamEndpoint for StreamEnd<P,
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        self.end.facts_now()
+        self.end.facts.clone()
     }
 
     fn warnings(&self) -> Vec<Warning> {
@@ -151,7 +151,7 @@ where
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        self.end.facts_now()
+        self.end.facts.clone()
     }
 
     fn warnings(&self, _message_bytes: usize) -> Vec<Warning> {

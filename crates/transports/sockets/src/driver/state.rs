@@ -341,12 +341,6 @@ impl<P: Protocol> Driver<P> {
         })
     }
 
-    /// Returns the maximum number of packets that the kernel takes as one: 1 once it has refused more.
-    pub fn most_segments(&self) -> usize {
-        let segments = |port: &Port| port.most_segments();
-        self.lock().ports.first().map_or(1, segments)
-    }
-
     pub fn lock(&self) -> MutexGuard<'_, State<P>> {
         // A panic under this lock ends the trial all the same.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
