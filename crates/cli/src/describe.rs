@@ -2,8 +2,10 @@
 
 use std::{fmt::Write, time::Duration};
 
-use regatta_engine::Plan;
-use regatta_model::{Condition, Link, Part, Study, Transport, Workload, units::format_duration};
+use regatta_engine::{Done, Plan};
+use regatta_model::{
+    Condition, Link, Part, Shard, Study, Transport, Workload, units::format_duration,
+};
 
 use crate::{
     output::{self, OutputError, counted},
@@ -13,20 +15,27 @@ use crate::{
 /// Most trials of a study with sweeps whose order is printed.
 const MOST_LISTED: usize = 100;
 
-/// Prints a plan: the study, then the order of its trials. What a sweep made is one entry, and the order of
+/// Prints a plan: the study, then the order of its trials, or of those of a shard that are to be run. What a sweep made is one entry, and the order of
 /// many trials of a sweep is left out.
 ///
 /// # Errors
 /// If standard output cannot be written.
-pub fn print(plan: &Plan) -> Result<(), OutputError> {
+pub fn print(plan: &Plan, shard: Option<Shard>, done: &Done) -> Result<(), OutputError> {
     output::out(&study(plan))?;
-    if !plan.study().sweeps.is_empty() && plan.trials().len() > MOST_LISTED {
+    let trials = plan.left(done);
+    if let Some(shard) = shard {
+        output::out(&format!(
+            "  shard {shard} has {}\n",
+            counted(trials.len(), "trial")
+        ))?;
+    }
+    if !plan.study().sweeps.is_empty() && trials.len() > MOST_LISTED {
         return output::out(&format!(
             "  {} in each round, in an order that is drawn anew for each\n",
             counted(plan.cells(), "trial")
         ));
     }
-    output::lines(plan.trials().iter().map(|trial| {
+    output::lines(trials.iter().map(|trial| {
         format!(
             "  {:>4}  round {}  {} · {} · {}",
             trial.index + 1,

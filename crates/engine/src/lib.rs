@@ -18,6 +18,7 @@ mod plan;
 mod plausible;
 mod run;
 mod settling;
+mod shards;
 mod slow_start;
 mod stop;
 #[cfg(test)]
@@ -31,4 +32,5 @@ pub use event::{Ending, Event, Listener, ListenerError};
 pub use monitor::HostMonitor;
 pub use plan::{Cell, Done, OtherPlan, Plan, PlannedTrial, TooManyTrials};
 pub use run::{Run, RunOptions, TrialProgress};
+pub use shards::ShardsError;
 pub use stop::Stopper;

@@ -4,7 +4,7 @@
 //! out what is done. Every round runs every cell once. The order within a round is random, so
 //! that a drift of the machine meets all cells alike, and follows from the study's seed.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, ops::Range, time::Duration};
 
 use rand_chacha::{
     ChaCha8Rng,
@@ -60,9 +60,11 @@ struct Attempts {
 /// less than [`Done::MOST_ATTEMPTS`] times: what the machine spoiled says nothing of a transport.
 /// No other outcome is ever repeated.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
 pub struct Done {
     attempts: BTreeMap<u32, Attempts>,
+    /// Blocks of the plan that are to be run ([`Plan::block`]); all of them if `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    blocks: Option<Range<u32>>,
 }
 
 impl Done {
@@ -84,16 +86,25 @@ impl Done {
         }
     }
 
-    /// Marks all trials of a round as finished, whether they have been run or not.
-    pub(crate) fn skip_round(&mut self, plan: &Plan, round: u32) {
-        for trial in plan.trials.iter().filter(|trial| trial.round == round) {
-            let skipped = Attempts {
-                made: 1,
-                spoiled: false,
-                value: None,
-            };
-            self.attempts.insert(trial.index, skipped);
+    /// Leaves out all trials of other blocks than these, whether they have been run or not.
+    #[must_use]
+    pub(crate) fn within(self, blocks: Range<u32>) -> Self {
+        Self {
+            blocks: Some(blocks),
+            ..self
         }
+    }
+
+    /// Returns the blocks of the plan that are to be run.
+    pub(crate) fn blocks(&self, plan: &Plan) -> Range<u32> {
+        self.blocks.clone().unwrap_or(0..plan.blocks())
+    }
+
+    /// Leaves out trials of which an attempt was made and that are not finished.
+    #[must_use]
+    pub fn only_finished(mut self) -> Self {
+        self.attempts.retain(|_, attempts| !attempts.spoiled);
+        self
     }
 
     /// Returns the number of trials that are finished.
@@ -263,8 +274,10 @@ impl Plan {
     #[must_use]
     pub fn next_of_round(&self, round: u32, done: &Done) -> Vec<PlannedTrial> {
         let first = round as usize * self.cells();
+        let blocks = done.blocks(self);
         let attempts = |trial: &PlannedTrial| done.attempts.get(&trial.index).copied();
-        let of_round = self.trials.iter().skip(first).take(self.cells());
+        let of_round = (self.trials.iter().skip(first).take(self.cells()))
+            .filter(|trial| blocks.contains(&self.block(trial)));
         let new: Vec<PlannedTrial> = of_round
             .clone()
             .filter(|trial| attempts(trial).is_none())
@@ -285,10 +298,21 @@ impl Plan {
             .collect()
     }
 
+    /// Returns the trials that are left to be run, in their order.
+    #[must_use]
+    pub fn left(&self, done: &Done) -> Vec<PlannedTrial> {
+        let rounds = self.rounds_left(done).into_iter();
+        rounds
+            .flat_map(|round| self.next_of_round(round, done))
+            .collect()
+    }
+
     /// Returns the rounds in which a trial is left to be run.
     #[must_use]
     pub fn rounds_left(&self, done: &Done) -> Vec<u32> {
-        (0..self.study.rounds)
+        let blocks = done.blocks(self);
+        let conditions = self.conditions();
+        (blocks.start / conditions..blocks.end.div_ceil(conditions))
             .filter(|round| !self.next_of_round(*round, done).is_empty())
             .collect()
     }

@@ -12,7 +12,9 @@ use std::{
 
 use regatta_bed::{Stop, TestBed};
 use regatta_control::{Host, Progress, TlsMaterial};
-use regatta_model::{HOST_NAME, HostFacts, Outcome, PathCheck, RunHeader, TrialRecord, Warning};
+use regatta_model::{
+    HOST_NAME, HostFacts, Outcome, PathCheck, RunHeader, RunPart, TrialRecord, Warning,
+};
 
 use self::{capture::Capturing, trial::Verdict};
 use crate::{
@@ -47,6 +49,8 @@ pub struct RunOptions {
     /// ask for: each trial has one of its own in it. It need not exist. In the directory of the run
     /// it is `files`.
     pub files: Option<PathBuf>,
+    /// Identity of the run as a part of its plan.
+    pub part: RunPart,
 }
 
 /// Run that can be stopped.
@@ -254,8 +258,9 @@ impl TrialRunner<'_> {
             study_text: self.options.study_text.clone(),
             bed: self.bed.description(),
             hosts: self.host_facts(),
+            part: self.options.part.clone(),
         };
-        let trials = self.plan.trials().len() as u32;
+        let trials = self.plan.trials_of(&self.options.done);
         tell(
             listener,
             &Event::RunStarted {
@@ -319,6 +324,7 @@ impl TrialRunner<'_> {
     fn run_rounds(&mut self, listener: &mut dyn Listener) -> Result<Ending, EngineError> {
         let mut done = self.options.done.clone();
         let mut known = Known::default();
+        let study = self.plan.study();
         let rounds = self.plan.rounds_left(&done);
         let conditions: BTreeSet<usize> = rounds
             .iter()
@@ -326,7 +332,7 @@ impl TrialRunner<'_> {
             .map(|trial| trial.cell.condition)
             .collect();
         for round in rounds {
-            if self.plan.is_narrow(round, &done.values()) {
+            if study.until.is_some() && self.plan.is_narrow(round, &done.values()) {
                 break;
             }
             if !self.check_paths(&conditions, listener)? {

@@ -10,7 +10,7 @@ use std::{
 
 use regatta_bed::Host;
 use regatta_control::{FailureKind, FromAgent, ToAgent};
-use regatta_model::{Link, Outcome, Ratio, Step, TrialRecord};
+use regatta_model::{Link, Outcome, Ratio, RunPart, Step, TrialRecord};
 
 use crate::{
     Done, Ending, EngineError, Event, Listener, ListenerError, Plan, Run, RunOptions, limits,
@@ -70,6 +70,7 @@ fn options(done: Done) -> RunOptions {
         study_text: String::new(),
         done,
         files: None,
+        part: RunPart::default(),
     }
 }
 

@@ -415,9 +415,15 @@ impl GuestRun {
         second_start: Option<Duration>,
     ) -> Event {
         match &mut event {
-            Event::RunStarted { header, done, .. } => {
+            Event::RunStarted {
+                header,
+                trials,
+                done,
+            } => {
                 header.run_id.clone_from(&self.options.run_id);
                 header.started_unix_ns = unix_ns();
+                header.part.clone_from(&self.options.part);
+                *trials = self.plan.trials_of(&self.options.done);
                 *done = self.options.done.finished() as u32;
                 if let Some((release, took)) = start {
                     self.describe(header, release, *took, second_start);

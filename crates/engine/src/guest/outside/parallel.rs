@@ -1,10 +1,11 @@
 //! Run divided among guests that run at once.
 //!
-//! Each guest has a part of the rounds, so that every cell is in every part. A guest with a virtual
+//! Each guest has a part of the rounds, or, if there are few, of their conditions. A guest with a virtual
 //! clock gives the same results however much of the machine it gets, so that the parts do not
 //! disturb one another.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     sync::mpsc::{self, Receiver, Sender},
     thread,
 };
@@ -15,6 +16,7 @@ use crate::{
     event::{Ending, Event, Listener, ListenerError},
     plan::Done,
     run::{end_run, tell},
+    shards::share,
 };
 
 /// Listener of one part of the run, which forwards events with the part's number.
@@ -80,35 +82,39 @@ pub(super) fn run(
     end_run(conclude(endings, started)?, listener)
 }
 
-/// Returns the trials that each part must skip.
+/// Returns the state from which each part goes on: equal numbers of the blocks with trials left.
 fn divide(run: &GuestRun) -> Vec<Done> {
-    let jobs = run.jobs();
-    let left = run.plan().rounds_left(run.done());
+    let left = run.plan().blocks_left(run.done());
+    let jobs = run.jobs().min(left.len() as u32);
     (0..jobs)
-        .filter(|part| left.iter().any(|round| round % jobs == *part))
-        .map(|part| {
-            let mut done = run.done().clone();
-            for round in left.iter().filter(|round| *round % jobs != part) {
-                done.skip_round(run.plan(), *round);
-            }
-            done
+        .filter_map(|part| {
+            let of_part = share(left.len() as u64, part, jobs);
+            let of_part = left.get(of_part.start as usize..of_part.end as usize)?;
+            let blocks = *of_part.first()?..of_part.last()? + 1;
+            Some(run.done().clone().within(blocks))
         })
         .collect()
 }
 
-/// Forwards the events of the parts, and once only those that each part sends; returns whether the
-/// run has begun.
+/// Forwards the events of the parts, and once only those that several parts send; returns whether
+/// the run has begun.
 fn pass_on(
     heard: &Receiver<(usize, Event)>,
     listener: &mut dyn Listener,
 ) -> Result<bool, EngineError> {
     let mut started = false;
+    let mut checking = BTreeMap::new();
+    let mut warnings = BTreeSet::new();
     for (part, event) in heard {
         let passes = match &event {
             Event::RunStarted { .. } => !std::mem::replace(&mut started, true),
-            Event::PathChecked { .. } | Event::HostsSampled { .. } | Event::Warning { .. } => {
-                part == 0
+            // The parts may have different conditions.
+            Event::PathChecked { check } => {
+                let step = (check.condition.clone(), check.step_at_ns);
+                *checking.entry(step).or_insert(part) == part
             }
+            Event::Warning { warning } => warnings.insert(warning.clone()),
+            Event::HostsSampled { .. } => part == 0,
             Event::RunEnded { .. } => false,
             Event::TrialStarted { .. } | Event::TrialEnded { .. } => true,
         };
