@@ -95,6 +95,21 @@ impl Done {
         }
     }
 
+    /// Returns the state of one block, without anything of the others.
+    pub(crate) fn of_block(&self, plan: &Plan, block: u32) -> Self {
+        let is_of_block = |index: &u32| {
+            let trial = plan.trials.get(*index as usize);
+            trial.is_some_and(|trial| plan.block(trial) == block)
+        };
+        let first = block / plan.conditions().max(1) * plan.cells() as u32;
+        let of_round = self.attempts.range(first..first + plan.cells() as u32);
+        let attempts = of_round.filter(|(index, _)| is_of_block(index));
+        Self {
+            attempts: attempts.map(|(index, made)| (*index, *made)).collect(),
+            blocks: Some(block..block + 1),
+        }
+    }
+
     /// Returns the blocks of the plan that are to be run.
     pub(crate) fn blocks(&self, plan: &Plan) -> Range<u32> {
         self.blocks.clone().unwrap_or(0..plan.blocks())

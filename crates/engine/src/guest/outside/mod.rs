@@ -1,6 +1,7 @@
 //! Controller's side of a run in guests: starts them, receives their events, and ends those that
 //! hang.
 
+mod blocks;
 mod parallel;
 
 use std::{
@@ -153,8 +154,22 @@ impl GuestRun {
         }
     }
 
-    /// Runs the trials that are not in `done`, in one guest at a time.
+    /// Runs the trials that are not in `done`, in one guest at a time. With a virtual clock each block
+    /// has a guest of its own.
     pub(super) fn work(
+        &self,
+        done: &Done,
+        files: &Files,
+        listener: &mut dyn Listener,
+    ) -> Result<Ending, EngineError> {
+        match self.clock() {
+            Clock::Real => self.run_rest(done, files, listener),
+            Clock::Virtual => blocks::run(self, done, files, listener),
+        }
+    }
+
+    /// Runs the trials that are not in `done` in one guest, and in further ones if it ends early.
+    fn run_rest(
         &self,
         done: &Done,
         files: &Files,
