@@ -25,7 +25,7 @@ use crate::{
 const GUEST_MIB: u32 = guest::Order::DEFAULT_MEMORY_MIB + 256;
 
 /// Memory of the controller and the agents, in MiB.
-const CONTROLLER_MIB: u32 = 1024;
+const CONTROLLER_MIB: u32 = 512;
 
 /// Runs `regatta submit`.
 ///
