@@ -127,7 +127,7 @@ pub fn quantity(unit: Unit, value: f64) -> String {
 }
 
 /// Formats a number with about three significant digits, thousands kept whole: `9431`, `93.4`,
-/// `4.90`, `0.012`, `0`.
+/// `4.90`, `0.012`, `0`. From 1e15 on it is written as `1.2e15`.
 #[must_use]
 pub fn number(value: f64) -> String {
     if !value.is_finite() {
@@ -135,6 +135,7 @@ pub fn number(value: f64) -> String {
     }
     let decimals = match value.abs() {
         0.0 => 0,
+        v if v >= 1e15 => return decimal(format!("{value:.1e}")),
         v if v >= 999.95 => 0,
         v if v >= 9.995 => 1,
         v if v >= 0.9995 => 2,
@@ -171,12 +172,17 @@ pub fn ratio_number(ratio: f64) -> String {
     }
 }
 
-/// Formats a ratio as a signed percentage, with a real minus sign: `−9.8 %`, `+12.5 %`.
+/// Formats a ratio as a signed percentage, with a real minus sign: `−9.8 %`, `+12.5 %`. What is beyond a
+/// thousandfold reads `> +100000 %`.
 #[must_use]
 pub fn signed_percent(ratio: f64) -> String {
     let percent = ratio * 100.0;
     if !percent.is_finite() {
         return "–".to_owned();
+    }
+    // An interval of two rounds can reach any number of digits.
+    if percent > 100_000.0 {
+        return "> +100000 %".to_owned();
     }
     let sign = if percent < 0.0 { "−" } else { "+" };
     format!("{sign}{} %", number(percent.abs()))
@@ -254,12 +260,14 @@ mod tests {
         assert_eq!(number(-0.25), "-0.25");
         assert_eq!(number(f64::NAN), "–");
         assert_eq!(number(1e-7), "1.0e-7");
+        assert_eq!(number(1e267), "1.0e267");
     }
 
     #[test]
     fn differences_carry_their_sign() {
         assert_eq!(signed_percent(-0.098), "−9.80 %");
         assert_eq!(signed_percent(0.125), "+12.5 %");
+        assert_eq!(signed_percent(1e250), "> +100000 %");
         assert_eq!(list(&["a", "b", "c"]), "a, b and c");
         assert_eq!(shorten("größer", 4), "grö…");
         assert_eq!(moment(0), "1970-01-01 00:00:00 UTC");
