@@ -14,7 +14,7 @@ use regatta_model::{METRICS, MetricDefinition, metric};
 use regatta_report::{
     RunData, Summary,
     analysis::{Claim, MetricSummary},
-    format::{Scale, number, p_value, ratio_number},
+    format::{Scale, number, p_value, ratio_number, signed_percent},
     pdf::{self, Paper},
     summarise,
 };
@@ -95,6 +95,8 @@ impl Allowed {
         let ends = claim.interval.into_iter().flatten();
         for ratio in claim.ratio.into_iter().chain(ends) {
             self.scaled([ratio, (ratio - 1.0) * 100.0], &[1.0]);
+            // What is beyond a thousandfold is written as a bound.
+            self.add(signed_percent(ratio - 1.0));
             // In a sentence the better one is first.
             for ratio in [ratio, 1.0 / ratio] {
                 self.add(ratio_number(ratio));
