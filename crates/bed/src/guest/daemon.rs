@@ -93,6 +93,9 @@ impl GuestDaemonError {
     }
 }
 
+/// Most guests on one processor.
+const CLAIMS: u32 = 64;
+
 /// Keeps one guest until the guest or standard input ends. The body of `regatta guest-daemon`; the
 /// process must have no other thread yet.
 #[must_use]
@@ -128,10 +131,10 @@ fn pass_on(said: &Said) {
 
 fn keep() -> Result<ExitCode, GuestDaemonError> {
     let Instructions { order, wires, .. } = read_instructions()?;
+    // Before this process leaves the network namespace in which the claims are: a superuser leaves it by the next line.
+    let _claim = (order.clock == Clock::Virtual).then(claim_processor);
     become_able().map_err(GuestDaemonError::Namespaces)?;
     let _ = die_with_parent();
-    // Before this process leaves the network namespace in which the claims are.
-    let _claim = (order.clock == Clock::Virtual).then(claim_processor);
     for (what, flag) in [
         ("network", CloneFlags::CLONE_NEWNET),
         ("mount", CloneFlags::CLONE_NEWNS),
@@ -175,22 +178,25 @@ fn keep() -> Result<ExitCode, GuestDaemonError> {
     }
 }
 
-/// Keeps this process, and those that it starts, on one processor that no other guest has claimed,
-/// and returns the claim, which lasts until it is dropped and this process has ended. A guest with a
-/// virtual clock computes in one process at a time, its kernel or a program in it, and a fifth of
-/// its time goes where they are on two processors. With no processor left, nothing is changed.
+/// Keeps this process, and those that it starts, on the processor that the fewest other guests have claimed, and
+/// returns the claim, which lasts until it is dropped and this process has ended. A guest with a virtual clock
+/// computes in one process at a time, its kernel or a program in it, and needs up to twice the time where they are on
+/// two processors. With `CLAIMS` guests on each processor, nothing is changed.
 fn claim_processor() -> Option<UnixDatagram> {
     let allowed = sched_getaffinity(Pid::from_raw(0)).ok()?;
-    let processors = (0..CpuSet::count()).rev();
-    for processor in processors.filter(|&n| allowed.is_set(n).unwrap_or(false)) {
-        // An abstract address is bound by one socket at a time and needs no file.
-        let name = format!("regatta-guest-processor-{processor}");
-        let claim = SocketAddr::from_abstract_name(name).and_then(|a| UnixDatagram::bind_addr(&a));
-        if let Ok(claim) = claim {
-            let mut only = CpuSet::new();
-            only.set(processor).ok()?;
-            sched_setaffinity(Pid::from_raw(0), &only).ok()?;
-            return Some(claim);
+    for guest in 0..CLAIMS {
+        let processors = (0..CpuSet::count()).rev();
+        for processor in processors.filter(|&n| allowed.is_set(n).unwrap_or(false)) {
+            // An abstract address is bound by one socket at a time and needs no file.
+            let name = format!("regatta-guest-processor-{processor}-{guest}");
+            let claim =
+                SocketAddr::from_abstract_name(name).and_then(|a| UnixDatagram::bind_addr(&a));
+            if let Ok(claim) = claim {
+                let mut only = CpuSet::new();
+                only.set(processor).ok()?;
+                sched_setaffinity(Pid::from_raw(0), &only).ok()?;
+                return Some(claim);
+            }
         }
     }
     None

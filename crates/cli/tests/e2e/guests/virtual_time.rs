@@ -1,9 +1,15 @@
 //! Comparisons of congestion controls and streams in virtual time, without the influence of a busy
 //! machine.
 
+use std::collections::BTreeSet;
+
+use nix::{
+    sched::{CpuSet, sched_getaffinity},
+    unistd::Pid,
+};
 use regatta_model::{Outcome, TrialRecord};
 
-use crate::help::{Bench, assert_ran, cell, shared_trials, trials};
+use crate::help::{Bench, Watched, assert_ran, cell, is, root, shared_trials, trials};
 
 /// Returns the first lines of a study in virtual time.
 fn head(name: &str) -> String {
@@ -268,6 +274,47 @@ fn rounds_are_divided_among_guests_that_run_at_once() {
     ]);
     real.assert_code(2);
     real.assert_says("leave `--jobs` out");
+}
+
+/// Two guests share a processor only if there is no other one.
+#[test]
+fn guests_that_run_at_once_have_a_processor_each() {
+    let bench = Bench::new();
+    let study = head("pinned").replace("rounds = 1", "rounds = 4")
+        + "[[transport]]\ndriver = \"tcp\"\n\
+        [[condition]]\nname = \"plain\"\nrtt = \"20ms\"\nrate = \"50Mbit/s\"\n\
+        [[workload]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"5MB\"\nmessage = \"10kB\"\n";
+    bench.write("study.toml", &study);
+    // In a network namespace without the guests of other tests.
+    let mut command = bench.command("unshare");
+    command.arg("--net");
+    if !root() {
+        command.arg("--map-root-user");
+    }
+    command.arg(env!("CARGO_BIN_EXE_regatta"));
+    command.args(["run", "study.toml", "--jobs", "2", "--json", "--out", "out"]);
+    let mut run = Watched::start(command);
+    let mut guests = BTreeSet::new();
+    while guests.len() < 2 {
+        let event = run.until(|event| is(event, "trial_started"));
+        guests.insert(event["round"].as_u64().expect("a round") % 2);
+    }
+    let processors = |pid: &i32| -> CpuSet {
+        sched_getaffinity(Pid::from_raw(*pid)).expect("a process that runs")
+    };
+    let of = |set: &CpuSet| -> Vec<usize> {
+        let all = 0..CpuSet::count();
+        all.filter(|&n| set.is_set(n).unwrap_or(false)).collect()
+    };
+    let available = of(&processors(&0)).len();
+    let daemons = bench.running("guest-daemon");
+    let used: BTreeSet<Vec<usize>> = daemons.iter().map(|pid| of(&processors(pid))).collect();
+    assert_eq!(used.len(), available.min(2), "{used:?}");
+    assert!(
+        used.iter().all(|processors| processors.len() == 1),
+        "{used:?}"
+    );
+    run.finish().assert_code(0);
 }
 
 /// Makes a test for each driver. TLS and QUIC use random numbers, all of which come from the
