@@ -12,8 +12,8 @@ use std::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use regatta_engine::{Event, Listener, ListenerError};
 use regatta_model::{
-    BitRate, Outcome, Study, TrialRecord, metric::id, shell::printable, units::format_duration,
-    warning_code,
+    BitRate, Clock, Outcome, Study, TrialRecord, metric::id, shell::printable,
+    units::format_duration, warning_code,
 };
 
 use crate::{charset, output};
@@ -31,6 +31,10 @@ pub struct Progress {
     started: Option<Instant>,
     /// Number of trials done since `started`, on which the estimate is based.
     timed: u32,
+    /// Period and number of the rounds of a series in real time.
+    series: Option<(Duration, u32)>,
+    /// Round under way, and its beginning.
+    round: Option<(u32, Instant)>,
     /// What the whole run takes, in one line.
     estimate: String,
 }
@@ -69,6 +73,8 @@ impl Progress {
             done: 0,
             started: None,
             timed: 0,
+            series: None,
+            round: None,
             estimate,
         }
     }
@@ -81,12 +87,22 @@ impl Progress {
         }
     }
 
-    /// Returns the time left, from the mean of the trials so far.
+    /// Returns the time left, from the mean of the trials so far. In a series it is at least the time until its last
+    /// round begins.
     fn left(&self) -> Option<Duration> {
         let elapsed = self.started?.elapsed();
         let left = self.trials.saturating_sub(self.done);
-        (self.timed > 0 && left > 0)
-            .then(|| elapsed.mul_f64(f64::from(left) / f64::from(self.timed)))
+        let waits = match (self.series, self.round) {
+            (Some((every, rounds)), Some((round, begun))) => {
+                let until_last = every.saturating_mul(rounds.saturating_sub(round + 1));
+                until_last.saturating_sub(begun.elapsed())
+            }
+            _ => Duration::ZERO,
+        };
+        (self.timed > 0 && left > 0).then(|| {
+            let trials = elapsed.mul_f64(f64::from(left) / f64::from(self.timed));
+            trials.max(waits)
+        })
     }
 
     /// Takes note of a trial that makes a further one necessary.
@@ -181,6 +197,10 @@ impl Listener for Progress {
                 (self.trials, self.done) = (*trials, *done);
                 let study = &header.study;
                 self.rule = study.successes.map(|_| Box::new(study.clone()));
+                self.series = (study.guest.clock == Clock::Real)
+                    .then_some(study.every)
+                    .flatten()
+                    .map(|every| (every, study.rounds));
                 if *done == 0 {
                     self.line(&self.estimate);
                 }
@@ -215,9 +235,14 @@ impl Listener for Progress {
             Event::TrialStarted {
                 transport,
                 condition,
+                round,
                 ..
             } => {
-                self.started.get_or_insert_with(Instant::now);
+                let now = Instant::now();
+                self.started.get_or_insert(now);
+                if self.round.is_none_or(|(of, _)| of != *round) {
+                    self.round = Some((*round, now));
+                }
                 if let How::Bar(bar) = &self.how {
                     let message = format!("{transport} · {condition}{}", self.left_in_words());
                     bar.set_message(charset::encoded(&printable(&message)).into_owned());
@@ -289,6 +314,16 @@ impl Drop for Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_series_lasts_until_its_last_round() {
+        let mut progress = Progress::new(true, String::new());
+        (progress.trials, progress.done, progress.timed) = (30, 15, 15);
+        let now = Instant::now();
+        (progress.started, progress.round) = (Some(now), Some((1, now)));
+        progress.series = Some((Duration::from_secs(150), 3));
+        assert_eq!(rough(progress.left().expect("a time")), "2 min 30 s");
+    }
 
     #[test]
     fn times_left_are_rough() {
