@@ -209,6 +209,13 @@ impl PathForm {
     /// Returns the form in words.
     pub(crate) fn in_words(&self, hosts: HostPlacement) -> String {
         let is_one = hosts == HostPlacement::OneMachine;
+        if self.emulator == Emulator::None && is_one {
+            let offloads = match self.offloads {
+                Offloads::On => ", offloads on",
+                Offloads::Off => "",
+            };
+            return format!("netns, direct link{offloads}");
+        }
         if self.is_real {
             return "hosts, path as it is".to_owned();
         }

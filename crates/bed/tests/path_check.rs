@@ -6,9 +6,9 @@
 
 mod common;
 
-use common::{bed, condition, explain};
+use common::{bed, bed_of, condition, explain};
 use regatta_bed::TestBed as _;
-use regatta_model::BitRate;
+use regatta_model::{BitRate, Emulator, PathSetup};
 
 mod real_time {
     use std::time::{Duration, Instant};
@@ -161,4 +161,30 @@ fn a_condition_that_cannot_be_is_refused_with_a_hint() {
     assert!(bed.set_condition(&tiny, 1).is_err());
     bed.set_condition(&condition(30, 100, 0.0), 1)
         .expect("the bed still serves");
+}
+
+#[test]
+fn a_direct_link_loses_nothing_and_carries_no_condition() {
+    let path = PathSetup {
+        emulator: Emulator::None,
+        ..PathSetup::default()
+    };
+    let mut bed = bed_of(path).unwrap_or_else(|error| panic!("{}", explain(&error)));
+    assert_eq!(bed.description(), "netns, direct link");
+    let mut untouched = condition(20, 100, 0.0);
+    untouched.forward = Default::default();
+    untouched.reverse = Default::default();
+    let check = bed.check_path(&untouched).expect("a check");
+    let loss = |name: &str| {
+        let found = check
+            .quantities
+            .iter()
+            .find(|quantity| quantity.name == name);
+        found.expect("a loss").achieved
+    };
+    assert_eq!(loss("forward_loss_ratio"), 0.0);
+    assert_eq!(loss("reverse_loss_ratio"), 0.0);
+    let refused = bed.set_condition(&condition(20, 100, 0.0), 1);
+    let refused = explain(&refused.expect_err("a condition"));
+    assert!(refused.contains("would change it"), "{refused}");
 }

@@ -227,6 +227,14 @@ fn mistakes_in_the_study_are_told_with_what_to_write() {
             "`placement = \"ends\"` is netem's",
         ),
         (
+            format!("emulator = \"none\"\nplacement = \"ends\"\n{SMALL}"),
+            "`emulator = \"none\"` is not netem",
+        ),
+        (
+            format!("emulator = \"none\"\n{SMALL}"),
+            "without an emulator the path is a direct link",
+        ),
+        (
             format!("name = \"../x\"\n{SMALL}"),
             "`../x` cannot be the name of a study",
         ),

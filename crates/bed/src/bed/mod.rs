@@ -101,7 +101,9 @@ impl Bed {
             });
         }
         let mut path = path;
-        if let Err(refused) = netem_has(path, conditions, path_daemon::USE_OTHER_EMULATOR) {
+        if path.emulator != Emulator::None
+            && let Err(refused) = netem_has(path, conditions, path_daemon::USE_OTHER_EMULATOR)
+        {
             if path.needs_netem().is_some() {
                 return Err(refused);
             }

@@ -27,7 +27,7 @@ pub(crate) use clock::{monotonic_ns, unix_ns};
 pub(crate) use error::{DaemonError, USE_OTHER_EMULATOR};
 use namespaces::Namespace;
 pub(crate) use namespaces::become_able;
-use netem::NetemPath;
+use netem::{DirectLink, NetemPath};
 pub use netem::{
     INTERFACE_GUARD_COMMAND, ShapedInterface, interface_guard_main, shaped_interfaces,
 };
@@ -196,6 +196,10 @@ trait Path {
 fn path(setup: PathSetup, end: Option<&End>, run: u64) -> Result<Box<dyn Path>, DaemonError> {
     if end.is_some_and(|end| end.attach == Attach::AsIs) {
         return Ok(Box::new(RealPath::up()?));
+    }
+    if end.is_none() && setup.emulator == Emulator::None {
+        let link = DirectLink::lay(setup.offloads)?;
+        return Ok(Box::new(RealPath::Link(link, setup.offloads)));
     }
     if end.is_none() && setup.emulator == Emulator::Userspace {
         return Ok(Box::new(UserspacePath::up()?));

@@ -1,14 +1,17 @@
-//! Network between two machines as it is, without an emulator.
+//! Network as it is, without an emulator: between two machines, or a direct link between two namespaces.
 
 use regatta_model::{Condition, Emulator, LossBy, Offloads, Placement};
 
-use super::{Path, error::DaemonError, namespaces::Namespace};
+use super::{Path, error::DaemonError, namespaces::Namespace, netem::DirectLink};
 use crate::messages::PathForm;
 
-/// This machine's end of the network.
+/// The network, or this machine's end of it.
 #[derive(Debug)]
-pub(super) struct RealPath {
-    host: Namespace,
+pub(super) enum RealPath {
+    /// One end, in the network namespace of this process.
+    End(Namespace),
+    /// Both ends of a pair of virtual Ethernets.
+    Link(DirectLink, Offloads),
 }
 
 impl RealPath {
@@ -17,17 +20,20 @@ impl RealPath {
     /// # Errors
     /// If `/proc` does not show it.
     pub(super) fn up() -> Result<Self, DaemonError> {
-        Namespace::own().map(|host| Self { host })
+        Namespace::own().map(Self::End)
     }
 }
 
 impl Path for RealPath {
     fn form(&self) -> PathForm {
         PathForm {
-            emulator: Emulator::Userspace,
+            emulator: Emulator::None,
             placement: Placement::default(),
             loss_by: LossBy::default(),
-            offloads: Offloads::On,
+            offloads: match self {
+                Self::End(_) => Offloads::On,
+                Self::Link(_, offloads) => *offloads,
+            },
             kernel: String::new(),
             seeded: false,
             is_real: true,
@@ -35,7 +41,10 @@ impl Path for RealPath {
     }
 
     fn hosts(&self) -> Vec<&Namespace> {
-        vec![&self.host]
+        match self {
+            Self::End(host) => vec![host],
+            Self::Link(link, _) => link.hosts(),
+        }
     }
 
     /// Accepts a condition that changes nothing.

@@ -44,6 +44,9 @@ impl CaptureSetup {
     /// The setting that asks for netem.
     pub fn path(path: PathSetup) -> Result<PathSetup, String> {
         match path.needs_netem() {
+            _ if path.emulator == Emulator::None => {
+                Err("with `emulator = \"none\"` no emulator carries the packets".to_owned())
+            }
             Some(needs) => Err(format!(
                 "`{needs}` asks for netem, which does not tell what it does to each packet"
             )),

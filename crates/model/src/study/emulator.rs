@@ -16,9 +16,11 @@ pub enum Emulator {
     Netem,
     /// Regatta's own emulator in user space.
     Userspace,
+    /// A direct link, which nothing slows down: an emulator carries less than the fastest transports send.
+    None,
 }
 
-words!(Emulator: "auto" => Auto, "netem" => Netem, "userspace" => Userspace);
+words!(Emulator: "auto" => Auto, "netem" => Netem, "userspace" => Userspace, "none" => None);
 
 /// Placement of netem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -109,8 +111,20 @@ impl PathSetup {
     #[must_use]
     pub fn contradiction(&self) -> Option<String> {
         let needs = self.needs_netem()?;
-        (self.emulator == Emulator::Userspace)
-            .then(|| format!("`{needs}` is netem's, and `emulator = \"userspace\"` is not netem"))
+        let word = match self.emulator {
+            Emulator::Userspace => "userspace",
+            // The interfaces of a direct link have offloads.
+            Emulator::None
+                if self.placement != Placement::Ends && self.loss_by != LossBy::Iptables =>
+            {
+                return None;
+            }
+            Emulator::None => "none",
+            Emulator::Auto | Emulator::Netem => return None,
+        };
+        Some(format!(
+            "`{needs}` is netem's, and `emulator = \"{word}\"` is not netem"
+        ))
     }
 }
 

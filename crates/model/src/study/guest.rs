@@ -161,6 +161,9 @@ impl Study {
             is_two && path.emulator == Emulator::Userspace => "guests",
                 "the user-space emulator needs both hosts in one guest",
                 "write `emulator = \"netem\"`, or `--emulator netem`, or ask for one guest";
+            is_two && path.emulator == Emulator::None => "guests",
+                "a direct link needs both hosts in one guest",
+                "leave `emulator` out, or write `guests = 1`";
             is_two && path.placement == Placement::Between => "guests",
                 "between two guests there is only a wire: netem stands on both ends of it",
                 "write `placement = \"ends\"`, which is the default with two guests, or `guests = 1`";
@@ -170,6 +173,16 @@ impl Study {
             is_two && path.offloads == Offloads::On => "guests",
                 "offloads that stay on need both hosts in one guest",
                 "leave `offloads` out, or write `guests = 1`";
+        }
+        let is_changed = |condition: &&Condition| {
+            !condition.changes_nothing() || condition.mtu_bytes != Condition::DEFAULT_MTU_BYTES
+        };
+        if let Some(Condition { name, .. }) = self.conditions.iter().find(is_changed) {
+            refuse! {
+                path.emulator == Emulator::None => "emulator",
+                    "without an emulator the path is a direct link, and `{name}` has an impairment, a rate or an MTU",
+                    "leave `emulator` out, or leave the condition as `[[condition]]` with a name alone";
+            }
         }
         let large = |condition: &&Condition| condition.mtu_bytes > LARGEST_ON_WIRE_BYTES;
         if let Some(Condition {

@@ -68,6 +68,30 @@ pub(super) struct Chain {
     pub directions: [Option<DirectionInterfaces>; 2],
 }
 
+/// Two hosts whose interfaces are the ends of one virtual Ethernet, without any discipline.
+#[derive(Debug)]
+pub(in super::super) struct DirectLink([Node; 2]);
+
+impl DirectLink {
+    /// Creates the hosts. The calling thread changes its namespace.
+    ///
+    /// # Errors
+    /// If a namespace or an interface cannot be made.
+    pub(in super::super) fn lay(offloads: Offloads) -> Result<Self, DaemonError> {
+        let nodes = [Node::create(offloads)?, Node::create(offloads)?];
+        let [a, b] = &nodes;
+        let interfaces = a.join(HOST_INTERFACE, b, HOST_INTERFACE)?;
+        for ((node, interface), address) in nodes.iter().zip(interfaces).zip(ADDRESSES) {
+            node.address(interface, address)?;
+        }
+        Ok(Self(nodes))
+    }
+
+    pub(in super::super) fn hosts(&self) -> Vec<&Namespace> {
+        self.0.iter().map(|node| &node.namespace).collect()
+    }
+}
+
 impl Chain {
     pub(super) fn lay(placement: Placement, offloads: Offloads) -> Result<Self, DaemonError> {
         let routers = match placement {

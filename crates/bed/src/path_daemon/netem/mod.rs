@@ -33,6 +33,7 @@ use std::{
 
 use regatta_model::{Condition, Emulator, Link, LossBy, PathSetup};
 
+pub(super) use self::chain::DirectLink;
 pub use self::interface::{
     COMMAND as INTERFACE_GUARD_COMMAND, ShapedInterface, main as interface_guard_main,
     shaped_interfaces,

@@ -153,6 +153,7 @@ pub const MESSAGES: &[Message] = &[
     ("stream of the transfer", &["поток передачи"]),
     ("interrupted by the user", &["пользователем"]),
     ("netns, user-space emulator", &["пространства имён сети, эмулятор в пространстве пользователя"]),
+    ("netns, direct link", &["пространства имён сети, прямое соединение"]),
     ("netns, netem", &["пространства имён сети, netem"]),
     ("congestion control", &["управление перегрузкой"]),
     ("initial window", &["начальное окно"]),
