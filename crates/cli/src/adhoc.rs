@@ -4,8 +4,9 @@
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use regatta_model::{
-    BedKind, Bytes, Clock, OptionValue, Transport,
+    BedKind, Clock, OptionValue, Transport,
     study::{LONGEST_NAME, StudyFile},
+    units::parse_duration,
 };
 use toml::{Table, Value};
 
@@ -13,7 +14,7 @@ use crate::{
     args::{RunArgs, TwoHosts},
     exact,
     exit::Failure,
-    path_options, registry,
+    path_options, registry, work_options,
 };
 
 /// Whether the options describe a path, a transport or a workload.
@@ -21,11 +22,10 @@ pub fn asked_for(args: &RunArgs) -> bool {
     !args.transport.is_empty()
         || args.path.describes_a_condition()
         || (args.hosts.is_some() && args.study.is_none())
-        || args.size.is_some()
-        || args.message_size.is_some()
+        || args.work.describes_a_workload()
 }
 
-/// Parses a transport as written on the command line: `tcp`, `tcp:cc=bbr`,
+/// Parses a transport of the command line ([`RunArgs::transports`]): `tcp`, `tcp:cc=bbr`,
 /// `udp:rate=96Mbit/s:gso=false`. The option `label` is the transport's name in the results, which is
 /// else the text as it stands.
 ///
@@ -95,8 +95,7 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
             .map(transport)
             .collect::<Result<Vec<_>, _>>()?
     } else {
-        args.transport
-            .iter()
+        (args.transports().iter())
             .map(|text| transport(text))
             .collect::<Result<Vec<_>, _>>()?
     };
@@ -129,10 +128,7 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
             "kernel",
             (args.kernel.as_ref()).map(|kernel| (*kernel.to_string_lossy()).into()),
         ),
-        (
-            "deadline",
-            Some(exact::time(args.deadline.unwrap_or(Duration::from_secs(30))).into()),
-        ),
+        ("deadline", Some(exact::time(deadline(args)).into())),
         (
             "connect_deadline",
             args.connect_deadline.map(|it| exact::time(it).into()),
@@ -147,17 +143,18 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
         path_options::condition(&args.path)?
     };
     root.insert("condition".into(), one(condition));
-    let size = args.size.unwrap_or(Bytes(10_000_000));
-    let message = args.message_size.unwrap_or(Bytes(10_000.min(size.0)));
-    let workload = keys([
-        ("name", Some(format!("bulk {}", exact::bytes(size)).into())),
-        ("kind", Some("bulk".into())),
-        ("size", Some(exact::bytes(size).into())),
-        ("message", Some(exact::bytes(message).into())),
-    ]);
-    root.insert("workload".into(), one(Table::from_iter(workload)));
+    let workloads = work_options::sections(&args.work)?;
+    root.insert("workload".into(), Value::Array(workloads));
 
     parse(&root)
+}
+
+/// Returns the deadline of a transfer: that of the arguments, or one that a transfer of a given duration meets.
+fn deadline(args: &RunArgs) -> Duration {
+    let duration = args.work.keys.get("duration");
+    let duration = duration.and_then(|text| parse_duration(text).ok());
+    args.deadline
+        .unwrap_or_else(|| Duration::from_secs(30).saturating_add(duration.unwrap_or_default()))
 }
 
 /// Returns the section of a transport in a study file.

@@ -1,16 +1,19 @@
 //! Checks of a run before anything of it starts: `regatta run --dry-run` makes the same ones.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use regatta_bed::guest::{self, Image, ImageError};
 use regatta_engine::Plan;
 use regatta_model::{
-    BedKind, GuestSetup, Study, Transport, study::nearest, units::format_duration,
+    BedKind, GuestSetup, Pattern, Study, Transport, WorkloadKind, study::nearest,
+    units::format_duration,
 };
 use regatta_telemetry::{congestion_controls, has_congestion_control};
 
+use serde::Serialize;
+
 use crate::{
-    exit::{Failure, limit_hint},
+    exit::{Code, Failure, limit_hint},
     registry,
     study::{Chosen, ReadStudy},
 };
@@ -123,6 +126,88 @@ pub fn kernel_congestion_controls(chosen: &Chosen, image: Option<&Image>) -> Res
         });
     }
     Ok(())
+}
+
+/// Transport, or one with a workload, that cannot be measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UnsupportedCell {
+    /// Label of the transport.
+    pub transport: String,
+    /// Name of the workload; `None` if it is the transport with any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
+    /// The reason, in words.
+    pub reason: String,
+    /// Command or setting that may help; empty if nothing can be done.
+    pub hint: String,
+}
+
+/// Returns what of a study ends *unsupported*, as far as it is known before the run: transports that cannot do a
+/// workload, and where this machine runs the trials those whose program, kernel module or congestion control it lacks.
+pub fn unsupported(study: &Study) -> Vec<UnsupportedCell> {
+    let mut cells = Vec::new();
+    for transport in &study.transports {
+        let Some(driver) = regatta_agent::find_driver(&transport.driver) else {
+            continue;
+        };
+        let mut add = |workload: Option<&str>, reason: String, hint: String| {
+            cells.push(UnsupportedCell {
+                transport: transport.label.clone(),
+                workload: workload.map(str::to_owned),
+                reason,
+                hint,
+            });
+        };
+        if study.bed == BedKind::Netns
+            && let Err(lacks) = driver.supported(&transport.options)
+        {
+            add(None, lacks.reason, lacks.hint);
+            continue;
+        }
+        for workload in &study.workloads {
+            if let Err(cannot) = driver.applicable(&transport.options, &workload.kind) {
+                add(Some(&workload.name), cannot.reason, cannot.hint);
+            } else if study.bed == BedKind::Uml
+                && let Some(file) = missing_noise(&workload.kind)
+            {
+                add(
+                    Some(&workload.name),
+                    format!(
+                        "there is no file `{}`, and a guest cannot make it",
+                        file.display()
+                    ),
+                    "run the workload with `--bed netns` once, which makes the file".to_owned(),
+                );
+            }
+        }
+    }
+    cells
+}
+
+/// Returns the file of random content that a workload reads, if it is not there.
+fn missing_noise(workload: &WorkloadKind) -> Option<PathBuf> {
+    match workload {
+        WorkloadKind::Bulk {
+            size,
+            pattern: Pattern::File,
+            ..
+        } => Some(regatta_transport::noise_file(size.0)).filter(|file| !file.is_file()),
+        _ => None,
+    }
+}
+
+/// Returns the exit code of a dry run: that of a run in which nothing is supported if that is known.
+pub fn verdict(study: &Study, unsupported: &[UnsupportedCell]) -> Code {
+    let cannot = |transport: &Transport| {
+        let mut of_transport = (unsupported.iter()).filter(|it| it.transport == transport.label);
+        let number = of_transport.clone().count();
+        of_transport.any(|it| it.workload.is_none()) || number == study.workloads.len()
+    };
+    if study.transports.iter().all(cannot) {
+        Code::Unsupported
+    } else {
+        Code::Measured
+    }
 }
 
 /// Position in a study of the transport that this one is, whatever its label is by now.

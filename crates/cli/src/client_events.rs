@@ -8,7 +8,7 @@ use regatta_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::output::counted;
+use crate::output::{counted, now_unix_ns};
 
 /// Version of the events' form.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -55,6 +55,9 @@ pub struct Delivered {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     pub trial: u32,
+    /// Time by the client's clock when the interval was counted; 0 of an older client.
+    #[serde(default)]
+    pub time_unix_ns: i64,
     /// Beginning and end since the beginning of the transfer.
     pub from_ns: u64,
     pub to_ns: u64,
@@ -81,6 +84,9 @@ pub struct Interval {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
     pub trial: u32,
+    /// Time by the client's clock when the trial had ended; 0 of an older client.
+    #[serde(default)]
+    pub time_unix_ns: i64,
     pub transport: String,
     pub outcome: Outcome,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -112,6 +118,7 @@ impl From<&TrialRecord> for Ended {
         let metrics = &measurements.metrics;
         Self {
             trial: record.index,
+            time_unix_ns: now_unix_ns(),
             transport: record.transport.clone(),
             outcome: record.outcome,
             reasons: record.reasons.clone(),

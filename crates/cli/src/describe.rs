@@ -4,10 +4,13 @@ use std::{fmt::Write, time::Duration};
 
 use regatta_engine::{Done, Plan};
 use regatta_model::{
-    Bytes, Clock, Condition, Link, Part, Study, Transport, Workload, units::format_duration,
+    Bytes, Clock, Condition, Link, Part, Study, Transport, Warning, Workload,
+    units::format_duration,
 };
+use serde::Serialize;
 
 use crate::{
+    checks::UnsupportedCell,
     listen::rough,
     output::{self, OutputError, counted},
     swept,
@@ -21,8 +24,11 @@ const MOST_LISTED: usize = 100;
 ///
 /// # Errors
 /// If standard output cannot be written.
-pub fn print(plan: &Plan, jobs: u32) -> Result<(), OutputError> {
-    output::out(&study(plan, jobs))?;
+pub fn print(plan: &Plan, jobs: u32, unsupported: &[UnsupportedCell]) -> Result<(), OutputError> {
+    let mut text = study(plan, jobs);
+    describe_unsupported(&mut text, unsupported);
+    text.push_str("order\n");
+    output::out(&text)?;
     if !plan.study().sweeps.is_empty() && plan.trials().len() > MOST_LISTED {
         return output::out(&format!(
             "  {} in each round, in an order that is drawn anew for each\n",
@@ -138,8 +144,89 @@ fn study(plan: &Plan, jobs: u32) -> String {
             describe_workload(&mut text, &name, workload, study.deadline);
         }
     }
-    text.push_str("order\n");
     text
+}
+
+fn describe_unsupported(text: &mut String, unsupported: &[UnsupportedCell]) {
+    if unsupported.is_empty() {
+        return;
+    }
+    text.push_str("unsupported\n");
+    for cell in unsupported {
+        let with =
+            (cell.workload.as_ref()).map_or_else(String::new, |name| format!(" with {name}"));
+        let hint = match &*cell.hint {
+            "" => String::new(),
+            hint => format!("; {hint}"),
+        };
+        let _ = writeln!(text, "  {}{with}: {}{hint}", cell.transport, cell.reason);
+    }
+}
+
+/// Event of a dry run.
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum DryRun<'a> {
+    /// The plan.
+    Plan {
+        study: &'a Study,
+        cells: usize,
+        trials: usize,
+        longest_time_ns: u64,
+        estimate: EstimateEvent,
+        unsupported: &'a [UnsupportedCell],
+        warnings: Vec<Warning>,
+    },
+    /// A trial, in the order of the run.
+    PlannedTrial {
+        index: u32,
+        round: u32,
+        transport: &'a str,
+        condition: &'a str,
+        workload: &'a str,
+    },
+}
+
+/// What the run takes.
+#[derive(Serialize)]
+struct EstimateEvent {
+    time_ns: u64,
+    sent_bytes: Bytes,
+    disk_bytes: Bytes,
+}
+
+/// Prints a plan as JSON lines: one event for the plan, and one for each of its trials.
+///
+/// # Errors
+/// If standard output cannot be written.
+pub fn print_json(
+    plan: &Plan,
+    jobs: u32,
+    unsupported: &[UnsupportedCell],
+) -> Result<(), OutputError> {
+    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let estimate = plan.estimate(jobs);
+    let first = DryRun::Plan {
+        study: plan.study(),
+        cells: plan.cells(),
+        trials: plan.trials().len(),
+        longest_time_ns: nanoseconds(plan.longest_time()),
+        estimate: EstimateEvent {
+            time_ns: nanoseconds(estimate.time),
+            sent_bytes: estimate.sent,
+            disk_bytes: estimate.disk,
+        },
+        unsupported,
+        warnings: plan.study().warnings(),
+    };
+    let trials = plan.trials().iter().map(|trial| DryRun::PlannedTrial {
+        index: trial.index,
+        round: trial.round,
+        transport: &plan.transport(trial.cell).label,
+        condition: &plan.condition(trial.cell).name,
+        workload: &plan.workload(trial.cell).name,
+    });
+    output::json_lines([first].into_iter().chain(trials))
 }
 
 fn describe_transport(text: &mut String, name: &str, transport: &Transport) {

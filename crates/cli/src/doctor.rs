@@ -5,6 +5,7 @@ use std::fmt::Write;
 use regatta_bed::{guest, path_daemon};
 use regatta_model::Clock;
 use regatta_telemetry::{Capability, capabilities};
+use serde_json::json;
 
 use crate::{
     args::DoctorArgs,
@@ -21,6 +22,17 @@ pub fn doctor(args: &DoctorArgs) -> Result<Code, Failure> {
     found.push(guest_kernel("guest_kernel", Clock::Real));
     found.push(guest_kernel("guest_kernel.virtual_clock", Clock::Virtual));
     found.extend(shaped_interfaces());
+    if args.json {
+        let found = found.iter().map(|it| {
+            json!({
+                "name": it.name,
+                "available": it.available,
+                "detail": it.detail,
+                "hint": it.hint,
+            })
+        });
+        return output::json(&json!({ "capabilities": found.collect::<Vec<_>>() }));
+    }
     let text = if args.fix_hints {
         hints(&found)
     } else {

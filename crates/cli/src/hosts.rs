@@ -21,6 +21,8 @@ use regatta_model::{
 };
 use regatta_ssh::{Access, HostKey, KeyError, OwnKey, Prompter, SetUp, Zeroizing};
 
+use serde_json::json;
+
 use crate::{
     args::{AddArgs, HostsArgs, HostsCommand},
     exit::{Code, Failure, own_executable},
@@ -40,7 +42,8 @@ pub fn hosts(args: &HostsArgs) -> Result<Code, Failure> {
     let file = args.hosts_file.as_deref();
     match &args.command {
         HostsCommand::Add(args) => add(args, file),
-        HostsCommand::List => list(file),
+        HostsCommand::List { json: false } => list(file),
+        HostsCommand::List { json: true } => list_json(file),
         HostsCommand::Check { names } => host_check::check(names, file),
         HostsCommand::Script { .. } => script(),
         HostsCommand::Remove { name, local_only } => remove(name, *local_only, file),
@@ -232,6 +235,29 @@ fn list(file: Option<&Path>) -> Result<Code, Failure> {
         );
     }
     output::show(&text)
+}
+
+fn list_json(file: Option<&Path>) -> Result<Code, Failure> {
+    let hosts = HostsFile::read_or_new(file)?;
+    let listed = hosts.hosts.iter().map(|(name, host)| {
+        let shaping = host.shaping.as_ref().map(|Shaping { parent, attach }| {
+            let attach = match attach {
+                Attach::Macvlan { .. } => "macvlan",
+                Attach::Interface => "interface",
+            };
+            json!({ "parent": parent, "attach": attach })
+        });
+        json!({
+            "name": name,
+            "ssh": host.ssh,
+            "address": host.address,
+            "ports": host.ports.as_ref().map(ToString::to_string),
+            "shaping": shaping,
+        })
+    });
+    output::json(
+        &json!({ "file": hosts.path.display().to_string(), "hosts": listed.collect::<Vec<_>>() }),
+    )
 }
 
 fn script() -> Result<Code, Failure> {

@@ -1,12 +1,14 @@
 //! `regatta list`.
 
-use std::fmt::Write;
+use std::{fmt::Write, time::Duration};
 
 use regatta_model::{
-    METRICS, Study,
-    study::{BUILTIN, DEFAULT},
+    METRICS, SHIPPED_TRACES, Study,
+    study::{BUILTIN, DEFAULT, StudyError, WORKLOAD_KEYS, workload_kinds},
+    units::format_duration,
 };
 use regatta_transport::Carries;
+use serde_json::{Map, Value, json};
 
 use crate::{
     args::{ListArgs, ListWhat},
@@ -19,13 +21,20 @@ use crate::{
 /// # Errors
 /// Standard output cannot be written.
 pub fn list(args: &ListArgs) -> Result<Code, Failure> {
+    if args.json {
+        return output::json(&json(args.what)?);
+    }
     let text = match args.what {
         Some(ListWhat::Transports) => transports(),
+        Some(ListWhat::Workloads) => workloads(),
+        Some(ListWhat::Traces) => traces(),
         Some(ListWhat::Studies) => studies()?,
         Some(ListWhat::Metrics) => metrics(),
         None => format!(
-            "TRANSPORTS\n{}\nSTUDIES\n{}\nMETRICS\n{}",
+            "TRANSPORTS\n{}\nWORKLOADS\n{}\nTRACES\n{}\nSTUDIES\n{}\nMETRICS\n{}",
             transports(),
+            workloads(),
+            traces(),
             studies()?,
             metrics()
         ),
@@ -33,16 +42,139 @@ pub fn list(args: &ListArgs) -> Result<Code, Failure> {
     output::show(&text)
 }
 
+/// Returns the tables that are asked for, each under its name.
+fn json(what: Option<ListWhat>) -> Result<Value, Failure> {
+    let asks = |of| what.is_none_or(|what| what == of);
+    let mut tables = Map::new();
+    if asks(ListWhat::Transports) {
+        tables.insert("transports".to_owned(), transports_json());
+    }
+    if asks(ListWhat::Workloads) {
+        tables.insert("workloads".to_owned(), workloads_json());
+    }
+    if asks(ListWhat::Traces) {
+        let traces = SHIPPED_TRACES.iter().map(|shipped| {
+            let trace = shipped.trace();
+            json!({
+                "name": shipped.name,
+                "summary": shipped.summary,
+                "mean_rate_bps": trace.mean_rate(),
+                "period_ns": u64::from(trace.period_ms()) * 1_000_000,
+            })
+        });
+        tables.insert("traces".to_owned(), traces.collect());
+    }
+    if asks(ListWhat::Studies) {
+        let studies: Vec<Value> = parsed_studies()?
+            .map(|(name, study)| {
+                json!({
+                    "name": name,
+                    "title": study.title,
+                    "description": study.description,
+                    "is_default": name == DEFAULT,
+                })
+            })
+            .collect();
+        tables.insert("studies".to_owned(), studies.into());
+    }
+    if asks(ListWhat::Metrics) {
+        tables.insert("metrics".to_owned(), json!(METRICS));
+    }
+    Ok(Value::Object(tables))
+}
+
+fn transports_json() -> Value {
+    let transports = registry::drivers().into_iter().map(|driver| {
+        let it = driver.descriptor();
+        let options = it.options.iter().map(|option| {
+            json!({
+                "name": option.name,
+                "values": option.kind.description(),
+                "default": Some(option.default).filter(|default| !default.is_empty()),
+                "help": option.help,
+            })
+        });
+        json!({
+            "name": it.name,
+            "summary": it.summary,
+            "carries": carries(it.carries),
+            "reliable": it.reliable,
+            "encrypted": it.encrypted,
+            "multiplexes": it.multiplexes,
+            "capabilities": it.capabilities,
+            "stack": it.stack,
+            "stack_version": it.stack_version,
+            "options": options.collect::<Vec<_>>(),
+        })
+    });
+    transports.collect()
+}
+
+fn workloads_json() -> Value {
+    let workloads = workload_kinds().map(|mut kind| {
+        let keys: Vec<Value> = (WORKLOAD_KEYS.iter())
+            .filter(|key| key.is_of(&mut kind))
+            .map(|key| json!({"name": key.name, "help": key.help, "instead_of": key.instead_of}))
+            .collect();
+        json!({
+            "name": kind.name(),
+            "ranked_by": kind.primary_metric(),
+            "keys": keys,
+        })
+    });
+    workloads.collect()
+}
+
+/// Lists the workloads with the options that are their keys.
+fn workloads() -> String {
+    let mut text = String::new();
+    for mut kind in workload_kinds() {
+        let _ = writeln!(
+            text,
+            "{}: {}; ranked by `{}`",
+            kind.name(),
+            kind.in_words(),
+            kind.primary_metric()
+        );
+        for key in WORKLOAD_KEYS {
+            if key.is_of(&mut kind) {
+                let _ = writeln!(text, "    {}: {}", key.name, key.help);
+            }
+        }
+    }
+    text
+}
+
+fn traces() -> String {
+    let mut text = String::new();
+    for shipped in SHIPPED_TRACES {
+        let trace = shipped.trace();
+        let period = Duration::from_millis(u64::from(trace.period_ms()));
+        let _ = writeln!(
+            text,
+            "{}: {}; {} on average, repeats after {}",
+            shipped.name,
+            shipped.summary,
+            trace.mean_rate(),
+            format_duration(period)
+        );
+    }
+    text
+}
+
+const fn carries(carries: Carries) -> &'static str {
+    match carries {
+        Carries::Streams => "streams",
+        Carries::Messages => "messages",
+        Carries::Files => "files",
+    }
+}
+
 fn transports() -> String {
     let mut text = String::new();
     for driver in registry::drivers() {
         let it = driver.descriptor();
-        let carries = match it.carries {
-            Carries::Streams => "streams",
-            Carries::Messages => "messages",
-            Carries::Files => "files",
-        };
-        let mut can = vec![carries];
+        let mut can = vec![carries(it.carries)];
         can.push(if it.reliable {
             "reliable"
         } else {
@@ -78,16 +210,20 @@ fn transports() -> String {
 
 fn studies() -> Result<String, Failure> {
     let mut text = String::new();
-    for builtin in BUILTIN {
-        let study = Study::parse(builtin.text, builtin.name).map_err(Failure::failed)?;
-        let mark = if builtin.name == DEFAULT {
-            " (default)"
-        } else {
-            ""
-        };
-        let _ = writeln!(text, "{}{mark}: {}", builtin.name, study.title);
+    for (name, study) in parsed_studies()? {
+        let mark = if name == DEFAULT { " (default)" } else { "" };
+        let _ = writeln!(text, "{name}{mark}: {}", study.title);
     }
     Ok(text)
+}
+
+/// Returns the built-in studies by their names.
+fn parsed_studies() -> Result<impl Iterator<Item = (&'static str, Study)>, Failure> {
+    let studies: Vec<_> = (BUILTIN.iter())
+        .map(|builtin| Ok((builtin.name, Study::parse(builtin.text, builtin.name)?)))
+        .collect::<Result<_, StudyError>>()
+        .map_err(Failure::failed)?;
+    Ok(studies.into_iter())
 }
 
 fn metrics() -> String {

@@ -8,6 +8,7 @@ mod checks;
 mod client;
 mod client_events;
 mod compare;
+mod config;
 mod describe;
 mod directory;
 mod doctor;
@@ -22,6 +23,7 @@ mod interrupt;
 mod line_output;
 mod list;
 mod listen;
+mod manual;
 mod monitor;
 mod option_words;
 mod output;
@@ -41,6 +43,7 @@ mod swept;
 mod text_file;
 mod typeset;
 mod wdt;
+mod work_options;
 
 use std::{ffi::OsStr, process::ExitCode};
 
@@ -48,6 +51,7 @@ use args::Command;
 use clap::Parser;
 use exit::{Code, Failure};
 use regatta_bed::{guest, path_daemon, port_probe, program, session};
+use regatta_report::language;
 
 fn main() -> ExitCode {
     interrupt::tell_file_limits();
@@ -59,7 +63,14 @@ fn main() -> ExitCode {
     if let Some(process) = std::env::args_os().nth(1).as_deref().and_then(hidden) {
         return process();
     }
-    let args = match args::Args::try_parse() {
+    let arguments = match config::with_defaults(std::env::args_os().collect()) {
+        Ok(arguments) => arguments,
+        Err(failure) => {
+            output::styled(&failure.render(false));
+            return Code::from(&failure).into();
+        }
+    };
+    let args = match args::Args::try_parse_from(arguments) {
         Ok(args) => args,
         Err(error) => return not_parsed(&error),
     };
@@ -72,7 +83,7 @@ fn main() -> ExitCode {
     });
     let colour = output::Colour::new(args.color);
     let done = match args.command {
-        Command::Run(args) => run::run(&args, colour),
+        Command::Run(args) => language::with(args.lang.into(), || run::run(&args, colour)),
         Command::Plan(args) => plan::plan(&args),
         Command::Path(args) => match path_command::path(&args) {
             // It is the command's own code, or what its signal is in a shell.
@@ -85,13 +96,15 @@ fn main() -> ExitCode {
         Command::Client(args) => client::client(&args, colour),
         Command::Hosts(args) => hosts::hosts(&args),
         Command::Monitor(args) => monitor::monitor(&args),
-        Command::Resume(args) => run::resume(&args, colour),
+        Command::Resume(args) => language::with(args.lang.into(), || run::resume(&args, colour)),
         Command::Report(args) => report::report(&args, colour),
         Command::Compare(args) => compare::compare(&args, colour),
         Command::Export(args) => export::export(&args),
         Command::Bundle(args) => bundle::bundle(&args),
         Command::List(args) => list::list(&args),
         Command::Doctor(args) => doctor::doctor(&args),
+        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::man(&args),
     };
     match done {
         Ok(code) => code.into(),

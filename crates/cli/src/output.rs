@@ -1,8 +1,12 @@
 //! Writing to the terminal: results on standard output, everything else on standard error.
 
-use std::io::{self, IsTerminal, Write};
+use std::{
+    io::{self, IsTerminal, Write},
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use regatta_model::shell::printable;
+use serde::Serialize;
 
 use crate::{
     args::ColorChoice,
@@ -69,10 +73,40 @@ pub fn out(text: &str) -> Result<(), OutputError> {
 ///
 /// # Errors
 /// As [`exactly`].
-pub fn lines(mut lines: impl Iterator<Item = String>) -> Result<(), OutputError> {
+pub fn lines(lines: impl Iterator<Item = String>) -> Result<(), OutputError> {
+    exact_lines(lines.map(|line| encoded(&printable(&line)).to_string()))
+}
+
+/// Writes each value as a line of JSON to standard output as they come, until the reader has gone.
+///
+/// # Errors
+/// As [`exactly`].
+pub fn json_lines<T: Serialize>(values: impl Iterator<Item = T>) -> Result<(), OutputError> {
+    let mut failed = None;
+    let lines = values.map_while(|value| {
+        serde_json::to_string(&value)
+            .map_err(|error| failed = Some(error))
+            .ok()
+    });
+    exact_lines(lines)?;
+    failed.map_or(Ok(()), |error| Err(OutputError(error.into())))
+}
+
+/// Writes a value as JSON to standard output, for people, too.
+///
+/// # Errors
+/// As [`exactly`].
+pub fn json(value: &impl Serialize) -> Result<Code, Failure> {
+    let mut text = serde_json::to_string_pretty(value).map_err(Failure::failed)?;
+    text.push('\n');
+    exactly(&text)?;
+    Ok(Code::Measured)
+}
+
+fn exact_lines(mut lines: impl Iterator<Item = String>) -> Result<(), OutputError> {
     let mut stdout = io::BufWriter::new(io::stdout().lock());
     let written = lines
-        .try_for_each(|line| writeln!(stdout, "{}", encoded(&printable(&line))))
+        .try_for_each(|line| writeln!(stdout, "{line}"))
         .and_then(|()| stdout.flush());
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
@@ -123,6 +157,14 @@ pub fn unless_gone(written: io::Result<()>) -> Result<(), OutputError> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => Ok(result?),
     }
+}
+
+/// Returns the time of this machine's clock, in nanoseconds since 1970.
+pub fn now_unix_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+    })
 }
 
 /// Writes a line to standard error, with characters that control a terminal replaced. An error of

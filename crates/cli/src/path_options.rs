@@ -95,7 +95,7 @@ fn given(args: &PathArgs) -> Result<Vec<Given>, Failure> {
                 .collect();
             all.push(Given {
                 key,
-                value: Value::Table(table_of(keys)?),
+                value: Value::Table(table_of(keys, kind_of)?),
                 called: format!("{key} {}", typed.join(" ")),
                 typed: typed.join(&format!("\" --{key} \"")),
                 position,
@@ -107,7 +107,7 @@ fn given(args: &PathArgs) -> Result<Vec<Given>, Failure> {
         let mut typed = Vec::new();
         for step in &args.step {
             let at = exact::time(step.at);
-            let mut table = table_of(&step.becomes.each)?;
+            let mut table = table_of(&step.becomes.each, kind_of)?;
             typed.push(format!("{at}:{}", step.becomes.text));
             table.insert("at".into(), Value::String(at));
             tables.push(Value::Table(table));
@@ -129,11 +129,18 @@ fn size(text: &str) -> u64 {
     text.parse().map_or(0, |bytes: Bytes| bytes.0)
 }
 
+/// Returns the kind of values that a key of a condition takes.
+fn kind_of(key: &str) -> Option<KeyKind> {
+    let known = PATH_KEYS.iter().find(|known| known.name == key);
+    known.map(|known| known.kind)
+}
+
 /// Converts a value to one of a study file.
-fn value_of(kind: KeyKind, text: &str) -> Result<Value, Failure> {
+pub fn value_of(kind: KeyKind, text: &str) -> Result<Value, Failure> {
     let known = match kind {
         KeyKind::Flag => text.parse().ok().map(Value::Boolean),
         KeyKind::PacketSize => i64::try_from(size(text)).ok().map(Value::Integer),
+        KeyKind::Number { .. } => text.parse().ok().map(Value::Integer),
         // Numbers, or the name of a file.
         KeyKind::Numbers => text
             .split(',')
@@ -142,15 +149,19 @@ fn value_of(kind: KeyKind, text: &str) -> Result<Value, Failure> {
             .map(Value::Array),
         KeyKind::Table(_, first) => {
             let keys = table(text, first).map_err(|wrong| Failure::input(wrong, ""))?;
-            Some(Value::Table(table_of(&keys)?))
+            Some(Value::Table(table_of(&keys, kind_of)?))
         }
         _ => None,
     };
     Ok(known.unwrap_or_else(|| Value::String(text.to_owned())))
 }
 
-/// Converts assignments to a table; `reverse.rate` is a key of the table `reverse`.
-fn table_of(keys: &[Assignment]) -> Result<Table, Failure> {
+/// Converts assignments to a table; `reverse.rate` is a key of the table `reverse`. `kind_of` returns the kind of values
+/// that a key takes.
+pub fn table_of(
+    keys: &[Assignment],
+    kind_of: fn(&str) -> Option<KeyKind>,
+) -> Result<Table, Failure> {
     let mut table = Table::new();
     for Assignment { key, value } in keys {
         let twice = || {
@@ -170,9 +181,9 @@ fn table_of(keys: &[Assignment]) -> Result<Table, Failure> {
                 .ok_or_else(twice)?;
         }
         // What else is no text is refused where it is read.
-        let value = match PATH_KEYS.iter().find(|key| key.name == last) {
-            Some(key) if matches!(key.kind, KeyKind::Flag | KeyKind::Numbers) => {
-                value_of(key.kind, value)?
+        let value = match kind_of(last) {
+            Some(kind @ (KeyKind::Flag | KeyKind::Number { .. } | KeyKind::Numbers)) => {
+                value_of(kind, value)?
             }
             _ => Value::String(value.clone()),
         };
@@ -217,7 +228,7 @@ pub fn condition(args: &PathArgs) -> Result<Table, Failure> {
 
 /// Joins the parts to a name of visible characters with limited length; `…` stands for parts that
 /// do not fit.
-fn name_of(parts: &[String]) -> String {
+pub fn name_of(parts: &[String]) -> String {
     const MORE: &str = ", …";
     let visible = |text: &str| text.replace(char::is_control, "?");
     let whole = visible(&parts.join(", "));

@@ -71,8 +71,14 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
                 &Stop::default(),
             )?);
         }
-        describe::print(&plan, jobs).map_err(Failure::failed)?;
-        return Ok(Code::Measured);
+        let unsupported = checks::unsupported(plan.study());
+        let shown = if args.json {
+            describe::print_json(&plan, jobs, &unsupported)
+        } else {
+            describe::print(&plan, jobs, &unsupported)
+        };
+        shown.map_err(Failure::failed)?;
+        return Ok(checks::verdict(plan.study(), &unsupported));
     }
     let held = Held::new().map_err(Failure::failed)?;
     let dir = directory::make(args.out.as_deref(), &chosen.study.name)?;

@@ -12,9 +12,11 @@ use regatta_model::{
 use crate::{
     adhoc,
     args::{RunArgs, TwoHosts},
+    exact,
     exit::Failure,
     path_options, registry, swept,
     text_file::{self, TextFileError},
+    work_options,
 };
 
 /// Study to run, checked against the registry.
@@ -168,12 +170,18 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
     let mut changes = Vec::new();
     if !args.transport.is_empty() {
         select_transports(args, study)?;
-        changes.push(format!("--transport {}", args.transport.join(",")));
+        changes.push(format!("--transport {}", args.transports().join(",")));
     }
     let path_before = study.conditions.clone();
     changes.extend(path_options::apply(&args.path, &mut study.conditions)?);
+    changes.extend(work_options::select(&args.work, study)?);
     let work_before = study.workloads.clone();
-    apply_sizes(args, study, &mut changes)?;
+    let deadline = args.deadline.unwrap_or(study.deadline);
+    changes.extend(work_options::apply(
+        &args.work,
+        deadline,
+        &mut study.workloads,
+    )?);
     if study.conditions != path_before || study.workloads != work_before {
         swept::check_distinct(study)?;
     }
@@ -190,7 +198,7 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
     }
     if let Some(scale) = args.scale {
         study.scale(scale);
-        changes.push(format!("--scale {}", scale.0));
+        changes.push(format!("--scale \"{}\"", exact::ratio(scale)));
     }
     if let Some(seed) = args.seed {
         study.seed = seed;
@@ -225,50 +233,6 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
         changes.push("--aa".to_owned());
     }
     Ok(changes)
-}
-
-/// Applies `--size` and `--message-size`.
-fn apply_sizes(
-    args: &RunArgs,
-    study: &mut Study,
-    changes: &mut Vec<String>,
-) -> Result<(), Failure> {
-    for workload in &mut study.workloads {
-        let (size, message) = match &mut workload.kind {
-            regatta_model::WorkloadKind::Bulk { size, message, .. }
-            | regatta_model::WorkloadKind::StopAndWait { size, message, .. } => (size, message),
-            other if args.size.is_some() || args.message_size.is_some() => {
-                return Err(Failure::input(
-                    format!(
-                        "the workload `{}` is `{}`, which has no size to be changed",
-                        workload.name,
-                        other.name()
-                    ),
-                    "leave `--size` and `--message-size` out, or change the study file",
-                ));
-            }
-            _ => continue,
-        };
-        if let Some(asked) = args.size {
-            *size = asked;
-        }
-        if let Some(asked) = args.message_size {
-            *message = asked;
-        }
-        if size.0 == 0 || message.0 == 0 || message.0 > 64 << 20 {
-            return Err(Failure::input(
-                "a transfer has at least one byte, and a message from 1 byte to 64 MiB",
-                "write for example `--size 10MB --message-size 10kB`",
-            ));
-        }
-    }
-    if let Some(size) = args.size {
-        changes.push(format!("--size \"{size}\""));
-    }
-    if let Some(message) = args.message_size {
-        changes.push(format!("--message-size \"{message}\""));
-    }
-    Ok(())
 }
 
 /// Applies `--deadline` and `--connect-deadline`.
@@ -350,7 +314,7 @@ fn twice(study: &mut Study) {
 /// Keeps the transports with these labels; a driver's name that is no label adds that driver.
 fn select_transports(args: &RunArgs, study: &mut Study) -> Result<(), Failure> {
     let mut chosen = Vec::new();
-    for text in &args.transport {
+    for text in &args.transports() {
         let of_sweep = swept::transports_of(study, text);
         if !of_sweep.is_empty() {
             chosen.extend(of_sweep);

@@ -23,13 +23,19 @@ pub fn transports_of(study: &Study, label: &str) -> Vec<Transport> {
         .collect()
 }
 
-/// Leaves out the entries of transports that the study no longer has.
+/// Leaves out the entries of transports and workloads that the study no longer has.
 pub fn forget_missing(study: &mut Study) {
-    let labels: BTreeSet<&str> = (study.transports.iter())
-        .map(|transport| transport.label.as_str())
-        .collect();
-    (study.sweeps.entries)
-        .retain(|entry| entry.part != Part::Transport || labels.contains(entry.name.as_str()));
+    let Study {
+        transports,
+        workloads,
+        sweeps,
+        ..
+    } = study;
+    sweeps.entries.retain(|entry| match entry.part {
+        Part::Transport => transports.iter().any(|it| it.label == entry.name),
+        Part::Condition => true,
+        Part::Workload => workloads.iter().any(|it| it.name == entry.name),
+    });
 }
 
 /// Gives a second instance of a transport the parameters of the first.

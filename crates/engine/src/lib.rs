@@ -20,6 +20,7 @@ mod plausible;
 mod run;
 mod series;
 mod settling;
+mod shortfall;
 mod slow_start;
 mod stop;
 #[cfg(test)]

@@ -73,6 +73,13 @@ pub(crate) fn check(
         kind.direction(),
         merged,
     ));
+    found.extend(crate::shortfall::warnings(
+        plan.transport(trial.cell),
+        condition,
+        study.deadline,
+        kind,
+        merged,
+    ));
     if let Some(dropped) = get(id::RECEIVE_BUFFER_ERRORS)
         && dropped > 0.0
     {

@@ -21,7 +21,7 @@ pub mod workload;
 pub use causes::causes;
 pub use condition::{
     Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link, QueueDiscipline, RateOf,
-    Setting, Step,
+    SHIPPED_TRACES, Setting, ShippedTrace, Step,
 };
 pub use host_sample::{HostSample, HostSamples};
 pub use metric::{Better, METRICS, MetricDefinition, Unit};

@@ -38,6 +38,14 @@ pub struct RunHeader {
 pub const HOST_NAME: &str = "host.name";
 
 impl RunHeader {
+    /// Returns the warnings that follow from the study and the hosts.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Warning> {
+        let mut warnings = self.study.warnings();
+        warnings.extend(self.study.host_default_warning(&self.hosts));
+        warnings
+    }
+
     /// Returns the name by which reports show a host, `sender` or `receiver`: with that in the hosts file, if the run
     /// has stored one.
     #[must_use]

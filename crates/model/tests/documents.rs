@@ -1,5 +1,7 @@
 //! Checks that the studies shown in the documents are valid study files.
 
+use std::collections::BTreeSet;
+
 use regatta_model::{Study, study::StudyFile};
 
 /// Returns the texts between a line ```` ```toml ```` or `cat > … <<'END'` and its end.
@@ -48,4 +50,22 @@ fn every_study_in_the_documents_is_sound() {
             }
         }
     }
+}
+
+#[test]
+fn the_page_about_studies_has_every_key_of_a_study() {
+    let page = include_str!("../../../docs/studies.md");
+    let (_, table) = page.split_once("\n## Keys\n").expect("a section");
+    let table = table.split("\n## ").next().expect("a table");
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
+    let written: BTreeSet<&str> = rows
+        .filter_map(|row| row.split('`').next())
+        .map(|key| key.trim_matches(['[', ']']))
+        .collect();
+    // The error of an unknown key lists those that are known.
+    let text = "zzzzzzzz = 1\n[[transport]]\ndriver = \"tcp\"\n[[condition]]\nname = \"c\"\n[[workload]]\n";
+    let error = Study::parse(text, "s").expect_err("an unknown key");
+    let known: BTreeSet<&str> = error.hint.split('`').skip(1).step_by(2).collect();
+    assert!(known.len() > 20, "{known:?}");
+    assert_eq!(written, known);
 }

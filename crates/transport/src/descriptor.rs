@@ -341,21 +341,19 @@ impl DriverDescriptor {
     }
 
     fn hint_for_unknown(&self, name: &str) -> String {
-        let nearest = self
-            .options
-            .iter()
-            .map(|option| (strsim::damerau_levenshtein(name, option.name), option.name))
+        let names: Vec<_> = self.options.iter().map(|option| option.name).collect();
+        // Every transport has a label beside its options.
+        let all = names.iter().copied().chain(["label"]);
+        let nearest = all
+            .map(|near| (strsim::damerau_levenshtein(name, near), near))
             .min();
         match nearest {
-            None => format!("`{}` takes no options", self.name),
             // A name that shares less than half of its letters is not what was meant.
             Some((distance, near)) if distance * 2 <= near.len().max(2) => {
                 format!("did you mean `{near}`?")
             }
-            Some(_) => {
-                let names: Vec<_> = self.options.iter().map(|option| option.name).collect();
-                format!("it has `{}`", names.join("`, `"))
-            }
+            _ if names.is_empty() => format!("`{}` takes no options", self.name),
+            _ => format!("it has `{}`", names.join("`, `")),
         }
     }
 }

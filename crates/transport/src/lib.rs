@@ -42,6 +42,7 @@ pub mod wait;
 mod window;
 
 pub use clock::MonotonicTime;
+pub use content::noise::noise_file;
 pub use content::plan::message_content;
 pub use context::{
     LiveCounters, Mailbox, Observer, Phase, ProtocolSample, StatisticsSource, TrialContext,

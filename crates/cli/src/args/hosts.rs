@@ -22,7 +22,11 @@ pub enum HostsCommand {
     /// Add a host to the hosts file; if no key opens it yet, set one up with a password
     Add(AddArgs),
     /// Show the hosts of the hosts file
-    List,
+    List {
+        /// Write one JSON value
+        #[arg(long)]
+        json: bool,
+    },
     /// Show what Regatta can do on a host, and on the way to another one: firewalls, delay, clocks, shaping
     Check {
         /// Name of the host, or of two: `a,b`. The way from one goes to this machine

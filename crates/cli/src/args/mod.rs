@@ -1,40 +1,49 @@
 //! Command line of `regatta`.
 
+mod assignment;
 mod bundle;
 mod client;
 mod compare;
 mod export;
 mod hosts;
 mod iperf;
+mod keys;
 mod path;
 mod path_command;
 mod server;
 pub mod wdt;
+mod work;
 
-use std::{path::PathBuf, time::Duration};
+use std::{ffi::OsStr, path::PathBuf, time::Duration};
 
 use clap::{
     Args as ClapArgs, Parser, Subcommand, ValueEnum,
-    builder::{PathBufValueParser, TypedValueParser},
+    builder::{PathBufValueParser, PossibleValue, TypedValueParser},
 };
 use regatta_model::{
-    BedKind, Bytes, CaptureSetup, Clock, Ratio, Study, Words, study::is_host_name,
-    units::parse_duration,
+    BedKind, CaptureSetup, Clock, Ratio, Study, Words, study::is_host_name, units::parse_duration,
 };
 
 pub use self::{
+    assignment::{Assignment, table},
     bundle::BundleArgs,
     client::ClientArgs,
     compare::CompareArgs,
     export::{ExportArgs, ExportFormat},
     hosts::{AddArgs, HostsArgs, HostsCommand},
-    path::{Assignment, PathArgs, table},
+    path::PathArgs,
     path_command::PathCommandArgs,
     server::ServerArgs,
+    work::WorkArgs,
 };
 
 const AFTER_HELP: &str = "Exit codes: 0 all was measured or timed out; 1 something failed or a gate was missed; \
                           2 bad usage or bad input; 77 nothing that was asked for is supported here.";
+
+const COMPLETIONS_HELP: &str = "\
+bash: regatta completions bash > ~/.local/share/bash-completion/completions/regatta
+zsh: regatta completions zsh > DIR/_regatta, with DIR in `fpath`
+fish: regatta completions fish > ~/.config/fish/completions/regatta.fish";
 
 /// Races transport protocols over the same network path.
 #[derive(Debug, Parser)]
@@ -88,10 +97,14 @@ pub enum Command {
     Export(ExportArgs),
     /// Put a run into one archive: study, results, report, environment, digests, how to run it again
     Bundle(BundleArgs),
-    /// List transports, studies and metrics
+    /// List transports, workloads, traces, studies and metrics
     List(ListArgs),
     /// Show what this machine can do, and what to type where it cannot
     Doctor(DoctorArgs),
+    /// Print a script that completes commands and options in a shell
+    Completions(CompletionsArgs),
+    /// Write the man pages of all commands
+    Man(ManArgs),
 }
 
 /// Parses a time span that is not zero.
@@ -113,13 +126,13 @@ fn sampling_interval(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Parses a part of a whole: `0.1` or `10%`.
+/// Parses the part of a study that is run.
 fn part(text: &str) -> Result<Ratio, String> {
-    let number = text.parse().map(Ratio);
-    let part: Result<Ratio, String> = number.or_else(|_| quantity(text));
-    part.ok()
-        .filter(|part| (0.0001..=1.0).contains(&part.0))
-        .ok_or_else(|| "it is a part from 0.0001 to 1, such as `0.1` or `10%`".to_owned())
+    let part: Ratio = quantity(text)?;
+    if part.0 < 0.0001 {
+        return Err("it is less than 0.01 %; write a part such as `10%`".to_owned());
+    }
+    Ok(part)
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -160,13 +173,44 @@ where
     }
 }
 
-/// Parses a word of a type.
-fn word<T: Words>(text: &str) -> Result<T, String> {
-    let known = T::WORDS.iter().find(|(word, _)| *word == text);
-    let words = T::WORDS.iter().map(|(word, _)| *word);
-    known
-        .map(|(_, value)| *value)
-        .ok_or_else(|| is_none_of(words))
+/// Returns a parser of the words of a type.
+fn word<T: Words + Send + Sync>() -> impl TypedValueParser<Value = T> {
+    let parse = |text: &str| {
+        let known = T::WORDS.iter().find(|(word, _)| *word == text);
+        let words = T::WORDS.iter().map(|(word, _)| *word);
+        known
+            .map(|(_, value)| *value)
+            .ok_or_else(|| is_none_of(words))
+    };
+    OneOf {
+        words: T::WORDS.iter().map(|(word, _)| *word).collect(),
+        parse,
+    }
+}
+
+/// Parser of one of several words, which completions offer.
+#[derive(Clone)]
+struct OneOf<P> {
+    words: Vec<&'static str>,
+    parse: P,
+}
+
+impl<P: TypedValueParser> TypedValueParser for OneOf<P> {
+    type Value = P::Value;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Self::Value, clap::Error> {
+        self.parse.parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let words = self.words.iter();
+        Some(Box::new(words.map(|word| PossibleValue::new(*word))))
+    }
 }
 
 fn is_none_of(words: impl Iterator<Item = &'static str>) -> String {
@@ -212,22 +256,19 @@ pub struct RunArgs {
     pub study: Option<String>,
 
     /// Transports to race: names of drivers (`regatta list transports`), with options as in
-    /// `tcp:cc=bbr`, and with a name of your own as in `tcp:label=mine`; with a STUDY, labels of the
-    /// study too [default without a STUDY: every driver]
+    /// `tcp:cc=bbr`, and with a name of your own as in `tcp:cc=bbr,label=BBR`; with a STUDY, labels of
+    /// the study too [default without a STUDY: every driver]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub transport: Vec<String>,
 
     #[command(flatten)]
     pub path: PathArgs,
 
-    /// Bytes of one transfer [default without a STUDY: 10MB]
-    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, allow_hyphen_values = true, help_heading = "Work")]
-    pub size: Option<Bytes>,
-    /// Bytes of one message [default without a STUDY: 10kB]
-    #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, allow_hyphen_values = true, help_heading = "Work")]
-    pub message_size: Option<Bytes>,
+    #[command(flatten)]
+    pub work: WorkArgs,
+
     /// Longest time of one transfer once it is connected; it is then measured on what was delivered
-    /// [default without a STUDY: 30s]
+    /// [default without a STUDY: 30s, and 30s more than `--duration`]
     #[arg(long, value_name = "TIME", value_parser = span, allow_hyphen_values = true, help_heading = "Work")]
     pub deadline: Option<Duration>,
     /// Longest time that a connection may take to be made; a trial without one has timed out
@@ -237,7 +278,7 @@ pub struct RunArgs {
     /// Number of runs of each cell [default without a STUDY: 5]
     #[arg(long, value_name = "N", value_parser = whole(1, Study::MOST_ROUNDS), allow_hyphen_values = true, help_heading = "Work")]
     pub rounds: Option<u32>,
-    /// Run the study at a part of its cost, such as 0.1: fewer rounds (of a series, a shorter one), but
+    /// Run the study at a part of its cost, such as 10%: fewer rounds (of a series, a shorter one), but
     /// no fewer than 3; what is then left is taken from the volume of each trial (sizes, durations,
     /// numbers of requests, connections and messages), and such workloads get other names
     #[arg(long, value_name = "PART", value_parser = part, allow_hyphen_values = true, help_heading = "Work")]
@@ -251,7 +292,7 @@ pub struct RunArgs {
     /// Bed: `netns`, two network namespaces on this machine; `uml`, the same in a User
     /// Mode Linux guest, whose kernel has SCTP, netem and every congestion control; `hosts`, two
     /// machines reached by SSH
-    #[arg(long, value_name = "BED", value_parser = word::<BedKind>, help_heading = "Work")]
+    #[arg(long, value_name = "BED", value_parser = word::<BedKind>(), hide_possible_values = true, help_heading = "Work")]
     pub bed: Option<BedKind>,
     /// Hosts of `--bed hosts` by their names in the hosts file: the one that connects, and the other one;
     /// `local` is this machine
@@ -266,7 +307,7 @@ pub struct RunArgs {
     pub guests: Option<u8>,
     /// Clock of the guest of `--bed uml`: `real`, or `virtual`, which jumps over every wait and
     /// makes a run the same each time [default without a STUDY: real]
-    #[arg(long, value_name = "CLOCK", value_parser = word::<Clock>, help_heading = "Work")]
+    #[arg(long, value_name = "CLOCK", value_parser = word::<Clock>(), hide_possible_values = true, help_heading = "Work")]
     pub clock: Option<Clock>,
     /// Guests with a virtual clock that run at once, each a part of the rounds [default: 1]
     #[arg(long, value_name = "N", value_parser = whole(1, 64_u32), allow_hyphen_values = true, help_heading = "Work")]
@@ -288,12 +329,39 @@ pub struct RunArgs {
     /// summary last
     #[arg(long, help_heading = "Output")]
     pub json: bool,
-    /// Show the plan and its longest time; run nothing
-    #[arg(long, conflicts_with = "json", help_heading = "Output")]
+    /// Show the plan, its longest time, and what cannot be measured here; run nothing
+    #[arg(long, help_heading = "Output")]
     pub dry_run: bool,
     /// Show no progress
     #[arg(long, help_heading = "Output")]
     pub no_progress: bool,
+    /// Language of the tables on standard output, of `report.html` and of `report.pdf`
+    #[arg(
+        long,
+        value_name = "LANGUAGE",
+        default_value = "en",
+        help_heading = "Output"
+    )]
+    pub lang: ReportLanguage,
+}
+
+impl RunArgs {
+    /// Returns the transports that were named, each with its options separated by colons: an option may also follow a
+    /// comma, as in `tcp:cc=bbr,label=BBR`, since no driver's name has an equals sign.
+    pub fn transports(&self) -> Vec<String> {
+        let mut transports: Vec<String> = Vec::new();
+        for text in &self.transport {
+            let name = text.split(':').next().unwrap_or_default();
+            match transports.last_mut() {
+                Some(before) if name.contains('=') => {
+                    before.push(':');
+                    before.push_str(text);
+                }
+                _ => transports.push(text.clone()),
+            }
+        }
+        transports
+    }
 }
 
 /// `regatta plan`.
@@ -324,6 +392,9 @@ pub struct ResumeArgs {
     /// File of the hosts, for a run on hosts [default: ~/.config/regatta/hosts.toml]
     #[arg(long, value_name = "FILE")]
     pub hosts_file: Option<PathBuf>,
+    /// Language of the tables on standard output, of `report.html` and of `report.pdf`
+    #[arg(long, value_name = "LANGUAGE", default_value = "en")]
+    pub lang: ReportLanguage,
 }
 
 /// `regatta report`.
@@ -407,6 +478,9 @@ pub struct MonitorArgs {
 pub struct ListArgs {
     /// Table to print; without it, everything
     pub what: Option<ListWhat>,
+    /// Write one JSON value
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Kind of entries to list.
@@ -414,10 +488,30 @@ pub struct ListArgs {
 pub enum ListWhat {
     /// The drivers with their options.
     Transports,
+    /// The workloads with their keys.
+    Workloads,
+    /// The traces that come with Regatta.
+    Traces,
     /// The built-in studies.
     Studies,
     /// The metrics with their units and definitions.
     Metrics,
+}
+
+/// `regatta completions`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = COMPLETIONS_HELP)]
+pub struct CompletionsArgs {
+    /// Shell that reads the script
+    pub shell: clap_complete::Shell,
+}
+
+/// `regatta man`.
+#[derive(Debug, ClapArgs)]
+pub struct ManArgs {
+    /// Directory for `regatta.1`, `regatta-run.1` and the others
+    #[arg(value_parser = directory(), allow_hyphen_values = true)]
+    pub dir: PathBuf,
 }
 
 /// `regatta doctor`.
@@ -426,4 +520,7 @@ pub struct DoctorArgs {
     /// Print only what to type, one line for each thing that is missing
     #[arg(long)]
     pub fix_hints: bool,
+    /// Write one JSON value
+    #[arg(long, conflicts_with = "fix_hints")]
+    pub json: bool,
 }

@@ -55,6 +55,9 @@ pub struct PathCommandArgs {
     #[arg(long, value_name = "SIZE", value_parser = kept, allow_hyphen_values = true, default_value = "headers", requires = "capture", help_heading = "Capture")]
     pub snap: CaptureSetup,
 
+    /// Write the path's counters to this file as JSON when COMMAND has ended
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
     /// Say nothing but errors and what the server says
     #[arg(long, short)]
     pub quiet: bool,

@@ -5,7 +5,10 @@ use std::{collections::VecDeque, time::Duration};
 use regatta_control::{Host, Progress};
 use regatta_model::Direction;
 
-use crate::client_events::{Delivered, Interval};
+use crate::{
+    client_events::{Delivered, Interval},
+    output::now_unix_ns,
+};
 
 /// Share of an interval below which the last one is not shown, as of iperf3.
 const LEAST_SHARE: u64 = 10;
@@ -119,6 +122,7 @@ impl Intervals {
             .filter_map(|(_, now)| now.congestion_window_bytes);
         Some(Interval {
             trial,
+            time_unix_ns: now_unix_ns(),
             from_ns: before.elapsed_ns,
             to_ns: now.elapsed_ns,
             forward: (self.direction != Direction::Reverse).then(|| delivered(server)),

@@ -9,7 +9,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     path::{Path, PathBuf},
     rc::Rc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use nix::{
@@ -339,13 +339,12 @@ impl Screen {
 
     fn begin(&mut self, trial: u32, transport: &str) {
         self.intervals = Some(Intervals::new(self.direction, self.interval, self.omit));
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let [from, server] = self.names.clone();
         self.say(ClientEvent::Started(Started {
             schema_version: SCHEMA_VERSION,
             trial,
             trials: self.trials,
-            time_unix_ns: since.map_or(0, |it| i64::try_from(it.as_nanos()).unwrap_or(i64::MAX)),
+            time_unix_ns: output::now_unix_ns(),
             transport: transport.to_owned(),
             workload: self.workload.clone(),
             from,

@@ -3,10 +3,19 @@
 use regatta_engine::{Event, Listener, ListenerError};
 use serde::Serialize;
 
-use crate::output;
+use crate::output::{self, now_unix_ns};
 
 /// Listener that writes each event as a line.
 pub struct JsonLines;
+
+/// Line of an event: what it says, and when it was written.
+#[derive(Serialize)]
+struct Line<'a, T: Serialize> {
+    #[serde(flatten)]
+    event: &'a T,
+    /// Time of this machine's clock.
+    time_unix_ns: i64,
+}
 
 /// Last line: the directory and the summary.
 #[derive(Serialize)]
@@ -16,8 +25,11 @@ struct Last<'a, S: Serialize> {
     summary: &'a S,
 }
 
-fn line<T: Serialize>(value: &T) -> Result<String, serde_json::Error> {
-    let mut line = serde_json::to_string(value)?;
+fn line<T: Serialize>(event: &T) -> Result<String, serde_json::Error> {
+    let mut line = serde_json::to_string(&Line {
+        event,
+        time_unix_ns: now_unix_ns(),
+    })?;
     line.push('\n');
     Ok(line)
 }

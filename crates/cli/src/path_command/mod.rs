@@ -1,6 +1,7 @@
 //! `regatta path`: runs a program on one host of an emulated path, and its server on the other.
 
 mod ending;
+mod json;
 mod server;
 mod words;
 
@@ -76,6 +77,7 @@ pub fn path(args: &PathCommandArgs) -> Result<u8, Failure> {
         }
     };
     say(&words::beginning(&condition, &bed, seed));
+    let started_unix_ns = output::now_unix_ns();
 
     let environment = addresses(&bed);
     let mut server = match &args.server {
@@ -122,7 +124,19 @@ pub fn path(args: &PathCommandArgs) -> Result<u8, Failure> {
     drop(server);
     let captured = bed.end_capture();
     match counters {
-        Ok(counters) => say(&words::ending(&counters)),
+        Ok(counters) => {
+            say(&words::ending(&condition, &counters));
+            if let Some(file) = &args.json {
+                let summary = json::PathSummary {
+                    condition: &condition,
+                    bed: &bed,
+                    seed,
+                    started_unix_ns,
+                    exit_code: code(status),
+                };
+                json::write(file, &summary.value(&counters)?)?;
+            }
+        }
         Err(error) => {
             // The command may have had its answer all the same, but over no path any more.
             return Err(Failure::failed(error).context("the path broke while the command ran"));

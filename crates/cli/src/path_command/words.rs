@@ -2,7 +2,7 @@
 
 use regatta_bed::TestBed as _;
 use regatta_bed::{Bed, Host, LinkCounters, PathCounters, capture::CaptureSummary};
-use regatta_model::{Condition, units::format_duration};
+use regatta_model::{Bytes, Condition, Link, Setting, units::format_duration};
 
 /// Describes the path.
 pub fn beginning(condition: &Condition, bed: &Bed, seed: u64) -> String {
@@ -17,12 +17,30 @@ pub fn beginning(condition: &Condition, bed: &Bed, seed: u64) -> String {
 }
 
 /// Describes the path's counters.
-pub fn ending(counters: &PathCounters) -> String {
+pub fn ending(condition: &Condition, counters: &PathCounters) -> String {
+    let queues = [
+        queue(condition, |setting| setting.forward),
+        queue(condition, |setting| setting.reverse),
+    ];
+    let [forward, reverse] = queues.each_ref().map(Option::as_deref);
     format!(
         "path, client to server: {}\npath, server to client: {}",
-        link(&counters.forward),
-        link(&counters.reverse)
+        link(&counters.forward, forward),
+        link(&counters.reverse, reverse)
     )
+}
+
+/// Limit of the bottleneck's queue in one direction, in words: each that a schedule sets. `None` for a link without a
+/// bottleneck, where nothing waits.
+fn queue(condition: &Condition, way: for<'c> fn(Setting<'c>) -> &'c Link) -> Option<String> {
+    let mut limits: Vec<String> = Vec::new();
+    for link in condition.settings().map(way) {
+        let limit = link.queue_in_words(condition.queue_limit(link));
+        if link.has_bottleneck() && !limits.contains(&limit) {
+            limits.push(limit);
+        }
+    }
+    (!limits.is_empty()).then(|| limits.join(", then "))
 }
 
 /// Describes the capture; also returns whether it is complete.
@@ -42,7 +60,7 @@ pub fn capture(file: &str, summary: &CaptureSummary) -> (String, bool) {
     (text, false)
 }
 
-fn link(counters: &LinkCounters) -> String {
+fn link(counters: &LinkCounters, queue: Option<&str>) -> String {
     let mut text = format!(
         "{} packets entered, {} left",
         counters.offered, counters.delivered
@@ -71,11 +89,17 @@ fn link(counters: &LinkCounters) -> String {
     add(counters.corrupted, "with a flipped bit");
     add(counters.duplicated, "sent on twice");
     add(counters.reordered, "sent ahead of others");
-    if !unsupported.queue_max_bytes && counters.queue_max_bytes > 0 {
-        text.push_str(&format!(
-            ", at most {} B in the queue",
-            counters.queue_max_bytes
-        ));
+    add(
+        counters.late_packets,
+        "delivered more than 2 ms after they were due",
+    );
+    if let Some(limit) = queue {
+        let most = Bytes(counters.queue_max_bytes);
+        let most = match unsupported.queue_max_bytes {
+            true => String::new(),
+            false => format!("at most {most} in the "),
+        };
+        text.push_str(&format!(", {most}queue of {limit}"));
     }
     text
 }
@@ -94,8 +118,32 @@ mod tests {
             ..LinkCounters::default()
         };
         assert_eq!(
-            link(&counters),
+            link(&counters, None),
             "100 packets entered, 97 left, 2 lost at random, 1 dropped by the full queue"
         );
+    }
+
+    #[test]
+    fn late_packets_and_the_limit_of_the_queue_are_told() {
+        let counters = LinkCounters {
+            offered: 100,
+            delivered: 100,
+            late_packets: 4,
+            queue_max_bytes: 45_000,
+            ..LinkCounters::default()
+        };
+        assert_eq!(
+            link(&counters, Some("150 kB")),
+            "100 packets entered, 100 left, 4 delivered more than 2 ms after they were due, \
+             at most 45 kB in the queue of 150 kB"
+        );
+        let text = "name = \"s\"\n[[transport]]\ndriver = \"tcp\"\n[[workload]]\n[[condition]]\nname = \"c\"\n\
+                    rate = \"8Mbit/s\"\nqueue = \"30kB\"\nreverse = { rate = \"unlimited\" }\n\
+                    step = [{ at = \"1s\", queue = \"60kB\" }]\n";
+        let study = regatta_model::Study::parse(text, "s").expect("a study");
+        let condition = &study.conditions[0];
+        let forward = queue(condition, |setting| setting.forward);
+        assert_eq!(forward.as_deref(), Some("30 kB, then 60 kB"));
+        assert_eq!(queue(condition, |setting| setting.reverse), None);
     }
 }

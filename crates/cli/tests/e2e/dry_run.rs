@@ -60,12 +60,15 @@ fn a_series_whose_rounds_do_not_fit_is_refused_and_one_that_fits_is_shown() {
     let shown = |words: &str| assert!(done.stdout.contains(words), "{words}: {}", done.stdout);
     shown("a series: a round begins every 2 min, 60 min in all");
     shown("estimate: 58 min ");
-    let tenth = bench.run(&["run", "study.toml", "--dry-run", "--scale", "0.1"]);
+    let tenth = bench.run(&["run", "study.toml", "--dry-run", "--scale", "10%"]);
     tenth.assert_code(0);
     assert!(tenth.stdout.contains("3 rounds"), "{}", tenth.stdout);
     bench
-        .run(&["run", "study.toml", "--dry-run", "--scale", "1.5"])
+        .run(&["run", "study.toml", "--dry-run", "--scale", "150%"])
         .assert_code(2);
+    let bare = bench.run(&["run", "study.toml", "--dry-run", "--scale", "0.1"]);
+    bare.assert_code(2);
+    bare.assert_says("write `0.1%` or `10%`");
 }
 
 /// Its names are not the user's, who shall have what can be had.

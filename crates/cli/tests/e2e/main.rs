@@ -5,6 +5,7 @@
 
 mod bundle;
 mod capture;
+mod command_line;
 mod compare;
 mod dry_run;
 mod export;

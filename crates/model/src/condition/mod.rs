@@ -1,6 +1,7 @@
 //! The network path that a study asks for.
 
 mod link;
+mod shipped_traces;
 mod trace;
 mod window;
 
@@ -9,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use link::{DelayDistribution, GilbertElliott, Link, QueueDiscipline, RateOf};
+pub use shipped_traces::{SHIPPED_TRACES, ShippedTrace};
 pub use trace::DeliveryTrace;
 
 use crate::units::{Bytes, QueueSize, nanos};

@@ -8,7 +8,7 @@ use super::{
     parts::{LONGEST_NAME, TransportPlace, read_published, read_source, read_transport},
     path::read_condition,
     rounds,
-    section::{File, Section},
+    section::{File, Section, no_files},
     sweep::{Expansion, Part, Written, read_sweeps},
     work::read_workload,
 };
@@ -200,13 +200,6 @@ impl Study {
     pub fn parse(text: &str, file: &str) -> Result<Self, StudyError> {
         StudyFile::parse(text, file).map(|file| file.study)
     }
-}
-
-pub(super) fn no_files(name: &str) -> Result<String, UnitError> {
-    Err(UnitError {
-        message: format!("this study cannot name a file, such as `{name}`"),
-        hint: "write the study into a file of its own, and the other one beside it".to_owned(),
-    })
 }
 
 /// Reads the settings of the path's emulation. The key `path` of earlier versions had one value,

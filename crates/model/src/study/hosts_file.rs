@@ -8,8 +8,8 @@ use std::{
 
 use super::{
     error::StudyError,
-    file::{is_host_name, no_files},
-    section::{File, Section},
+    file::is_host_name,
+    section::{File, Section, no_files},
 };
 use crate::{PortRange, units::UnitError, words::words};
 

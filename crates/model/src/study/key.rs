@@ -37,7 +37,7 @@ pub(super) type Read =
 /// Message and hint.
 pub(super) type Fault = (String, String);
 
-/// Kind of values that a key takes.
+/// Kind of values that a key of a condition or of a workload takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
     /// A time with its unit.
@@ -56,6 +56,13 @@ pub enum KeyKind {
     Words(&'static str, &'static [&'static str]),
     /// `true` or `false`.
     Flag,
+    /// A whole number between two bounds, both allowed.
+    Number {
+        /// Lowest value.
+        least: u64,
+        /// Highest value.
+        most: u64,
+    },
     /// Numbers, or the name of a file with one on each line.
     Numbers,
     /// Name of a file.

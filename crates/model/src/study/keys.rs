@@ -12,6 +12,7 @@ use super::{
 use crate::{
     condition::{
         Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link, QueueDiscipline, RateOf,
+        ShippedTrace,
     },
     units::{BitRate, Ratio, UnitError, format_duration},
     words::Words as _,
@@ -189,8 +190,8 @@ pub const PATH_KEYS: &[PathKey] = &[
                 "write a rate above zero, or leave `rate` out for a path without a limit";
         }),
     PathKey::new("trace", KeyKind::File)
-        .help("File with times of delivery in milliseconds, as Mahimahi's `mm-link` takes it, instead of a rate")
-        .doc("file of delivery opportunities in the format of Mahimahi's `mm-link`, instead of `rate`: each line is a time in milliseconds at which the link carries up to 1504 bytes (a packet counts as its size plus 4). At its end the trace starts again | none")
+        .help("File with times of delivery in milliseconds, as Mahimahi's `mm-link` takes it, or one of `lte`, `5g`, `wifi`, `satellite`, instead of a rate")
+        .doc("`lte`, `5g`, `wifi` or `satellite`, which come with Regatta (see [Traces](#traces)), or a file of delivery opportunities in the format of Mahimahi's `mm-link`, instead of `rate`: each line is a time in milliseconds at which the link carries up to 1504 bytes (a packet counts as its size plus 4). At its end the trace starts again | none")
         .in_name(4, "trace {}")
         .instead_of("rate")
         .fault(|link, _| faults! {
@@ -394,9 +395,13 @@ fn read_rate_or_trace(
             Ok(Some(span))
         }
         (None, Some((name, span))) => {
-            let text = section.file(&name, &span)?;
-            let trace = DeliveryTrace::parse(&name, &text)
-                .map_err(|error| section.error(span.clone(), error.message, error.hint))?;
+            let trace = match (section.file(&name, &span), ShippedTrace::find(&name)) {
+                // A file of this name is meant, where there is one.
+                (Ok(text), _) => DeliveryTrace::parse(&name, &text)
+                    .map_err(|error| section.error(span.clone(), error.message, error.hint))?,
+                (Err(_), Some(shipped)) => shipped.trace(),
+                (Err(error), None) => return Err(error),
+            };
             (draft.link.rate, draft.link.trace) = (None, Some(trace));
             draft.places.insert("trace", span);
             Ok(None)

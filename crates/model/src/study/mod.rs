@@ -22,8 +22,10 @@ mod scale;
 mod section;
 mod steps;
 mod sweep;
+mod value_key;
 mod warnings;
 mod work;
+mod work_keys;
 
 pub use builtin::{BUILTIN, Builtin, DEFAULT, builtin};
 pub use capture::CaptureSetup;
@@ -39,6 +41,9 @@ pub use parts::LONGEST_NAME;
 pub use path::change_condition;
 pub use scale::Scaled;
 pub use sweep::{Part, Spacing, Sweep, Sweeps, SweptEntry, SweptValue};
+pub use value_key::ValueKey;
+pub use work::{change_workload, workload_kinds};
+pub use work_keys::{PROBE_KEYS, WORKLOAD_KEYS};
 
 use crate::{
     condition::Condition,

@@ -1,16 +1,21 @@
 //! Names in messages: lists, and the nearest of a mistyped one.
 
-/// Returns the one of `names` nearest to a mistyped `word`, if one is near.
+/// Shortest beginning of a name that stands for it.
+const SHORTEST_BEGINNING: usize = 3;
+
+/// Returns the one of `names` nearest to a mistyped `word`, if one is near, or the first that begins with it.
 #[must_use]
 pub fn nearest<'n>(word: &str, names: &[&'n str]) -> Option<&'n str> {
-    names
+    let begins = |name: &&&str| word.len() >= SHORTEST_BEGINNING && name.starts_with(word);
+    let near = names
         .iter()
         .map(|name| (strsim::damerau_levenshtein(word, name), *name))
         .filter(|(distance, name)| {
             *distance <= 1 + name.chars().count().max(word.chars().count()) / 4
         })
         .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| name)
+        .map(|(_, name)| name);
+    near.or_else(|| names.iter().find(begins).copied())
 }
 
 /// Returns names in backticks, with commas between.

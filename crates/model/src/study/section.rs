@@ -21,6 +21,14 @@ use crate::{
 /// Function that reads a file that a study names, by its name as written there.
 pub(super) type Beside<'a> = &'a (dyn Fn(&str) -> Result<String, UnitError> + 'a);
 
+/// Reader of files beside a text that cannot name any.
+pub(super) fn no_files(name: &str) -> Result<String, UnitError> {
+    Err(UnitError {
+        message: format!("this study cannot name a file, such as `{name}`"),
+        hint: "write the study into a file of its own, and the other one beside it".to_owned(),
+    })
+}
+
 /// Study file being read.
 #[derive(Clone, Copy)]
 pub(super) struct File<'a> {
@@ -231,25 +239,25 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Reads a size, or returns its default; refuses zero and sizes above `largest`.
+    /// Reads a size between two bounds in bytes, both allowed, and its place.
     pub fn amount(
         &mut self,
         key: &'static str,
         example: &str,
-        default: Bytes,
-        largest: Bytes,
-    ) -> Result<Bytes, StudyError> {
-        match self.parsed(key, example)? {
-            None => Ok(default),
-            Some((value, _)) if value > Bytes(0) && value <= largest => Ok(value),
-            Some((_, span)) => Err(self.error(
-                span,
-                format!("this size must be from 1 B to {largest}"),
-                format!(
-                    "write a size from `1B` to `{}`",
-                    largest.to_string().replace(' ', "")
-                ),
-            )),
+        [least, most]: [u64; 2],
+    ) -> Result<Taken<Bytes>, StudyError> {
+        match self.parsed::<Bytes>(key, example)? {
+            Some((size, span)) if !(least..=most).contains(&size.0) => {
+                let bounds = [least, most].map(|bound| Bytes(bound).to_string());
+                let [shortest, longest] = bounds.each_ref().map(|bound| bound.replace(' ', ""));
+                let [least, most] = bounds;
+                Err(self.error(
+                    span,
+                    format!("this size must be from {least} to {most}"),
+                    format!("write a size from `{shortest}` to `{longest}`"),
+                ))
+            }
+            taken => Ok(taken),
         }
     }
 
@@ -343,6 +351,17 @@ impl<'a> Section<'a> {
         lowest: u64,
         highest: u64,
     ) -> Result<Option<u64>, StudyError> {
+        let taken = self.number_at(key, lowest, highest)?;
+        Ok(taken.map(|(number, _)| number))
+    }
+
+    /// Reads a whole number from `lowest` to `highest`, inclusive, and its place.
+    pub fn number_at(
+        &mut self,
+        key: &'static str,
+        lowest: u64,
+        highest: u64,
+    ) -> Result<Taken<u64>, StudyError> {
         let kind = ("a whole number", &*lowest.max(1).to_string());
         let taken = self.value(key, kind, |value| {
             let number = value.as_integer()?;
@@ -350,8 +369,8 @@ impl<'a> Section<'a> {
         })?;
         match taken {
             None => Ok(None),
-            Some(((_, Some(number)), _)) if (lowest..=highest).contains(&number) => {
-                Ok(Some(number))
+            Some(((_, Some(number)), span)) if (lowest..=highest).contains(&number) => {
+                Ok(Some((number, span)))
             }
             Some(((written, _), span)) => Err(self.file.error(
                 span,
@@ -470,6 +489,11 @@ impl<'a> Section<'a> {
     pub fn peek(&self, key: &str) -> Option<(String, Range<usize>)> {
         let value = self.table.get(key)?;
         Some((text_of(value.get_ref())?, value.span()))
+    }
+
+    /// Returns the place of the value of a key that is not read yet.
+    pub fn place_of(&self, key: &str) -> Option<Range<usize>> {
+        self.table.get(key).map(Spanned::span)
     }
 
     /// Returns the keys that were not read, to be changed.

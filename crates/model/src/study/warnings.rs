@@ -1,7 +1,21 @@
 //! Warnings about a study that could be what its author did not mean.
 
+use std::collections::BTreeMap;
+
 use super::Study;
-use crate::{record::Warning, units::format_duration};
+use crate::{
+    record::{HostFacts, Warning},
+    units::format_duration,
+};
+
+/// Fact of a host: the congestion control of sockets that name none.
+const DEFAULT_FACT: &str = "sysctl.net.ipv4.tcp_congestion_control";
+
+/// Congestion control of a transport that names none.
+const OUR_DEFAULT: &str = "cubic";
+
+/// Drivers whose congestion control is the kernel's TCP's.
+const KERNEL_TCP: [&str; 3] = ["tcp", "tcp-tls", "mptcp"];
 
 impl Study {
     /// Returns the warnings that a run of this study starts with, and that its report repeats.
@@ -43,6 +57,32 @@ impl Study {
         })
     }
 
+    /// Returns a warning if the default congestion control of a host's kernel is not the one of transports that name
+    /// none, so that other programs there have other figures. `hosts` are the facts of the hosts.
+    pub(crate) fn host_default_warning(
+        &self,
+        hosts: &BTreeMap<String, HostFacts>,
+    ) -> Option<Warning> {
+        let mut defaults = hosts.values().filter_map(|facts| facts.0.get(DEFAULT_FACT));
+        let other = defaults.find(|name| name.as_str() != OUR_DEFAULT)?;
+        let labels: Vec<&str> = (self.transports.iter())
+            .filter(|transport| {
+                KERNEL_TCP.contains(&&*transport.driver) && !transport.options.contains_key("cc")
+            })
+            .map(|transport| &*transport.label)
+            .collect();
+        (!labels.is_empty()).then(|| {
+            Warning::new(
+                "host_default_differs",
+                format!(
+                    "`{}` ran `{OUR_DEFAULT}`, as no `cc` was asked for; the default of the host's kernel is `{other}`, which other programs there use",
+                    labels.join(", ")
+                ),
+                "set the option `cc` of the transports, or that of the other programs, such as `iperf3 -C cubic`",
+            )
+        })
+    }
+
     /// Returns a warning if a study has plain TCP and QUIC, but no TLS over TCP: the cost of
     /// encryption is then a part of every difference between them.
     fn encryption_warning(&self) -> Option<Warning> {
@@ -74,6 +114,7 @@ impl Study {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::study::{BUILTIN, StudyFile};
 
     fn warning(transports: &[&str]) -> Option<String> {
@@ -98,6 +139,29 @@ mod tests {
         assert_eq!(warning(&["tcp", "tcp-tls", "quic-quinn"]), None);
         assert_eq!(warning(&["tcp", "udp", "sctp"]), None);
         assert_eq!(warning(&["udp", "quic-quinn"]), None);
+    }
+
+    #[test]
+    fn a_default_of_the_host_that_is_not_ours_is_warned_of() {
+        let warning = |transport: &str, default: &str| {
+            let text = format!(
+                "[[transport]]\n{transport}\n[[condition]]\nname = \"c\"\n[[workload]]\nkind = \"bulk\"\n"
+            );
+            let file = StudyFile::parse(&text, "a.toml").expect("a study");
+            let facts = BTreeMap::from([(DEFAULT_FACT.to_owned(), default.to_owned())]);
+            let hosts = BTreeMap::from([("sender".to_owned(), HostFacts(facts))]);
+            file.study.host_default_warning(&hosts)
+        };
+        let said = warning("driver = \"tcp\"", "bbr")
+            .expect("a warning")
+            .message;
+        assert_eq!(
+            said,
+            "`tcp` ran `cubic`, as no `cc` was asked for; the default of the host's kernel is `bbr`, which other programs there use"
+        );
+        assert_eq!(warning("driver = \"tcp\"", "cubic"), None);
+        assert_eq!(warning("driver = \"tcp\"\ncc = \"cubic\"", "bbr"), None);
+        assert_eq!(warning("driver = \"quic-quinn\"", "bbr"), None);
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<Co
     let of_run = data.warnings.iter().cloned();
     let of_run = of_run.chain(builds::warnings(&data.header));
     let mut warnings: Vec<Warning> = Vec::new();
-    for warning in of_run.chain(data.header.study.warnings()) {
+    for warning in of_run.chain(data.header.warnings()) {
         if !warnings.contains(&warning) {
             warnings.push(warning);
         }

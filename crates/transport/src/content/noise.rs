@@ -36,6 +36,12 @@ fn place() -> PathBuf {
     cache.join("regatta")
 }
 
+/// Returns the path of the file of white noise of this size.
+#[must_use]
+pub fn noise_file(size: u64) -> PathBuf {
+    place().join(format!("noise-{size}.bin"))
+}
+
 /// Makes the file under another name first, so that a file with the right name is always whole.
 fn make(path: &Path, size: u64) -> io::Result<()> {
     let directory = path.parent().unwrap_or_else(|| Path::new("/"));
@@ -69,7 +75,7 @@ fn make(path: &Path, size: u64) -> io::Result<()> {
 impl Noise {
     /// Opens the file of `size` bytes, and makes it first if it is not there.
     pub(crate) fn of(size: u64) -> Result<Self, TransportError> {
-        let path = place().join(format!("noise-{size}.bin"));
+        let path = noise_file(size);
         let shown = path.display().to_string();
         let there = fs::metadata(&path).is_ok_and(|file| file.size() == size);
         if !there && let Err(error) = make(&path, size) {

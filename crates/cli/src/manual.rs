@@ -1,0 +1,38 @@
+//! `regatta completions` and `regatta man`: both are made of the definition of the command line.
+
+use std::fs;
+
+use clap::CommandFactory as _;
+
+use crate::{
+    args::{Args, CompletionsArgs, ManArgs},
+    exit::{Code, Failure},
+    output,
+};
+
+/// Runs `regatta completions`.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn completions(args: &CompletionsArgs) -> Result<Code, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Args::command(), "regatta", &mut script);
+    output::exactly(&String::from_utf8_lossy(&script))?;
+    Ok(Code::Measured)
+}
+
+/// Runs `regatta man`.
+///
+/// # Errors
+/// The directory cannot be made, or a page cannot be written.
+pub fn man(args: &ManArgs) -> Result<Code, Failure> {
+    fs::create_dir_all(&args.dir)
+        .and_then(|()| clap_mangen::generate_to(Args::command(), &args.dir))
+        .map_err(|error| {
+            Failure::failed(error).context(format!(
+                "cannot write the man pages into `{}`",
+                args.dir.display()
+            ))
+        })?;
+    output::show(&format!("{}\n", args.dir.join("regatta.1").display()))
+}

@@ -1,0 +1,119 @@
+//! Summary of a path as JSON.
+
+use std::{fs, path::Path};
+
+use regatta_bed::{Bed, Host, LinkCounters, PathCounters, TestBed as _};
+use regatta_model::{Condition, Link};
+use serde_json::{Map, Value, json};
+
+use crate::{exit::Failure, output};
+
+/// Path whose command has ended.
+pub struct PathSummary<'a> {
+    pub condition: &'a Condition,
+    pub bed: &'a Bed,
+    pub seed: u64,
+    /// Time at which the path was ready.
+    pub started_unix_ns: i64,
+    /// Exit code of the command.
+    pub exit_code: u8,
+}
+
+impl PathSummary<'_> {
+    /// Returns the summary, as `schemas/path.schema.json` describes it.
+    ///
+    /// # Errors
+    /// Counters that have no form in JSON.
+    pub fn value(&self, counters: &PathCounters) -> Result<Value, Failure> {
+        let condition = self.condition;
+        let way = |counters: &LinkCounters, link: &Link| -> Result<Value, Failure> {
+            let mut known = known(counters)?;
+            if link.has_bottleneck() {
+                known.insert(
+                    "queue_limit_bytes".to_owned(),
+                    condition.queue_limit(link).0.into(),
+                );
+            }
+            Ok(Value::Object(known))
+        };
+        Ok(json!({
+            "condition": condition,
+            "bed": self.bed.description(),
+            "seed": self.seed,
+            "client": self.bed.address(Host::Client),
+            "server": self.bed.address(Host::Server),
+            "started_unix_ns": self.started_unix_ns,
+            "ended_unix_ns": output::now_unix_ns(),
+            "exit_code": self.exit_code,
+            "forward": way(&counters.forward, &condition.forward)?,
+            "reverse": way(&counters.reverse, &condition.reverse)?,
+        }))
+    }
+}
+
+/// Returns the counters of one direction without those that the emulator cannot provide.
+fn known(counters: &LinkCounters) -> Result<Map<String, Value>, Failure> {
+    let Value::Object(mut known) = serde_json::to_value(counters).map_err(Failure::failed)? else {
+        return Ok(Map::new());
+    };
+    let Some(Value::Object(unsupported)) = known.remove("unsupported") else {
+        return Ok(known);
+    };
+    for (counter, _) in unsupported
+        .iter()
+        .filter(|(_, is)| **is == Value::Bool(true))
+    {
+        match counter.as_str() {
+            "lateness" => {
+                for name in ["late_packets", "lateness_mean_ns", "lateness_max_ns"] {
+                    known.remove(name);
+                }
+            }
+            counter => {
+                known.remove(counter);
+            }
+        }
+    }
+    Ok(known)
+}
+
+/// Writes a value to a file.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write(file: &Path, value: &Value) -> Result<(), Failure> {
+    fs::write(file, format!("{value:#}\n")).map_err(|error| {
+        Failure::failed(error).context(format!("cannot write `{}`", file.display()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use regatta_bed::UnsupportedCounters;
+
+    use super::*;
+
+    #[test]
+    fn a_counter_that_the_emulator_does_not_have_is_absent_and_not_zero() {
+        let counters = LinkCounters {
+            offered: 10,
+            unsupported: UnsupportedCounters {
+                queue_max_bytes: true,
+                lateness: true,
+                ..UnsupportedCounters::default()
+            },
+            ..LinkCounters::default()
+        };
+        let known = known(&counters).expect("counters");
+        assert_eq!(known["offered"], 10);
+        assert_eq!(known["loss_drops"], 0);
+        for absent in [
+            "queue_max_bytes",
+            "late_packets",
+            "lateness_max_ns",
+            "unsupported",
+        ] {
+            assert!(!known.contains_key(absent), "{absent}");
+        }
+    }
+}

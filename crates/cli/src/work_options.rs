@@ -1,0 +1,163 @@
+//! Conversion of the options of a workload to keys of a study file, and their application to a parsed study.
+
+use std::time::Duration;
+
+use regatta_model::{
+    Study, Workload,
+    study::{KeyKind, PROBE_KEYS, change_workload, nearest, workload_kinds},
+};
+use toml::{Table, Value};
+
+use crate::{
+    args::WorkArgs,
+    exit::Failure,
+    path_options::{name_of, table_of, value_of},
+    swept,
+};
+
+/// Returns the sections `[[workload]]` of a study file, without their brackets.
+///
+/// # Errors
+/// A kind of workload that there is not, or a key that is given twice.
+pub fn sections(args: &WorkArgs) -> Result<Vec<Value>, Failure> {
+    let kinds: Vec<&str> = workload_kinds().map(|kind| kind.name()).collect();
+    let chosen = match &args.workload[..] {
+        [] => vec!["bulk"],
+        chosen => chosen.iter().map(String::as_str).collect(),
+    };
+    let section = |kind: &str| {
+        if !kinds.contains(&kind) {
+            return Err(unknown(
+                &format!("there is no workload `{kind}`"),
+                kind,
+                &kinds,
+            ));
+        }
+        let mut section = keys(args)?;
+        // A message is no larger than the transfer.
+        if let (Some(size), None) = (args.keys.get("size"), args.keys.get("message"))
+            && smaller_than_a_message(size)
+        {
+            section.insert("message".to_owned(), size.into());
+        }
+        section.insert("name".to_owned(), name(args, kind).into());
+        section.insert("kind".to_owned(), kind.into());
+        Ok(Value::Table(section))
+    };
+    chosen.into_iter().map(section).collect()
+}
+
+/// Whether a size is below that of a message by default.
+fn smaller_than_a_message(size: &str) -> bool {
+    size.parse::<regatta_model::Bytes>()
+        .is_ok_and(|size| size.0 < 10_000)
+}
+
+/// Name of a workload of the command line: its kind and size, and the other keys that are given.
+fn name(args: &WorkArgs, kind: &str) -> String {
+    let volume = match (kind, args.keys.get("duration"), args.keys.get("size")) {
+        ("bulk" | "stop-and-wait", duration, size) => {
+            format!(" {}", duration.or(size).unwrap_or("10 MB"))
+        }
+        _ => String::new(),
+    };
+    let others = args.keys.0.iter();
+    let others = others
+        .filter(|(key, _)| !["size", "duration", "message"].contains(&key.name))
+        .map(|(key, value)| format!("{} {value}", key.name.replace('_', " ")));
+    let parts: Vec<String> = [format!("{kind}{volume}")]
+        .into_iter()
+        .chain(others)
+        .collect();
+    name_of(&parts)
+}
+
+/// Returns the given keys as a table of a study file.
+fn keys(args: &WorkArgs) -> Result<Table, Failure> {
+    let mut table = Table::new();
+    for (key, typed) in &args.keys.0 {
+        table.insert(key.name.to_owned(), value_of(key.kind, typed)?);
+    }
+    if let Some(probe) = &args.probe {
+        let probe = table_of(&probe.each, kind_of_probe)?;
+        table.insert("probe".to_owned(), Value::Table(probe));
+    }
+    Ok(table)
+}
+
+fn kind_of_probe(key: &str) -> Option<KeyKind> {
+    let known = PROBE_KEYS.iter().find(|known| known.name == key);
+    known.map(|known| known.kind)
+}
+
+/// Keeps the workloads that `--workload` names; returns the option as it was written.
+///
+/// # Errors
+/// The study has no such workload.
+pub fn select(args: &WorkArgs, study: &mut Study) -> Result<Option<String>, Failure> {
+    if args.workload.is_empty() {
+        return Ok(None);
+    }
+    let sweeps = &study.sweeps;
+    let is = |workload: &Workload, name: &str| {
+        let base = sweeps.entry(regatta_model::Part::Workload, &workload.name);
+        workload.name == name
+            || workload.kind.name() == name
+            || base.is_some_and(|entry| entry.base == name)
+    };
+    if let Some(missing) = (args.workload.iter())
+        .find(|name| !study.workloads.iter().any(|workload| is(workload, name)))
+    {
+        let names: Vec<&str> = study.workloads.iter().map(|it| it.name.as_str()).collect();
+        let message = format!("the study `{}` has no workload `{missing}`", study.name);
+        return Err(unknown(&message, missing, &names));
+    }
+    let (kept, left): (Vec<_>, Vec<_>) = (study.workloads.iter().cloned())
+        .partition(|workload| args.workload.iter().any(|name| is(workload, name)));
+    study.workloads = kept;
+    (study.published).retain(|published| {
+        let name = published.workload.as_ref();
+        !name.is_some_and(|name| left.iter().any(|workload| workload.name == *name))
+    });
+    swept::forget_missing(study);
+    Ok(Some(format!("--workload {}", args.workload.join(","))))
+}
+
+fn unknown(message: &str, name: &str, known: &[&str]) -> Failure {
+    let near = nearest(name, known)
+        .map(|near| format!("did you mean `{near}`? "))
+        .unwrap_or_default();
+    Failure::input(
+        message,
+        format!("{near}the workloads are: {}", known.join(", ")),
+    )
+}
+
+/// Changes workloads according to the options; returns each change as it was written.
+///
+/// # Errors
+/// A workload has no such key, or the changed workload would be impossible.
+pub fn apply(
+    args: &WorkArgs,
+    deadline: Duration,
+    workloads: &mut [Workload],
+) -> Result<Vec<String>, Failure> {
+    if !args.changes_a_workload() {
+        return Ok(Vec::new());
+    }
+    let keys = toml::to_string(&keys(args)?).map_err(Failure::failed)?;
+    for workload in workloads {
+        *workload =
+            change_workload(workload, deadline, &keys, "command line").map_err(|error| {
+                Failure::of_options(error).context(format!(
+                    "these options do not fit the workload `{}`",
+                    workload.name
+                ))
+            })?;
+    }
+    let given = args.keys.0.iter();
+    let given = given.map(|(key, value)| format!("--{} \"{value}\"", key.name.replace('_', "-")));
+    let probe = args.probe.iter();
+    let probe = probe.map(|probe| format!("--probe \"{}\"", probe.text));
+    Ok(given.chain(probe).collect())
+}

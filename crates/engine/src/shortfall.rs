@@ -1,0 +1,167 @@
+//! Shortfalls of a trial: a step of the path that it did not reach, a rate that its sender did not keep.
+
+use std::time::Duration;
+
+use regatta_model::{
+    BitRate, Condition, Measurements, OptionValue, Transport, Warning, WorkloadKind, metric::id,
+    units::format_duration,
+};
+
+/// Part of the asked rate below which it was not kept.
+const KEPT: f64 = 0.95;
+
+/// Returns the warnings about what a trial was asked for and did not do.
+pub(crate) fn warnings(
+    transport: &Transport,
+    condition: &Condition,
+    deadline: Duration,
+    kind: &WorkloadKind,
+    merged: &Measurements,
+) -> Vec<Warning> {
+    let get = |name: &str| merged.metrics.get(name).copied();
+    let Some(transfer_ns) = get(id::TRANSFER_TIME_NS) else {
+        return Vec::new();
+    };
+    // Steps count from the first connect call; a warm-up changes nothing.
+    let end_ns = transfer_ns + get(id::WARM_UP_NS).unwrap_or(0.0);
+    let requests = get(id::REQUEST_RATE_RATIO)
+        .filter(|ratio| *ratio < KEPT)
+        .map(|ratio| rate_not_kept(ratio, "the option `requests_per_second`"));
+    let datagrams = get(id::BYTES_SENT).and_then(|sent| {
+        let rate = datagram_rate(transport, kind)?;
+        let set_up_ns = get(id::SET_UP_TIME_NS).unwrap_or(0.0);
+        let held = condition
+            .longest_one_way(&condition.forward)
+            .saturating_add(condition.reverse.longest_propagation());
+        // The time in which the last message was under way, behind a queue that may have been full, is not the sender's.
+        let sending_ns = end_ns - set_up_ns - held.as_nanos() as f64;
+        let ratio = sent * 8.0 / rate.0 as f64 * 1e9 / sending_ns;
+        (sending_ns > 0.0 && ratio < KEPT).then(|| rate_not_kept(ratio, "the option `rate`"))
+    });
+    step_not_reached(condition, deadline, end_ns)
+        .into_iter()
+        .chain(requests)
+        .chain(datagrams)
+        .collect()
+}
+
+/// Returns the rate that a sender without congestion control was asked to keep.
+fn datagram_rate(transport: &Transport, kind: &WorkloadKind) -> Option<BitRate> {
+    let (WorkloadKind::Bulk { .. }, "udp") = (kind, &*transport.driver) else {
+        return None;
+    };
+    match transport.options.get("rate")? {
+        OptionValue::Text(rate) => rate.parse().ok().filter(|rate| *rate > BitRate(0)),
+        _ => None,
+    }
+}
+
+fn rate_not_kept(ratio: f64, what: &str) -> Warning {
+    Warning::new(
+        "rate_not_kept",
+        format!(
+            "the sender did not keep its rate: it reached {:.1} % of {what}",
+            ratio * 100.0
+        ),
+        "ask for a lower rate, or leave the machine alone during the run",
+    )
+}
+
+/// Warns of the first step that comes after the end of the transfer. One that comes after the deadline is told of the
+/// study.
+fn step_not_reached(condition: &Condition, deadline: Duration, end_ns: f64) -> Option<Warning> {
+    let mut steps = condition.schedule.iter();
+    let step = steps.find(|step| step.at.as_nanos() as f64 >= end_ns && step.at < deadline)?;
+    let end = Duration::from_millis((end_ns / 1e6) as u64);
+    Some(Warning::new(
+        "step_not_reached",
+        format!(
+            "the transfer ended after {}, before the path of `{}` changed at {}",
+            format_duration(end),
+            condition.name,
+            format_duration(step.at)
+        ),
+        "send more, or for a longer `--duration`, or set an earlier step",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use regatta_model::Study;
+
+    use super::*;
+
+    fn study(transport: &str, condition: &str, workload: &str) -> Study {
+        let text = format!(
+            "[[transport]]\n{transport}\n[[condition]]\nname = \"c\"\n{condition}\n[[workload]]\n{workload}\n"
+        );
+        Study::parse(&text, "s").expect("a study")
+    }
+
+    fn codes(study: &Study, metrics: &[(&str, f64)]) -> Vec<String> {
+        let merged = Measurements {
+            metrics: (metrics.iter())
+                .map(|(name, value)| ((*name).to_owned(), *value))
+                .collect(),
+            ..Measurements::default()
+        };
+        let found = warnings(
+            &study.transports[0],
+            &study.conditions[0],
+            study.deadline,
+            &study.workloads[0].kind,
+            &merged,
+        );
+        found
+            .into_iter()
+            .map(|warning| format!("{}: {}", warning.code, warning.message))
+            .collect()
+    }
+
+    #[test]
+    fn an_outage_after_the_end_of_the_transfer_is_told() {
+        let step = "rtt = \"10ms\"\nstep = [{ at = \"5s\", loss = \"100%\" }, { at = \"6s\", loss = \"0\" }]";
+        let study = study("driver = \"tcp\"", step, "kind = \"bulk\"");
+        assert_eq!(
+            codes(&study, &[(id::TRANSFER_TIME_NS, 2.5e9)]),
+            [
+                "step_not_reached: the transfer ended after 2.5 s, before the path of `c` changed at 5 s"
+            ]
+        );
+        assert_eq!(codes(&study, &[(id::TRANSFER_TIME_NS, 6.5e9)]).len(), 0);
+        // The warm-up is part of the time of the steps.
+        let warmed = [(id::TRANSFER_TIME_NS, 5.5e9), (id::WARM_UP_NS, 1e9)];
+        assert_eq!(codes(&study, &warmed).len(), 0);
+    }
+
+    #[test]
+    fn a_rate_that_the_sender_did_not_keep_is_told() {
+        let path = "rtt = \"10ms\"\nrate = \"100Mbit/s\"\nqueue = \"125kB\"";
+        let udp = study(
+            "driver = \"udp\"\nrate = \"80Mbit/s\"",
+            path,
+            "kind = \"bulk\"",
+        );
+        let sent = |seconds: f64| {
+            [
+                (id::BYTES_SENT, 10e6),
+                (id::TRANSFER_TIME_NS, seconds * 1e9),
+            ]
+        };
+        // 10 MB at 80 Mbit/s take 1 s, and are held for up to 20 ms.
+        assert_eq!(codes(&udp, &sent(1.03)).len(), 0);
+        assert_eq!(
+            codes(&udp, &sent(2.02)),
+            [
+                "rate_not_kept: the sender did not keep its rate: it reached 50.0 % of the option `rate`"
+            ]
+        );
+        // Congestion control is free to send less.
+        let tcp = study("driver = \"tcp\"", path, "kind = \"bulk\"");
+        assert_eq!(codes(&tcp, &sent(2.0)).len(), 0);
+        let requests = study("driver = \"tcp\"", path, "kind = \"request-response\"");
+        let kept = |ratio: f64| [(id::REQUEST_RATE_RATIO, ratio), (id::TRANSFER_TIME_NS, 1e9)];
+        assert_eq!(codes(&requests, &kept(0.99)).len(), 0);
+        assert_eq!(codes(&requests, &kept(0.8)).len(), 1);
+    }
+}
