@@ -1,11 +1,11 @@
 //! `regatta doctor`.
 
-use std::fmt::Write;
+use std::{fmt::Write, process::ExitCode};
 
 use regatta_bed::{guest, path_daemon};
 use regatta_model::Clock;
 use regatta_telemetry::{Capability, capabilities};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     args::DoctorArgs,
@@ -13,25 +13,17 @@ use crate::{
     output,
 };
 
+/// Hidden command that a controller starts on a host.
+pub const JSON_COMMAND: &str = "doctor-json";
+
 /// Runs `regatta doctor`.
 ///
 /// # Errors
 /// Standard output cannot be written.
 pub fn doctor(args: &DoctorArgs) -> Result<Code, Failure> {
-    let mut found = capabilities();
-    found.push(guest_kernel("guest_kernel", Clock::Real));
-    found.push(guest_kernel("guest_kernel.virtual_clock", Clock::Virtual));
-    found.extend(shaped_interfaces());
+    let found = found();
     if args.json {
-        let found = found.iter().map(|it| {
-            json!({
-                "name": it.name,
-                "available": it.available,
-                "detail": it.detail,
-                "hint": it.hint,
-            })
-        });
-        return output::json(&json!({ "capabilities": found.collect::<Vec<_>>() }));
+        return output::json(&value(&found));
     }
     let text = if args.fix_hints {
         hints(&found)
@@ -39,6 +31,35 @@ pub fn doctor(args: &DoctorArgs) -> Result<Code, Failure> {
         table(&found)
     };
     output::show(&text)
+}
+
+/// Main function of the process that says as JSON what a host can do.
+pub fn json_main() -> ExitCode {
+    match output::exactly(&value(&found()).to_string()) {
+        Ok(()) => Code::Measured.into(),
+        Err(_) => Code::Failed.into(),
+    }
+}
+
+/// Tries what this machine can do.
+fn found() -> Vec<Capability> {
+    let mut found = capabilities();
+    found.push(guest_kernel("guest_kernel", Clock::Real));
+    found.push(guest_kernel("guest_kernel.virtual_clock", Clock::Virtual));
+    found.extend(shaped_interfaces());
+    found
+}
+
+fn value(found: &[Capability]) -> Value {
+    let found = found.iter().map(|it| {
+        json!({
+            "name": it.name,
+            "available": it.available,
+            "detail": it.detail,
+            "hint": it.hint,
+        })
+    });
+    json!({ "capabilities": found.collect::<Vec<_>>() })
 }
 
 /// Checks whether `--bed uml` has a kernel for this clock.

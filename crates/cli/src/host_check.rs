@@ -8,8 +8,10 @@ use regatta_bed::{Bed, Errors, Host, Launcher as _, Stop, TestBed as _, port_pro
 use regatta_model::{
     Condition, Link, PathCheck, PathSetup, shell::printable, study::LOCAL, units::format_duration,
 };
+use serde_json::{Value, json};
 
 use crate::{
+    doctor::JSON_COMMAND,
     exit::{Code, Failure, no_bed, own_executable},
     hosts_file::HostsFile,
     output,
@@ -19,11 +21,36 @@ use crate::{
 /// Delay in each direction of the condition with which shaping is tried.
 const TRIED_DELAY: Duration = Duration::from_millis(10);
 
+/// Writes what is found, as text or as JSON lines.
+#[derive(Clone, Copy)]
+struct Printer {
+    is_json: bool,
+}
+
+impl Printer {
+    /// Writes text, unless JSON is asked for.
+    fn text(self, text: &str) -> Result<(), Failure> {
+        if self.is_json {
+            return Ok(());
+        }
+        output::out(text).map_err(Failure::failed)
+    }
+
+    /// Writes a line of JSON, if that is asked for.
+    fn json(self, value: Value) -> Result<(), Failure> {
+        if !self.is_json {
+            return Ok(());
+        }
+        output::json_lines([value].into_iter()).map_err(Failure::failed)
+    }
+}
+
 /// Runs `regatta hosts check` for a host and the other one, which is this machine if none is named.
 ///
 /// # Errors
 /// If a host cannot be reached; mistakes in the hosts file.
-pub fn check(names: &[String], hosts_file: Option<&Path>) -> Result<Code, Failure> {
+pub fn check(names: &[String], hosts_file: Option<&Path>, is_json: bool) -> Result<Code, Failure> {
+    let printer = Printer { is_json };
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     if names.len() > 2 {
         return Err(Failure::input(
@@ -32,19 +59,21 @@ pub fn check(names: &[String], hosts_file: Option<&Path>) -> Result<Code, Failur
         ));
     }
     for opened in remote::open(names.iter().copied(), hosts_file, &Stop::default())? {
-        host(opened)?;
+        host(opened, printer)?;
     }
     match names[..] {
-        [a, b] => way([a, b], hosts_file),
+        [a, b] => way([a, b], hosts_file, printer),
         // Nobody has asked for a transfer between the two.
         [name] if name != LOCAL => {
-            if let Err(failure) = way([name, LOCAL], hosts_file) {
-                say(&format!(
+            if let Err(failure) = way([name, LOCAL], hosts_file, printer) {
+                printer.text(&format!(
                     "No path to this machine: {}",
                     failure.render(false)
                 ))?;
+                let (reason, hint) = failure.in_words();
+                printer.json(json!({ "event": "no_path", "from": name, "to": LOCAL, "reason": reason, "hint": hint }))?;
             }
-            say(&format!(
+            printer.text(&format!(
                 "`regatta hosts check {name},OTHER` checks the path to another host.\n"
             ))?;
             Ok(Code::Measured)
@@ -53,12 +82,8 @@ pub fn check(names: &[String], hosts_file: Option<&Path>) -> Result<Code, Failur
     }
 }
 
-fn say(text: &str) -> Result<(), Failure> {
-    output::out(text).map_err(Failure::failed)
-}
-
 /// Says how a host is reached and what its kernel can do.
-fn host(opened: Opened) -> Result<(), Failure> {
+fn host(opened: Opened, printer: Printer) -> Result<(), Failure> {
     let Opened {
         name,
         mut launcher,
@@ -79,21 +104,41 @@ fn host(opened: Opened) -> Result<(), Failure> {
         }
         (None, None) => text.push_str("The address of transfers is taken from the other host.\n"),
     }
-    say(&text)?;
-    let mut doctor = launcher.launch("doctor", Errors::Inherit).map_err(no_bed)?;
+    printer.text(&text)?;
+    let command = match printer.is_json {
+        true => JSON_COMMAND,
+        false => "doctor",
+    };
+    let mut doctor = launcher.launch(command, Errors::Inherit).map_err(no_bed)?;
     let mut found = String::new();
     File::from(doctor.output)
         .read_to_string(&mut found)
         .map_err(Failure::failed)?;
     doctor.process.ended(Duration::from_secs(10));
-    say(&format!(
+    printer.text(&format!(
         "What Regatta can do there:\n{}\n",
         printable(&found)
-    ))
+    ))?;
+    if !printer.is_json {
+        return Ok(());
+    }
+    let found: Value = serde_json::from_str(&found).map_err(|error| {
+        Failure::failed(error)
+            .context(format!("Regatta on `{name}` does not say what it can do"))
+            .hint("put this version of Regatta there, or take `agent` out of the hosts file")
+    })?;
+    printer.json(json!({
+        "event": "host",
+        "name": name,
+        "reached_in_ns": u64::try_from(took.as_nanos()).unwrap_or(u64::MAX),
+        "ssh": addresses.map(|[here, there]| json!({ "from": here, "to": there })),
+        "transfers_to": host.address.or(addresses.map(|[_, there]| there)),
+        "capabilities": found["capabilities"],
+    }))
 }
 
 /// Says which ports are open between two hosts, and what the path check finds.
-fn way(names: [&str; 2], hosts_file: Option<&Path>) -> Result<Code, Failure> {
+fn way(names: [&str; 2], hosts_file: Option<&Path>, printer: Printer) -> Result<Code, Failure> {
     let hosts = HostsFile::read_or_new(hosts_file)?;
     let mut is_shaped = true;
     for name in names {
@@ -109,25 +154,42 @@ fn way(names: [&str; 2], hosts_file: Option<&Path>) -> Result<Code, Failure> {
         &own_executable()?,
         &Stop::default(),
     )?;
-    say(&format!("Between `{}` and `{}`:\n", names[0], names[1]))?;
+    printer.text(&format!("Between `{}` and `{}`:\n", names[0], names[1]))?;
     let mut bed =
         Bed::of_hosts(ends, PathSetup::default(), conditions, "hosts check").map_err(no_bed)?;
     let reached = bed.probe_ports().map_err(no_bed)?;
     let is_open = reached.iter().all(is_open);
     for ports in &reached {
         let has_range = bed.ports(ports.from.other()).is_some();
-        say(&in_words(ports, names, has_range))?;
+        printer.text(&in_words(ports, names, has_range))?;
+        let [from, to] = [ports.from, ports.from.other()].map(|host| names[host as usize]);
+        printer.json(json!({
+            "event": "ports",
+            "from": from,
+            "to": to,
+            "protocol": ports.protocol,
+            "tried": ports.tried,
+            "blocked": ports.blocked,
+            "unanswered": ports.unanswered,
+        }))?;
     }
     if !is_open {
         let [a, b] = Host::BOTH.map(|host| bed.address(host));
-        say(&format!(
+        printer.text(&format!(
             "Open these ports in the firewalls of both hosts and of what lies between, for packets between {a} and \
              {b}; `ports = \"5200-5299\"` in the hosts file names those that a host listens on.\n"
         ))?;
         return Ok(Code::Failed);
     }
     let check = bed.check_path(&condition).map_err(no_bed)?;
-    say(&path(&check, is_shaped))?;
+    printer.text(&path(&check, is_shaped))?;
+    printer.json(json!({
+        "event": "path",
+        "from": names[0],
+        "to": names[1],
+        "is_shaped": is_shaped,
+        "check": check,
+    }))?;
     Ok(if check.within {
         Code::Measured
     } else {

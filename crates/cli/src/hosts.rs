@@ -44,7 +44,7 @@ pub fn hosts(args: &HostsArgs) -> Result<Code, Failure> {
         HostsCommand::Add(args) => add(args, file),
         HostsCommand::List { json: false } => list(file),
         HostsCommand::List { json: true } => list_json(file),
-        HostsCommand::Check { names } => host_check::check(names, file),
+        HostsCommand::Check { names, json } => host_check::check(names, file, *json),
         HostsCommand::Script { .. } => script(),
         HostsCommand::Remove { name, local_only } => remove(name, *local_only, file),
     }

@@ -124,6 +124,7 @@ fn hidden(command: &OsStr) -> Option<fn() -> ExitCode> {
     }
     Some(match command.to_str()? {
         "agent" => || ignoring(|| regatta_agent::main(provenance::facts())),
+        doctor::JSON_COMMAND => || ignoring(doctor::json_main),
         server::AGENT_COMMAND => || {
             let limits = std::env::args().nth(2).unwrap_or_default();
             interrupt::ignore();

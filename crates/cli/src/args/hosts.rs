@@ -32,6 +32,9 @@ pub enum HostsCommand {
         /// Name of the host, or of two: `a,b`. The way from one goes to this machine
         #[arg(value_parser = name, value_delimiter = ',', value_name = "NAME[,NAME]", required = true, num_args = 1)]
         names: Vec<String>,
+        /// Write one JSON value a line for each finding
+        #[arg(long)]
+        json: bool,
     },
     /// Print a script that lets Regatta in with its own key, to be run on the host by hand
     Script {

@@ -184,7 +184,17 @@ fn hosts_are_reached_and_measured_over_ipv6() {
     succeeds(&run.output().expect("a run"));
     let csv = fs::read_to_string(lab.bench.path("out/trials.csv")).expect("trials");
     assert_eq!(csv.matches(",measured,").count(), 4, "{csv}");
-    succeeds(&lab.run(&["hosts", "check", "a,b"]));
+    let checked = lab.run(&["hosts", "check", "a,b", "--json"]);
+    succeeds(&checked);
+    let lines = String::from_utf8_lossy(&checked.stdout).into_owned();
+    let found: Vec<serde_json::Value> = (lines.lines())
+        .map(|line| serde_json::from_str(line).expect(line))
+        .collect();
+    let schema = include_str!("../../../../../schemas/hosts-check.schema.json");
+    (found.iter()).for_each(|found| crate::happy::assert_fits(schema, found));
+    assert_eq!(found[0]["name"], "a", "{lines}");
+    assert_eq!(found[0]["ssh"]["from"], "fd98:1::1", "{lines}");
+    assert_eq!(found.last().map(|path| &path["to"]), Some(&"b".into()));
     let checked = lab.run(&["hosts", "check", "a"]);
     assert!(text(&checked).contains("SSH goes from fd98:1::1 to fd98:1::2"));
 }
