@@ -2,7 +2,7 @@
 
 use regatta_model::{Condition, Emulator, LossBy, Offloads, Placement};
 
-use super::{Path, error::DaemonError, namespaces::Namespace, netem::DirectLink};
+use super::{Path, error::DaemonError, namespaces::Namespace, netem::DirectLink, tun::MTU_RANGE};
 use crate::messages::PathForm;
 
 /// The network, or this machine's end of it.
@@ -47,7 +47,7 @@ impl Path for RealPath {
         }
     }
 
-    /// Accepts a condition that changes nothing.
+    /// Accepts a condition that changes nothing but, of a direct link, the MTU.
     ///
     /// # Errors
     /// [`DaemonError::AsItIs`] for any other.
@@ -57,6 +57,12 @@ impl Path for RealPath {
                 condition: condition.name.clone(),
             });
         }
-        Ok(())
+        match self {
+            Self::End(_) => Ok(()),
+            Self::Link(..) if !MTU_RANGE.contains(&condition.mtu_bytes) => {
+                Err(DaemonError::Mtu(condition.mtu_bytes))
+            }
+            Self::Link(link, _) => link.set_mtu(condition.mtu_bytes),
+        }
     }
 }

@@ -174,14 +174,12 @@ impl Study {
                 "offloads that stay on need both hosts in one guest",
                 "leave `offloads` out, or write `guests = 1`";
         }
-        let is_changed = |condition: &&Condition| {
-            !condition.changes_nothing() || condition.mtu_bytes != Condition::DEFAULT_MTU_BYTES
-        };
+        let is_changed = |condition: &&Condition| !condition.changes_nothing();
         if let Some(Condition { name, .. }) = self.conditions.iter().find(is_changed) {
             refuse! {
                 path.emulator == Emulator::None => "emulator",
-                    "without an emulator the path is a direct link, and `{name}` has an impairment, a rate or an MTU",
-                    "leave `emulator` out, or leave the condition as `[[condition]]` with a name alone";
+                    "without an emulator the path is a direct link, and `{name}` has an impairment or a rate",
+                    "leave `emulator` out, or give the condition no key but `name` and `mtu`";
             }
         }
         let large = |condition: &&Condition| condition.mtu_bytes > LARGEST_ON_WIRE_BYTES;

@@ -70,7 +70,7 @@ pub(super) struct Chain {
 
 /// Two hosts whose interfaces are the ends of one virtual Ethernet, without any discipline.
 #[derive(Debug)]
-pub(in super::super) struct DirectLink([Node; 2]);
+pub(in super::super) struct DirectLink([(Node, Interface); 2]);
 
 impl DirectLink {
     /// Creates the hosts. The calling thread changes its namespace.
@@ -78,17 +78,32 @@ impl DirectLink {
     /// # Errors
     /// If a namespace or an interface cannot be made.
     pub(in super::super) fn lay(offloads: Offloads) -> Result<Self, DaemonError> {
-        let nodes = [Node::create(offloads)?, Node::create(offloads)?];
-        let [a, b] = &nodes;
-        let interfaces = a.join(HOST_INTERFACE, b, HOST_INTERFACE)?;
-        for ((node, interface), address) in nodes.iter().zip(interfaces).zip(ADDRESSES) {
-            node.address(interface, address)?;
+        let [a, b] = [Node::create(offloads)?, Node::create(offloads)?];
+        let [of_a, of_b] = a.join(HOST_INTERFACE, &b, HOST_INTERFACE)?;
+        let ends = [(a, of_a), (b, of_b)];
+        for ((node, interface), address) in ends.iter().zip(ADDRESSES) {
+            node.address(*interface, address)?;
         }
-        Ok(Self(nodes))
+        Ok(Self(ends))
+    }
+
+    /// Sets the largest IP packet, in bytes.
+    ///
+    /// # Errors
+    /// If an interface does not take it.
+    pub(in super::super) fn set_mtu(&self, mtu_bytes: u32) -> Result<(), DaemonError> {
+        for (node, interface) in &self.0 {
+            let set = node.set_mtu(*interface, mtu_bytes);
+            set.map_err(|source| DaemonError::Netem {
+                step: "set the MTU of the direct link",
+                source,
+            })?;
+        }
+        Ok(())
     }
 
     pub(in super::super) fn hosts(&self) -> Vec<&Namespace> {
-        self.0.iter().map(|node| &node.namespace).collect()
+        self.0.iter().map(|(node, _)| &node.namespace).collect()
     }
 }
 
