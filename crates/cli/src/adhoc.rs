@@ -62,13 +62,17 @@ pub fn transport(text: &str) -> Result<Transport, Failure> {
     })
 }
 
-/// The label of a transport that is written on the command line: what has no room is left out.
+/// The label of a transport that is written on the command line. Of a long one the middle is left out: driver and last
+/// options are at its ends.
 fn label(text: &str) -> String {
-    if text.chars().count() <= LONGEST_NAME {
+    let length = text.chars().count();
+    if length <= LONGEST_NAME {
         return text.to_owned();
     }
-    let beginning = text.chars().take(LONGEST_NAME - 1);
-    beginning.chain(['…']).collect()
+    let tail = (LONGEST_NAME - 1) / 2;
+    let beginning = text.chars().take(LONGEST_NAME - 1 - tail);
+    let end = text.chars().skip(length - tail);
+    beginning.chain(['…']).chain(end).collect()
 }
 
 fn value_of(text: &str) -> OptionValue {
@@ -217,10 +221,14 @@ mod tests {
     }
 
     #[test]
-    fn the_label_of_a_long_transport_is_its_beginning() {
-        let program = format!("external:program=./{}", "x".repeat(100));
-        let transport = transport(&program).unwrap();
-        assert_eq!(transport.label.chars().count(), LONGEST_NAME);
-        assert!(transport.label.ends_with("xx…"), "{}", transport.label);
+    fn the_label_of_a_long_transport_has_its_driver_and_its_last_option() {
+        let program = format!("external:program=./{}:size=16", "x".repeat(100));
+        let label = transport(&program).unwrap().label;
+        assert_eq!(label.chars().count(), LONGEST_NAME);
+        assert!(label.starts_with("external:program=./xx"), "{label}");
+        assert!(
+            label.contains("x…x") && label.ends_with("xx:size=16"),
+            "{label}"
+        );
     }
 }

@@ -280,8 +280,8 @@ impl fmt::Display for Ratio {
     }
 }
 
-/// Formats a time span for readers: `30 ms`, `1.5 s`, `2 min 5 s`, `6 h 30 min`; to the minute from
-/// two hours on.
+/// Formats a time span for readers: `30 ms`, `1.5 s`, `2 min 5 s`, `6 h 30 min`, `3 d 12 h`; to the minute from
+/// two hours on, to the hour from two days on.
 #[must_use]
 pub fn format_duration(value: Duration) -> String {
     let ns = value.as_nanos() as f64;
@@ -297,7 +297,11 @@ pub fn format_duration(value: Duration) -> String {
         }
         _ => {
             let minutes = (value.as_secs() + 30) / 60;
-            in_two(minutes / 60, "h", (minutes % 60).to_string(), "min")
+            if minutes < 2 * 24 * 60 {
+                return in_two(minutes / 60, "h", (minutes % 60).to_string(), "min");
+            }
+            let hours = (minutes + 30) / 60;
+            in_two(hours / 24, "d", (hours % 24).to_string(), "h")
         }
     }
 }
@@ -422,6 +426,9 @@ mod tests {
             (7229.0, "2 h"),
             (7230.0, "2 h 1 min"),
             (23_400.0, "6 h 30 min"),
+            (172_740.0, "47 h 59 min"),
+            (172_800.0, "2 d"),
+            (608_400.0, "7 d 1 h"),
         ] {
             assert_eq!(format_duration(Duration::from_secs_f64(seconds)), said);
         }

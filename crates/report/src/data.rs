@@ -8,7 +8,7 @@ use std::{
 use regatta_model::{
     Condition, Outcome, Part, PathCheck, RunHeader, TrialRecord, Warning, Workload, warning_code,
 };
-use regatta_results::{Reader, RunState, fold_ended};
+use regatta_results::{Reader, RunState, fold_ended, is_being_written};
 
 use crate::{
     ReportError,
@@ -31,7 +31,7 @@ pub struct RunData {
     pub warnings: Vec<Warning>,
     /// The hosts over time; none if they were not monitored.
     pub hosts: Vec<HostTimeline>,
-    /// State of the run at the time of saving.
+    /// State of the run: running only if a process was writing it when it was read.
     pub state: RunState,
 }
 
@@ -64,8 +64,19 @@ fn read(dir: &Path) -> Result<RunData, regatta_results::ResultsError> {
         path_checks: reader.path_checks()?,
         warnings: reader.warnings()?,
         hosts,
-        state: reader.state()?,
+        state: state(dir, reader.state()?),
     })
+}
+
+/// Returns the state of a run whose file says this one: a run is not under way if no process writes it.
+fn state(dir: &Path, saved: RunState) -> RunState {
+    match saved {
+        RunState::Running if is_being_written(dir) == Some(false) => RunState::Interrupted {
+            reason: "its process ended without saying why, as after `kill -9` or a power cut"
+                .to_owned(),
+        },
+        saved => saved,
+    }
 }
 
 /// Splits records into the last attempt at each trial, in the place of the first, and the earlier

@@ -1,9 +1,18 @@
 //! Numbers for readers: SI units, one unit for a whole column or axis.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
-use regatta_model::Unit;
+use regatta_model::{Unit, units::format_duration};
 
 use crate::language::{self, decimal, tr};
+
+/// Ratio of the end of an interval to its estimate beyond which the end is no number, but `> 1000`: an interval of
+/// two rounds can have ends of any number of digits.
+const FURTHEST: f64 = 1000.0;
+
+/// Duration in nanoseconds from which a sentence says it in two units.
+const LONG_NS: f64 = 120e9;
 
 /// Scale of the values of one column or axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -85,16 +94,39 @@ impl Scale {
         }
     }
 
+    /// Formats the ends of the interval of an estimate, in stored values, without the unit. An end that is further from
+    /// an estimate above zero than a thousandfold reads `> 5000` or `< 0.005`.
+    #[must_use]
+    pub fn ends(self, estimate: f64, [low, high]: [f64; 2]) -> [String; 2] {
+        let [least, most] = [estimate / FURTHEST, estimate * FURTHEST];
+        let is_below = low > 0.0 && low < least;
+        let is_beyond = estimate > 0.0 && high > most;
+        // One digit, to the safe side.
+        let digit = |value: f64| 10_f64.powf(self.apply(value).log10().floor());
+        let ceiling = |value: f64| (self.apply(value) / digit(value)).ceil() * digit(value);
+        let floor = |value: f64| (self.apply(value) / digit(value)).floor() * digit(value);
+        [
+            match is_below {
+                true => format!("< {}", number(ceiling(least))),
+                false => self.text(low),
+            },
+            match is_beyond {
+                true => format!("> {}", number(floor(most))),
+                false => self.text(high),
+            },
+        ]
+    }
+
     /// Formats an estimate of `n` trials with its 95 % interval, on two lines.
     #[must_use]
     pub fn estimate(self, value: f64, interval: Option<[f64; 2]>, n: u64) -> String {
-        let value = self.quantity(value);
+        let shown = self.quantity(value);
         match interval {
             Some(ends) => {
-                let [low, high] = ends.map(|end| self.text(end));
-                tr!("{}\n95 % interval [{}, {}], n = {}", value, low, high, n)
+                let [low, high] = self.ends(value, ends);
+                tr!("{}\n95 % interval [{}, {}], n = {}", shown, low, high, n)
             }
-            None => format!("{value}\nn = {n}"),
+            None => format!("{shown}\nn = {n}"),
         }
     }
 
@@ -110,9 +142,17 @@ impl Scale {
     }
 }
 
-/// Formats a stored value with its unit, in the scale that suits it: `91.2 Mbit/s`, `4.9 %`.
+/// Formats a stored value with its unit, in the scale that suits it: `91.2 Mbit/s`, `4.9 %`, `1200/s`, `2 min 5 s`.
 #[must_use]
 pub fn quantity(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Nanoseconds if value >= LONG_NS => {
+            let seconds = Duration::from_secs((value / 1e9).round() as u64);
+            return language::quantity(format_duration(seconds));
+        }
+        Unit::PerSecond => return tr!("{}/s", number(value)),
+        _ => {}
+    }
     let scale = Scale::for_largest(unit, value);
     let text = if unit == Unit::Count && value.fract() == 0.0 {
         format!("{value:.0}")
@@ -172,20 +212,56 @@ pub fn ratio_number(ratio: f64) -> String {
     }
 }
 
-/// Formats a ratio as a signed percentage, with a real minus sign: `−9.8 %`, `+12.5 %`. What is beyond a
-/// thousandfold reads `> +100000 %`.
+/// Returns the number that decides on the form of "times" beside a ratio: one with decimals takes the form of two in
+/// Russian.
+pub fn times_form(ratio: f64) -> u64 {
+    match ratio {
+        r if r < 100.0 => 2,
+        r => r.round() as u64,
+    }
+}
+
+/// Formats the ends of an interval, with as many decimals as it takes to distinguish them, up to
+/// four.
+pub fn interval_numbers(ends: [f64; 2]) -> [String; 2] {
+    let texts = |text: &dyn Fn(f64) -> String| ends.map(|end| ratio_end(end, text));
+    let more = (2..=4).map(|decimals| texts(&move |end| decimal(format!("{end:.decimals$}"))));
+    let mut all = std::iter::once(texts(&ratio_number)).chain(more);
+    let last = texts(&|end| decimal(format!("{end:.4}")));
+    all.find(|[low, high]| low != high).unwrap_or(last)
+}
+
+/// Formats the end of an interval of a ratio by `text`; beyond a thousandfold as `> 1000` or `< 0.001`.
 #[must_use]
-pub fn signed_percent(ratio: f64) -> String {
-    let percent = ratio * 100.0;
-    if !percent.is_finite() {
+pub fn ratio_end(ratio: f64, text: impl Fn(f64) -> String) -> String {
+    match ratio {
+        r if r > FURTHEST => "> 1000".to_owned(),
+        r if r < 1.0 / FURTHEST => decimal("< 0.001".to_owned()),
+        r => text(r),
+    }
+}
+
+/// Formats a change as a signed percentage, with a real minus sign: `−9.8 %`, `+12.5 %`. What is beyond a
+/// thousandfold reads `> +100000 %` or `< −99.9 %`.
+#[must_use]
+pub fn signed_percent(change: f64) -> String {
+    if !change.is_finite() {
         return "–".to_owned();
     }
-    // An interval of two rounds can reach any number of digits.
-    if percent > 100_000.0 {
-        return "> +100000 %".to_owned();
+    format!("{} %", signed(change))
+}
+
+/// Formats a change in per cent as [`signed_percent`] does, without the unit.
+#[must_use]
+pub fn signed(change: f64) -> String {
+    let percent = change * 100.0;
+    match percent {
+        p if !p.is_finite() => "–".to_owned(),
+        p if p > FURTHEST * 100.0 => "> +100000".to_owned(),
+        p if p < 100.0 / FURTHEST - 100.0 => format!("< −{}", decimal("99.9".to_owned())),
+        p if p < 0.0 => format!("−{}", number(-p)),
+        p => format!("+{}", number(p)),
     }
-    let sign = if percent < 0.0 { "−" } else { "+" };
-    format!("{sign}{} %", number(percent.abs()))
 }
 
 /// Formats a p-value: three decimals, or `< 0.001`.
@@ -222,17 +298,6 @@ pub fn list<T: AsRef<str>>(items: &[T]) -> String {
     }
 }
 
-/// Returns the first `most` characters, with an ellipsis if the text was cut.
-#[must_use]
-pub fn shorten(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    let mut short: String = text.chars().take(most.saturating_sub(1)).collect();
-    short.push('…');
-    short
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,7 +311,7 @@ mod tests {
         assert_eq!(quantity(Unit::Ratio, 0.0487), "4.87 %");
         assert_eq!(quantity(Unit::CoreRatio, 1.25), "125.0 % of a core");
         assert_eq!(quantity(Unit::Count, 12.0), "12");
-        assert_eq!(quantity(Unit::PerSecond, 250_000.0), "250.0 thousands");
+        assert_eq!(quantity(Unit::PerSecond, 250_000.0), "250000/s");
     }
 
     #[test]
@@ -269,7 +334,32 @@ mod tests {
         assert_eq!(signed_percent(0.125), "+12.5 %");
         assert_eq!(signed_percent(1e250), "> +100000 %");
         assert_eq!(list(&["a", "b", "c"]), "a, b and c");
-        assert_eq!(shorten("größer", 4), "grö…");
         assert_eq!(moment(0), "1970-01-01 00:00:00 UTC");
+    }
+
+    #[test]
+    fn long_times_are_said_in_two_units() {
+        let seconds = |s: f64| quantity(Unit::Nanoseconds, s * 1e9);
+        assert_eq!(
+            [20.0, 119.0, 125.4, 5400.0, 23_400.0].map(seconds),
+            ["20.0 s", "119.0 s", "2 min 5 s", "90 min", "6 h 30 min"]
+        );
+    }
+
+    #[test]
+    fn ends_beyond_a_thousandfold_are_no_numbers() {
+        assert_eq!(signed_percent(-1.0 + 1e-250), "< −99.9 %");
+        assert_eq!(signed(1e250), "> +100000");
+        assert_eq!(signed(0.125), "+12.5");
+        let end = |ratio: f64| ratio_end(ratio, ratio_number);
+        assert_eq!(
+            [1e-267, 0.5, 1000.0, 1e267].map(end),
+            ["< 0.001", "0.50", "1000", "> 1000"]
+        );
+        let scale = Scale::for_largest(Unit::BitsPerSecond, 5e6);
+        assert_eq!(scale.ends(5e6, [4.9e6, 5.1e6]), ["4.90", "5.10"]);
+        assert_eq!(scale.ends(5e6, [1e-267, 1e267]), ["< 0.005", "> 5000"]);
+        assert_eq!(scale.ends(26.8e6, [1e3, 1e12]), ["< 0.03", "> 20000"]);
+        assert_eq!(scale.ends(0.0, [0.0, 1e6]), ["0", "1.00"]);
     }
 }

@@ -20,7 +20,8 @@ use regatta_results::{FILE_NAME, has_log};
 use crate::{
     RunData, Summary,
     analysis::{Cell, CountedReason, SweepCell, SweepResult},
-    format::{Scale, capital, shorten},
+    format::{Scale, capital},
+    labels::Labels,
     language::{self, plural, quantity, tr},
 };
 
@@ -107,7 +108,7 @@ pub fn whereabouts(dir: &std::path::Path) -> String {
     let mut out = tr!("Results: {}", printable(&shown)) + "\n";
     if has_log(&dir.join(FILE_NAME)) {
         let text = tr!(
-            "Part of them is in `{}-wal`, because the run has not ended or another program is reading it: copy both files together.",
+            "Part of them is in `{}-wal`, because the run has not ended in good order or another program is reading it: copy both files together.",
             FILE_NAME
         );
         let _ = writeln!(out, "{text}");
@@ -345,6 +346,10 @@ impl Printer<'_> {
                 self.out.push_str(&(wrap(&differences, width, 2) + "\n"));
             }
         }
+        for sentence in &self.summary.verdict.workloads {
+            self.out
+                .push_str(&(wrap(&printable(sentence), width, 0) + "\n"));
+        }
         let overall = wrap(&printable(&self.summary.verdict.overall), width, 0);
         self.out.push_str(&(self.paint(&overall, "1") + "\n"));
     }
@@ -386,7 +391,7 @@ fn sweep_table(sweep: &SweepResult, scale: Scale, width: u16) -> Option<Table> {
             let shown = cell.and_then(|cell| Some((cell.value?, cell.ci95)));
             right(shown.map_or_else(
                 || "–".to_owned(),
-                |(value, interval)| mean(scale.text(value), interval, scale, true),
+                |shown| mean(scale.text(shown.0), shown, scale, true),
             ))
         });
         table.add_row(values.chain(means));
@@ -442,16 +447,22 @@ fn letters<'a>(summary: &'a Summary, cell: &Cell) -> Option<&'a str> {
 }
 
 /// Formats a mean with its interval; if every trial has the same value, as one without variation.
-fn mean(value: String, interval: Option<[f64; 2]>, scale: Scale, wide: bool) -> String {
+fn mean(
+    text: String,
+    (value, interval): (f64, Option<[f64; 2]>),
+    scale: Scale,
+    wide: bool,
+) -> String {
     match interval {
-        Some([low, high]) if low < high => format!(
+        Some(ends) if ends[0] < ends[1] => {
+            let gap = if wide { "\u{a0}" } else { "\n" };
             // No break within the brackets.
-            "{value}{}[{},\u{a0}{}]",
-            if wide { "\u{a0}" } else { "\n" },
-            scale.text(low),
-            scale.text(high)
-        ),
-        _ => value,
+            let [low, high] = scale
+                .ends(value, ends)
+                .map(|end| end.replace(' ', "\u{a0}"));
+            format!("{text}{gap}[{low},\u{a0}{high}]")
+        }
+        _ => text,
     }
 }
 
@@ -487,9 +498,10 @@ fn table(columns: &[Column], cells: &[&Cell], summary: &Summary, wide: bool, col
         false => "n".to_owned(),
     }));
     table.set_header(head);
+    let labels = summary.cells.iter().map(|cell| cell.transport.as_str());
+    let labels = Labels::new(labels, if wide { 24 } else { 14 });
     for cell in cells {
-        let label = shorten(&cell.transport, if wide { 24 } else { 14 });
-        let label = printable(&label);
+        let label = printable(labels.get(&cell.transport));
         let mut row = match letters(summary, cell) {
             letters if grouped && wide => vec![
                 TableCell::new(label),
@@ -500,9 +512,9 @@ fn table(columns: &[Column], cells: &[&Cell], summary: &Summary, wide: bool, col
         };
         for (position, column) in columns.iter().enumerate() {
             row.push(right(match cell.shown(column.name) {
-                Some((value, interval)) => {
-                    let value = cell.text(column.name, value, column.scale);
-                    mean(value, interval, column.scale, wide)
+                Some(shown) => {
+                    let text = cell.text(column.name, shown.0, column.scale);
+                    mean(text, shown, column.scale, wide)
                 }
                 None if cell.n == 0 && position == 0 => cell.outcome_words(),
                 None => "–".to_owned(),

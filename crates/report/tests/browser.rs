@@ -29,7 +29,19 @@ for (const svg of document.querySelectorAll("svg.panel")) {
     boxes.push(box);
   }
 }
+// Of each row of figures, the share of the page's width that drawings and captions take.
+const rows = new Map();
+for (const figure of document.querySelectorAll(".figures > figure")) {
+  const top = Math.round(figure.getBoundingClientRect().top);
+  const row = rows.get(top) ?? [1e9, -1e9, figure.parentElement.clientWidth];
+  for (const part of figure.querySelectorAll(".panels svg, figcaption")) {
+    const box = part.getBoundingClientRect();
+    row[0] = Math.min(row[0], box.left); row[1] = Math.max(row[1], box.right);
+  }
+  rows.set(top, row);
+}
 const root = document.documentElement.dataset;
+root.used = Math.min(...[...rows.values()].map(([left, right, width]) => (right - left) / width)).toFixed(2);
 root.seen = seen; root.clipped = clipped; root.over = over; root.smallest = smallest.toFixed(1);
 root.wide = document.documentElement.scrollWidth - innerWidth;
 root.fill = getComputedStyle(document.querySelector("svg.panel text") ?? document.body).fill;
@@ -149,6 +161,21 @@ fn a_hostile_run_does_no_harm() {
     let visit = visit(dir.path(), &probed(&common::hostile()), 1280);
     assert!(visit.console.is_empty(), "{:?}", visit.console);
     assert!(visit.requests.is_empty(), "{:?}", visit.requests);
+    assert_eq!(attribute(&visit.dom, "clipped"), 0.0);
+}
+
+/// Checks that figures of one condition, with one panel each, leave no half of a wide page empty.
+#[test]
+fn figures_of_one_panel_use_the_width() {
+    let mut data = common::full();
+    data.header.study.conditions.truncate(1);
+    data.trials.retain(|trial| trial.condition == "baseline");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let visit = visit(dir.path(), &probed(&data), 1200);
+    assert!(visit.dom.contains("class=\"half\""));
+    assert!(visit.dom.contains("class=\"alone\""));
+    let used = attribute(&visit.dom, "used");
+    assert!(used >= 0.9, "{used}");
     assert_eq!(attribute(&visit.dom, "clipped"), 0.0);
 }
 

@@ -6,10 +6,12 @@ use std::{
     collections::BTreeSet,
     io::Write as _,
     process::{Command, Stdio},
+    time::Duration,
 };
 
-use regatta_model::metric::id;
+use regatta_model::{Condition, Step, metric::id};
 use regatta_report::{
+    RunData,
     figure_files::{FigureFiles, figure_files, index},
     format::Scale,
     summarise,
@@ -123,6 +125,142 @@ fn a_line_has_its_band_in_the_same_row() {
         "{}",
         figure.caption
     );
+}
+
+/// Returns the figures of a run.
+fn of(data: &RunData) -> Vec<FigureFiles> {
+    figure_files(data, &summarise(data))
+}
+
+/// Returns the colour of a transport in the figure of the means.
+fn colour(data: &RunData, label: &str) -> String {
+    let files = of(data);
+    let figure = file(&files, "mean-goodput-bps");
+    let row = figure
+        .svg
+        .split(&format!("class=\"value\" data-s=\"{label}\""))
+        .nth(1);
+    let mark = row.and_then(|row| row.split("class=\"mark\" fill=\"").nth(1));
+    mark.and_then(|mark| mark.split('"').next())
+        .expect("a mark")
+        .to_owned()
+}
+
+#[test]
+fn a_transport_has_its_colour_whatever_else_ran() {
+    let all = common::full();
+    let mut study = common::study();
+    study.transports.reverse();
+    study
+        .transports
+        .retain(|it| ["quic-quinn", "tcp", "udp"].contains(&it.label.as_str()));
+    let few = common::run(study, |_| None);
+    for label in ["tcp", "udp", "quic-quinn"] {
+        assert_eq!(colour(&all, label), colour(&few, label), "{label}");
+    }
+    let labels = ["tcp", "tcp-bbr", "tcp-tls", "udp", "quic-quinn"];
+    let colours: BTreeSet<String> = labels.iter().map(|label| colour(&all, label)).collect();
+    assert_eq!(colours.len(), labels.len(), "{colours:?}");
+}
+
+#[test]
+fn long_labels_are_not_cut_where_they_differ() {
+    let mut study = common::study();
+    let labels = [
+        "a-transport-with-a-window-of-1MB-and-cubic",
+        "a-transport-with-a-window-of-16MB-and-cubic",
+    ];
+    study.transports.truncate(2);
+    for (transport, label) in study.transports.iter_mut().zip(labels) {
+        transport.label = label.to_owned();
+    }
+    study.published.clear();
+    let data = common::run(study, |_| None);
+    let files = of(&data);
+    for name in [
+        "mean-goodput-bps",
+        "time-goodput-bps",
+        "box-goodput-bps",
+        "trial-goodput-bps",
+    ] {
+        let svg = &file(&files, name).svg;
+        let texts: BTreeSet<&str> = (svg.split("</text>"))
+            .filter_map(|part| part.rsplit('>').next())
+            .filter(|text| text.contains('…'))
+            .collect();
+        assert_eq!(texts.len(), 2, "{name}: {texts:?}");
+        for window in ["…1MB…", "…16MB…"] {
+            assert!(
+                texts.iter().any(|text| text.contains(window)),
+                "{name}: {texts:?}"
+            );
+        }
+    }
+    let options = regatta_report::terminal::TerminalOptions {
+        width: 80,
+        color: false,
+    };
+    let text = regatta_report::terminal::render(&summarise(&data), &data, &options);
+    assert!(text.contains("…1MB…") && text.contains("…16MB…"), "{text}");
+}
+
+#[test]
+fn samples_above_the_link_rate_are_explained() {
+    let mut data = common::full();
+    let caption = |data: &RunData| file(&of(data), "time-goodput-bps").caption.clone();
+    let plain = caption(&data);
+    assert!(plain.contains("Dotted across: the link rate."), "{plain}");
+    assert!(!plain.contains("above the link rate"), "{plain}");
+    for trial in &mut data.trials {
+        let series = trial.measurements.series.iter_mut();
+        let series = series.filter(|it| it.name == "goodput_bps" && trial.transport == "tcp-bbr");
+        for values in series.map(|it| &mut it.values) {
+            values[1] = 130e6;
+        }
+    }
+    let caption = caption(&data);
+    assert!(
+        caption.contains("Samples above the link rate (at most 130.0 Mbit/s over a link of 100.0 Mbit/s, `tcp-bbr` under `baseline`): where a transport delivers in order"),
+        "{caption}"
+    );
+    let files = of(&data);
+    assert!(
+        file(&files, "time-goodput-bps")
+            .svg
+            .contains(">link rate</text>")
+    );
+}
+
+#[test]
+fn steps_of_a_schedule_have_labels() {
+    let mut study = common::study();
+    study.transports.truncate(2);
+    let lossy = study.conditions.remove(1);
+    let step = |ms, loss: &Condition| Step {
+        at: Duration::from_millis(ms),
+        forward: loss.forward.clone(),
+        reverse: loss.reverse.clone(),
+    };
+    let first = study.conditions[0].clone();
+    study.conditions[0].schedule = vec![step(350, &lossy), step(700, &first)];
+    study.published.clear();
+    let data = common::run(study, |_| None);
+    let files = of(&data);
+    for name in [
+        "time-goodput-bps",
+        "time-round-trip-delay-ns",
+        "time-cpu-ratio",
+    ] {
+        let figure = file(&files, name);
+        for label in [">0 % loss</text>", ">5 % loss</text>"] {
+            assert!(figure.svg.contains(label), "{name}: {label}");
+        }
+        assert!(
+            figure.caption.contains("Steps of `baseline`: 0 % loss at first; 1 at 350 ms: 5 % loss; 2 at 700 ms: 0 % loss."),
+            "{}",
+            figure.caption
+        );
+    }
 }
 
 /// Runs the typesetter with a job.

@@ -177,3 +177,40 @@ fn the_last_attempt_at_a_trial_counts_and_the_others_are_kept_beside() {
     let rows = csv.expect("it was written").lines().count();
     assert_eq!(rows, 1 + planned as usize + 2, "every attempt has its row");
 }
+
+#[test]
+fn a_run_whose_process_is_gone_is_not_said_to_go_on() {
+    let parent = tempfile::tempdir().expect("a temporary directory");
+    let dir = parent.path().join("run");
+    let data = common::one_round();
+    let mut store = Store::create(&dir, &data.header).expect("a new directory");
+    for trial in &data.trials[..2] {
+        store.add_trial(trial).expect("a new trial");
+    }
+    let said = || {
+        let data = load(&dir).expect("a results file");
+        let summary = summarise(&data);
+        let options = terminal::TerminalOptions::default();
+        let text = terminal::render(&summary, &data, &options);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        (summary, words.join(" "))
+    };
+    let (summary, text) = said();
+    assert_eq!(summary.state.name, "running");
+    assert!(text.contains("the run is still going on"), "{text}");
+    // As after a kill: nothing was written about the end.
+    drop(store);
+    let (summary, text) = said();
+    assert_eq!(summary.state.name, "interrupted");
+    assert!(!text.contains("going on"), "{text}");
+    assert!(
+        text.contains("Partial (the run was interrupted): "),
+        "{text}"
+    );
+    assert!(
+        text.contains("interrupted: its process ended without saying why"),
+        "{text}"
+    );
+    // Looking at it keeps nobody from going on with it.
+    Store::open_to_resume(&dir).expect("a run to continue");
+}

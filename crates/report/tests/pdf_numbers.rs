@@ -14,7 +14,7 @@ use regatta_model::{METRICS, MetricDefinition, metric};
 use regatta_report::{
     RunData, Summary,
     analysis::{Claim, MetricSummary},
-    format::{Scale, number, p_value, ratio_number, signed_percent},
+    format::{Scale, number, p_value, ratio_end, ratio_number, signed_percent},
     pdf::{self, Paper},
     summarise,
 };
@@ -97,6 +97,7 @@ impl Allowed {
             self.scaled([ratio, (ratio - 1.0) * 100.0], &[1.0]);
             // What is beyond a thousandfold is written as a bound.
             self.add(signed_percent(ratio - 1.0));
+            self.add(ratio_end(ratio, number));
             // In a sentence the better one is first.
             for ratio in [ratio, 1.0 / ratio] {
                 self.add(ratio_number(ratio));
@@ -106,8 +107,8 @@ impl Allowed {
             }
         }
         if let Some(ratio) = claim.detectable_ratio {
-            self.add(number(ratio));
-            self.add(ratio_number(ratio));
+            self.add(ratio_end(ratio, number));
+            self.add(ratio_end(ratio, ratio_number));
         }
         self.add(claim.p_holm.map_or(String::new(), p_value));
         self.add(format!("{:.4}", claim.confidence * 100.0).trim_end_matches('0'));

@@ -237,6 +237,15 @@ fn a_gate_says_how_many_path_checks_count() {
     let said = says(&data);
     let expected = "2 of 3 path checks count, 1 of them within tolerance; the machine spoiled the others; outside: ";
     assert!(said.starts_with(expected), "{said}");
+    let quantities = &mut data.path_checks[0].quantities;
+    let loss = quantities
+        .iter_mut()
+        .find(|it| it.name == "forward_loss_ratio");
+    let loss = loss.expect("the loss is checked");
+    (loss.asked, loss.achieved, loss.within) = (0.05, 0.0712, false);
+    (data.path_checks[0].within, data.path_checks[0].spoiled) = (false, None);
+    let said = says(&data);
+    assert!(said.contains("forward loss 7.12 % for 5.00 %"), "{said}");
     for check in &mut data.path_checks {
         check.spoiled = Some("it was late".into());
     }

@@ -414,6 +414,18 @@ fn fold(connection: &Connection, path: &Path) -> bool {
     !has_log(path)
 }
 
+/// Whether a process is writing the run in a directory. `None` where that cannot be found out, such as on a file
+/// system without locks.
+#[must_use]
+pub fn is_being_written(dir: &Path) -> Option<bool> {
+    // Only a writer excludes a shared lock, which ends here.
+    match File::open(dir).ok()?.try_lock_shared() {
+        Ok(()) => Some(false),
+        Err(TryLockError::WouldBlock) => Some(true),
+        Err(TryLockError::Error(_)) => None,
+    }
+}
+
 /// Returns the name of the first file of a run in a directory, if there is any.
 pub fn leftover(dir: &Path) -> Option<String> {
     [

@@ -4,14 +4,15 @@
 //! place, and each change from one condition to another. Every claim in a report, in a table or in
 //! a sentence over several conditions, rests on these decisions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use regatta_model::{Better, Outcome, TrialRecord, metric, metric::id};
+use regatta_model::{Better, Outcome, TrialRecord, Workload, metric, metric::id};
 use regatta_stats::{Estimate, Test, autocorrelation, holm};
 
 use super::{
     CONFIDENCE, compared_metrics,
-    summary::{Claim, Comparison, Conclusion, Difference},
+    summary::{Claim, Comparison, Conclusion, Difference, WorkloadDifference},
+    workloads,
 };
 use crate::RunData;
 
@@ -103,15 +104,21 @@ pub fn strictest_confidence(pairs: usize, others: bool) -> f64 {
     1.0 - (1.0 - CONFIDENCE) * share / pairs.max(1) as f64
 }
 
-/// Returns all comparisons and all differences of a run, decided together.
-pub fn all(data: &RunData) -> (Vec<Comparison>, Vec<Difference>) {
+/// Returns all comparisons and all differences of a run, between conditions and between workloads, decided together.
+pub fn all(data: &RunData) -> (Vec<Comparison>, Vec<Difference>, Vec<WorkloadDifference>) {
     let index = Index::of(data);
     let mut comparisons = comparisons(&index);
     let mut differences = differences(&index);
+    let mut of_workloads = between_workloads(&index);
     let tested = |estimate: &Option<Estimate>| estimate.and_then(|e| e.p_value());
     let tests: Vec<(f64, bool)> = (comparisons.iter())
         .map(|c| (tested(&c.estimate), c.primary))
         .chain(differences.iter().map(|d| (tested(&d.estimate), d.primary)))
+        .chain(
+            of_workloads
+                .iter()
+                .map(|d| (tested(&d.estimate), d.primary)),
+        )
         .filter_map(|(p, primary)| Some((p?, primary)))
         .collect();
     let count = |primary| tests.iter().filter(|test| test.1 == primary).count() as f64;
@@ -150,16 +157,15 @@ pub fn all(data: &RunData) -> (Vec<Comparison>, Vec<Difference>) {
     for pending in &mut differences {
         decide(pending.estimate, pending.better, &mut pending.said.claim);
     }
-    (
-        comparisons
-            .into_iter()
-            .map(|pending| pending.said)
-            .collect(),
-        differences
-            .into_iter()
-            .map(|pending| pending.said)
-            .collect(),
-    )
+    for pending in &mut of_workloads {
+        decide(pending.estimate, pending.better, &mut pending.said.claim);
+    }
+    (said(comparisons), said(differences), said(of_workloads))
+}
+
+/// Returns the claims without their estimates.
+fn said<T>(all: Vec<Pending<T>>) -> Vec<T> {
+    all.into_iter().map(|pending| pending.said).collect()
 }
 
 fn conclude(estimate: &Estimate, significant: bool, better: Better) -> Conclusion {
@@ -379,6 +385,54 @@ fn differences(index: &Index<'_>) -> Vec<Pending<Difference>> {
                         better: better(metric),
                     });
                 }
+            }
+        }
+    }
+    differences
+}
+
+/// Returns the difference of each transport with each further workload of a kind from the first, by the metric of their
+/// rankings, over the rounds that have both.
+fn between_workloads(index: &Index<'_>) -> Vec<Pending<WorkloadDifference>> {
+    let data = index.data;
+    let study = &data.header.study;
+    let places: BTreeSet<[&str; 2]> = (data.plain_groups())
+        .map(|group| [&*group.condition.name, &*group.workload.name])
+        .collect();
+    let mut differences = Vec::new();
+    for [from, to] in workloads::pairs(data) {
+        let metric = study.primary_metric(to);
+        let is_plain = |condition: &str| {
+            let both = [from, to].map(|workload| [condition, &*workload.name]);
+            both.iter().all(|place| places.contains(place))
+        };
+        for condition in study.conditions.iter().filter(|it| is_plain(&it.name)) {
+            for transport in &study.transports {
+                let with = |workload: &Workload| {
+                    index.logs([&transport.label, &condition.name, &workload.name], metric)
+                };
+                let shared = Shared::of(&with(to), &with(from));
+                let [Some(mean_to), Some(mean_from)] = shared.means else {
+                    continue;
+                };
+                let series = std::slice::from_ref(&shared.ratios);
+                let rho = autocorrelation(series, 1, CORRELATED);
+                let estimate = Estimate::of(&shared.ratios, rho);
+                differences.push(Pending {
+                    said: WorkloadDifference {
+                        transport: transport.label.clone(),
+                        condition: condition.name.clone(),
+                        metric: metric.to_owned(),
+                        from: from.name.clone(),
+                        to: to.name.clone(),
+                        geometric_mean_from: mean_from,
+                        geometric_mean_to: mean_to,
+                        claim: undecided(shared.ratios.len(), estimate.as_ref(), rho),
+                    },
+                    estimate,
+                    primary: false,
+                    better: better(metric),
+                });
             }
         }
     }

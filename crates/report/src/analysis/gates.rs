@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use regatta_model::{Outcome, PathCheck, TrialRecord, metric::id};
+use regatta_model::{AskedAchieved, Outcome, PathCheck, TrialRecord, metric::id};
 
-use super::summary::{Gate, Summary, out_of_tolerance};
+use super::summary::{Gate, Summary, out_of_tolerance, path_quantity};
 use crate::{
-    RunData, language,
+    RunData,
+    format::quantity,
+    language,
     language::{plural, tr},
 };
 
@@ -98,12 +100,19 @@ fn named(names: &[String]) -> String {
     }
 }
 
+/// Describes a quantity of the path by what it was and what was asked for.
+fn in_words(outside: &AskedAchieved) -> String {
+    let (unit, name) = path_quantity(&outside.name);
+    let [asked, achieved] = [outside.asked, outside.achieved].map(|value| quantity(unit, value));
+    tr!("{} {} for {}", name, achieved, asked)
+}
+
 fn path(data: &RunData, summary: &Summary) -> Gate {
     // A check that the machine spoiled decides nothing; it stays in the table.
     let (checks, spoiled): (Vec<&PathCheck>, Vec<&PathCheck>) =
         (summary.path_checks.iter()).partition(|check| check.spoiled.is_none());
     // Each condition once, with all that was ever outside under it.
-    let mut outside: Vec<(&str, Vec<&str>, usize)> = Vec::new();
+    let mut outside: Vec<(&str, Vec<&AskedAchieved>, usize)> = Vec::new();
     for check in checks.iter().filter(|check| !check.within) {
         let known = outside
             .iter()
@@ -115,8 +124,8 @@ fn path(data: &RunData, summary: &Summary) -> Gate {
         let (_, names, times) = &mut outside[at];
         *times += 1;
         for quantity in out_of_tolerance(check) {
-            if !names.contains(&quantity.name.as_str()) {
-                names.push(&quantity.name);
+            if names.iter().all(|known| known.name != quantity.name) {
+                names.push(quantity);
             }
         }
     }
@@ -128,6 +137,7 @@ fn path(data: &RunData, summary: &Summary) -> Gate {
                 1 => String::new(),
                 n => plural!(n as u64, ", {} check", ", {} checks"),
             };
+            let names: Vec<String> = names.into_iter().map(in_words).collect();
             format!("`{condition}` ({}{times})", names.join(", "))
         })
         .collect();

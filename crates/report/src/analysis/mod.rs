@@ -18,6 +18,7 @@ mod sweep_result;
 mod sweeps;
 mod verdict;
 mod warnings;
+mod workloads;
 
 use regatta_model::{Study, metric::id};
 use regatta_results::RunState;
@@ -26,12 +27,15 @@ use crate::{RunData, language::tr};
 pub(crate) use claims::{CORRELATED_CELL, PRIMARY_SHARE, logarithms};
 pub use claims::{DIFFERENCE_METRICS, POWER, PairSpread, pair_spreads, strictest_confidence};
 pub(crate) use places::Places;
+pub(crate) use summary::path_quantity;
 pub use summary::{
     Build, Cell, Claim, Comparison, Conclusion, ConditionVerdict, CountedReason, CountedWarning,
     Difference, Failure, FailureKind, Gate, MetricSummary, NoiseFloor, NotRanked, PublishedBeside,
-    Ranked, SCHEMA_VERSION, StackRow, State, Statistics, Summary, Verdict, out_of_tolerance,
+    Ranked, SCHEMA_VERSION, StackRow, State, Statistics, Summary, Verdict, WorkloadDifference,
+    out_of_tolerance,
 };
 pub use sweep_result::{SweepAxis, SweepCell, SweepCrossing, SweepResult, SweepValue};
+pub(crate) use sweeps::line_label;
 
 /// Level of the intervals of means, and of all claims of a run together.
 pub const CONFIDENCE: f64 = 0.95;
@@ -67,8 +71,10 @@ fn is_compared(metric: &str) -> bool {
 pub fn summarise(data: &RunData) -> Summary {
     let study = &data.header.study;
     let cells = cells::all(data);
-    let (comparisons, differences) = claims::all(data);
-    let claims = (comparisons.iter().map(|c| &c.claim)).chain(differences.iter().map(|d| &d.claim));
+    let (comparisons, differences, workload_differences) = claims::all(data);
+    let claims = (comparisons.iter().map(|c| &c.claim))
+        .chain(differences.iter().map(|d| &d.claim))
+        .chain(workload_differences.iter().map(|d| &d.claim));
     let mut summary = Summary {
         schema_version: SCHEMA_VERSION,
         run_id: data.header.run_id.clone(),
@@ -93,6 +99,7 @@ pub fn summarise(data: &RunData) -> Summary {
             overall: String::new(),
             noise_floor: None,
             conditions: Vec::new(),
+            workloads: Vec::new(),
         },
         gates: Vec::new(),
         warnings: warnings::all(data, &cells, &comparisons),
@@ -100,6 +107,7 @@ pub fn summarise(data: &RunData) -> Summary {
         cells,
         comparisons,
         differences,
+        workload_differences,
         published: Vec::new(),
         path_checks: data.path_checks.clone(),
     };
@@ -136,7 +144,7 @@ fn method(has_sweeps: bool) -> Vec<String> {
             "Each pair of transports is compared by round: both ran in the same round, over a path with the same seed. The ratio of geometric means over the rounds that both have is tested by a paired t-test of the logarithms"
         ),
         tr!(
-            "What a condition changes is the ratio of a transport's geometric means under the two, tested in the same way"
+            "What a condition changes, or another workload of the same kind, is the ratio of a transport's geometric means, tested in the same way"
         ),
         tr!(
             "All these tests of a run are one family, decided by Holm's step-down procedure (1979) with weights: the pairs by the metric that their work is ranked by share 80 % of the error, the others 20 %. The probability of one false claim or more in the whole run is at most 5 %. Each interval is at the level of the step at which its claim was decided, so that it leaves out 1 exactly where a difference is claimed"

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use regatta_model::{AskedAchieved, Outcome, PathCheck, Warning};
+use regatta_model::{AskedAchieved, Outcome, PathCheck, Unit, Warning};
 use serde::{Deserialize, Serialize};
 
 use super::sweep_result::SweepResult;
@@ -61,6 +61,9 @@ pub struct Summary {
     pub comparisons: Vec<Comparison>,
     /// Differences of each transport under each further condition from the first one.
     pub differences: Vec<Difference>,
+    /// Differences of each transport with each further workload of a kind from the first of that kind.
+    #[serde(default)]
+    pub workload_differences: Vec<WorkloadDifference>,
     /// Metrics against the parameters of the study's sweeps.
     #[serde(default)]
     pub sweeps: Vec<SweepResult>,
@@ -141,6 +144,9 @@ pub struct Verdict {
     pub noise_floor: Option<NoiseFloor>,
     /// Verdicts for each condition and workload.
     pub conditions: Vec<ConditionVerdict>,
+    /// Sentences about each further workload of a kind against the first of that kind.
+    #[serde(default)]
+    pub workloads: Vec<String>,
 }
 
 /// Differences between two transports of the same driver and options, by the metrics of the
@@ -444,6 +450,29 @@ pub struct Difference {
     pub claim: Claim,
 }
 
+/// Difference of one transport with one workload from another of the same kind, paired by round. The ratio is
+/// `to / from`, the conclusion seen from `to`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadDifference {
+    /// Label of the transport.
+    pub transport: String,
+    /// Name of the condition.
+    pub condition: String,
+    /// Name of the metric: that of the workloads' rankings.
+    pub metric: String,
+    /// Name of the first workload.
+    pub from: String,
+    /// Name of the other workload.
+    pub to: String,
+    /// Geometric mean with `from` over the rounds that have both.
+    pub geometric_mean_from: f64,
+    /// Geometric mean with `to` over the same rounds.
+    pub geometric_mean_to: f64,
+    /// Ratio and the claim about it.
+    #[serde(flatten)]
+    pub claim: Claim,
+}
+
 /// Published figure with the measured one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PublishedBeside {
@@ -576,4 +605,18 @@ impl Cell {
 /// Returns the quantities of a condition's path that were out of tolerance.
 pub fn out_of_tolerance(check: &PathCheck) -> impl Iterator<Item = &AskedAchieved> {
     check.quantities.iter().filter(|quantity| !quantity.within)
+}
+
+/// Returns the unit of a quantity of a path check, by the suffix of its name, and the name in words.
+pub(crate) fn path_quantity(name: &str) -> (Unit, String) {
+    let units = [
+        ("_ns", Unit::Nanoseconds),
+        ("_bps", Unit::BitsPerSecond),
+        ("_bytes", Unit::Bytes),
+        ("_ratio", Unit::Ratio),
+    ];
+    let found = units.into_iter().find(|(suffix, _)| name.ends_with(suffix));
+    let (suffix, unit) = found.unwrap_or(("", Unit::Count));
+    let words = name.strip_suffix(suffix).unwrap_or(name).replace('_', " ");
+    (unit, language::text(&words).to_owned())
 }

@@ -84,7 +84,7 @@ fn entries<'a>(
 
 /// Returns the label of the line of a transport among the lines of its sweeps: the label in the study
 /// file, unless the transport differs in something that is no quantity.
-fn line_label(sweeps: &Sweeps, label: &str) -> String {
+pub fn line_label(sweeps: &Sweeps, label: &str) -> String {
     let Some(entry) = sweeps.entry(Part::Transport, label) else {
         return label.to_owned();
     };

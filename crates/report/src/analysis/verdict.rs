@@ -1,19 +1,25 @@
 //! Verdict in sentences: the fastest transport, by how much, with which certainty.
 
-use regatta_model::{Outcome, metric::Unit, metric::id};
+use regatta_model::{Outcome, metric::Unit, metric::id, stack};
 
 use super::{
     noise,
     places::Places,
     ranking::Place,
     stacks,
-    summary::{Cell, Conclusion, ConditionVerdict, Ranked, Summary, Verdict},
+    summary::{Cell, Conclusion, ConditionVerdict, Ranked, StackRow, Summary, Verdict},
+    workloads,
 };
 use crate::{
     RunData,
-    format::{capital, list, number, quantity, ratio_number},
-    language::{self, decimal, plural, tr},
+    format::{
+        capital, interval_numbers, list, number, quantity, ratio_end, ratio_number, times_form,
+    },
+    language::{self, plural, tr},
 };
+
+/// Fact of the payload's encryption, in [`STACK_FACTS`](regatta_model::STACK_FACTS).
+const CIPHER: &str = "cipher.sender";
 
 /// Returns the verdict of each condition and workload, and the one over all.
 pub fn all(data: &RunData, summary: &Summary) -> Verdict {
@@ -31,10 +37,11 @@ pub fn all(data: &RunData, summary: &Summary) -> Verdict {
         overall: overall(summary, &places)
             + &noise_floor.as_ref().map_or(String::new(), noise::in_words),
         noise_floor,
+        workloads: workloads::in_words(summary, &places),
         conditions: places
             .into_iter()
             .map(|place| ConditionVerdict {
-                text: sentence(&place),
+                text: sentence(&place, index.stacks(&place.group.condition.name)),
                 stacks_differ_in: differing(&place),
                 notes: (differences(&differing(&place), &place).into_iter())
                     .chain(notes(&place.cells))
@@ -50,7 +57,7 @@ pub fn all(data: &RunData, summary: &Summary) -> Verdict {
     }
 }
 
-fn sentence(place: &Place<'_>) -> String {
+fn sentence(place: &Place<'_>, stacks: &[&StackRow]) -> String {
     let mut parts = Vec::from_iter(about_leaders(place));
     for other in &place.not_ranked {
         let value = other.value.map_or(String::new(), |value| {
@@ -62,6 +69,7 @@ fn sentence(place: &Place<'_>) -> String {
             list(&other.reasons)
         ));
     }
+    parts.extend(encryption_of_claim(place, stacks));
     let stopped: Vec<String> = (place.cells.iter())
         .filter(|cell| cell.deadline_reached > 0)
         .map(|cell| format!("`{}`", cell.transport))
@@ -82,6 +90,59 @@ fn sentence(place: &Place<'_>) -> String {
             said
         ),
     }
+}
+
+/// Most transports that a list names; a sweep has hundreds.
+const MOST_NAMED: usize = 8;
+
+/// Lists names, of many the first.
+fn named(names: &[String]) -> String {
+    match names.len().saturating_sub(MOST_NAMED) {
+        0 => list(names),
+        more => tr!("{} and {} more", names[..MOST_NAMED].join(", "), more),
+    }
+}
+
+/// Returns those of some transports that sent in plain text, and those that encrypted, in backticks; `None` if all did
+/// the same.
+fn by_encryption(stacks: &[&StackRow], transports: &[&str]) -> Option<[Vec<String>; 2]> {
+    let with = |is_plain: bool| -> Vec<String> {
+        let of_kind = transports.iter().filter(|transport| {
+            let rows = stacks.iter().filter(|row| row.fact == CIPHER);
+            let mut ciphers = rows.filter_map(|row| row.values.get(**transport));
+            ciphers.any(|it| stack::is_comparable(it) && (it == "none") == is_plain)
+        });
+        of_kind.map(|transport| format!("`{transport}`")).collect()
+    };
+    let kinds = [with(true), with(false)];
+    kinds.iter().all(|kind| !kind.is_empty()).then_some(kinds)
+}
+
+/// Returns the words about encryption where the transports that the sentence compares differ in it.
+fn encryption_of_claim(place: &Place<'_>, stacks: &[&StackRow]) -> Option<String> {
+    let [plain, encrypted] = by_encryption(stacks, &compared(place))?;
+    Some(tr!(
+        "{} sent without encryption, {} with it",
+        list(&plain),
+        list(&encrypted)
+    ))
+}
+
+/// Returns the sentence about the transports of the run that sent in plain text beside others that encrypted.
+fn encryption(summary: &Summary) -> Option<String> {
+    let mut transports: Vec<&str> = Vec::new();
+    for cell in summary.cells.iter().filter(|cell| cell.n > 0) {
+        if !transports.contains(&cell.transport.as_str()) {
+            transports.push(&cell.transport);
+        }
+    }
+    let rows: Vec<&StackRow> = summary.stacks.iter().collect();
+    let [plain, encrypted] = by_encryption(&rows, &transports)?;
+    Some(tr!(
+        " Without encryption: {}; with it: {}.",
+        named(&plain),
+        named(&encrypted)
+    ))
 }
 
 fn about_leaders(place: &Place<'_>) -> Option<String> {
@@ -116,14 +177,8 @@ fn about_leaders(place: &Place<'_>) -> Option<String> {
     let margin = next.and_then(|next| {
         let (ratio, interval, rounds) = place.margin(&lead.transport, &next.transport)?;
         let [low, high] = interval_numbers(interval);
-        // A number with decimals takes the form of two in Russian.
-        let count = if ratio < 100.0 {
-            2
-        } else {
-            ratio.round() as u64
-        };
         Some(plural!(
-            count,
+            times_form(ratio),
             "{1} times as fast as `{2}` (interval {3} to {4}, {5} rounds)",
             "{1} times as fast as `{2}` (interval {3} to {4}, {5} rounds)",
             ratio_number(ratio),
@@ -145,7 +200,7 @@ fn about_leaders(place: &Place<'_>) -> Option<String> {
         let detectable = match place.detectable_ratio(&leaders) {
             Some(ratio) => tr!(
                 " (smallest detectable ratio {} at 80 % power)",
-                ratio_number(ratio)
+                ratio_end(ratio, ratio_number)
             ),
             None => String::new(),
         };
@@ -233,7 +288,7 @@ fn overall(summary: &Summary, places: &[Place<'_>]) -> String {
         }
         let mut at = tr!("under {}", place.group.in_words());
         if let Some(ratio) = place.detectable_ratio(&leaders) {
-            at.push_str(&tr!(" (detectable: {})", ratio_number(ratio)));
+            at.push_str(&tr!(" (detectable: {})", ratio_end(ratio, ratio_number)));
         }
         let said = if place.ranking.len() > 1 {
             &mut said
@@ -264,7 +319,8 @@ fn overall(summary: &Summary, places: &[Place<'_>]) -> String {
         _ if places.iter().all(|place| place.ranking.is_empty()) => String::new(),
         names => tr!(" Not ranked in every place: {}.", list(names)),
     };
-    format!("{partial}{}{left_out}", sentences.join(" "))
+    let encryption = encryption(summary).unwrap_or_default();
+    format!("{partial}{}{left_out}{encryption}", sentences.join(" "))
 }
 
 /// Returns the sentence about the sweeps: how often each transport leads, and where one overtakes another.
@@ -395,17 +451,4 @@ fn settling(cell: &Cell) -> Option<String> {
         steps => tr!(" (but not after {} steps a trial)", number(steps)),
     };
     Some(format!("`{}` {time}{but}", cell.transport))
-}
-
-/// Formats the ends of an interval, with as many decimals as it takes to distinguish them, up to
-/// four.
-fn interval_numbers(ends: [f64; 2]) -> [String; 2] {
-    let mut texts = ends.map(ratio_number);
-    for decimals in 2..=4 {
-        if texts[0] != texts[1] {
-            break;
-        }
-        texts = ends.map(|end| decimal(format!("{end:.decimals$}")));
-    }
-    texts
 }

@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{
     analysis::Conclusion,
-    format::{list, moment, quantity, shorten},
+    format::{list, moment, quantity},
+    labels::Labels,
     terminal::{STYLE, TerminalOptions, wrap},
 };
 
@@ -20,6 +21,9 @@ const MOST_CELLS: usize = 60;
 
 /// Number of changes of one kind that are listed.
 const MOST_CHANGES: usize = 12;
+
+/// Longest label of a transport, in characters.
+const LONGEST_LABEL: usize = 24;
 
 /// Number of characters of a value of a change.
 const MOST_VALUE: usize = 60;
@@ -241,20 +245,20 @@ fn change_of(change: &Change) -> String {
         true => String::new(),
         false => format!(" ({})", list(&change.of)),
     };
-    let value = |value: &Option<String>| match value {
-        Some(value) => shorten(value, MOST_VALUE),
-        None => "none".to_owned(),
-    };
+    let [from, to] = [&change.from, &change.to].map(|it| it.as_deref().unwrap_or("none"));
+    let values = Labels::new([from, to], MOST_VALUE);
     format!(
         "{}{of}: {} → {}",
         change.name,
-        value(&change.from),
-        value(&change.to)
+        values.get(from),
+        values.get(to)
     )
 }
 
 /// Returns the table of one place: each cell's primary metric, and others with a difference.
 fn table<'a>(pair: &PairOfRuns, cells: impl Iterator<Item = &'a CellPair>) -> Table {
+    let transports = pair.cells.iter().map(|cell| cell.name.transport.as_str());
+    let transports = Labels::new(transports, LONGEST_LABEL);
     let right = |text: String| TableCell::new(text).set_alignment(CellAlignment::Right);
     let mut table = Table::new();
     table.load_style(STYLE);
@@ -268,7 +272,7 @@ fn table<'a>(pair: &PairOfRuns, cells: impl Iterator<Item = &'a CellPair>) -> Ta
         TableCell::new(format!("{} is", pair.to)),
     ]);
     for cell in cells {
-        let name = printable(&shorten(&cell.name.transport, 24));
+        let name = printable(transports.get(&cell.name.transport));
         let metrics: Vec<&MetricPair> = (cell.metrics.iter())
             .filter(|metric| metric.primary || is_difference(metric))
             .collect();

@@ -5,7 +5,7 @@ use regatta_model::{Ratio, metric};
 use super::types::{CellPair, MetricPair, PairOfRuns, RegressionGate};
 use crate::{
     analysis::Conclusion,
-    format::{list, number},
+    format::{list, ratio_end, ratio_number, signed, signed_percent},
 };
 
 /// Number of cells that a sentence names; the others are counted.
@@ -118,7 +118,7 @@ fn unseen(cells: &[&CellPair], total: usize, alone: bool) -> String {
     let could = match largest {
         Some(ratio) if ratio > 1.0 => format!(
             "; a ratio of {} would have been detected in each with a probability of 80 %",
-            crate::format::ratio_number(ratio)
+            ratio_end(ratio, ratio_number)
         ),
         _ => String::new(),
     };
@@ -139,15 +139,12 @@ fn detail(cell: &CellPair) -> String {
 /// Formats the change of a metric with its interval: `−5.1 % [−6.0, −4.2]`.
 #[must_use]
 pub fn change_in_words(metric: &MetricPair) -> Option<String> {
-    let change = crate::format::signed_percent(metric.ratio? - 1.0);
+    let change = signed_percent(metric.ratio? - 1.0);
     let Some(interval) = metric.interval else {
         return Some(change);
     };
-    let [low, high] = interval.map(|end| {
-        let percent = (end - 1.0) * 100.0;
-        let sign = if percent < 0.0 { "−" } else { "+" };
-        format!("{sign}{}", number(percent.abs()))
-    });
+    // No break within the brackets.
+    let [low, high] = interval.map(|end| signed(end - 1.0).replace(' ', "\u{a0}"));
     Some(format!("{change} [{low},\u{a0}{high}]"))
 }
 

@@ -6,7 +6,10 @@ use minijinja::{
 };
 use regatta_model::metric;
 
-use super::{Shown, figures::changes};
+use super::{
+    Shown,
+    figures::{Styles, changes},
+};
 use crate::{
     ReportError,
     compare::{CellPair, PairOfRuns, RunComparison, change_in_words, conclusion, left_out, listed},
@@ -38,9 +41,10 @@ pub fn render(comparison: &RunComparison) -> Result<String, ReportError> {
 
 fn shown(comparison: &RunComparison) -> Shown<'_> {
     let cells = || comparison.pairs.iter().flat_map(|pair| &pair.cells);
+    let transports = || cells().map(|cell| cell.name.transport.as_str());
+    let styles = Styles::new(transports());
     Shown::new(
-        // A transport's mark goes by its place among the cells of a pair.
-        cells().map(|cell| (-1, cell.name.transport.as_str())),
+        transports().map(|label| (styles.get(label) as i64, label)),
         cells().map(|cell| cell.name.condition.as_str()),
     )
 }

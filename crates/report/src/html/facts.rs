@@ -73,6 +73,7 @@ pub struct SummaryFacts<'a> {
 #[derive(Serialize)]
 struct Overall<'a> {
     overall: &'a str,
+    workloads: &'a [String],
 }
 
 impl<'a> SummaryFacts<'a> {
@@ -83,6 +84,7 @@ impl<'a> SummaryFacts<'a> {
             statistics: &summary.statistics,
             verdict: Overall {
                 overall: &summary.verdict.overall,
+                workloads: &summary.verdict.workloads,
             },
             gates: &summary.gates,
             warnings: &summary.warnings,

@@ -19,7 +19,7 @@ use crate::{
     language::{self, plural, quantity, tr},
 };
 use facts::{HeaderFacts, StudyFacts, SummaryFacts};
-use figures::Figures;
+use figures::{Figures, Styles};
 use minijinja::{
     AutoEscape, Environment, context,
     value::{Serde, Value},
@@ -34,8 +34,9 @@ const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// Parts that the pages share.
-const PARTS: [(&str, &str); 4] = [
+const PARTS: [(&str, &str); 5] = [
     ("marks.html", include_str!("marks.html")),
+    ("drawings.html", include_str!("drawings.html")),
     ("head.html", include_str!("head.html")),
     ("controls.html", include_str!("controls.html")),
     ("foot.html", include_str!("foot.html")),
@@ -79,7 +80,7 @@ pub(crate) fn with_literal_colours(panel: &mut String) {
 #[derive(Debug, Serialize)]
 struct Switch<'a> {
     name: &'a str,
-    /// Position of a transport, for its mark; `-1` for other things.
+    /// Style of a transport, for its mark; `-1` for other things.
     series: i64,
 }
 
@@ -120,13 +121,14 @@ impl<'a> Shown<'a> {
             let mut entries = study.sweeps.entries.iter();
             entries.any(|entry| entry.part == Part::Transport && entry.name == label)
         };
+        let styles = Styles::of(data);
         let transports = study.transports.iter().map(|it| it.label.as_str());
-        let plain = transports.enumerate().filter(|(_, label)| !is_swept(label));
-        let lines = figures::sweep_lines(summary).into_iter().enumerate();
+        let plain = transports.filter(|label| !is_swept(label));
+        let lines = figures::sweep_lines(summary);
         Self::new(
             plain
                 .chain(lines)
-                .map(|(series, label)| (series as i64, label)),
+                .map(|label| (styles.get(label) as i64, label)),
             (data.plain_groups()).map(|group| group.condition.name.as_str()),
         )
     }
@@ -140,8 +142,15 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
         cells.any(|cell| cell.metrics.contains_key(metric.name))
     };
     let terms: Vec<&MetricDefinition> = METRICS.iter().filter(occurs).collect();
+    let styles = Styles::of(data);
+    let marks = study.transports.iter().map(|transport| Switch {
+        name: &transport.label,
+        series: styles.get(&transport.label) as i64,
+    });
+    let marks: Vec<Switch<'_>> = marks.collect();
     context! {
         shown => Serde(Shown::of_report(data, summary)),
+        marks => Serde(marks),
         header => Serde(HeaderFacts::of(&data.header)),
         study => Serde(StudyFacts::of(study)),
         summary => Serde(SummaryFacts::of(summary)),

@@ -5,14 +5,16 @@ use regatta_model::metric;
 
 use super::{
     Datum, DrawnPanel, Figure, anchor,
-    frame::{Chart, Panel, Tick, YAxis, axis_end, largest, room_for_labels},
+    frame::{Chart, LABEL_CHARACTERS, Panel, Tick, YAxis, axis_end, largest, room_for_labels},
+    style::Styles,
     svg::{Ink, Svg, Text, spread},
     sweep::{all_lines, place_words, places},
 };
 use crate::{
     RunData, Summary,
     analysis::{SweepCell, SweepResult},
-    format::{Scale, capital, shorten},
+    format::{Scale, capital},
+    labels::Labels,
     language::{self, tr},
 };
 
@@ -33,9 +35,6 @@ const WIDE: f64 = 40.0;
 /// Share of the distance between two groups that the bars of one take.
 const GROUP: f64 = 0.8;
 
-/// Longest label of a transport, in characters.
-const LABEL_CHARACTERS: usize = 16;
-
 /// Whether a sweep has bars by message size instead of lines.
 pub fn has_bars(sweep: &SweepResult) -> bool {
     let axis = sweep.axes.first();
@@ -46,8 +45,8 @@ pub fn has_bars(sweep: &SweepResult) -> bool {
 pub fn draw(
     data: &RunData,
     summary: &Summary,
-    sweep: &SweepResult,
-    number: usize,
+    styles: &Styles,
+    (sweep, number): (&SweepResult, usize),
 ) -> Option<Figure> {
     let definition = metric::find(&sweep.metric)?;
     let axis = sweep.axes.first()?;
@@ -69,7 +68,7 @@ pub fn draw(
     let ticks: Vec<Tick> = (axis.values.iter().enumerate())
         .map(|(position, value)| (position as f64 + 0.5, language::quantity(&value.text)))
         .collect();
-    let lines = all_lines(summary);
+    let labels = Labels::new(all_lines(summary), LABEL_CHARACTERS);
     let (shown, all) = places(sweep, MOST_PANELS);
     let id = format!("bars-{number}-{}", anchor(&sweep.metric));
     let panels = shown.iter().enumerate().map(|(position, place)| {
@@ -91,13 +90,21 @@ pub fn draw(
             x_title: language::text(&axis.title),
             height: HEIGHT,
             left: Panel::LEFT,
-            right: room_for_labels(sweep.lines.iter().map(String::as_str)),
+            right: room_for_labels(&labels),
+            labels: &labels,
         }
         .draw_with(0.0..ticks.len() as f64, &ticks, y_axis(), |svg, chart| {
             let cells: Vec<&SweepCell> = (sweep.cells.iter())
                 .filter(|cell| cell.at.get(1..) == Some(place.as_slice()))
                 .collect();
-            paint(svg, chart, (sweep, &lines), &cells, scale, published);
+            paint(
+                svg,
+                chart,
+                (sweep, styles, &labels),
+                &cells,
+                scale,
+                published,
+            );
         })
     });
     let panels: Vec<DrawnPanel> = panels.collect();
@@ -157,7 +164,7 @@ fn published(data: &RunData, sweep: &SweepResult, cell: &SweepCell) -> Option<f6
 fn paint(
     svg: &mut Svg,
     chart: &Chart,
-    (sweep, all_lines): (&SweepResult, &[&str]),
+    (sweep, styles, shown): (&SweepResult, &Styles, &Labels),
     cells: &[&SweepCell],
     scale: Scale,
     published: impl Fn(&SweepCell) -> Option<f64>,
@@ -172,10 +179,7 @@ fn paint(
     let width = GROUP / lines.len().max(1) as f64;
     let mut labels = Vec::new();
     for (position, line) in lines.iter().enumerate() {
-        let series = all_lines
-            .iter()
-            .position(|known| known == line)
-            .unwrap_or(0);
+        let series = styles.get(line);
         let mut last = chart.bottom;
         for cell in cells.iter().filter(|cell| cell.line == **line) {
             let Some(group) = cell.at.first() else {
@@ -199,14 +203,13 @@ fn paint(
     let placed = spread(&wanted, 15.0, Panel::TOP + 4.0, chart.bottom - 4.0);
     for ((series, label, _), y) in labels.into_iter().zip(placed) {
         svg.mark(series, (chart.right + 10.0, y), 4.0, false);
-        let label = shorten(label, LABEL_CHARACTERS);
-        svg.text((chart.right + 18.0, y), &label, Text::LABEL);
+        svg.text((chart.right + 18.0, y), shown.get(label), Text::LABEL);
     }
 }
 
 /// Bar of a cell.
 struct Bar<'a> {
-    /// Position of the transport in the study.
+    /// Style of the transport.
     series: usize,
     label: &'a str,
     /// Left and right edge.

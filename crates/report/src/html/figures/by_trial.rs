@@ -5,7 +5,7 @@ use regatta_model::{MetricDefinition, TrialRecord, metric::id};
 use super::{
     Figure, anchor, drawn,
     frame::{Curve, Marks, Panel, YAxis, axis_end, largest, room_for_labels, time_axis},
-    labels, panels,
+    line_labels, panels,
     svg::Point,
 };
 use crate::{
@@ -63,6 +63,7 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
         capital(language::text(definition.title)),
     );
 
+    let shown = line_labels(data);
     let drawn = drawn(&panels, |number, panel| {
         let heading = &panel.heading;
         Panel {
@@ -74,13 +75,14 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
             x_title: &x_title,
             height: HEIGHT,
             left: Panel::LEFT,
-            right: room_for_labels(labels(data)),
+            right: room_for_labels(&shown),
+            labels: &shown,
         }
         .draw(0.0..x_end, YAxis::Linear(y_end), |svg, chart| {
-            let shown: Vec<Curve<'_>> = (panel.rows.iter())
+            let curves: Vec<Curve<'_>> = (panel.rows.iter())
                 .map(|curve| curve.map(|(t, value)| (t / divisor, scale.apply(value))))
                 .collect();
-            chart.curves(svg, &shown, 1.0, Marks::Each);
+            chart.curves(svg, &curves, 1.0, Marks::Each);
         })
     });
     Some(Figure {

@@ -2,15 +2,17 @@
 //! workload's ranking.
 
 use super::{
-    Datum, DrawnPanel, Figure,
+    Datum, DrawnPanel, Figure, LONGEST_HEADING,
     frame::{Chart, LABEL_CHARACTERS, Panel, YAxis, axis_end, largest, room_for_rows},
+    style::Styles,
     svg::{Ink, Svg, Text},
     under,
 };
 use crate::{
     analysis::Conclusion,
     compare::{CellPair, MetricPair, PairOfRuns},
-    format::{quantity, shorten, signed_percent},
+    format::{quantity, signed_percent},
+    labels::Labels,
 };
 
 const ROW: f64 = 26.0;
@@ -21,17 +23,13 @@ const NARROWEST: f64 = 1.0;
 /// Draws the changes of the cells of a pair, one panel for each condition and workload; `None` if
 /// no cell has a ratio. `cells` are those to draw.
 pub fn draw(pair: &PairOfRuns, cells: &[&CellPair]) -> Option<Figure> {
-    let mut transports: Vec<&str> = Vec::new();
+    let transports = || pair.cells.iter().map(|cell| cell.name.transport.as_str());
+    let styles = Styles::new(transports());
+    let labels = Labels::new(transports(), LABEL_CHARACTERS);
     let mut places: Vec<(String, Vec<Row<'_>>)> = Vec::new();
     for cell in cells {
         let label = cell.name.transport.as_str();
-        if !transports.contains(&label) {
-            transports.push(label);
-        }
-        let series = transports
-            .iter()
-            .position(|known| *known == label)
-            .unwrap_or(0);
+        let series = styles.get(label);
         let heading = format!("{}, {}", cell.name.condition, cell.name.workload);
         let Some(metric) = cell.primary().filter(|metric| metric.ratio.is_some()) else {
             continue;
@@ -53,9 +51,18 @@ pub fn draw(pair: &PairOfRuns, cells: &[&CellPair]) -> Option<Figure> {
     // As in the figure of means, an interval of very few rounds may run out of the panel.
     let end = axis_end(largest(ends).min(values * 3.0).max(values).max(NARROWEST));
     let id = format!("change-{}-{}", pair.from, pair.to);
+    let headings = places.iter().map(|(heading, _)| heading.as_str());
+    let headings = Labels::new(headings, LONGEST_HEADING);
     let panels: Vec<DrawnPanel> = (places.iter().enumerate())
         .map(|(number, (heading, rows))| {
-            let panel = panel(pair, &format!("{id}-{number}"), heading, rows, end);
+            let heading = headings.get(heading);
+            let panel = panel(
+                pair,
+                &format!("{id}-{number}"),
+                heading,
+                (rows, &labels),
+                end,
+            );
             under(rows.first().map_or("", |row| row.condition), panel)
         })
         .collect();
@@ -76,7 +83,7 @@ pub fn draw(pair: &PairOfRuns, cells: &[&CellPair]) -> Option<Figure> {
 struct Row<'a> {
     condition: &'a str,
     label: &'a str,
-    /// Position of the transport.
+    /// Style of the transport.
     series: usize,
     metric: &'a MetricPair,
 }
@@ -129,7 +136,13 @@ fn percent(ratio: f64) -> f64 {
     (ratio - 1.0) * 100.0
 }
 
-fn panel(pair: &PairOfRuns, id: &str, heading: &str, rows: &[Row<'_>], end: f64) -> DrawnPanel {
+fn panel(
+    pair: &PairOfRuns,
+    id: &str,
+    heading: &str,
+    (rows, labels): (&[Row<'_>], &Labels),
+    end: f64,
+) -> DrawnPanel {
     let title = (rows.first())
         .and_then(|row| regatta_model::metric::find(&row.metric.metric))
         .map_or("", |metric| metric.title);
@@ -143,39 +156,41 @@ fn panel(pair: &PairOfRuns, id: &str, heading: &str, rows: &[Row<'_>], end: f64)
             pair.from, pair.to
         ),
         description: &format!("{}.", said.join("; ")),
-        heading: &shorten(heading, 44),
+        heading,
         y_title: "",
         x_title: &format!("{title}, change in %"),
         height: Panel::HEADING + Panel::BOTTOM + ROW * rows.len() as f64,
-        left: room_for_rows(rows.iter().map(|row| row.label), LABEL_CHARACTERS),
+        left: room_for_rows(labels),
         right: 58.0,
+        labels,
     }
-    .draw(-end..end, YAxis::Rows(rows.len()), |svg, chart| {
-        let zero = chart.x(0.0);
-        svg.line(&[(zero, chart.top), (zero, chart.bottom)], Ink::Axis, 1.0);
-        for (position, row) in rows.iter().enumerate() {
-            svg.record(Datum {
-                label: row.label.to_owned(),
-                kind: "change",
-                value: Some(row.change()),
-                interval: row.interval(),
-                ..Datum::default()
-            });
-            svg.value(row.label, &row.in_words(pair), |svg| {
-                draw_row(svg, chart, row, chart.y(position as f64 + 0.5));
-            });
-        }
-    })
+    // Nothing falls by more than all of it.
+    .draw(
+        -end.min(100.0)..end,
+        YAxis::Rows(rows.len()),
+        |svg, chart| {
+            let zero = chart.x(0.0);
+            svg.line(&[(zero, chart.top), (zero, chart.bottom)], Ink::Axis, 1.0);
+            for (position, row) in rows.iter().enumerate() {
+                svg.record(Datum {
+                    label: row.label.to_owned(),
+                    kind: "change",
+                    value: Some(row.change()),
+                    interval: row.interval(),
+                    ..Datum::default()
+                });
+                svg.value(row.label, &row.in_words(pair), |svg| {
+                    draw_row(svg, chart, (row, labels), chart.y(position as f64 + 0.5));
+                });
+            }
+        },
+    )
 }
 
-fn draw_row(svg: &mut Svg, chart: &Chart, row: &Row<'_>, y: f64) {
+fn draw_row(svg: &mut Svg, chart: &Chart, (row, labels): (&Row<'_>, &Labels), y: f64) {
     let ink = Ink::Series(row.series);
     svg.mark(row.series, (7.0, y), 4.5, false);
-    svg.text(
-        (17.0, y),
-        &shorten(row.label, LABEL_CHARACTERS),
-        Text::LABEL,
-    );
+    svg.text((17.0, y), labels.get(row.label), Text::LABEL);
     if let Some(ends) = row.interval() {
         svg.line(&ends.map(|end| (chart.x(end), y)), ink, 2.0);
         for end in ends.into_iter().filter(|end| chart.has_x(*end)) {

@@ -7,7 +7,7 @@ use regatta_model::{Unit, Workload, metric::id};
 use super::{
     Figure, anchor, drawn,
     frame::{Curve, Marks, Panel, YAxis, axis_end, largest, room_for_labels},
-    labels, panels,
+    line_labels, panels,
     svg::Point,
 };
 use crate::{
@@ -81,6 +81,7 @@ pub fn draw(data: &RunData, &(name, axis, title): &What) -> Option<Figure> {
     let scale = Scale::for_largest(Unit::Nanoseconds, longest);
     let x_end = axis_end(scale.apply(longest));
 
+    let shown = line_labels(data);
     let drawn = drawn(&panels, |number, panel| {
         let said = panel.rows.iter();
         let said: Vec<String> = said
@@ -98,7 +99,8 @@ pub fn draw(data: &RunData, &(name, axis, title): &What) -> Option<Figure> {
             x_title: &scale.heading(axis),
             height: HEIGHT,
             left: Panel::LEFT,
-            right: room_for_labels(labels(data)),
+            right: room_for_labels(&shown),
+            labels: &shown,
         }
         .draw(0.0..x_end, YAxis::Logarithmic(floor), |svg, chart| {
             let curves: Vec<Curve<'_>> = (panel.rows.iter())

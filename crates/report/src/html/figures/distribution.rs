@@ -9,14 +9,15 @@ use regatta_stats::Description;
 
 use super::{
     Datum, Figure, anchor, drawn,
-    frame::{Chart, LABEL_CHARACTERS, Panel, YAxis, axis_end, largest, room_for_rows},
-    panels,
+    frame::{Chart, Panel, YAxis, axis_end, largest, room_for_rows},
+    line_labels, panels,
     svg::{Ink, Svg, Text},
     values,
 };
 use crate::{
     RunData,
-    format::{Scale, number, shorten, signed_percent},
+    format::{Scale, number, signed_percent},
+    labels::Labels,
     language::{self, tr},
 };
 
@@ -64,6 +65,7 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
         language::text(definition.title)
     );
 
+    let shown = line_labels(data);
     let drawn = drawn(&panels, |position, panel| {
         let said: Vec<String> = (panel.rows.iter())
             .filter_map(|row| {
@@ -78,7 +80,6 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
             })
             .collect();
         let height = Panel::HEADING + Panel::BOTTOM + ROW * panel.rows.len() as f64;
-        let labels = panel.rows.iter().map(|row| row.label);
         Panel {
             id: &format!("box-{name}-{position}"),
             title: &tr!("Spread of {}, under {}", x_title, panel.heading),
@@ -87,12 +88,18 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
             y_title: "",
             x_title: &x_title,
             height,
-            left: room_for_rows(labels, LABEL_CHARACTERS).min(150.0),
+            left: room_for_rows(&shown).min(150.0),
             right: 54.0,
+            labels: &shown,
         }
-        .draw(-end..end, YAxis::Rows(panel.rows.len()), |svg, chart| {
-            plot(svg, chart, &panel.rows, scale);
-        })
+        // Nothing is less than nothing.
+        .draw(
+            -end.min(100.0)..end,
+            YAxis::Rows(panel.rows.len()),
+            |svg, chart| {
+                plot(svg, chart, (&panel.rows, &shown), scale);
+            },
+        )
     });
     Some(Figure {
         id: format!("figure-box-{name}"),
@@ -113,8 +120,8 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
     })
 }
 
-/// Draws the rows of one panel, whose axis goes from -`end` to `end`.
-fn plot(svg: &mut Svg, chart: &Chart, rows: &[Row<'_>], scale: Scale) {
+/// Draws the rows of one panel.
+fn plot(svg: &mut Svg, chart: &Chart, (rows, labels): (&[Row<'_>], &Labels), scale: Scale) {
     for (position, row) in rows.iter().enumerate() {
         let Some(d) = regatta_stats::describe(&row.deviations) else {
             continue;
@@ -135,7 +142,8 @@ fn plot(svg: &mut Svg, chart: &Chart, rows: &[Row<'_>], scale: Scale) {
         }
         let text = format!("{}: {}", row.label, spread_in_words(row, &d, scale));
         svg.value(row.label, &text, |svg| {
-            plot_row(svg, chart, (position, row), &d, scale);
+            let label = labels.get(row.label);
+            plot_row(svg, chart, (position, row, label), &d, scale);
         });
     }
 }
@@ -157,7 +165,7 @@ fn spread_in_words(row: &Row<'_>, d: &Description, scale: Scale) -> String {
 fn plot_row(
     svg: &mut Svg,
     chart: &Chart,
-    (position, row): (usize, &Row<'_>),
+    (position, row, label): (usize, &Row<'_>, &str),
     d: &Description,
     scale: Scale,
 ) {
@@ -165,8 +173,7 @@ fn plot_row(
     let y = chart.y(position as f64) + 14.0;
     let (upper, lower, middle) = (y - 6.0, y + 6.0, y + 4.0);
     svg.mark(row.series, (7.0, middle), 4.5, false);
-    let label = shorten(row.label, LABEL_CHARACTERS);
-    svg.text((17.0, middle), &label, Text::LABEL);
+    svg.text((17.0, middle), label, Text::LABEL);
     let median = scale.text(row.median);
     svg.text((Panel::WIDTH - 1.0, middle), &median, Text::VALUE);
     if row.deviations.len() > 1 {

@@ -5,7 +5,8 @@ use std::ops::Range;
 use super::drawing::{Datum, DrawnPanel};
 use super::svg::{Align, Ink, Point, Svg, Text, spread, width_of};
 use crate::{
-    format::{number, shorten},
+    format::number,
+    labels::Labels,
     language::{self, decimal},
 };
 
@@ -54,6 +55,8 @@ pub struct Panel<'a> {
     pub left: f64,
     /// Margin right of the plot, in CSS pixels.
     pub right: f64,
+    /// Labels of the lines, which are written right of the plot.
+    pub labels: &'a Labels,
 }
 
 impl Panel<'_> {
@@ -126,6 +129,7 @@ impl Panel<'_> {
                 Self::TOP
             },
             bottom: self.height - Self::BOTTOM,
+            labels: self.labels.clone(),
             x,
             y,
         };
@@ -196,6 +200,7 @@ pub struct Chart {
     pub right: f64,
     pub top: f64,
     pub bottom: f64,
+    labels: Labels,
     x: Range<f64>,
     y: YAxis,
 }
@@ -299,8 +304,8 @@ impl Chart {
             svg.of_transport("end", curve.label, |svg| {
                 svg.line(&leader, Ink::Leader, 0.8);
                 svg.mark(curve.series, (self.right + 10.0, y), 4.0, false);
-                let label = shorten(curve.label, LABEL_CHARACTERS);
-                svg.text((self.right + 18.0, y), &label, Text::LABEL);
+                let label = self.labels.get(curve.label);
+                svg.text((self.right + 18.0, y), label, Text::LABEL);
             });
         }
     }
@@ -308,7 +313,7 @@ impl Chart {
 
 /// Line of a transport in the units of the axes.
 pub struct Curve<'a> {
-    /// Position of the transport in the study.
+    /// Style of the transport.
     pub series: usize,
     /// Label of the transport.
     pub label: &'a str,
@@ -433,15 +438,14 @@ pub fn largest(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(0.0, f64::max)
 }
 
-/// Returns the width that the labels of some transports need right of a plot, in CSS pixels.
-pub fn room_for_labels<'a>(labels: impl Iterator<Item = &'a str>) -> f64 {
-    largest(labels.map(|label| width_of(&shorten(label, LABEL_CHARACTERS)) + 26.0))
-        .clamp(40.0, 150.0)
+/// Returns the width that labels need right of a plot, in CSS pixels.
+pub fn room_for_labels(labels: &Labels) -> f64 {
+    largest(labels.texts().map(|label| width_of(label) + 26.0)).clamp(40.0, 150.0)
 }
 
 /// Returns the width that the labels of rows need left of a plot, in CSS pixels.
-pub fn room_for_rows<'a>(labels: impl Iterator<Item = &'a str>, characters: usize) -> f64 {
-    largest(labels.map(|label| width_of(&shorten(label, characters)) + 22.0)).max(60.0)
+pub fn room_for_rows(labels: &Labels) -> f64 {
+    largest(labels.texts().map(|label| width_of(label) + 22.0)).max(60.0)
 }
 
 #[cfg(test)]

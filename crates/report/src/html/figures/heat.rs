@@ -7,13 +7,15 @@ use regatta_model::{Better, MetricDefinition, metric};
 use super::{
     Datum, DrawnPanel, Figure, anchor,
     frame::{Panel, largest},
-    svg::{Align, Ink, Svg, Text, width_of},
-    sweep::{ParameterAxis, all_lines, number_of, place_words, unit_of},
+    style::Styles,
+    svg::{Align, COLOURS, Ink, Svg, Text, width_of},
+    sweep::{LONGEST_VALUE, ParameterAxis, number_of, place_words, unit_of},
 };
 use crate::{
     Summary,
     analysis::{Conclusion, SweepAxis, SweepCell, SweepResult},
-    format::{Scale, capital, ratio_number, shorten},
+    format::{Scale, capital, ratio_number},
+    labels::Labels,
     language::{self, quantity, tr},
 };
 
@@ -31,6 +33,9 @@ const MOST_OPAQUE: f64 = 0.6;
 
 /// Most cells of a map that have a text each.
 const MOST_DESCRIBED: usize = 500;
+
+/// Longest heading of a map, in characters.
+const LONGEST_HEADING: usize = 52;
 
 /// Positions of a cell on both axes.
 type At = [usize; 2];
@@ -58,18 +63,21 @@ struct Tile {
 }
 
 /// Draws the maps of the metric of the ranking, or nothing for a sweep of one parameter.
-pub fn draw(summary: &Summary, sweep: &SweepResult, number: usize) -> Option<Figure> {
+pub fn draw(
+    summary: &Summary,
+    styles: &Styles,
+    sweep: &SweepResult,
+    number: usize,
+) -> Option<Figure> {
     let definition = metric::find(&sweep.metric)?;
     let [x, y, ..] = &sweep.axes[..] else {
         return None;
     };
     let id = format!("heat-{number}-{}", anchor(&sweep.metric));
-    let lines = all_lines(summary);
     let scale = Scale::for_largest(
         definition.unit,
         largest(sweep.cells.iter().filter_map(|cell| cell.value)),
     );
-    let series = |line: &str| lines.iter().position(|known| *known == line).unwrap_or(0);
     let shown = &sweep.lines[..sweep.lines.len().min(MOST_LINES)];
     let mut maps: Vec<(String, Vec<Tile>)> = Vec::new();
     for place in places(sweep) {
@@ -87,23 +95,22 @@ pub fn draw(summary: &Summary, sweep: &SweepResult, number: usize) -> Option<Fig
         };
         if let Some((first, others)) = shown.split_first() {
             for other in others {
-                let pair = [
-                    (other.as_str(), series(other)),
-                    (first.as_str(), series(first)),
-                ];
-                let tiles = ratios(summary, definition, pair, [&cells(other), &cells(first)]);
+                let inks = inks([other, first].map(|line| styles.get(line)));
+                let tiles = ratios(summary, definition, inks, [&cells(other), &cells(first)]);
                 maps.push((format!("{other} ÷ {first}{words}"), tiles));
             }
         }
         for line in shown {
-            let tiles = means(&cells(line), Ink::Series(series(line)), scale);
+            let tiles = means(&cells(line), Ink::Series(styles.get(line)), scale);
             maps.push((format!("{line}, {}{words}", scale.unit), tiles));
         }
     }
+    let headings = maps.iter().map(|(heading, _)| heading.as_str());
+    let headings = Labels::new(headings, LONGEST_HEADING);
     let drawn = maps.iter().enumerate().map(|(position, (heading, tiles))| {
         map(
             &format!("{id}-{position}"),
-            heading,
+            headings.get(heading),
             definition,
             [x, y],
             tiles,
@@ -169,11 +176,19 @@ fn missing(at: At) -> Tile {
     }
 }
 
+/// Returns the inks of two transports of these styles; two of the same colour have that of text for the second.
+fn inks([first, second]: [usize; 2]) -> [Ink; 2] {
+    match first % COLOURS == second % COLOURS {
+        true => [Ink::Series(first), Ink::Text],
+        false => [first, second].map(Ink::Series),
+    }
+}
+
 /// Returns the tiles of the ratio of the first line to the second.
 fn ratios(
     summary: &Summary,
     definition: &MetricDefinition,
-    [(_, first), (_, second)]: [(&str, usize); 2],
+    [first, second]: [Ink; 2],
     [a, b]: [&BTreeMap<At, &SweepCell>; 2],
 ) -> Vec<Tile> {
     let comparisons: BTreeMap<[&str; 4], Ratio> = (summary.comparisons.iter())
@@ -214,7 +229,7 @@ fn ratios(
         let density = value.ln().abs() / furthest.max(1e-9);
         Tile {
             at,
-            ink: Ink::Series(if is_ahead { first } else { second }),
+            ink: if is_ahead { first } else { second },
             opacity: (0.12 + (MOST_OPAQUE - 0.12) * density) * if is_detected { 1.0 } else { PALE },
             text: number_text(value),
             style: if is_detected { Text::LABEL } else { Text::NOTE },
@@ -248,7 +263,7 @@ fn map(
     let bottom = top + height_of_row * rows as f64;
     let width = (Panel::WIDTH - left - 2.0) / columns as f64;
     let mut svg = Svg::default();
-    svg.text((0.0, 9.0), &shorten(heading, 52), Text::HEADING);
+    svg.text((0.0, 9.0), heading, Text::HEADING);
     svg.text((0.0, 29.0), &title(y), Text::NOTE);
     let has_room = width >= ROOM[0] && height_of_row >= ROOM[1];
     for tile in tiles {
@@ -358,9 +373,11 @@ fn texts(axis: &SweepAxis) -> Vec<String> {
             let texts = values.iter().map(|value| number_of(scale.apply(*value)));
             texts.collect()
         }
-        _ => (axis.values.iter())
-            .map(|value| shorten(&value.text, 12))
-            .collect(),
+        _ => {
+            let texts = || axis.values.iter().map(|value| value.text.as_str());
+            let shown = Labels::new(texts(), LONGEST_VALUE);
+            texts().map(|text| shown.get(text).to_owned()).collect()
+        }
     }
 }
 

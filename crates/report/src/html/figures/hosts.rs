@@ -5,13 +5,15 @@ use std::borrow::Cow;
 use regatta_model::{Unit, host_sample};
 
 use super::{
-    Datum, DrawnPanel, Figure,
-    frame::{Chart, Panel, YAxis, axis_end, largest, room_for_labels, time_axis},
+    Datum, DrawnPanel, Figure, LONGEST_HEADING,
+    frame::{Chart, LABEL_CHARACTERS, Panel, YAxis, axis_end, largest, room_for_labels, time_axis},
+    style::Styles,
     svg::{Ink, Point, Svg, Text, spread},
 };
 use crate::{
     RunData,
-    format::{Scale, shorten},
+    format::Scale,
+    labels::Labels,
     language::{self, tr},
     timeline::{
         Bin, COLLISIONS, CPU_BUSIEST, CPU_MEAN, HostTimeline, INTERFACE_ERRORS, IP_ERRORS, Line,
@@ -244,8 +246,9 @@ fn packet_sizes<'a>(host: &'a HostTimeline, [bytes, packets]: [&str; 2]) -> Labe
     .collect()
 }
 
-/// Band of one trial: number of the transport in the study, beginning and end in nanoseconds.
-struct Band {
+/// Band of one trial: label and style of the transport, beginning and end in nanoseconds.
+struct Band<'a> {
+    label: &'a str,
     series: usize,
     from_ns: i64,
     to_ns: i64,
@@ -269,6 +272,8 @@ fn draw_one(what: &What, hosts: &[HostTimeline], data: Option<&RunData>) -> Opti
     let y_end = axis_end(scale.apply(highest));
     let end_s = largest(hosts.iter().map(|host| host.end_ns() as f64 / 1e9));
     let (divisor, unit) = time_axis(end_s);
+    let headings: Vec<String> = hosts.iter().map(|host| label(host, data)).collect();
+    let headings = Labels::new(headings.iter().map(String::as_str), LONGEST_HEADING);
     let drawing = Drawing {
         what,
         data,
@@ -276,7 +281,8 @@ fn draw_one(what: &What, hosts: &[HostTimeline], data: Option<&RunData>) -> Opti
         axes: [end_s / divisor, y_end],
         seconds: divisor,
         x_title: tr!("time since the first sample, {}", unit),
-        right: room_for_labels(lines().map(|(label, _)| label.as_str())) + KEY,
+        labels: Labels::new(lines().map(|(label, _)| label.as_str()), LABEL_CHARACTERS),
+        headings,
     };
     let panels = hosts.iter().zip(&of_hosts).enumerate();
     Some(Figure {
@@ -325,18 +331,18 @@ fn caption(what: &What, hosts: &[HostTimeline], data: Option<&RunData>) -> Strin
 }
 
 /// Returns the bands of a host's trials; none if there are too many.
-fn bands(host: &HostTimeline, data: &RunData) -> Vec<Band> {
+fn bands<'a>(host: &HostTimeline, data: &'a RunData) -> Vec<Band<'a>> {
     if host.trials.len() > MOST_BANDS {
         return Vec::new();
     }
-    let transports = &data.header.study.transports;
+    let styles = Styles::of(data);
     (host.trials.iter())
         .filter_map(|span| {
             let mut records = data.trials.iter().chain(&data.repeated);
             let record = records.find(|record| record.index == span.trial)?;
-            let series = (transports.iter()).position(|t| t.label == record.transport)?;
             Some(Band {
-                series,
+                label: &record.transport,
+                series: styles.get(&record.transport),
                 from_ns: span.from_ns,
                 to_ns: span.to_ns,
             })
@@ -354,7 +360,8 @@ struct Drawing<'a> {
     /// Seconds in a unit of the horizontal axis.
     seconds: f64,
     x_title: String,
-    right: f64,
+    labels: Labels,
+    headings: Labels,
 }
 
 impl Drawing<'_> {
@@ -363,21 +370,23 @@ impl Drawing<'_> {
         number: usize,
         host: &HostTimeline,
         lines: &[(String, Cow<'_, Line>)],
-        bands: &[Band],
+        bands: &[Band<'_>],
     ) -> DrawnPanel {
-        let heading = shorten(&label(host, self.data), 44);
+        let heading = label(host, self.data);
+        let heading = self.headings.get(&heading);
         let y_title = self.scale.heading(self.what.y_title);
         let labels: Vec<&str> = lines.iter().map(|(label, _)| label.as_str()).collect();
         Panel {
             id: &format!("hosts-{}-{number}", self.what.id),
             title: &format!("{}: {heading}", language::text(self.what.title)),
             description: &tr!("{} over {}: {}.", y_title, self.x_title, labels.join(", ")),
-            heading: &heading,
+            heading,
             y_title: &y_title,
             x_title: &self.x_title,
             height: HEIGHT,
             left: Panel::LEFT,
-            right: self.right,
+            right: room_for_labels(&self.labels) + KEY,
+            labels: &self.labels,
         }
         .draw(
             0.0..self.axes[0],
@@ -394,7 +403,9 @@ impl Drawing<'_> {
                         end
                     })
                     .collect();
-                svg.group("end", |svg| draw_labels(svg, chart, &labels, &ends));
+                svg.group("end", |svg| {
+                    draw_labels(svg, chart, (&labels, &self.labels), &ends)
+                });
             },
         )
     }
@@ -404,7 +415,7 @@ impl Drawing<'_> {
         chart.x(ns / 1e9 / self.seconds)
     }
 
-    fn draw_bands(&self, svg: &mut Svg, chart: &Chart, bands: &[Band]) {
+    fn draw_bands(&self, svg: &mut Svg, chart: &Chart, bands: &[Band<'_>]) {
         for band in bands {
             let left = self.x(chart, band.from_ns as f64);
             let right = self.x(chart, band.to_ns as f64).max(left + 0.7);
@@ -412,10 +423,7 @@ impl Drawing<'_> {
                 [(left, top), (right, top), (right, bottom), (left, bottom)]
             };
             let ink = Ink::Series(band.series);
-            let label = self
-                .data
-                .map_or("", |data| &data.header.study.transports[band.series].label);
-            svg.of_transport("trial", label, |svg| {
+            svg.of_transport("trial", band.label, |svg| {
                 svg.polygon(&corners(chart.top, chart.bottom), ink, 0.16);
                 svg.polygon(&corners(chart.top - 4.0, chart.top - 1.0), ink, 1.0);
             });
@@ -476,14 +484,18 @@ impl Drawing<'_> {
 }
 
 /// Writes labels right of the plot, near the ends of their lines, each with a sample of its line.
-fn draw_labels(svg: &mut Svg, chart: &Chart, labels: &[&str], ends: &[Option<f64>]) {
+fn draw_labels(
+    svg: &mut Svg,
+    chart: &Chart,
+    (labels, shown): (&[&str], &Labels),
+    ends: &[Option<f64>],
+) {
     let wanted: Vec<f64> = ends.iter().map(|end| end.unwrap_or(chart.bottom)).collect();
     let placed = spread(&wanted, 15.0, Panel::TOP + 4.0, chart.bottom - 4.0);
     for (position, (label, y)) in labels.iter().zip(placed).enumerate() {
         let from = chart.right + 6.0;
         let key = [(from, y), (from + KEY, y)];
         svg.line(&key, Ink::Plain(position), 1.3);
-        let label = shorten(label, super::frame::LABEL_CHARACTERS);
-        svg.text((from + KEY + 4.0, y), &label, Text::LABEL);
+        svg.text((from + KEY + 4.0, y), shown.get(label), Text::LABEL);
     }
 }

@@ -8,14 +8,16 @@ use regatta_model::{MetricDefinition, Outcome, WorkloadKind};
 use super::{
     Datum, Figure, Place, anchor, drawn,
     frame::{Chart, LABEL_CHARACTERS, Panel, YAxis, axis_end, largest, room_for_rows},
-    panels,
+    labels, panels,
+    style::Styles,
     svg::{Ink, Svg, Text},
     values,
 };
 use crate::{
     RunData, Summary,
     analysis::Cell,
-    format::{Scale, capital, shorten},
+    format::{Scale, capital},
+    labels::Labels,
     language::{self, tr},
 };
 
@@ -28,7 +30,7 @@ const SPREAD_LABEL_CHARACTERS: usize = 27;
 struct Row<'a> {
     transport: &'a str,
     label: Cow<'a, str>,
-    /// Position in the study; `None` for a transport that is only in the publication.
+    /// Style; `None` for a transport that is only in the publication.
     series: Option<usize>,
     cell: Option<&'a Cell>,
     trials: Vec<f64>,
@@ -79,11 +81,12 @@ pub fn draw_spread(
     if spread.len() < 2 {
         return None;
     }
+    let styles = Styles::of(data);
     let mut panels: Vec<Place<'_, Row<'_>>> = Vec::new();
     for condition in &study.conditions {
         let mut rows = Vec::new();
-        for transport in study.transports.iter().enumerate() {
-            let transport = (transport.0, transport.1.label.as_str());
+        for label in labels(data) {
+            let transport = (styles.get(label), label);
             for workload in &spread {
                 let name = definition.name;
                 let mut row = row(data, summary, name, transport, &condition.name, workload);
@@ -131,12 +134,12 @@ fn figure(
     let axis = scale.heading(definition.title);
     let end = axis_end(scale.apply(highest));
 
+    let shown = Labels::new(rows().map(|row| &*row.label), longest_label);
     let drawn = drawn(panels, |number, panel| {
         let said: Vec<String> = (panel.rows.iter())
             .filter_map(|row| Some(format!("{} {}", row.label, scale.text(mean(row, name)?.0))))
             .collect();
         let height = Panel::HEADING + Panel::BOTTOM + ROW * panel.rows.len() as f64;
-        let labels = panel.rows.iter().map(|row| &*row.label);
         Panel {
             id: &format!("{id}-{number}"),
             title: &tr!("Mean {} under {}", axis, panel.heading),
@@ -145,15 +148,16 @@ fn figure(
             y_title: "",
             x_title: &axis,
             height,
-            left: room_for_rows(labels, longest_label).min(54.0 + 6.0 * longest_label as f64),
+            left: room_for_rows(&shown).min(54.0 + 6.0 * longest_label as f64),
             right: 54.0,
+            labels: &shown,
         }
         .draw(0.0..end, YAxis::Rows(panel.rows.len()), |svg, chart| {
             for (position, row) in panel.rows.iter().enumerate() {
                 let y = chart.y(position as f64 + 0.5);
                 record(svg, row, name, scale);
                 svg.value(row.transport, &in_words(row, name, scale), |svg| {
-                    draw_row(svg, chart, row, y, (name, longest_label), scale);
+                    draw_row(svg, chart, (row, shown.get(&row.label)), y, name, scale);
                 });
             }
         })
@@ -175,7 +179,7 @@ fn figure(
     })
 }
 
-/// Returns the row of a transport, given as its position in the study and its label.
+/// Returns the row of a transport, given as its style and its label.
 fn row<'a>(
     data: &'a RunData,
     summary: &'a Summary,
@@ -289,9 +293,9 @@ fn absence(cell: &Cell) -> String {
 fn draw_row(
     svg: &mut Svg,
     chart: &Chart,
-    row: &Row<'_>,
+    (row, label): (&Row<'_>, &str),
     y: f64,
-    (name, longest_label): (&str, usize),
+    name: &str,
     scale: Scale,
 ) {
     let x = |value: f64| chart.x(scale.apply(value));
@@ -299,7 +303,7 @@ fn draw_row(
     if let Some(series) = row.series {
         svg.mark(series, (7.0, y), 4.5, false);
     }
-    svg.text((17.0, y), &shorten(&row.label, longest_label), Text::LABEL);
+    svg.text((17.0, y), label, Text::LABEL);
     for value in &row.trials {
         svg.dot((x(*value), y + 9.0), 2.0, ink, 0.65);
     }

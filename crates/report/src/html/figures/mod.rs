@@ -13,14 +13,16 @@ pub mod hosts;
 mod means;
 mod over_time;
 mod steps;
+mod style;
 mod svg;
 mod sweep;
 
 use regatta_model::{MetricDefinition, metric, metric::id};
 use serde::Serialize;
 
-use crate::{RunData, Summary, data::CellGroup, format::shorten};
+use crate::{RunData, Summary, data::CellGroup, labels::Labels};
 pub use drawing::{Datum, DrawnPanel};
+pub(crate) use style::Styles;
 pub use svg::escape;
 pub(crate) use sweep::all_lines as sweep_lines;
 
@@ -134,15 +136,16 @@ pub fn all(data: &RunData, summary: &Summary) -> Figures {
         let drawn = series.iter().filter_map(|what| over_time::draw(data, what));
         drawn.collect()
     };
+    let styles = Styles::of(data);
     let mut sweeps = Vec::new();
     for (number, result) in summary.sweeps.iter().enumerate() {
-        let lines = sweep::draw(summary, result, number);
+        let lines = sweep::draw(summary, &styles, result, number);
         if result.is_primary && bars::has_bars(result) {
-            headline.extend(bars::draw(data, summary, result, number));
+            headline.extend(bars::draw(data, summary, &styles, (result, number)));
             sweeps.extend(lines);
         } else if result.is_primary {
             headline.extend(lines);
-            headline.extend(heat::draw(summary, result, number));
+            headline.extend(heat::draw(summary, &styles, result, number));
         } else {
             sweeps.extend(lines);
         }
@@ -176,20 +179,25 @@ struct Place<'a, T> {
     rows: Vec<T>,
 }
 
-/// Returns the panels of a figure. `row` makes the row or line of a transport from its position in the
-/// study, its label, the condition and the workload; `None` if it has no values.
+/// Longest heading of a panel, in characters.
+const LONGEST_HEADING: usize = 44;
+
+/// Returns the panels of a figure. `row` makes the row or line of a transport from its style, its label, the
+/// condition and the workload; `None` if it has no values.
 fn panels<'a, T>(
     data: &'a RunData,
     row: impl Fn(usize, &'a str, &'a str, &'a str) -> Option<T>,
 ) -> Vec<Place<'a, T>> {
-    let transports = &data.header.study.transports;
+    let styles = Styles::of(data);
+    let headings: Vec<String> = data.plain_groups().map(|group| group.heading()).collect();
+    let headings = Labels::new(headings.iter().map(String::as_str), LONGEST_HEADING);
     let panel = |group: CellGroup<'a>| Place {
         condition: &group.condition.name,
-        heading: shorten(&group.heading(), 44),
-        rows: (transports.iter().enumerate())
-            .filter_map(|(series, transport)| {
+        heading: headings.get(&group.heading()).to_owned(),
+        rows: labels(data)
+            .filter_map(|label| {
                 let (condition, workload) = (&group.condition.name, &group.workload.name);
-                row(series, &transport.label, condition, workload)
+                row(styles.get(label), label, condition, workload)
             })
             .collect(),
     };
@@ -223,6 +231,11 @@ fn under(condition: &str, panel: DrawnPanel) -> DrawnPanel {
 fn labels(data: &RunData) -> impl Iterator<Item = &str> {
     let transports = data.header.study.transports.iter();
     transports.map(|transport| transport.label.as_str())
+}
+
+/// Returns the labels of a study's transports as lines show them.
+fn line_labels(data: &RunData) -> Labels {
+    Labels::new(labels(data), frame::LABEL_CHARACTERS)
 }
 
 /// Returns the finite values of a metric in the measured trials of a cell.

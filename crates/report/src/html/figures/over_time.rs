@@ -3,20 +3,23 @@
 
 use std::collections::BTreeSet;
 
-use regatta_model::{TrialRecord, metric, metric::series_id};
+use regatta_model::{Direction, TrialRecord, Unit, WorkloadKind, metric, metric::series_id};
 
 use super::{
     Datum, Figure, Place, anchor,
     columns::{Columns, columns},
     drawn,
-    frame::{Chart, Curve, Marks, Panel, YAxis, axis_end, largest, room_for_labels, tick},
-    labels, panels,
-    steps::{self, Step, steps},
-    svg::{Ink, Point, Svg},
+    frame::{
+        Chart, Curve, Marks, Panel, YAxis, axis_end, largest, room_for_labels, tick, time_axis,
+    },
+    line_labels, panels,
+    steps::{self, Step},
+    svg::{Ink, Point, Svg, Text},
 };
 use crate::{
     RunData,
-    format::{Scale, capital},
+    data::CellGroup,
+    format::{Scale, capital, quantity},
     language::{self, tr},
 };
 
@@ -24,12 +27,18 @@ const HEIGHT: f64 = 290.0;
 /// Height where each end has panels of its own, so that two figures fit on a page of paper.
 const HEIGHT_OF_EACH: f64 = 215.0;
 
+/// Share of the link rate by which a sample may lie above it without an explanation: samples are as long as a timer
+/// makes them.
+const WITHIN: f64 = 0.02;
+
 /// Quantity drawn over time.
 pub struct What {
     series: &'static str,
     ends: Ends,
     title: &'static str,
     how: &'static str,
+    /// Reason for samples above the link rate; empty for quantities that are no rate of the path.
+    above: &'static str,
 }
 
 /// Ends whose values a figure shows.
@@ -46,25 +55,29 @@ pub const TRANSFER: [What; 4] = [
         series: series_id::GOODPUT_BPS,
         ends: Ends::Sum(&["receiver"]),
         title: "Goodput over the time of a trial",
-        how: "Bits delivered to the receiving application. Where a transport delivers in order, what arrives after a lost packet is held back and then delivered at once, in a sample that can lie above the path's rate.",
+        how: "Bits delivered to the receiving application.",
+        above: "where a transport delivers in order, what arrives after a lost packet is held back and then delivered at once, so that one sample holds the bits of several",
     },
     What {
         series: series_id::RECEIVED_BPS,
         ends: Ends::Sum(&["receiver"]),
         title: "Bits received over the time of a trial",
         how: "Bits of the IP packets that the receiving host's interface got, headers and retransmissions included, whatever was delivered of them by then.",
+        above: "packets that waited for a busy emulator or host arrive together, so that one sample holds the bits of several",
     },
     What {
         series: series_id::ROUND_TRIP_DELAY_NS,
         ends: Ends::Sum(&["sender"]),
         title: "Round-trip delay under load over the time of a trial",
         how: "Each probe message counts at its scheduled departure.",
+        above: "",
     },
     What {
         series: series_id::CPU_RATIO,
         ends: Ends::Sum(&["sender", "receiver"]),
         title: "CPU of both ends over the time of a trial",
         how: "CPU time of the sending and the receiving process together, all threads; 100 % is one core.",
+        above: "",
     },
 ];
 
@@ -75,12 +88,14 @@ pub const INSIDE: [What; 2] = [
         ends: Ends::Sum(&["sender"]),
         title: "Congestion window over the time of a trial",
         how: "As the sending stack itself reports it.",
+        above: "",
     },
     What {
         series: series_id::RETRANSMITTED_PACKETS,
         ends: Ends::Sum(&["sender"]),
         title: "Retransmissions over the time of a trial",
         how: "Retransmitted segments, or packets declared lost, in each interval between samples.",
+        above: "",
     },
 ];
 
@@ -91,42 +106,49 @@ pub const BOTH_ENDS: [What; 7] = [
         ends: Ends::Each,
         title: "Packets sent by each end",
         how: "IP packets that left the end's interface; those of the receiver are mostly acknowledgements.",
+        above: "",
     },
     What {
         series: series_id::PACKETS_RECEIVED_PER_SECOND,
         ends: Ends::Each,
         title: "Packets received by each end",
         how: "IP packets that the end's interface got.",
+        above: "",
     },
     What {
         series: series_id::MEAN_PACKET_BYTES,
         ends: Ends::Each,
         title: "Size of the packets sent by each end",
         how: "Mean over each interval between samples. With TSO or GSO an interface counts one large packet for several on the wire.",
+        above: "",
     },
     What {
         series: series_id::INTERFACE_ERRORS,
         ends: Ends::Each,
         title: "Errors of each end's interface",
         how: "Errors of reception and transmission in each interval between samples.",
+        above: "",
     },
     What {
         series: series_id::INTERFACE_DROPS,
         ends: Ends::Each,
         title: "Drops of each end's interface",
         how: "Received packets and packets to send that the interface dropped, in each interval between samples. What the path drops is not in it.",
+        above: "",
     },
     What {
         series: series_id::CPU_HOST_RATIO,
         ends: Ends::Each,
         title: "System load of each end",
         how: "Time of all cores of the end's host that was not idle, whatever used it. Two ends on one machine have the same.",
+        above: "",
     },
     What {
         series: series_id::MEMORY_BYTES,
         ends: Ends::Each,
         title: "Memory of each end's process",
         how: "Resident set of the process that runs the end.",
+        above: "",
     },
 ];
 
@@ -169,6 +191,13 @@ pub fn draw(data: &RunData, what: &What) -> Option<Figure> {
     };
     let is_thinned = extremes().next().is_some();
     let highest = largest(points().map(|p| p[3]).chain(extremes().map(|p| p[2])));
+    let rates: Vec<LinkRate> = match what.above {
+        "" => Vec::new(),
+        _ => data.plain_groups().map(LinkRate::of).collect(),
+    };
+    // The axis has room for a link rate that is near.
+    let link_rates = rates.iter().flat_map(LinkRate::values);
+    let highest = highest.max(largest(link_rates.filter(|rate| *rate < highest * 1.25)));
     let scale = Scale::for_largest(definition.unit, highest);
     let y_end = axis_end(scale.apply(highest));
     let end_of = |panel: &Place<'_, Row<'_>>| {
@@ -176,52 +205,182 @@ pub fn draw(data: &RunData, what: &What) -> Option<Figure> {
         largest(points.map(|p| p[0]))
     };
     let longest = largest(panels.iter().map(end_of));
+    let (seconds, unit) = time_axis(longest);
     // One axis for all, unless that would squeeze a panel into its left half.
     let own_axes = (panels.iter().map(end_of)).any(|end| end > 0.0 && end < longest / 2.0);
-    let steps_of = |condition: &str| -> Vec<Step> {
-        let found = study.conditions.iter().find(|c| c.name == condition);
-        found.map(steps).unwrap_or_default()
-    };
+    let condition = |name: &str| study.conditions.iter().find(|c| c.name == name);
+    let steps_of =
+        |name: &str| -> Vec<Step> { condition(name).map(steps::steps).unwrap_or_default() };
     let has_steps = (panels.iter()).any(|panel| !steps_of(panel.condition).is_empty());
     // Each condition once, though it be there with several workloads.
     let listed: BTreeSet<String> = (panels.iter())
-        .map(|panel| steps::in_words(panel.condition, &steps_of(panel.condition)))
+        .filter_map(|panel| Some(steps::in_words(condition(panel.condition)?)))
         .collect();
     let listed = String::from_iter(listed);
+    let shown = line_labels(data);
+    let x_title = tr!("time since the first connect call, {}", unit);
 
     let drawn = drawn(&panels, |number, panel| {
         let end = end_of(panel);
         let names: Vec<&str> = panel.rows.iter().map(|row| row.label).collect();
-        let x_end = axis_end(if own_axes { end } else { longest });
+        let shown_end = if own_axes { end } else { longest };
+        let x_end = axis_end(shown_end / seconds);
         Panel {
             id: &format!("time-{}-{number}", anchor(what.series)),
             title: &tr!("{} under {}", language::text(what.title), panel.heading),
             description: &tr!(
-                "Median and quartiles over the rounds of {}, from 0 to {} seconds.",
+                "Median and quartiles over the rounds of {}, from 0 to {} {}.",
                 names.join(", "),
-                tick(end)
+                tick(end / seconds),
+                unit
             ),
             heading: &panel.heading,
             y_title: &scale.heading(definition.title),
-            x_title: &tr!("time since the first connect call, s"),
+            x_title: &x_title,
             height: match what.ends {
                 Ends::Sum(_) => HEIGHT,
                 Ends::Each => HEIGHT_OF_EACH,
             },
             left: Panel::LEFT,
-            right: room_for_labels(labels(data)),
+            right: room_for_labels(&shown),
+            labels: &shown,
         }
         .draw(0.0..x_end, YAxis::Linear(y_end), |svg, chart| {
-            steps::draw(svg, chart, &steps_of(panel.condition), x_end);
-            plot(svg, chart, &panel.rows, scale);
+            steps::draw(svg, chart, &steps_of(panel.condition), x_end, seconds);
+            if let Some(rate) = rates.get(number) {
+                rate.draw(svg, chart, scale, [x_end, y_end], seconds);
+            }
+            plot(svg, chart, &panel.rows, scale, seconds);
         })
     });
+    let mut caption = caption(what, has_steps.then_some(&listed), own_axes, is_thinned);
+    caption += &about_rates(what, &panels, &rates, y_end * scale.divisor);
     Some(Figure {
         id: format!("figure-time-{}", anchor(what.series)),
         title: capital(language::text(what.title)),
-        caption: caption(what, has_steps.then_some(&listed), own_axes, is_thinned),
+        caption,
         panels: drawn,
     })
+}
+
+/// Rate of a path in the direction of a workload's data: from which time on, in seconds, and in bits per second where
+/// it is limited.
+struct LinkRate(Vec<(f64, Option<f64>)>);
+
+impl LinkRate {
+    fn of(group: CellGroup<'_>) -> Self {
+        let direction = match &group.workload.kind {
+            WorkloadKind::Bulk { options, .. } => options.direction,
+            WorkloadKind::RequestResponse { .. } | WorkloadKind::ShortConnections { .. } => {
+                Direction::Both
+            }
+            WorkloadKind::StopAndWait { .. } | WorkloadKind::MultiStream { .. } => {
+                Direction::Forward
+            }
+        };
+        let rates = group.condition.settings().map(|setting| {
+            let link = match direction {
+                Direction::Forward => Some(setting.forward),
+                Direction::Reverse => Some(setting.reverse),
+                // The sum of two directions has no link.
+                Direction::Both => None,
+            };
+            let rate = link.and_then(|link| link.rate);
+            (setting.at.as_secs_f64(), rate.map(|rate| rate.0 as f64))
+        });
+        Self(rates.collect())
+    }
+
+    fn values(&self) -> impl Iterator<Item = f64> {
+        self.0.iter().filter_map(|(_, rate)| *rate)
+    }
+
+    /// Returns the largest rate that the link has from shortly before a time on until then.
+    fn at(&self, seconds: f64) -> Option<f64> {
+        let mut before = self.0.iter().rev().filter(|(at, _)| *at <= seconds);
+        let current = before.next()?;
+        // A sample may begin before a step.
+        let recent = before.next().filter(|_| seconds - current.0 < 1.0);
+        let rates = [Some(current), recent];
+        rates
+            .into_iter()
+            .flatten()
+            .try_fold(0.0_f64, |most, (_, rate)| Some(most.max((*rate)?)))
+    }
+
+    /// Draws the rate as a dotted line, as far as the axes have it.
+    fn draw(&self, svg: &mut Svg, chart: &Chart, scale: Scale, ends: [f64; 2], seconds: f64) {
+        for (position, (at, rate)) in self.0.iter().enumerate() {
+            let from = at / seconds;
+            let to = self
+                .0
+                .get(position + 1)
+                .map_or(ends[0], |next| next.0 / seconds);
+            let Some(value) = rate.map(|rate| scale.apply(rate)) else {
+                continue;
+            };
+            if value > ends[1] || from >= ends[0] {
+                continue;
+            }
+            let line = [from, to.min(ends[0])].map(|time| (time, value));
+            let line = line.map(|point| chart.at(point));
+            svg.line(&line, Ink::Leader, 1.0);
+            // Steps have labels of their own, at the same height.
+            if self.0.len() == 1 {
+                let style = Text {
+                    size: 10.0,
+                    ..Text::NOTE
+                };
+                svg.text((line[0].0 + 4.0, line[0].1 - 7.0), &tr!("link rate"), style);
+            }
+        }
+    }
+}
+
+/// Returns the sentences of a caption about the link rate: where it is drawn, and why samples lie above it. `most` is
+/// the end of the axis, in bits per second.
+fn about_rates(
+    what: &What,
+    panels: &[Place<'_, Row<'_>>],
+    rates: &[LinkRate],
+    most: f64,
+) -> String {
+    let mut text = String::new();
+    if rates
+        .iter()
+        .flat_map(LinkRate::values)
+        .any(|rate| rate <= most)
+    {
+        text += &tr!(" Dotted across: the link rate.");
+    }
+    let mut furthest: Option<(f64, f64, f64, String)> = None;
+    for (panel, rate) in panels.iter().zip(rates) {
+        for row in &panel.rows {
+            let quartiles = row.points.iter().map(|point| (point[0], point[3]));
+            let extremes = row.extremes.iter().map(|point| (point[0], point[2]));
+            for (seconds, value) in quartiles.chain(extremes) {
+                let Some(rate) = rate.at(seconds) else {
+                    continue;
+                };
+                let share = value / rate;
+                let is_furthest = furthest.as_ref().is_none_or(|known| share > known.0);
+                if share > 1.0 + WITHIN && is_furthest {
+                    let name = tr!("`{}` under `{}`", row.label, panel.condition);
+                    furthest = Some((share, value, rate, name));
+                }
+            }
+        }
+    }
+    if let Some((_, value, rate, name)) = furthest {
+        text += &tr!(
+            " Samples above the link rate (at most {} over a link of {}, {}): {}.",
+            quantity(Unit::BitsPerSecond, value),
+            quantity(Unit::BitsPerSecond, rate),
+            name,
+            language::text(what.above)
+        );
+    }
+    text
 }
 
 /// Returns the panels of a quantity, added up over `ends`.
@@ -273,19 +432,19 @@ fn has(trial: &TrialRecord, what: &What) -> bool {
     series.any(|series| series.name == what.series)
 }
 
-/// Draws bands and lines of one panel.
-fn plot(svg: &mut Svg, chart: &Chart, rows: &[Row<'_>], scale: Scale) {
-    let shown = |point: &[f64; 4], value: usize| (point[0], scale.apply(point[value]));
+/// Draws bands and lines of one panel, on an axis of time with units of `seconds`.
+fn plot(svg: &mut Svg, chart: &Chart, rows: &[Row<'_>], scale: Scale, seconds: f64) {
+    let shown = |point: &[f64; 4], value: usize| (point[0] / seconds, scale.apply(point[value]));
     for row in rows {
         let highest = row
             .extremes
             .iter()
-            .map(|&[t, _, high]| (t, scale.apply(high)));
+            .map(|&[t, _, high]| (t / seconds, scale.apply(high)));
         let lowest = row
             .extremes
             .iter()
             .rev()
-            .map(|&[t, low, _]| (t, scale.apply(low)));
+            .map(|&[t, low, _]| (t / seconds, scale.apply(low)));
         let extremes: Vec<Point> = highest.chain(lowest).map(|point| chart.at(point)).collect();
         if !extremes.is_empty() {
             svg.polygon(&extremes, Ink::Series(row.series), 0.07);
@@ -297,7 +456,7 @@ fn plot(svg: &mut Svg, chart: &Chart, rows: &[Row<'_>], scale: Scale) {
             svg.record(Datum {
                 label: row.label.to_owned(),
                 kind: "line",
-                x: Some(point[0]),
+                x: Some(point[0] / seconds),
                 interval: Some([1, 3].map(|quartile| scale.apply(point[quartile]))),
                 n: Some(row.n as u64),
                 value: None,

@@ -1,89 +1,170 @@
 //! Steps of a path's schedule, drawn as lines across a panel over time.
 
+use std::time::Duration;
+
 use regatta_model::{Condition, Setting, units::format_duration};
 
 use super::{
     frame::Chart,
     svg::{Ink, Svg, Text, width_of},
 };
-use crate::language::{decimal, quantity, tr};
+use crate::language::{quantity, tr};
 
-/// Step of a schedule, and the change that it makes.
+/// Setting of a path, and what is different in it.
 pub struct Step {
-    pub at_s: f64,
+    at: Duration,
     label: String,
 }
 
-/// Returns the steps of a condition's schedule.
+/// Returns the steps of a condition's schedule. The first is the setting at the beginning, with the quantities that
+/// the schedule changes; empty without a schedule.
 pub fn steps(condition: &Condition) -> Vec<Step> {
     let settings: Vec<Setting<'_>> = condition.settings().collect();
-    settings
-        .windows(2)
-        .map(|pair| Step {
-            at_s: pair[1].at.as_secs_f64(),
-            label: difference(&pair[0], &pair[1]),
-        })
-        .collect()
-}
-
-/// Describes the change between two settings, in a few characters for each quantity.
-fn difference(before: &Setting<'_>, after: &Setting<'_>) -> String {
-    let both = |of: &dyn Fn(&Setting<'_>) -> String| {
-        let (before, after) = (of(before), of(after));
-        (before != after).then_some(after)
+    let Some((first, further)) = settings.split_first() else {
+        return Vec::new();
     };
-    let changes: Vec<String> = [
-        both(&|s| quantity(format_duration(s.round_trip_delay()))),
-        both(&|s| quantity(s.forward.rate_in_words())),
-        both(&|s| quantity(format!("{} loss", s.forward.loss))),
-        both(&|s| quantity(format!("± {}", format_duration(s.forward.jitter)))),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    if changes.is_empty() {
-        tr!("other settings")
-    } else {
-        changes.join(", ")
+    if further.is_empty() {
+        return Vec::new();
     }
+    let (mut before, own) = (quantities(first), quantities(first));
+    let mut is_changed = own.each_ref().map(|_| false);
+    let mut steps = vec![Step {
+        at: first.at,
+        label: String::new(),
+    }];
+    for setting in further {
+        let after = quantities(setting);
+        let mut changes = Vec::new();
+        for (position, text) in after.iter().enumerate() {
+            if *text != before[position] {
+                is_changed[position] = true;
+                changes.extend((!text.is_empty()).then(|| text.clone()));
+            }
+        }
+        steps.push(Step {
+            at: setting.at,
+            label: match changes.is_empty() {
+                true => tr!("other settings"),
+                false => changes.join(", "),
+            },
+        });
+        before = after;
+    }
+    let at_first = own.into_iter().zip(is_changed);
+    let at_first = at_first.filter(|(text, is_changed)| *is_changed && !text.is_empty());
+    steps[0].label = at_first
+        .map(|(text, _)| text)
+        .collect::<Vec<_>>()
+        .join(", ");
+    steps
 }
 
-/// Maximum number of steps that a caption lists; longer schedules are read from the labels.
+/// Returns the quantities of a setting that labels show, in a few characters each. Those of the reverse direction are
+/// empty where they are the same.
+fn quantities(setting: &Setting<'_>) -> [String; 6] {
+    let (forward, reverse) = (setting.forward, setting.reverse);
+    let loss = |ratio| quantity(format!("{ratio} loss"));
+    let other = |forward: &str, reverse: String| match forward == reverse {
+        true => String::new(),
+        false => tr!("{} in reverse", reverse),
+    };
+    let [rate, lost] = [quantity(forward.rate_in_words()), loss(forward.loss)];
+    [
+        quantity(format_duration(setting.round_trip_delay())),
+        rate.clone(),
+        lost.clone(),
+        quantity(format!("± {}", format_duration(forward.jitter))),
+        other(&rate, quantity(reverse.rate_in_words())),
+        other(&lost, loss(reverse.loss)),
+    ]
+}
+
+/// Maximum number of steps that a caption lists; of longer schedules it has the ranges.
 const MOST_LISTED: usize = 12;
 
 /// Describes the steps of a condition by number, time and change in a sentence; empty without
 /// steps.
-pub fn in_words(condition: &str, steps: &[Step]) -> String {
-    if steps.is_empty() || steps.len() > MOST_LISTED {
+pub fn in_words(condition: &Condition) -> String {
+    let steps = steps(condition);
+    let Some((first, further)) = steps.split_first() else {
         return String::new();
+    };
+    if further.len() > MOST_LISTED {
+        return tr!(
+            " `{}` has {} steps: {}.",
+            condition.name,
+            further.len(),
+            ranges(condition)
+        );
     }
-    let each: Vec<String> = (steps.iter().enumerate())
-        .map(|(number, step)| {
-            tr!(
-                "{} at {} s: {}",
-                number + 1,
-                decimal(step.at_s.to_string()),
-                step.label
-            )
-        })
-        .collect();
-    tr!(" Steps of `{}`: {}.", condition, each.join("; "))
+    let at_first = (!first.label.is_empty()).then(|| tr!("{} at first", first.label));
+    let each = further.iter().enumerate().map(|(number, step)| {
+        tr!(
+            "{} at {}: {}",
+            number + 1,
+            quantity(format_duration(step.at)),
+            step.label
+        )
+    });
+    let each: Vec<String> = at_first.into_iter().chain(each).collect();
+    tr!(" Steps of `{}`: {}.", condition.name, each.join("; "))
+}
+
+/// Returns the ranges of the quantities that a schedule changes.
+fn ranges(condition: &Condition) -> String {
+    let settings: Vec<Setting<'_>> = condition.settings().collect();
+    let mut delays: Vec<Duration> = settings.iter().map(Setting::round_trip_delay).collect();
+    delays.sort_unstable();
+    let mut rates: Vec<_> = settings.iter().filter_map(|it| it.forward.rate).collect();
+    rates.sort_unstable();
+    let mut losses: Vec<_> = settings.iter().map(|it| it.forward.loss).collect();
+    losses.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let ends = |texts: Vec<String>| match &texts[..] {
+        [first, .., last] if first != last => Some(tr!("{} to {}", first, last)),
+        _ => None,
+    };
+    let parts = [
+        ends(
+            delays
+                .into_iter()
+                .map(|it| quantity(format_duration(it)))
+                .collect(),
+        ),
+        ends(rates.iter().map(quantity).collect()),
+        ends(
+            losses
+                .iter()
+                .map(|it| quantity(format!("{it} loss")))
+                .collect(),
+        ),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    match parts.is_empty() {
+        true => tr!("other settings"),
+        false => parts.join(", "),
+    }
 }
 
 /// Draws the steps from the panel's top to its axis: dotted and grey, so that nobody takes them for
-/// data, with labels, or with numbers where a label does not fit before the next step.
-pub fn draw(svg: &mut Svg, chart: &Chart, steps: &[Step], end_s: f64) {
+/// data, with labels, or with numbers where a label does not fit before the next step. The horizontal axis ends at
+/// `end` and has units of `seconds`.
+pub fn draw(svg: &mut Svg, chart: &Chart, steps: &[Step], end: f64, seconds: f64) {
+    let place = |step: &Step| step.at.as_secs_f64() / seconds;
     for (number, step) in steps.iter().enumerate() {
-        if step.at_s >= end_s {
+        let at = place(step);
+        if at >= end {
             break;
         }
-        let x = chart.x(step.at_s);
-        svg.line(&[(x, chart.top), (x, chart.bottom)], Ink::Leader, 1.0);
-        let next = steps.get(number + 1).map_or(end_s, |next| next.at_s);
+        let x = chart.x(at);
+        if number > 0 {
+            svg.line(&[(x, chart.top), (x, chart.bottom)], Ink::Leader, 1.0);
+        }
+        let next = steps.get(number + 1).map_or(end, place);
         let from = x + 3.0;
         // That is how wide it is in 12 CSS pixels.
         let fits = |text: &str| from + width_of(text) * 10.0 / 12.0 <= chart.x(next);
-        let texts = [step.label.clone(), (number + 1).to_string()];
+        let texts = [step.label.clone(), number.to_string()];
+        let texts = &texts[..if number > 0 { 2 } else { 1 }];
         if let Some(text) = texts.iter().find(|text| fits(text)) {
             let style = Text {
                 size: 10.0,
@@ -127,9 +208,30 @@ mod tests {
             ],
         };
         assert_eq!(
-            in_words("c", &steps(&condition)),
-            " Steps of `c`: 1 at 20 s: 250 ms; 2 at 40 s: 1 % loss; 3 at 60 s: 200 ms, 0 % loss."
+            in_words(&condition),
+            " Steps of `c`: 300 ms, 0 % loss at first; 1 at 20 s: 250 ms; 2 at 40 s: 1 % loss; 3 at 60 s: 200 ms, 0 % loss."
         );
-        assert_eq!(in_words("c", &[]), "");
+        let constant = Condition {
+            schedule: Vec::new(),
+            ..condition.clone()
+        };
+        assert_eq!(in_words(&constant), "");
+        let mut outage = condition.clone();
+        outage.schedule.truncate(1);
+        outage.schedule[0].forward = outage.forward.clone();
+        outage.schedule[0].reverse = Link {
+            loss: Ratio(1.0),
+            ..outage.reverse.clone()
+        };
+        assert_eq!(
+            in_words(&outage),
+            " Steps of `c`: 1 at 20 s: 100 % loss in reverse."
+        );
+        let mut long = condition;
+        long.schedule = (1..=40).map(|n| step(n, link(150, 0.0))).collect();
+        for (n, step) in long.schedule.iter_mut().enumerate() {
+            step.forward.rate = Some(BitRate(1_000_000 * (n as u64 + 1)));
+        }
+        assert_eq!(in_words(&long), " `c` has 40 steps: 1 Mbit/s to 40 Mbit/s.");
     }
 }

@@ -7,9 +7,10 @@ use std::fmt::{Arguments, Write as _};
 
 use super::drawing::{Datum, DrawnPanel};
 
-/// Number of colours before they repeat; markers and dashes repeat with other periods, so that
-/// transports stay distinct.
-const COLOURS: usize = 8;
+/// Number of colours.
+pub const COLOURS: usize = 12;
+/// Number of styles of transports, each with a colour and a mark that no other has.
+pub const STYLES: usize = COLOURS * MARKS.len();
 /// Dash patterns of the transports' lines; the first is a solid line.
 const DASHES: [&str; 6] = ["", "7 4", "2 3.5", "11 3.5 2 3.5", "16 6", "9 3 2 3 2 3"];
 /// Dash pattern of [`Ink::Leader`].
@@ -58,7 +59,7 @@ pub enum Ink {
     Leader,
     /// Background of the page.
     Paper,
-    /// Transport, by its position in the study.
+    /// Transport, by its style.
     Series(usize),
     /// Transport, drawn as a line with its dash.
     Dashed(usize),
@@ -82,7 +83,9 @@ impl Ink {
     /// Returns the attributes of a line of this colour and `width`.
     fn stroke(self, width: f64) -> String {
         let dash = match self {
-            Self::Dashed(position) | Self::Plain(position) => DASHES[position % DASHES.len()],
+            // Styles of the same colour have different dashes.
+            Self::Dashed(style) => DASHES[(style + style / COLOURS) % DASHES.len()],
+            Self::Plain(position) => DASHES[position % DASHES.len()],
             Self::Leader => DOTS,
             _ => "",
         };
@@ -396,7 +399,7 @@ mod tests {
         svg.text((0.0, 9.0), "a<b", Text::HEADING);
         assert_eq!(
             svg.elements,
-            "<polyline fill=\"none\" stroke=\"var(--c3)\" stroke-width=\"1.8\" \
+            "<polyline fill=\"none\" stroke=\"var(--c11)\" stroke-width=\"1.8\" \
              stroke-dasharray=\"9 3 2 3 2 3\" points=\"1,2 3,4\"/>\n\
              <text x=\"0\" y=\"9\" dy=\"0.5ex\" text-anchor=\"start\" font-size=\"13\" \
              font-weight=\"bold\" fill=\"var(--text)\">a&lt;b</text>\n"

@@ -7,14 +7,17 @@ use regatta_model::{Unit, metric};
 use super::{
     Datum, DrawnPanel, Figure, anchor,
     frame::{
-        Chart, Curve, Marks, Panel, Tick, YAxis, axis_end, largest, log_ticks, room_for_labels,
+        Chart, Curve, LABEL_CHARACTERS, Marks, Panel, Tick, YAxis, axis_end, largest, log_ticks,
+        room_for_labels,
     },
+    style::Styles,
     svg::{Ink, Svg, Text},
 };
 use crate::{
     Summary,
     analysis::{SweepAxis, SweepCell, SweepCrossing, SweepResult},
     format::{Scale, capital, list, number},
+    labels::Labels,
     language::{self, quantity, tr},
 };
 
@@ -25,6 +28,9 @@ const MOST_PANELS: usize = 6;
 
 /// Most ticks with text on the axis of a parameter.
 const MOST_TICKS: usize = 7;
+
+/// Longest text of a value on an axis, in characters.
+pub const LONGEST_VALUE: usize = 10;
 
 /// Ratio of the largest to the smallest value above which the metric's axis is logarithmic.
 const WIDE: f64 = 40.0;
@@ -75,9 +81,10 @@ impl ParameterAxis {
 
     /// Returns the axis of values that are no quantities, at equal distances.
     fn words(axis: &SweepAxis) -> Self {
-        let texts = axis.values.iter().enumerate();
-        let all: Vec<Tick> = texts
-            .map(|(position, value)| (position as f64, crate::format::shorten(&value.text, 10)))
+        let texts = || axis.values.iter().map(|value| value.text.as_str());
+        let shown = Labels::new(texts(), LONGEST_VALUE);
+        let all: Vec<Tick> = (texts().enumerate())
+            .map(|(position, text)| (position as f64, shown.get(text).to_owned()))
             .collect();
         let every = all.len().div_ceil(MOST_TICKS);
         Self {
@@ -141,7 +148,7 @@ pub fn unit_of(name: &str) -> Option<Unit> {
     units.into_iter().find(|unit| unit.name() == name)
 }
 
-/// Returns the labels of the lines of all sweeps, in their order; colours go by it.
+/// Returns the labels of the lines of all sweeps, in their order.
 pub fn all_lines(summary: &Summary) -> Vec<&str> {
     let mut lines = Vec::new();
     for line in summary.sweeps.iter().flat_map(|sweep| &sweep.lines) {
@@ -182,7 +189,12 @@ pub fn place_words(sweep: &SweepResult, first: usize, place: &[u32]) -> String {
 }
 
 /// Draws the lines of one metric of a sweep.
-pub fn draw(summary: &Summary, sweep: &SweepResult, number: usize) -> Option<Figure> {
+pub fn draw(
+    summary: &Summary,
+    styles: &Styles,
+    sweep: &SweepResult,
+    number: usize,
+) -> Option<Figure> {
     let definition = metric::find(&sweep.metric)?;
     let x_axis = ParameterAxis::of(sweep.axes.first()?);
     let values = || sweep.cells.iter().filter_map(|cell| cell.value);
@@ -198,7 +210,7 @@ pub fn draw(summary: &Summary, sweep: &SweepResult, number: usize) -> Option<Fig
         true => YAxis::Decades(scale.apply(least) / 1.25, end),
         false => YAxis::Linear(end),
     };
-    let lines = all_lines(summary);
+    let labels = Labels::new(all_lines(summary), LABEL_CHARACTERS);
     let (places, all) = places(sweep, MOST_PANELS);
     let id = format!("sweep-{number}-{}", anchor(&sweep.metric));
     let panels = places.iter().enumerate().map(|(position, place)| {
@@ -206,7 +218,7 @@ pub fn draw(summary: &Summary, sweep: &SweepResult, number: usize) -> Option<Fig
             words if words.is_empty() => format!("{}, {}", sweep.condition, sweep.workload),
             words => words,
         };
-        let curves = curves(sweep, place, &lines, &x_axis, scale);
+        let curves = curves(sweep, place, styles, &x_axis, scale);
         let panel = Panel {
             id: &format!("{id}-{position}"),
             title: &tr!(
@@ -221,7 +233,8 @@ pub fn draw(summary: &Summary, sweep: &SweepResult, number: usize) -> Option<Fig
             x_title: &x_axis.title,
             height: HEIGHT,
             left: Panel::LEFT,
-            right: room_for_labels(sweep.lines.iter().map(String::as_str)),
+            right: room_for_labels(&labels),
+            labels: &labels,
         }
         .draw_with(x_axis.range(), &x_axis.ticks, y_axis(), |svg, chart| {
             crossings(svg, chart, sweep, place, &x_axis);
@@ -297,7 +310,7 @@ struct Bar {
 fn curves<'a>(
     sweep: &'a SweepResult,
     place: &[u32],
-    lines: &[&str],
+    styles: &Styles,
     x_axis: &ParameterAxis,
     scale: Scale,
 ) -> Vec<Line<'a>> {
@@ -328,7 +341,7 @@ fn curves<'a>(
         });
         Line {
             curve: Curve {
-                series: lines.iter().position(|known| known == line).unwrap_or(0),
+                series: styles.get(line),
                 label: line,
                 points: points.collect(),
             },

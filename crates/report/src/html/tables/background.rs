@@ -3,14 +3,15 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use regatta_model::{
-    Condition, Link, Outcome, PathCheck, Ratio, STACK_FACTS, metric::Unit, units::format_duration,
+    Condition, Link, Outcome, PathCheck, Ratio, STACK_FACTS, units::format_duration,
 };
 
 use super::{Entry, Table, figure, row, transport_row, words};
 use crate::{
     RunData, Summary,
-    analysis::{Places, StackRow},
+    analysis::{Places, StackRow, path_quantity},
     format::{Scale, list},
+    html::figures::Styles,
     language::{self, tr},
 };
 
@@ -28,6 +29,7 @@ pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
             let all = cell.outcome(Outcome::Measured) == summary.trials_of(cell);
             !group.is_swept || !all || cell.deadline_reached > 0
         });
+    let styles = Styles::of(data);
     let rows = cells.map(|(group, cell)| {
         let counts = Outcome::ALL.map(|outcome| figure(cell.outcome(outcome).to_string()));
         let why: Vec<String> = (cell.reasons.iter())
@@ -47,7 +49,7 @@ pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
             figure(cell.deadline_reached.to_string()),
             words(why.join("; ")),
         ]);
-        transport_row(data, &cell.transport, cells)
+        transport_row(&styles, &cell.transport, cells)
     });
     let caption = if data.groups().any(|group| group.is_swept) {
         tr!(
@@ -57,17 +59,6 @@ pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
         tr!("How the trials of each cell ended")
     };
     Table::new(caption, head.chain(outcomes).chain(tail), rows)
-}
-
-/// Returns the unit of a quantity of the path, by the suffix of its name.
-fn path_unit(name: &str) -> Unit {
-    match name {
-        name if name.ends_with("_ns") => Unit::Nanoseconds,
-        name if name.ends_with("_bps") => Unit::BitsPerSecond,
-        name if name.ends_with("_bytes") => Unit::Bytes,
-        name if name.ends_with("_ratio") => Unit::Ratio,
-        _ => Unit::Count,
-    }
 }
 
 /// Maximum number of path checks that are all listed; a long run checks its path many times.
@@ -136,11 +127,9 @@ pub fn path(data: &RunData, summary: &Summary) -> Table {
         quantities.map(move |quantity| (check, quantity))
     });
     let rows = quantities.map(|(check, quantity)| {
-        let unit = path_unit(&quantity.name);
+        let (unit, name) = path_quantity(&quantity.name);
         let scale = Scale::for_largest(unit, quantity.asked.max(quantity.achieved));
         let show = |value: f64| figure(format!("{} {}", scale.text(value), scale.unit));
-        let name = quantity.name.trim_end_matches("_ns");
-        let name = name.trim_end_matches("_bps").trim_end_matches("_ratio");
         let from = match check.step_at_ns {
             0 => String::new(),
             at => tr!(
@@ -162,7 +151,7 @@ pub fn path(data: &RunData, summary: &Summary) -> Table {
             figure(quantity.n.to_string()),
             words(verdict),
         ];
-        row(language::text(&name.replace('_', " ")), cells)
+        row(name, cells)
     });
     Table::new(title, head, rows)
 }
@@ -266,6 +255,7 @@ fn with_labels<'a>(first: &'a [&'a str], data: &'a RunData) -> impl Iterator<Ite
 
 /// Returns the table of transports: driver and options.
 pub fn transports(data: &RunData) -> Table {
+    let styles = Styles::of(data);
     let rows = data.header.study.transports.iter().map(|transport| {
         let options: Vec<String> = (transport.options.iter())
             .map(|(name, value)| {
@@ -279,7 +269,7 @@ pub fn transports(data: &RunData) -> Table {
             options.join(", ")
         };
         let cells = [words(&*transport.driver), words(options)];
-        transport_row(data, &transport.label, cells)
+        transport_row(&styles, &transport.label, cells)
     });
     Table::new(
         tr!("The transports"),

@@ -12,13 +12,15 @@ use crate::{
     analysis::{
         Comparison, DIFFERENCE_METRICS, Difference, Failure, PublishedBeside, compared_metrics,
     },
-    format::{Scale, capital, list, number, p_value, signed_percent},
+    format::{Scale, capital, list, number, p_value, ratio_end, signed_percent},
+    html::figures::Styles,
     language::{self, decimal, tr},
 };
 
 /// Returns the tables of each transport's differences under each further condition.
 pub fn differences(data: &RunData, summary: &Summary) -> Vec<Table> {
     let study = &data.header.study;
+    let styles = Styles::of(data);
     let mut tables = Vec::new();
     let first = study.conditions.first().map_or("", |first| &first.name);
     for group in data
@@ -49,7 +51,11 @@ pub fn differences(data: &RunData, summary: &Summary) -> Vec<Table> {
             .filter(|t| columns.iter().any(|c| of(&t.label, c.name).is_some()))
             .map(|t| {
                 let changes = columns.iter().map(|c| of(&t.label, c.name));
-                transport_row(data, &t.label, changes.map(|d| d.map_or_else(none, change)))
+                transport_row(
+                    &styles,
+                    &t.label,
+                    changes.map(|d| d.map_or_else(none, change)),
+                )
             });
         let head = [tr!("transport")].into_iter().chain(head);
         tables.push(Table::new(caption, head, rows).under(&group.condition.name));
@@ -61,7 +67,10 @@ fn change(difference: &Difference) -> Entry {
     let percent = |ratio: f64| signed_percent(ratio - 1.0);
     let claim = &difference.claim;
     let ratio = claim.ratio.map_or_else(|| "–".to_owned(), percent);
-    figure_over(ratio, interval(claim.interval, percent))
+    figure_over(
+        ratio,
+        interval(claim.interval.map(|ends| ends.map(percent))),
+    )
 }
 
 /// Returns the tables of all pairs.
@@ -111,21 +120,24 @@ fn pair(summary: &Summary, c: &Comparison, scale: Scale) -> Row {
     };
     let failures: Vec<String> = [lossy(&c.a), lossy(&c.b)].into_iter().flatten().collect();
     let mean = |mean: Option<f64>| mean.map_or_else(none, |m| figure(scale.text(m)));
-    let times = |ratio: Option<f64>| ratio.map_or_else(none, |r| figure(format!("{}×", number(r))));
-    let mut ends = interval(claim.interval, number);
+    let times = |ratio: Option<f64>, text: &dyn Fn(f64) -> String| {
+        ratio.map_or_else(none, |ratio| figure(format!("{}×", text(ratio))))
+    };
+    let end = |ratio: f64| ratio_end(ratio, number);
+    let mut ends = interval(claim.interval.map(|ends| ends.map(end)));
     if !ends.is_empty() {
         ends += &tr!(" at {} %", level(claim.confidence));
     }
     let cells = [
         Entry {
             sub: ends,
-            ..times(claim.ratio)
+            ..times(claim.ratio, &number)
         },
         mean(c.geometric_mean_a),
         mean(c.geometric_mean_b),
         claim.p_holm.map_or_else(none, |p| figure(p_value(p))),
         figure(claim.n.to_string()),
-        times(claim.detectable_ratio),
+        times(claim.detectable_ratio, &end),
         Entry {
             words: true,
             ..figure_over(language::text(claim.conclusion.name()), failures.join("; "))
@@ -230,8 +242,9 @@ fn beside(data: &RunData, figures: &[&PublishedBeside], caption: String) -> Tabl
         let mut of_label = figures.iter().filter(|p| p.transport == label);
         let found = of_label.find(|p| p.metric == column.name);
         let measured = found.and_then(|p| {
-            let ends = interval(p.measured_ci95, |end| scale.text(end));
-            Some(figure_over(scale.text(p.measured?), ends))
+            let measured = p.measured?;
+            let ends = p.measured_ci95.map(|ends| scale.ends(measured, ends));
+            Some(figure_over(scale.text(measured), interval(ends)))
         });
         [
             found.map_or_else(none, |p| {
@@ -245,9 +258,10 @@ fn beside(data: &RunData, figures: &[&PublishedBeside], caption: String) -> Tabl
             measured.unwrap_or_else(none),
         ]
     };
+    let styles = Styles::of(data);
     let rows = labels.into_iter().map(|label| {
         let cells = columns.iter().flat_map(|column| cells(label, column));
-        transport_row(data, label, cells)
+        transport_row(&styles, label, cells)
     });
     Table::new(caption, head, rows)
 }

@@ -8,7 +8,8 @@ mod sweeps;
 use regatta_model::{MetricDefinition, metric};
 use serde::Serialize;
 
-use crate::{RunData, Summary, analysis::Cell, data::CellGroup, format::Scale, language::tr};
+use super::figures::Styles;
+use crate::{Summary, analysis::Cell, data::CellGroup, format::Scale, language::tr};
 pub use background::{conditions, facts, hosts, outcomes, path, path_left_out, stacks, transports};
 pub use compared::{comparisons, differences, published, published_notes};
 pub use results::{descriptions, every_metric, loss, means};
@@ -29,7 +30,7 @@ pub struct Table {
 /// Row of a table: its heading and its cells.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    /// Position of the transport in the study, for its mark; `-1` for rows of other things.
+    /// Style of the transport, for its mark; `-1` for rows of other things.
     series: i64,
     heading: String,
     cells: Vec<Entry>,
@@ -82,12 +83,10 @@ fn row(heading: impl Into<String>, cells: impl IntoIterator<Item = Entry>) -> Ro
     }
 }
 
-/// Creates the row of the transport with this label.
-fn transport_row(data: &RunData, label: &str, cells: impl IntoIterator<Item = Entry>) -> Row {
-    let mut transports = data.header.study.transports.iter();
-    let position = transports.position(|transport| transport.label == label);
+/// Creates the row of the transport with this label; one that is only in a publication has no mark.
+fn transport_row(styles: &Styles, label: &str, cells: impl IntoIterator<Item = Entry>) -> Row {
     Row {
-        series: position.map_or(-1, |position| position as i64),
+        series: styles.known(label).map_or(-1, |style| style as i64),
         ..row(label, cells)
     }
 }
@@ -119,10 +118,8 @@ fn none() -> Entry {
 }
 
 /// Formats an interval as `[low, high]`; empty without one.
-fn interval(ends: Option<[f64; 2]>, text: impl Fn(f64) -> String) -> String {
-    ends.map_or_else(String::new, |[low, high]| {
-        format!("[{}, {}]", text(low), text(high))
-    })
+fn interval(ends: Option<[String; 2]>) -> String {
+    ends.map_or_else(String::new, |[low, high]| format!("[{low}, {high}]"))
 }
 
 /// Metrics in the columns of a table with their scales.
@@ -183,7 +180,7 @@ fn mean_entry(cell: &Cell, name: &str, scale: Scale) -> Entry {
         None => tr!("no interval: one trial"),
         // Nothing varies where every trial has the same value.
         Some([low, high]) if low >= high => String::new(),
-        Some(_) => interval(ends, |end| scale.text(end)),
+        Some(ends) => interval(Some(scale.ends(value, ends))),
     };
     figure_over(cell.text(name, value, scale), sub)
 }

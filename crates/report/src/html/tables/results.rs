@@ -11,6 +11,7 @@ use crate::{
     analysis::{Cell, compared_metrics},
     data::CellGroup,
     format::number,
+    html::figures::Styles,
     language::{self, tr},
 };
 
@@ -30,6 +31,7 @@ const COLUMNS: [&str; 10] = [
 
 /// Returns tables of means with their interval, one for each condition.
 pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
+    let styles = Styles::of(data);
     let of_place = |group: CellGroup<'_>| {
         // The columns of this work, the same under every condition.
         let own = summary.rank_by.as_deref();
@@ -69,7 +71,7 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
             let group = grouped.then(|| letters(cell).map_or_else(none, figure));
             let entries = group.into_iter().chain(means);
             transport_row(
-                data,
+                &styles,
                 &cell.transport,
                 entries.chain([trials(summary, cell)]),
             )
@@ -117,17 +119,19 @@ pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
         "quartiles",
         "range",
     ];
+    let styles = Styles::of(data);
     let mut tables = Vec::new();
     let mut names = compared_metrics(&data.header.study);
     names.insert(names.len() - 1, id::CPU_HOST_RATIO);
     for definition in definitions(&names) {
         let scale = scale(summary, definition);
         let value = |value: Option<f64>| value.map_or_else(none, |v| figure(scale.text(v)));
-        let span = |ends: Option<[f64; 2]>| {
-            ends.map_or_else(none, |[low, high]| {
-                figure(tr!("{} to {}", scale.text(low), scale.text(high)))
-            })
+        let span = |[low, high]: [String; 2]| figure(tr!("{} to {}", low, high));
+        let interval = |estimate: Option<f64>, ends: Option<[f64; 2]>| {
+            let ends = estimate.zip(ends);
+            ends.map_or_else(none, |(estimate, ends)| span(scale.ends(estimate, ends)))
         };
+        let values = |ends: [f64; 2]| span(ends.map(|end| scale.text(end)));
         for group in data.plain_groups() {
             let rows: Vec<Row> = cells_of(summary, group)
                 .filter_map(|cell| {
@@ -138,14 +142,14 @@ pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
                         value(Some(m.mean)),
                         value(m.sd),
                         cv.map_or_else(none, figure),
-                        span(m.ci95),
+                        interval(Some(m.mean), m.ci95),
                         value(m.geometric_mean),
-                        span(m.geometric_ci95),
+                        interval(m.geometric_mean, m.geometric_ci95),
                         value(Some(m.median)),
-                        span(Some([m.q1, m.q3])),
-                        span(Some([m.min, m.max])),
+                        values([m.q1, m.q3]),
+                        values([m.min, m.max]),
                     ];
-                    Some(transport_row(data, &cell.transport, cells))
+                    Some(transport_row(&styles, &cell.transport, cells))
                 })
                 .collect();
             if !rows.is_empty() {
@@ -178,13 +182,14 @@ pub fn loss(data: &RunData, summary: &Summary) -> Vec<Table> {
     if columns.0.is_empty() {
         return Vec::new();
     }
+    let styles = Styles::of(data);
     let of_place = |group: CellGroup<'_>| {
         let head = [tr!("transport")].into_iter();
         let cells = cells_of(summary, group).filter(|cell| cell.n > 0);
         Table::new(
             tr!("Loss under {}", group.in_words()),
             head.chain(columns.headings()),
-            cells.map(|cell| transport_row(data, &cell.transport, columns.means(cell))),
+            cells.map(|cell| transport_row(&styles, &cell.transport, columns.means(cell))),
         )
         .under(&group.condition.name)
     };

@@ -47,9 +47,8 @@ fn table(data: &RunData, summary: &Summary, sweep: &SweepResult) -> Option<Table
         let Some(value) = cell.value else {
             return figure_over("–", trials);
         };
-        let ends = interval(cell.ci95.filter(|[low, high]| low < high), |end| {
-            scale.text(end)
-        });
+        let ends = cell.ci95.filter(|[low, high]| low < high);
+        let ends = interval(ends.map(|ends| scale.ends(value, ends)));
         figure_over(scale.text(value), ends + &trials)
     };
     let rows: Vec<Row> = (places.iter().take(MOST_ROWS))

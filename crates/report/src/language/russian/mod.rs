@@ -27,7 +27,7 @@ pub const TABLES: &[&[Message]] = &[
 pub const METRICS: &[&[Metric]] = &[work::METRICS, network::METRICS];
 
 /// Units of quantities in sentences.
-const UNITS: [(&str, &str); 18] = [
+const UNITS: [(&str, &str); 19] = [
     ("ns/B", "нс/Б"),
     ("ns", "нс"),
     ("µs", "мкс"),
@@ -35,6 +35,7 @@ const UNITS: [(&str, &str); 18] = [
     ("s", "с"),
     ("min", "мин"),
     ("h", "ч"),
+    ("d", "сут"),
     ("bit/s", "бит/с"),
     ("kbit/s", "кбит/с"),
     ("Mbit/s", "Мбит/с"),

@@ -76,8 +76,8 @@ pub const MESSAGES: &[Message] = &[
         &["Процентили определены по RFC 2330, 11.3: наименьшее значение, которого эта часть значений не превышает; медиана чётного числа значений есть среднее двух средних. 99-й процентиль даётся, если значений не меньше 100"]),
     ("Each pair of transports is compared by round: both ran in the same round, over a path with the same seed. The ratio of geometric means over the rounds that both have is tested by a paired t-test of the logarithms",
         &["Каждая пара транспортов сравнивается по раундам: оба измерялись в одном раунде на пути с одним начальным значением. Отношение средних геометрических по раундам, которые есть у обоих, проверяется парным t-критерием для логарифмов"]),
-    ("What a condition changes is the ratio of a transport's geometric means under the two, tested in the same way",
-        &["Что меняет условие — это отношение средних геометрических транспорта при двух условиях, проверенное так же"]),
+    ("What a condition changes, or another workload of the same kind, is the ratio of a transport's geometric means, tested in the same way",
+        &["Что меняет условие или другая работа того же вида — это отношение средних геометрических транспорта, проверенное так же"]),
     ("All these tests of a run are one family, decided by Holm's step-down procedure (1979) with weights: the pairs by the metric that their work is ranked by share 80 % of the error, the others 20 %. The probability of one false claim or more in the whole run is at most 5 %. Each interval is at the level of the step at which its claim was decided, so that it leaves out 1 exactly where a difference is claimed",
         &["Все эти проверки образуют одно семейство, решаемое нисходящей процедурой Холма (1979) с весами: на пары по метрике сравнения приходится 80 % ошибки, на остальные 20 %. Вероятность хотя бы одного ложного утверждения во всём запуске не больше 5 %. Каждый доверительный интервал дан на уровне шага, на котором принято решение, и потому не содержит 1 ровно там, где утверждается различие"]),
     ("Transports are ordered by their mean log ratio to the others over shared rounds; two of them share a letter exactly where no difference between them was detected (compact letter display, Piepho 2004)",
@@ -107,7 +107,7 @@ pub const MESSAGES: &[Message] = &[
 
     // Terminal.
     ("Results: {}", &["Результаты: {}"]),
-    ("Part of them is in `{}-wal`, because the run has not ended or another program is reading it: copy both files together.",
+    ("Part of them is in `{}-wal`, because the run has not ended in good order or another program is reading it: copy both files together.",
         &["Часть их находится в `{}-wal`, так как запуск не закончен или файл читает другая программа: копируйте оба файла вместе."]),
     ("Open the report: xdg-open {}", &["Открыть отчёт: xdg-open {}"]),
     ("pass", &["да"]),

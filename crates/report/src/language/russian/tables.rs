@@ -152,6 +152,8 @@ pub const MESSAGES: &[Message] = &[
     ("own connection", &["отдельное соединение"]),
     ("stream of the transfer", &["поток передачи"]),
     ("interrupted by the user", &["пользователем"]),
+    ("its process ended without saying why, as after {} or a power cut",
+        &["процесс завершился без объяснения, как после {} или отключения питания"]),
     ("netns, user-space emulator", &["пространства имён сети, эмулятор в пространстве пользователя"]),
     ("netns, direct link", &["пространства имён сети, прямое соединение"]),
     ("netns, netem", &["пространства имён сети, netem"]),
