@@ -198,7 +198,7 @@ fn path(setup: PathSetup, end: Option<&End>, run: u64) -> Result<Box<dyn Path>, 
         return Ok(Box::new(RealPath::up()?));
     }
     if end.is_none() && setup.emulator == Emulator::None {
-        let link = DirectLink::lay(setup.offloads)?;
+        let link = Box::new(DirectLink::lay(setup.offloads)?);
         return Ok(Box::new(RealPath::Link(link, setup.offloads)));
     }
     if end.is_none() && setup.emulator == Emulator::Userspace {

@@ -11,7 +11,7 @@ pub(super) enum RealPath {
     /// One end, in the network namespace of this process.
     End(Namespace),
     /// Both ends of a pair of virtual Ethernets.
-    Link(DirectLink, Offloads),
+    Link(Box<DirectLink>, Offloads),
 }
 
 impl RealPath {
