@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use regatta_model::{
-    Bytes, CaptureSetup, Condition, PathSetup, UnitError, Words,
+    Bytes, CaptureSetup, Condition, Emulator, PathSetup, UnitError, Words,
     study::{KeyKind, LONGEST_NAME, PATH_KEYS, change_condition},
 };
 use toml::{Table, Value};
@@ -205,10 +205,13 @@ pub fn condition(args: &PathArgs) -> Result<Table, Failure> {
         .and_then(|steps| steps.split(':').next());
     let is_said = |name: &str| args.keys.get(name).is_some() || climbing == Some(name);
     let mut args = args.clone();
-    for (key, default, others) in [
+    let is_direct = args.emulator == Some(Emulator::None);
+    let defaults = [
         ("rtt", "30 ms", ["rtt", "delay"]),
         ("rate", "100 Mbit/s", ["rate", "trace"]),
-    ] {
+    ];
+    // A direct link has none of either.
+    for (key, default, others) in defaults.into_iter().filter(|_| !is_direct) {
         let key = PATH_KEYS.iter().find(|known| known.name == key);
         if let Some(key) = key.filter(|_| !others.into_iter().any(is_said)) {
             args.keys.0.push((key, default.to_owned()));
@@ -221,6 +224,9 @@ pub fn condition(args: &PathArgs) -> Result<Table, Failure> {
             name.push(given.called);
         }
         section.insert(given.key.to_owned(), given.value);
+    }
+    if name.is_empty() {
+        name.push("direct link".to_owned());
     }
     section.insert("name".into(), Value::String(name_of(&name)));
     Ok(section)

@@ -333,3 +333,18 @@ fn lists_and_the_doctor_answer() {
     }
     bench.run(&["doctor", "--fix-hints"]).assert_code(0);
 }
+
+#[test]
+fn without_an_emulator_the_hosts_have_a_direct_link() {
+    let bench = Bench::new();
+    let direct = ["run", "--emulator", "none", "--transport", "tcp"];
+    let run = ["--size", "1MB", "--rounds", "1", "--out", "out"];
+    let done = bench.run(&[&direct[..], &run].concat());
+    done.assert_says("direct link");
+    let trials = trials(&bench.path("out"));
+    assert_eq!(trials.len(), 1);
+    assert_ran(&trials[0]);
+    let refused = bench.run(&[&direct[..], &["--rtt", "10ms"]].concat());
+    refused.assert_code(2);
+    refused.assert_says("without an emulator the path is a direct link");
+}

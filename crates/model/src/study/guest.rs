@@ -179,7 +179,7 @@ impl Study {
             refuse! {
                 path.emulator == Emulator::None => "emulator",
                     "without an emulator the path is a direct link, and `{name}` has an impairment or a rate",
-                    "leave `emulator` out, or give the condition no key but `name` and `mtu`";
+                    "leave `emulator` out, or leave the condition without delay, loss, rate and the like; only an `mtu` is possible";
             }
         }
         let large = |condition: &&Condition| condition.mtu_bytes > LARGEST_ON_WIRE_BYTES;
