@@ -126,9 +126,14 @@ fn sampling_interval(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Parses the part of a study that is run.
+/// Parses the part of a study that is run: `10%`, or a factor such as `0.1`, which nobody takes for a percentage.
 fn part(text: &str) -> Result<Ratio, String> {
-    let part: Ratio = quantity(text)?;
+    let factor = text.parse().ok();
+    let factor = factor.filter(|factor| text.starts_with("0.") && *factor < 1.0);
+    let part = match factor {
+        Some(factor) => Ratio(factor),
+        None => quantity(text)?,
+    };
     if part.0 < 0.0001 {
         return Err("it is less than 0.01 %; write a part such as `10%`".to_owned());
     }
@@ -278,7 +283,7 @@ pub struct RunArgs {
     /// Number of runs of each cell [default without a STUDY: 5]
     #[arg(long, value_name = "N", value_parser = whole(1, Study::MOST_ROUNDS), allow_hyphen_values = true, help_heading = "Work")]
     pub rounds: Option<u32>,
-    /// Run the study at a part of its cost, such as 10%: fewer rounds (of a series, a shorter one), but
+    /// Run the study at a part of its cost, such as 10% or 0.1: fewer rounds (of a series, a shorter one), but
     /// no fewer than 3; what is then left is taken from the volume of each trial (sizes, durations,
     /// numbers of requests, connections and messages), and such workloads get other names
     #[arg(long, value_name = "PART", value_parser = part, allow_hyphen_values = true, help_heading = "Work")]
