@@ -526,7 +526,9 @@ impl TrialRunner<'_> {
                         break check;
                     }
                 };
-                warnings.extend(plausible::path_warning(&check, self.bed.is_real()));
+                // The path between two namespaces is known, and does not change.
+                let is_unknown = self.bed.is_real() && !self.bed.shares_clock();
+                warnings.extend(plausible::path_warning(&check, is_unknown));
                 let delay = (check.quantities.iter())
                     .find(|quantity| quantity.name == "round_trip_delay_ns");
                 if let (Some(delay), true) = (delay, self.bed.is_real()) {
