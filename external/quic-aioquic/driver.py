@@ -32,6 +32,10 @@ ACKNOWLEDGEMENT_BYTES = 8
 # Receive buffer of the socket, in bytes; the kernel may grant less.
 RECEIVE_BUFFER = 4 << 20
 
+# Longest datagram that is read, in bytes. asyncio allocates 256 KiB for each datagram, which the C library maps,
+# remaps and unmaps: three system calls and a page fault for each packet.
+LONGEST_DATAGRAM = 65_536
+
 CIPHERS = {
     CipherSuite.AES_128_GCM_SHA256: "AES-128-GCM",
     CipherSuite.AES_256_GCM_SHA384: "AES-256-GCM",
@@ -74,10 +78,13 @@ def configure(order, is_client):
     return configuration
 
 
-def open_socket(order):
+async def open_endpoint(protocol, order):
+    """Opens a UDP socket for `protocol` and returns it."""
     sock = socket.socket(socket.AF_INET6 if ":" in order["local"] else socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
     contract.bind(sock, order)
+    transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(lambda: protocol, sock=sock)
+    transport.max_size = LONGEST_DATAGRAM
     return sock
 
 
@@ -238,8 +245,7 @@ async def send(order):
     configuration = configure(order, is_client=True)
     sender = Sender(QuicConnection(configuration=configuration))
     sender.begin(order)
-    loop = asyncio.get_running_loop()
-    await loop.create_datagram_endpoint(lambda: sender, sock=open_socket(order))
+    await open_endpoint(sender, order)
     contract.say(type="ready")
     async for message in lines():
         if message["type"] == "start":
@@ -257,11 +263,8 @@ async def receive(order):
             accept(data, address)
 
     server.datagram_received = from_peer_alone
-    sock = open_socket(order)
-    port = sock.getsockname()[1]
-    loop = asyncio.get_running_loop()
-    await loop.create_datagram_endpoint(lambda: server, sock=sock)
-    contract.say(type="ready", port=port)
+    sock = await open_endpoint(server, order)
+    contract.say(type="ready", port=sock.getsockname()[1])
     async for message in lines():
         if message["type"] == "stop":
             receiver = Receiver.admitted
