@@ -1,5 +1,7 @@
 //! CPU time of the whole host, from `/proc/stat`.
 
+use std::sync::LazyLock;
+
 use crate::{TelemetryError, file};
 
 /// Time of all cores together below which steps of 10 ms say too little of it.
@@ -91,12 +93,16 @@ pub(crate) fn tick_ns() -> i64 {
     1_000_000_000 / per_second.max(1)
 }
 
-/// Returns the number of cores that are online; at least 1.
+/// Returns the number of cores that were online when it was asked first; at least 1. The C library reads a file for
+/// each answer, which would cost as much as a sample's other readings.
 #[must_use]
 pub fn cores() -> u32 {
-    // SAFETY: takes no pointer.
-    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-    u32::try_from(online).unwrap_or(1).max(1)
+    static CORES: LazyLock<u32> = LazyLock::new(|| {
+        // SAFETY: takes no pointer.
+        let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+        u32::try_from(online).unwrap_or(1).max(1)
+    });
+    *CORES
 }
 
 #[cfg(test)]

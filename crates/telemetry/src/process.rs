@@ -1,4 +1,4 @@
-//! CPU time and memory of this process, and memory of others.
+//! CPU time and memory of this process.
 
 use std::{fs, io::Write, sync::OnceLock, time::Duration};
 
@@ -113,18 +113,6 @@ fn page_bytes() -> u64 {
 #[must_use]
 pub fn peak_memory_bytes() -> Option<u64> {
     file::bytes_of(&fs::read("/proc/self/status").ok()?, "VmHWM")
-}
-
-/// Returns the largest resident set of another process, in bytes, as [`peak_memory_bytes`]; absent
-/// once the process has ended.
-pub(crate) fn peak_memory_bytes_of(process: i32) -> Option<u64> {
-    file::bytes_of(&fs::read(format!("/proc/{process}/status")).ok()?, "VmHWM")
-}
-
-/// Returns the resident set of another process, in bytes; absent once it has ended.
-pub(crate) fn resident_bytes_of(process: i32) -> Option<u64> {
-    let text = fs::read(format!("/proc/{process}/statm")).ok()?;
-    Some(file::numbers(&text).nth(1)? * page_bytes()).filter(|bytes| *bytes > 0)
 }
 
 /// Makes [`peak_memory_bytes`] start again from what is resident now, after giving free memory back

@@ -8,7 +8,7 @@ use crate::{
     interface::{InterfaceCounters, InterfaceFile},
     process::{ProcessCpu, ResidentMemory, peak_memory_bytes},
     protocol::ProtocolFiles,
-    tree::{Subject, TreeUse, read_tree},
+    tree::{Subject, Tree, TreeUse},
 };
 
 /// All counters at one moment. What the kernel does not tell is absent.
@@ -41,8 +41,10 @@ pub trait Gauges {
 #[derive(Debug)]
 pub struct Instruments {
     subject: Subject,
+    /// The tree of processes, if the subject is another process.
+    tree: Option<Tree>,
     /// CPU time and memory of the tree at its last reading.
-    tree: TreeUse,
+    used: TreeUse,
     host: Option<HostCpuFile>,
     memory: Option<ResidentMemory>,
     interface: Option<InterfaceFile>,
@@ -63,7 +65,8 @@ impl Instruments {
     pub fn open_for(interface: Option<&str>, subject: Subject) -> Self {
         Self {
             subject,
-            tree: TreeUse::default(),
+            tree: None,
+            used: TreeUse::default(),
             host: HostCpuFile::open().ok(),
             memory: ResidentMemory::open().ok(),
             interface: interface.and_then(|name| InterfaceFile::open(name).ok()),
@@ -115,11 +118,15 @@ impl Instruments {
         let Some(root) = self.subject.other() else {
             return ProcessCpu::now();
         };
-        if let Some(tree) = read_tree(root) {
-            self.tree = tree;
-            self.subject.note_peak(tree.peak_bytes);
+        let tree = match &mut self.tree {
+            Some(tree) if tree.root() == root => tree,
+            other => other.insert(Tree::new(root)),
+        };
+        if let Some(used) = tree.read() {
+            self.used = used;
+            self.subject.note_peak(used.peak_bytes);
         }
-        self.tree.cpu
+        self.used.cpu
     }
 }
 
@@ -129,7 +136,7 @@ impl Gauges for Instruments {
         let process = self.cpu();
         let resident_bytes = match self.subject.other() {
             None => self.memory.as_mut().and_then(ResidentMemory::read),
-            Some(_) => self.tree.resident_bytes,
+            Some(_) => self.used.resident_bytes,
         };
         Reading {
             monotonic_ns,

@@ -14,7 +14,7 @@ use std::{fs, time::Instant};
 use crate::{
     clock::clock_ns,
     host_cpu::{tick_ns, times},
-    tree::read_tree,
+    tree::Tree,
 };
 
 /// Environment variable that asks for the long form of tests, as `.ci/nightly` does: `1`.
@@ -109,7 +109,9 @@ impl Reading {
     /// Zeros for what cannot be read: this only explains a failure.
     fn now() -> Self {
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-        let own = i32::try_from(std::process::id()).ok().and_then(read_tree);
+        let own = i32::try_from(std::process::id())
+            .ok()
+            .and_then(|own| Tree::new(own).read());
         let own_ns = own.map_or_else(
             || clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID),
             |own| own.cpu.total_ns,

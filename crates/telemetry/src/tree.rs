@@ -1,7 +1,7 @@
 //! CPU time and memory of another process and of everything that it started.
 
 use std::{
-    fs,
+    iter,
     sync::{
         Arc,
         atomic::{AtomicI32, AtomicU64, Ordering},
@@ -12,8 +12,9 @@ use regatta_process::{children, walk};
 
 use crate::{
     clock::clock_ns,
+    file::{ProcFile, bytes_of},
     host_cpu::tick_ns,
-    process::{ProcessCpu, peak_memory_bytes_of, resident_bytes_of},
+    process::ProcessCpu,
 };
 
 /// Largest number of processes that is read. One end of a trial has fewer; a tree that grows
@@ -79,41 +80,119 @@ pub struct TreeUse {
     pub peak_bytes: Option<u64>,
 }
 
-/// Reads a process and its descendants; `None` if there is no such process. One that has ended and
-/// was not waited for still tells its CPU time.
-#[must_use]
-pub fn read_tree(root: i32) -> Option<TreeUse> {
-    let mut read = TreeUse {
-        cpu: own_cpu(root)?,
-        resident_bytes: resident_bytes_of(root),
-        peak_bytes: peak_memory_bytes_of(root),
-    };
-    for process in walk(root, MOST_PROCESSES, children) {
+/// A process and its descendants, whose files in `/proc` stay open between readings: a program that is
+/// sampled ten times a second would otherwise cost fifty system calls a sample.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    root: i32,
+    /// The root first; the others as they were at the last search.
+    members: Vec<Member>,
+    /// `/proc/loadavg`, which ends in the number that was given to a process or thread last.
+    newest: Option<ProcFile>,
+    /// That number before the last search; absent if the next reading has to search again.
+    searched_at: Option<u64>,
+}
+
+/// Open files of one process.
+#[derive(Debug)]
+struct Member {
+    process: i32,
+    stat: ProcFile,
+    status: ProcFile,
+}
+
+impl Tree {
+    /// Makes the tree of `root`; a process that does not exist is found out by [`Tree::read`].
+    pub(crate) fn new(root: i32) -> Self {
+        Self {
+            root,
+            members: Vec::new(),
+            newest: ProcFile::open("/proc/loadavg").ok(),
+            searched_at: None,
+        }
+    }
+
+    /// Returns the number of the process at the root.
+    pub(crate) fn root(&self) -> i32 {
+        self.root
+    }
+
+    /// Reads all processes; `None` if there is no process `root` any more. One that has ended and was not
+    /// waited for still tells its CPU time.
+    pub(crate) fn read(&mut self) -> Option<TreeUse> {
+        self.search();
+        let mut read = TreeUse::default();
+        let found = self.members.len();
         // One that has ended in between is in its parent's account, from the next reading on.
-        let Some(cpu) = own_cpu(process) else {
-            continue;
-        };
-        read.cpu.user_ns += cpu.user_ns;
-        read.cpu.system_ns += cpu.system_ns;
-        read.cpu.total_ns += cpu.total_ns;
-        read.resident_bytes = sum(read.resident_bytes, resident_bytes_of(process));
-        read.peak_bytes = read.peak_bytes.max(peak_memory_bytes_of(process));
+        self.members
+            .retain_mut(|member| member.add_to(&mut read).is_some());
+        if self.members.len() < found {
+            self.searched_at = None;
+        }
+        if self.members.first()?.process != self.root {
+            return None;
+        }
+        read.peak_bytes = read.peak_bytes.max(read.resident_bytes);
+        Some(read)
     }
-    read.peak_bytes = read.peak_bytes.max(read.resident_bytes);
-    Some(read)
+
+    /// Searches for the members, if any process has begun since the last search.
+    fn search(&mut self) {
+        let newest = self.newest.as_mut().and_then(newest_process);
+        if newest.is_some() && newest == self.searched_at {
+            return;
+        }
+        let mut known = std::mem::take(&mut self.members);
+        let below = walk(self.root, MOST_PROCESSES, children);
+        self.members = iter::once(self.root)
+            .chain(below)
+            .filter_map(
+                |process| match known.iter().position(|member| member.process == process) {
+                    Some(at) => Some(known.swap_remove(at)),
+                    None => Member::open(process),
+                },
+            )
+            .collect();
+        self.searched_at = newest;
+    }
 }
 
-fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a + b),
-        (a, b) => a.or(b),
+impl Member {
+    fn open(process: i32) -> Option<Self> {
+        let open = |name| ProcFile::open(&format!("/proc/{process}/{name}")).ok();
+        Some(Self {
+            process,
+            stat: open("stat")?,
+            status: open("status")?,
+        })
+    }
+
+    /// Adds the CPU time of the process and of the children that it has waited for, and its memory; `None` if it does
+    /// not exist any more.
+    fn add_to(&mut self, sum: &mut TreeUse) -> Option<()> {
+        let cpu = own_cpu(self.process, self.stat.read().ok()?)?;
+        sum.cpu.user_ns += cpu.user_ns;
+        sum.cpu.system_ns += cpu.system_ns;
+        sum.cpu.total_ns += cpu.total_ns;
+        // A process that has ended has no memory.
+        let status = self.status.read().unwrap_or_default();
+        if let Some(bytes) = bytes_of(status, "VmRSS").filter(|bytes| *bytes > 0) {
+            *sum.resident_bytes.get_or_insert_default() += bytes;
+        }
+        sum.peak_bytes = sum.peak_bytes.max(bytes_of(status, "VmHWM"));
+        Some(())
     }
 }
 
-/// Returns the CPU time of one process and of the children that it has waited for.
-fn own_cpu(process: i32) -> Option<ProcessCpu> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    let [user, system, waited_user, waited_system] = ticks(&stat)?;
+/// Returns the number that the kernel gave to a process or thread last, from `/proc/loadavg`.
+fn newest_process(file: &mut ProcFile) -> Option<u64> {
+    let text = std::str::from_utf8(file.read_start(256).ok()?).ok()?;
+    text.split_ascii_whitespace().last()?.parse().ok()
+}
+
+/// Returns the CPU time of a process and of the children that it has waited for, from its `/proc/PID/stat`.
+fn own_cpu(process: i32, stat: &[u8]) -> Option<ProcessCpu> {
+    let [user, system, waited_user, waited_system] = ticks(&String::from_utf8_lossy(stat))?;
     let ns = |ticks: i64| ticks.saturating_mul(tick_ns());
     let exact = process_clock_ns(process).unwrap_or_else(|| ns(user + system));
     Some(ProcessCpu {
@@ -146,6 +225,7 @@ fn process_clock_ns(process: i32) -> Option<i64> {
 mod tests {
     use std::{
         io::{BufRead as _, BufReader},
+        os::unix::process::CommandExt as _,
         process::{Command, Stdio},
     };
 
@@ -188,8 +268,10 @@ mod tests {
             .read_line(&mut line)
             .unwrap();
         let children = children(root);
-        let tree = read_tree(root).unwrap();
-        let alone = own_cpu(root).unwrap();
+        let mut tree = Tree::new(root);
+        let used = tree.read().unwrap();
+        let mut alone = TreeUse::default();
+        tree.members[0].add_to(&mut alone).unwrap();
         for &child in &children {
             // SAFETY: takes no pointer; it is a child of our child, which has not waited for it.
             unsafe { libc::kill(child, libc::SIGKILL) };
@@ -197,11 +279,38 @@ mod tests {
         shell.wait().unwrap();
         assert_eq!(children.len(), 1, "{children:?}");
         assert!(
-            tree.cpu.total_ns > alone.total_ns + 20_000_000,
-            "{tree:?}, the shell alone {alone:?}"
+            used.cpu.total_ns > alone.cpu.total_ns + 20_000_000,
+            "{used:?}, the shell alone {alone:?}"
         );
-        assert!(tree.resident_bytes > resident_bytes_of(root).or(Some(1)));
-        assert_eq!(tree.peak_bytes.max(tree.resident_bytes), tree.peak_bytes);
-        assert_eq!(read_tree(root), None, "it is gone");
+        assert!(used.resident_bytes > alone.resident_bytes, "{used:?}");
+        assert!(used.peak_bytes >= used.resident_bytes, "{used:?}");
+        assert_eq!(tree.read(), None, "it is gone");
+    }
+
+    #[test]
+    fn a_process_that_begins_between_two_readings_is_in_the_second_one() {
+        let script = "read x; sleep 1000 & echo begun; wait";
+        let mut shell = Command::new("sh")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let root = i32::try_from(shell.id()).unwrap();
+        let mut tree = Tree::new(root);
+        tree.read().unwrap();
+        let before = tree.members.len();
+        drop(shell.stdin.take());
+        let mut line = String::new();
+        BufReader::new(shell.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        tree.read().unwrap();
+        let after = tree.members.len();
+        // SAFETY: takes no pointer; the group is that of our child, which has not been waited for.
+        unsafe { libc::kill(-root, libc::SIGKILL) };
+        shell.wait().unwrap();
+        assert_eq!((before, after), (1, 2));
     }
 }
