@@ -1,8 +1,11 @@
 """Protocol of external drivers (docs/external-drivers.md), shared by the Python drivers."""
 
 import errno
+import gc
 import json
 import os
+import select
+import signal
 import sys
 import threading
 import time
@@ -19,6 +22,88 @@ UNSUPPORTED = 77
 def say(**message):
     """Sends a line to the agent: one JSON object, in one write, because several threads may call this."""
     os.write(1, json.dumps(message).encode() + b"\n")
+
+
+def serve(description, run):
+    """Answers the agent's requests until the end of its input: `describe` with `description`, each order in a process of
+    its own with `run(order)`. An interpreter and its modules are so loaded once for all trials (capability `repeat`)."""
+    # Pages that the garbage collector does not touch stay shared with the children.
+    gc.freeze()
+    trial = None
+    for line in requests(lambda: trial):
+        if line is None:
+            trial.fail()
+        elif trial is None:
+            order = json.loads(line)
+            if order["type"] == "describe":
+                say(type="description", contract=CONTRACT, **description)
+            else:
+                trial = Trial(order, run)
+        elif json.loads(line)["type"] == "end":
+            trial.end()
+            trial = None
+            say(type="over")
+        else:
+            trial.tell(line)
+    leave(0)
+
+
+def requests(trial):
+    """Yields the agent's lines, and `None` when the process of `trial()` has ended by itself."""
+    rest = b""
+    while True:
+        current = trial()
+        readable, _, _ = select.select([0] + ([current.ended] if current else []), [], [])
+        if 0 not in readable:
+            yield None
+            continue
+        data = os.read(0, 1 << 16)
+        if not data:
+            return
+        *lines, rest = (rest + data).split(b"\n")
+        yield from lines
+
+
+class Trial:
+    """Process of a trial: a copy of this one, with a standard input of its own."""
+
+    def __init__(self, order, run):
+        own_input, self.input = os.pipe()
+        # The kernel closes it when the process ends.
+        self.ended, alive = os.pipe()
+        self.process = os.fork()
+        if self.process == 0:
+            os.dup2(own_input, 0)
+            for descriptor in (own_input, self.input, self.ended):
+                os.close(descriptor)
+            run(order)
+            leave(0)
+        os.close(own_input)
+        os.close(alive)
+
+    def tell(self, line):
+        try:
+            os.write(self.input, line + b"\n")
+        except BrokenPipeError:
+            # It has ended, which `ended` tells.
+            pass
+
+    def wait(self):
+        os.close(self.input)
+        os.close(self.ended)
+        return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+
+    def end(self):
+        """Ends the process, as the end of its input does."""
+        os.kill(self.process, signal.SIGKILL)
+        self.wait()
+
+    def fail(self):
+        """Ends this program as the process has ended."""
+        code = self.wait()
+        if code < 0:
+            fail(f"the trial's process was ended by signal {-code}")
+        leave(code)
 
 
 def hear():

@@ -271,21 +271,16 @@ async def receive(order):
             (receiver.delivered if receiver else contract.Delivered()).done(time.monotonic_ns())
 
 
-def main():
-    order = contract.hear()
-    if order["type"] == "describe":
-        contract.say(
-            type="description",
-            contract=contract.CONTRACT,
-            name="aioquic",
-            version=aioquic.__version__,
-            workloads=["bulk"],
-            capabilities=["abandon"],
-        )
-    elif order["type"] == "connect":
-        asyncio.run(send(order))
-    else:
-        asyncio.run(receive(order))
+def run(order):
+    asyncio.run(send(order) if order["type"] == "connect" else receive(order))
 
 
-main()
+contract.serve(
+    {
+        "name": "aioquic",
+        "version": aioquic.__version__,
+        "workloads": ["bulk"],
+        "capabilities": ["abandon", "repeat"],
+    },
+    run,
+)

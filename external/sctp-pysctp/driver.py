@@ -15,7 +15,8 @@ import contract
 # Buffers of the socket, in bytes; the kernel may grant less. A message has to fit into the send buffer.
 SMALLEST_BUFFER = 4 << 20
 
-RECEIVE_AT_ONCE = 1 << 18
+# Longest part of a message that is read at once, in bytes: a longer buffer would be mapped and unmapped for each.
+RECEIVE_AT_ONCE = 1 << 16
 
 
 def load():
@@ -143,20 +144,16 @@ def version():
 
 
 def main():
-    order = contract.hear()
     sctp = load()
-    if order["type"] == "describe":
-        contract.say(
-            type="description",
-            contract=contract.CONTRACT,
-            name="pysctp",
-            version=f"{version()}, Linux {os.uname().release}",
-            workloads=["bulk"],
-        )
-    elif order["type"] == "connect":
-        send(sctp, order)
-    else:
-        receive(sctp, order)
+    contract.serve(
+        {
+            "name": "pysctp",
+            "version": f"{version()}, Linux {os.uname().release}",
+            "workloads": ["bulk"],
+            "capabilities": ["repeat"],
+        },
+        lambda order: (send if order["type"] == "connect" else receive)(sctp, order),
+    )
 
 
 main()

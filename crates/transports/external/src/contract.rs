@@ -11,6 +11,9 @@ pub(crate) const CONTRACT_VERSION: u32 = 1;
 /// Exit code of a program that does not support the request on this host.
 pub(crate) const UNSUPPORTED_EXIT: i32 = 77;
 
+/// Capability of a program that carries out one trial after another.
+pub(crate) const REPEAT: &str = "repeat";
+
 /// Message of the agent to a program.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -31,6 +34,8 @@ pub(crate) enum ToProgram {
     },
     /// To the listening end at the deadline: report the bytes delivered by now.
     Stop,
+    /// To a program with the capability [`REPEAT`]: end this trial, say `over`, and await the next request.
+    End,
 }
 
 /// Parameters of a trial for one end.
@@ -123,6 +128,8 @@ pub(crate) enum FromProgram {
     },
     /// This end is done.
     Done(Done),
+    /// Answer to `end`: no process of the trial is left.
+    Over,
 }
 
 impl FromProgram {
@@ -134,6 +141,7 @@ impl FromProgram {
             Self::Connected { .. } => "connected",
             Self::Progress { .. } => "progress",
             Self::Done(_) => "done",
+            Self::Over => "over",
         }
     }
 }
@@ -150,9 +158,16 @@ pub(crate) struct Description {
     pub version: String,
     /// Workloads that the program supports.
     pub workloads: Vec<String>,
-    /// Further capabilities: `abandon`.
+    /// Further capabilities: `abandon`, `repeat`.
     #[serde(default)]
     pub capabilities: Vec<String>,
+}
+
+impl Description {
+    /// Whether the program has this capability.
+    pub(crate) fn can(&self, capability: &str) -> bool {
+        self.capabilities.iter().any(|name| name == capability)
+    }
 }
 
 /// Result of the transfer at one end.

@@ -1,19 +1,19 @@
-//! Request of a program's description. A description is kept as long as the program's file stays
-//! the same: an interpreter that has to be started for each answer would double the time between
-//! trials.
+//! What is kept of a program as long as its file stays the same: its description, and an idle process of one with the
+//! capability `repeat`. An interpreter that has to be started, and load its modules, for each answer and each trial
+//! would take most of the time between trials.
 
 use std::{
     collections::HashMap,
     fs,
     path::{Path, PathBuf},
-    sync::{LazyLock, Mutex, PoisonError},
+    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime},
 };
 
 use regatta_transport::{MonotonicTime, Stop, Unsupported};
 
 use crate::{
-    contract::{CONTRACT_VERSION, Description, FromProgram, ToProgram},
+    contract::{CONTRACT_VERSION, Description, FromProgram, REPEAT, ToProgram},
     error::{Broken, ProgramError},
     inbox::Event,
     program::Program,
@@ -29,7 +29,7 @@ const END_LIMIT: Duration = Duration::from_secs(1);
 pub(crate) const WORKLOAD: &str = "bulk";
 
 /// Arguments and file of a program, with the file's modification time and length.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     program: PathBuf,
     arguments: Vec<String>,
@@ -37,7 +37,60 @@ struct Key {
     length: Option<u64>,
 }
 
-static KNOWN: LazyLock<Mutex<HashMap<Key, Description>>> = LazyLock::new(Mutex::default);
+impl Key {
+    fn new(path: &Path, arguments: &[String]) -> Self {
+        let file = fs::metadata(path).ok();
+        Self {
+            program: path.to_path_buf(),
+            arguments: arguments.to_vec(),
+            changed: file.as_ref().and_then(|file| file.modified().ok()),
+            length: file.map(|file| file.len()),
+        }
+    }
+}
+
+static DESCRIPTIONS: LazyLock<Mutex<HashMap<Key, Description>>> = LazyLock::new(Mutex::default);
+
+static IDLE: LazyLock<Mutex<HashMap<Key, Program>>> = LazyLock::new(Mutex::default);
+
+fn lock<T>(kept: &Mutex<T>) -> MutexGuard<'_, T> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts a program, or takes its idle process. Its events are put into its inbox, until `stop` is raised.
+pub(crate) fn start(
+    path: &Path,
+    arguments: &[String],
+    stop: &Stop,
+) -> Result<Program, ProgramError> {
+    let idle = lock(&IDLE).remove(&Key::new(path, arguments));
+    match idle.and_then(|program| program.renew(stop)) {
+        Some(program) => Ok(program),
+        None => Program::start(path, arguments, stop),
+    }
+}
+
+/// Ends the trial of `program`, which was started with this path and these arguments, and keeps its process if it has
+/// the capability `repeat`; returns a description of its end if that was not a success. It is killed after `within` at
+/// the latest.
+pub(crate) fn finish(
+    program: Program,
+    description: &Description,
+    path: &Path,
+    arguments: &[String],
+    within: Duration,
+) -> Option<String> {
+    if !description.can(REPEAT) {
+        return program.finish(within);
+    }
+    match program.end_trial(within) {
+        Ok(program) => {
+            lock(&IDLE).insert(Key::new(path, arguments), program);
+            None
+        }
+        Err(how) => Some(how),
+    }
+}
 
 /// Returns the description of a program, from the cache or by starting the program.
 pub(crate) fn describe(
@@ -45,23 +98,21 @@ pub(crate) fn describe(
     arguments: &[String],
     stop: &Stop,
 ) -> Result<Description, Broken> {
-    let file = fs::metadata(path).ok();
-    let key = Key {
-        program: path.to_path_buf(),
-        arguments: arguments.to_vec(),
-        changed: file.as_ref().and_then(|file| file.modified().ok()),
-        length: file.map(|file| file.len()),
-    };
-    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(description) = known().get(&key) {
+    let key = Key::new(path, arguments);
+    if let Some(description) = lock(&DESCRIPTIONS).get(&key) {
         return Ok(description.clone());
     }
-    let description = ask(path, arguments, stop)?;
-    known().insert(key, description.clone());
+    let (description, program) = ask(path, arguments, stop)?;
+    if description.can(REPEAT) {
+        lock(&IDLE).insert(key.clone(), program);
+    } else {
+        program.finish(END_LIMIT);
+    }
+    lock(&DESCRIPTIONS).insert(key, description.clone());
     Ok(description)
 }
 
-fn ask(path: &Path, arguments: &[String], stop: &Stop) -> Result<Description, Broken> {
+fn ask(path: &Path, arguments: &[String], stop: &Stop) -> Result<(Description, Program), Broken> {
     let mut program = Program::start(path, arguments, stop)?;
     program.tell(&ToProgram::Describe {
         contract: CONTRACT_VERSION,
@@ -81,7 +132,6 @@ fn ask(path: &Path, arguments: &[String], stop: &Stop) -> Result<Description, Br
             None => return Err(program.silent("description", DESCRIBE_LIMIT)),
         }
     };
-    program.finish(END_LIMIT);
     if description.contract != CONTRACT_VERSION {
         return Err(ProgramError::Wrong(format!(
             "it speaks version `{}` of the contract and not `{CONTRACT_VERSION}`",
@@ -95,5 +145,5 @@ fn ask(path: &Path, arguments: &[String], stop: &Stop) -> Result<Description, Br
             hint: String::new(),
         }));
     }
-    Ok(description)
+    Ok((description, program))
 }

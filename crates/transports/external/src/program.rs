@@ -27,7 +27,7 @@ use nix::{
     },
     unistd::Pid,
 };
-use regatta_process::{die_with_parent, kill_marked, wait_without_reaping};
+use regatta_process::{children, die_with_parent, kill_marked, wait_without_reaping};
 use regatta_transport::{MonotonicTime, Stop, Unsupported};
 
 use crate::{
@@ -59,6 +59,7 @@ const MARK: &str = "REGATTA_PROGRAM";
 pub(crate) struct Program {
     input: Option<ChildStdin>,
     inbox: Arc<Inbox>,
+    addressed: Arc<Addressed>,
     output: Arc<Output>,
     group: Group,
     /// Dropped when the process may be reaped, so that its number is used again.
@@ -73,6 +74,22 @@ struct Group {
     mark: String,
     /// Whether the program has a process namespace of its own.
     enclosed: bool,
+}
+
+/// Inbox of the trial that a program carries out: the threads that read its output outlive a trial.
+#[derive(Debug)]
+struct Addressed(Mutex<Arc<Inbox>>);
+
+impl Addressed {
+    fn lock(&self) -> MutexGuard<'_, Arc<Inbox>> {
+        // Nothing that can panic runs under this lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, event: Event) -> bool {
+        let inbox = Arc::clone(&self.lock());
+        inbox.put(event)
+    }
 }
 
 /// Output of a program so far.
@@ -167,11 +184,12 @@ impl Program {
             });
         }
         let inbox = Arc::new(Inbox::default());
+        let addressed = Arc::new(Addressed(Mutex::new(Arc::clone(&inbox))));
         let output = Arc::new(Output::default());
         let (tell, told) = channel();
         let (forget, may_forget) = channel();
         let (forgotten_tell, forgotten) = channel();
-        let (waiter_inbox, waiter_output) = (Arc::clone(&inbox), Arc::clone(&output));
+        let (waiter_inbox, waiter_output) = (Arc::clone(&addressed), Arc::clone(&output));
         // The kernel ends the program with the thread that started it, so the thread stays; and a
         // thread that has asked for a process namespace can start nothing else.
         thread::Builder::new()
@@ -212,6 +230,7 @@ impl Program {
         let program = Self {
             input,
             inbox,
+            addressed,
             output,
             group,
             forget: Some(forget),
@@ -230,7 +249,7 @@ impl Program {
         out: impl Read + Send + 'static,
         errors: impl Read + Send + 'static,
     ) -> Result<(), ProgramError> {
-        let (inbox, output) = (Arc::clone(&self.inbox), Arc::clone(&self.output));
+        let (inbox, output) = (Arc::clone(&self.addressed), Arc::clone(&self.output));
         thread::Builder::new()
             .name("program-output".to_owned())
             .spawn(move || {
@@ -252,6 +271,45 @@ impl Program {
     /// Returns the program's process number, as this process sees it.
     pub(crate) fn process(&self) -> u32 {
         self.group.process.as_raw().unsigned_abs()
+    }
+
+    /// Returns the number of the process that a program with the capability `repeat` has started for a trial, as this
+    /// process sees it; the program's own if that has ended.
+    pub(crate) fn trial_process(&self) -> u32 {
+        let children = children(self.group.process.as_raw());
+        children
+            .first()
+            .map_or(self.process(), |child| child.unsigned_abs())
+    }
+
+    /// Ends the trial of a program with the capability `repeat`, whose process can then carry out the next one.
+    ///
+    /// # Errors
+    /// Why the program has no further use, if it has not answered within `within`.
+    pub(crate) fn end_trial(mut self, within: Duration) -> Result<Self, String> {
+        let until = MonotonicTime::now() + within;
+        let mut heard = self.tell(&ToProgram::End).map(|()| true);
+        while let Ok(true) = heard {
+            heard = match self.next(until) {
+                Ok(Some(Event::Said(FromProgram::Over))) => return Ok(self),
+                Ok(event) => Ok(event.is_some()),
+                Err(broken) => Err(broken),
+            };
+        }
+        let end = self.finish(Duration::ZERO);
+        Err(end.unwrap_or_else(|| "ended with the trial".to_owned()))
+    }
+
+    /// Makes a program that has ended its trial ready for another, until `stop` is raised; `None` if it has ended itself.
+    pub(crate) fn renew(mut self, stop: &Stop) -> Option<Self> {
+        let before = std::mem::take(&mut self.inbox);
+        *self.addressed.lock() = Arc::clone(&self.inbox);
+        if before.ended_by(MonotonicTime::now()).is_some() {
+            return None;
+        }
+        self.output.lock().words.clear();
+        stop.on_stop(&self.inbox);
+        Some(self)
     }
 
     /// Returns the queue of the program's events.
@@ -395,7 +453,7 @@ impl Group {
 
 /// Puts each line into the inbox, until the pipe ends or a line is malformed: after that no output
 /// of the program is understood.
-fn read_lines(out: impl Read, inbox: &Inbox) {
+fn read_lines(out: impl Read, inbox: &Addressed) {
     let mut reader = BufReader::new(out);
     loop {
         let mut line = Vec::new();

@@ -15,7 +15,7 @@ use regatta_transport::{
 
 use crate::{
     content::Content,
-    contract::{self, CONTRACT_VERSION, Description, FromProgram, ToProgram},
+    contract::{self, CONTRACT_VERSION, Description, FromProgram, REPEAT, ToProgram},
     describe::{self, WORKLOAD},
     driver::Command,
     error::{Broken, ProgramError},
@@ -39,6 +39,7 @@ const ABANDON: &str = "abandon";
 /// One end of one trial, whose program is ready.
 struct ProgramSession {
     name: String,
+    command: Command,
     description: Description,
     trial: Trial,
     content: Content,
@@ -130,8 +131,7 @@ pub(crate) fn prepare(
         .map_err(TransportError::io("cannot make the certificate's file"))?;
     let ready = || {
         let description = describe::describe(&command.program, &command.arguments, &context.stop)?;
-        if finish == Finish::Abandon && !description.capabilities.iter().any(|name| name == ABANDON)
-        {
+        if finish == Finish::Abandon && !description.can(ABANDON) {
             return Err(Broken::Unsupported(Unsupported {
                 reason: format!(
                     "`{}` does not end without the receiver's acknowledgement",
@@ -140,7 +140,7 @@ pub(crate) fn prepare(
                 hint: "leave `finish` out".to_owned(),
             }));
         }
-        let mut program = Program::start(&command.program, &command.arguments, &context.stop)?;
+        let mut program = describe::start(&command.program, &command.arguments, &context.stop)?;
         let request = Box::new(request(order, &command, &content, finish, &message, &tls));
         program.tell(&match order.connects() {
             true => ToProgram::Connect(request),
@@ -160,6 +160,7 @@ pub(crate) fn prepare(
     };
     Ok(Box::new(ProgramSession {
         name,
+        command,
         description,
         trial: Trial::new(order, context)?,
         content,
@@ -282,7 +283,17 @@ impl Session for ProgramSession {
             format!("{} {}", this.description.name, this.description.version),
         );
         complete_stack_facts(&mut report, &this.trial.order, "the program does not tell");
-        if let Some(how) = this.program.finish(END_LIMIT)
+        let Command {
+            program, arguments, ..
+        } = &this.command;
+        let end = describe::finish(
+            this.program,
+            &this.description,
+            program,
+            arguments,
+            END_LIMIT,
+        );
+        if let Some(how) = end
             && !this.trial.context.stop.is_stopped()
         {
             report.measurements.warnings.push(Warning {
@@ -308,6 +319,14 @@ impl<T: Into<Broken>> From<T> for Failure {
 }
 
 impl ProgramSession {
+    /// Returns the number of the process that carries out the trial.
+    fn process(&self) -> u32 {
+        match self.description.can(REPEAT) {
+            true => self.program.trial_process(),
+            false => self.program.process(),
+        }
+    }
+
     /// Updates the live counters with the bytes handed over or delivered so far.
     fn count(&self, bytes: u64) -> Result<(), Broken> {
         if bytes > self.content.size {

@@ -29,7 +29,7 @@ impl ProgramSession {
     /// Has the program receive, until everything has arrived or the sender was stopped.
     pub(super) fn receive(&mut self) -> Result<SideReport, Failure> {
         let observer = Arc::clone(&self.trial.context.observer);
-        observer.on_process(self.program.process());
+        observer.on_process(self.process());
         let within = FIRST_FLOW + self.trial.order.longest_transfer() + MARGIN;
         let until = MonotonicTime::now() + within;
         self.listen_for_notes(until)?;

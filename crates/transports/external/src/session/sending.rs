@@ -32,7 +32,7 @@ impl ProgramSession {
     /// Has the program send, until the receiver has everything or the deadline comes.
     pub(super) fn send(&mut self, peer: SocketAddr) -> Result<SideReport, Failure> {
         let observer = Arc::clone(&self.trial.context.observer);
-        observer.on_process(self.program.process());
+        observer.on_process(self.process());
         self.trial.context.live.set_phase(Phase::Transfer);
         observer.on_window(WindowEdge::Start);
         let told = MonotonicTime::now();
