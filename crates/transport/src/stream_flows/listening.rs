@@ -20,12 +20,9 @@ use crate::{
         connecting::CLOSING,
         findings::Findings,
         listening::Listening,
-        streams::{FlowOf, StreamFlow, Streams, accept_stream, echo},
+        streams::{FlowOf, StreamFlow, Streams, accept_stream, echo, opening_until},
     },
 };
-
-/// Longest time that a flow may take to send its index, beside the path's longest round trip.
-const INTRODUCTION: Duration = Duration::from_secs(5);
 
 /// State shared by the tasks of this end beside the flows' own.
 struct Serving<'a, E: StreamEndpoint> {
@@ -295,7 +292,7 @@ async fn part<E: StreamEndpoint, S: ByteStream>(
     rest: &mut Vec<u8>,
 ) -> Result<(bool, MonotonicTime), TransportError> {
     let shared = serving.shared;
-    let until = MonotonicTime::now() + INTRODUCTION + shared.trial.probe.longest_round_trip;
+    let until = opening_until(shared.trial);
     let index = if shared.flows.have_indices() {
         u16::from_le_bytes(read_exact(stream, rest, until).await?)
     } else {

@@ -20,8 +20,15 @@ use crate::{
     },
 };
 
-/// Longest time that a flow may take to send its opening: some retransmissions of a lossy path.
+/// Least time that a flow may take to send its opening.
 const OPENING_TIME: Duration = Duration::from_secs(5);
+
+/// Returns the time until which a flow that begins now may send its opening. It may take as long as its connection,
+/// whose retransmissions an opening can need as well: those of SCTP come after 3 s, then after 6 s more.
+pub(crate) fn opening_until(trial: &Trial) -> MonotonicTime {
+    let within = trial.order.connect_deadline.max(OPENING_TIME);
+    MonotonicTime::now() + within + trial.probe.longest_round_trip
+}
 
 /// An open stream, its connection, and the bytes that came and are not used yet.
 pub(crate) struct StreamFlow<C, S> {
@@ -94,7 +101,7 @@ pub(crate) async fn read_opening<S: ByteStream>(
     trial: &Trial,
     stream: &mut S,
 ) -> Result<(Option<Purpose>, Vec<u8>), TransportError> {
-    let until = MonotonicTime::now() + OPENING_TIME + trial.probe.longest_round_trip;
+    let until = opening_until(trial);
     let mut rest = Vec::with_capacity(OPENING_BYTES);
     match read_exact::<OPENING_BYTES, S>(stream, &mut rest, until).await {
         Ok(bytes) => Ok((opening::decode(&bytes, trial.token), rest)),
@@ -171,8 +178,7 @@ impl<E: StreamEndpoint> Streams<'_, E> {
                 admission.refused += 1;
                 continue;
             };
-            let within = MonotonicTime::now() + OPENING_TIME + trial.probe.longest_round_trip;
-            match accept_stream(trial, &connection, within).await {
+            match accept_stream(trial, &connection, opening_until(trial)).await {
                 Ok((Some(purpose), stream, rest)) => {
                     return Ok(Admitted {
                         purpose,

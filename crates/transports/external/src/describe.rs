@@ -147,3 +147,87 @@ fn ask(path: &Path, arguments: &[String], stop: &Stop) -> Result<(Description, P
     }
     Ok((description, program))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use nix::{
+        sys::signal::{Signal, kill},
+        unistd::Pid,
+    };
+
+    use super::*;
+
+    const WITHIN: Duration = Duration::from_secs(1);
+
+    /// A program with the capability `repeat`, which answers `end` with `answer`.
+    struct Repeating {
+        directory: tempfile::TempDir,
+        description: Description,
+    }
+
+    impl Repeating {
+        fn new(answer: &str) -> Self {
+            let described = r#"{"type":"description","contract":1,"name":"test","version":"1","workloads":["bulk"],"capabilities":["repeat"]}"#;
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("driver");
+            let script = format!(
+                "#!/bin/sh\nwhile read -r line; do case $line in *describe*) echo '{described}';; *end*) {answer};; esac; done\n"
+            );
+            fs::write(&path, script).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            let description = describe(&path, &[], &Stop::new()).unwrap();
+            Self {
+                directory,
+                description,
+            }
+        }
+
+        fn start(&self) -> Program {
+            let path = self.directory.path().join("driver");
+            start(&path, &[], &Stop::new()).unwrap()
+        }
+
+        fn finish(&self, program: Program) -> Option<String> {
+            let path = self.directory.path().join("driver");
+            finish(program, &self.description, &path, &[], WITHIN)
+        }
+    }
+
+    #[test]
+    fn a_program_that_repeats_is_started_once() {
+        let repeating = Repeating::new(r#"echo '{"type":"over"}'"#);
+        let program = repeating.start();
+        let first = program.process();
+        assert_eq!(repeating.finish(program), None);
+        let program = repeating.start();
+        assert_eq!(program.process(), first);
+    }
+
+    #[test]
+    fn an_idle_program_that_was_killed_is_started_again() {
+        let repeating = Repeating::new(r#"echo '{"type":"over"}'"#);
+        let program = repeating.start();
+        let (first, inbox) = (program.process(), program.inbox().clone());
+        assert_eq!(repeating.finish(program), None);
+        kill(Pid::from_raw(first.cast_signed()), Signal::SIGKILL).unwrap();
+        assert!(inbox.ended_by(MonotonicTime::now() + 10 * WITHIN).is_some());
+        let mut program = repeating.start();
+        assert!(program.tell(&ToProgram::Stop).is_ok());
+    }
+
+    #[test]
+    fn a_program_that_does_not_end_its_trial_is_not_kept() {
+        for (answer, why) in [
+            ("true", "did not answer `end` with `over` within 1 s"),
+            ("echo no >&2; exit 3", "ended with exit code 3; its last words: `no`"),
+        ] {
+            let repeating = Repeating::new(answer);
+            let program = repeating.start();
+            let first = program.process();
+            assert_eq!(repeating.finish(program).as_deref(), Some(why));
+            assert_ne!(repeating.start().process(), first);
+        }
+    }
+}

@@ -296,8 +296,15 @@ impl Program {
                 Err(broken) => Err(broken),
             };
         }
-        let end = self.finish(Duration::ZERO);
-        Err(end.unwrap_or_else(|| "ended with the trial".to_owned()))
+        Err(match heard {
+            Ok(_) => format!(
+                "did not answer `end` with `over` within {} s",
+                within.as_secs()
+            ),
+            Err(_) => {
+                (self.finish(LAST_WORDS)).unwrap_or_else(|| "ended with the trial".to_owned())
+            }
+        })
     }
 
     /// Makes a program that has ended its trial ready for another, until `stop` is raised; `None` if it has ended itself.
