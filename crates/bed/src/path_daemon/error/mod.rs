@@ -62,7 +62,7 @@ pub(crate) enum DaemonError {
         #[source]
         source: io::Error,
     },
-    #[error("cannot make a path of netem: cannot {step}")]
+    #[error("cannot make a path in the kernel: cannot {step}")]
     Netem {
         step: &'static str,
         #[source]
