@@ -4,7 +4,7 @@ use std::{fmt::Write, time::Duration};
 
 use regatta_engine::{Done, Plan};
 use regatta_model::{
-    Bytes, Clock, Condition, Link, Part, Study, Transport, Warning, Workload,
+    Bytes, Clock, Condition, Link, Part, Shard, Study, Transport, Warning, Workload,
     units::format_duration,
 };
 use serde::Serialize;
@@ -19,23 +19,37 @@ use crate::{
 /// Most trials of a study with sweeps whose order is printed.
 const MOST_LISTED: usize = 100;
 
-/// Prints a plan: the study, then the order of its trials. What a sweep made is one entry, and the order of
-/// many trials of a sweep is left out.
+/// Prints a plan: the study, then the order of the trials that `done` leaves. What a sweep made is one
+/// entry, and the order of many trials of a sweep is left out.
 ///
 /// # Errors
 /// If standard output cannot be written.
-pub fn print(plan: &Plan, jobs: u32, unsupported: &[UnsupportedCell]) -> Result<(), OutputError> {
-    let mut text = study(plan, jobs);
+pub fn print(
+    plan: &Plan,
+    jobs: u32,
+    shard: Option<Shard>,
+    done: &Done,
+    unsupported: &[UnsupportedCell],
+) -> Result<(), OutputError> {
+    let mut text = study(plan, jobs, done);
     describe_unsupported(&mut text, unsupported);
+    let trials = plan.left(done);
+    if let Some(shard) = shard {
+        let _ = writeln!(
+            text,
+            "shard {shard} has {}",
+            counted(trials.len(), "trial")
+        );
+    }
     text.push_str("order\n");
     output::out(&text)?;
-    if !plan.study().sweeps.is_empty() && plan.trials().len() > MOST_LISTED {
+    if !plan.study().sweeps.is_empty() && trials.len() > MOST_LISTED {
         return output::out(&format!(
             "  {} in each round, in an order that is drawn anew for each\n",
             counted(plan.cells(), "trial")
         ));
     }
-    output::lines(plan.trials().iter().map(|trial| {
+    output::lines(trials.iter().map(|trial| {
         format!(
             "  {:>4}  round {}  {} · {} · {}",
             trial.index + 1,
@@ -48,8 +62,8 @@ pub fn print(plan: &Plan, jobs: u32, unsupported: &[UnsupportedCell]) -> Result<
 }
 
 /// What the run takes, in one line.
-pub fn estimate(plan: &Plan, jobs: u32) -> String {
-    let estimate = plan.estimate(jobs);
+pub fn estimate(plan: &Plan, jobs: u32, done: &Done) -> String {
+    let estimate = plan.estimate(done, jobs);
     format!(
         "estimate: {}, {} of payload, {} of results{}",
         rough(estimate.time),
@@ -70,7 +84,7 @@ fn about(Bytes(bytes): Bytes) -> Bytes {
 }
 
 /// The study of a plan in words, up to the order of its trials.
-fn study(plan: &Plan, jobs: u32) -> String {
+fn study(plan: &Plan, jobs: u32, done: &Done) -> String {
     let study = plan.study();
     let mut text = String::new();
     let _ = writeln!(text, "{}: {}", study.name, study.title);
@@ -84,7 +98,7 @@ fn study(plan: &Plan, jobs: u32) -> String {
         format_duration(study.deadline),
         study.seed
     );
-    let _ = writeln!(text, "{}", estimate(plan, jobs));
+    let _ = writeln!(text, "{}", estimate(plan, jobs, done));
     if let Some(every) = study.every {
         let _ = writeln!(
             text,
@@ -202,14 +216,16 @@ struct EstimateEvent {
 pub fn print_json(
     plan: &Plan,
     jobs: u32,
+    done: &Done,
     unsupported: &[UnsupportedCell],
 ) -> Result<(), OutputError> {
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let estimate = plan.estimate(jobs);
+    let estimate = plan.estimate(done, jobs);
+    let left = plan.left(done);
     let first = DryRun::Plan {
         study: plan.study(),
         cells: plan.cells(),
-        trials: plan.trials().len(),
+        trials: left.len(),
         longest_time_ns: nanoseconds(plan.longest_time()),
         estimate: EstimateEvent {
             time_ns: nanoseconds(estimate.time),
@@ -219,7 +235,7 @@ pub fn print_json(
         unsupported,
         warnings: plan.study().warnings(),
     };
-    let trials = plan.trials().iter().map(|trial| DryRun::PlannedTrial {
+    let trials = left.iter().map(|trial| DryRun::PlannedTrial {
         index: trial.index,
         round: trial.round,
         transport: &plan.transport(trial.cell).label,

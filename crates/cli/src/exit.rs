@@ -24,6 +24,8 @@ pub enum Code {
     Failed = 1,
     /// Bad usage or bad input.
     Input = 2,
+    /// A merged run lacks trials, which are still to be run.
+    Incomplete = 3,
     /// None of the requested transports is supported here.
     Unsupported = 77,
 }

@@ -7,6 +7,7 @@ mod charset;
 mod checks;
 mod client;
 mod client_events;
+mod cluster;
 mod compare;
 mod config;
 mod describe;
@@ -24,6 +25,7 @@ mod line_output;
 mod list;
 mod listen;
 mod manual;
+mod merge;
 mod monitor;
 mod option_words;
 mod output;
@@ -96,6 +98,9 @@ fn main() -> ExitCode {
         Command::Client(args) => client::client(&args, colour),
         Command::Hosts(args) => hosts::hosts(&args),
         Command::Monitor(args) => monitor::monitor(&args),
+        Command::Merge(args) => merge::merge(&args, colour),
+        Command::Submit(args) => cluster::submit(&args),
+        Command::Status(args) => cluster::status(&args),
         Command::Resume(args) => language::with(args.lang.into(), || run::resume(&args, colour)),
         Command::Report(args) => report::report(&args, colour),
         Command::Compare(args) => compare::compare(&args, colour),

@@ -11,10 +11,10 @@ use regatta_bed::{
 };
 use regatta_engine::{Done, Ending, EngineError, Plan, Run, RunOptions, guest::GuestRun};
 use regatta_model::{
-    BedKind, Clock, OptionValue, Study, causes, shell::quoted, units::format_duration,
+    BedKind, Clock, OptionValue, Shard, Study, causes, shell::quoted, units::format_duration,
 };
 use regatta_report::pdf::Paper;
-use regatta_results::{Claim, ResultsError, RunState};
+use regatta_results::{Claim, Reader, ResultsError, RunState};
 use regatta_transport::FILE_OPTIONS;
 
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
     checks, describe, directory,
     exit::{self, Code, Failure, no_bed, own_executable},
     interrupt::Held,
-    listen::{JsonLines, Listeners, Progress, StoreListener, Tally},
+    listen::{JsonLines, Listeners, Progress, ProgressFile, StoreListener, Tally},
     output::{self, Colour, OutputError, counted},
     remote, report, study, typeset,
 };
@@ -56,6 +56,7 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
             "leave `--jobs` out, or give a number of rounds",
         ));
     }
+    let done = state_of(&plan, args.shard, earlier(&plan, &args.done)?)?;
     let image = checks::kernel(&chosen)?;
     checks::kernel_congestion_controls(&chosen, image.as_ref())?;
     directory::check(args.out.as_deref())?;
@@ -73,19 +74,26 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
         }
         let unsupported = checks::unsupported(plan.study());
         let shown = if args.json {
-            describe::print_json(&plan, jobs, &unsupported)
+            describe::print_json(&plan, jobs, &done, &unsupported)
         } else {
-            describe::print(&plan, jobs, &unsupported)
+            describe::print(&plan, jobs, args.shard, &done, &unsupported)
         };
         shown.map_err(Failure::failed)?;
         return Ok(checks::verdict(plan.study(), &unsupported));
+    }
+    if plan.rounds_left(&done).is_empty() {
+        output::err(
+            "nothing is left to do: all trials are finished in the directories of `--done`",
+        );
+        return Ok(Code::Measured);
     }
     let held = Held::new().map_err(Failure::failed)?;
     let dir = directory::make(args.out.as_deref(), &chosen.study.name)?;
     let options = RunOptions {
         run_id: new_id(),
         study_text: chosen.text,
-        done: Done::default(),
+        part: plan.part(args.shard, &done, node()),
+        done,
         files: files_of(&dir, &chosen.study)?,
     };
     let session = RunSession {
@@ -131,16 +139,22 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
                 header.regatta_version
             ))
     })?;
+    let shard = header.part.shard;
+    let done = state_of(&plan, shard, done)?;
     let tally = Tally::of(&records);
     // A run that ended by its rule is complete with fewer trials than its plan.
     let by_rule = header.study.may_end_early();
-    if state == RunState::Complete && (by_rule || tally.trials == plan.trials().len()) {
+    if state == RunState::Complete && (by_rule || tally.trials == plan.trials_of(&done) as usize) {
         output::err(&format!(
             "nothing is left to do: the run is complete, with {}",
             counted(tally.trials, "trial")
         ));
         drop(claim);
-        return finish(dir, args.json.then_some(JsonLines), colour, tally, None);
+        let json = args.json.then_some(JsonLines);
+        return match shard {
+            Some(shard) if json.is_none() => finish_shard(dir, shard, tally, None),
+            _ => finish(dir, json, colour, tally, None),
+        };
     }
     let Study { bed, guest, .. } = &header.study;
     let image = match bed {
@@ -153,6 +167,7 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
     let options = RunOptions {
         run_id: header.run_id,
         study_text: header.study_text,
+        part: header.part,
         done,
         files: files_of(dir, &header.study)?,
     };
@@ -186,9 +201,14 @@ struct RunSession<'a> {
 impl RunSession<'_> {
     fn start(self, held: Held, plan: Plan, options: RunOptions) -> Result<Code, Failure> {
         let executable = own_executable()?;
+        let shard = options.part.shard;
         let mut listeners = Listeners {
             store: self.store,
-            progress: Progress::new(self.silent, describe::estimate(&plan, self.jobs)),
+            progress: Progress::new(
+                self.silent,
+                describe::estimate(&plan, self.jobs, &options.done),
+            ),
+            file: (shard.is_some()).then(|| ProgressFile::new(self.dir, &options.part)),
             json: self.json.then_some(JsonLines),
         };
         let no_thread = |error| Failure::failed(error).context("cannot start a thread");
@@ -217,6 +237,7 @@ impl RunSession<'_> {
             mut store,
             progress,
             json,
+            file: _,
         } = listeners;
         drop(progress);
         match result {
@@ -228,11 +249,16 @@ impl RunSession<'_> {
                     "the run took {}",
                     format_duration(Duration::from_secs(begun.elapsed().as_secs().max(1)))
                 ));
-                finish(self.dir, json, self.colour, tally, Some(&ending))
+                match shard {
+                    Some(shard) if json.is_none() => {
+                        finish_shard(self.dir, shard, tally, Some(&ending))
+                    }
+                    _ => finish(self.dir, json, self.colour, tally, Some(&ending)),
+                }
             }
             Err(error) if !store.started() => Err(not_started(error)),
             Err(error) => {
-                let failure = stopped_by(self.dir, error, &mut store);
+                let failure = stopped_by(self.dir, error, &mut store, shard.is_none());
                 drop(store);
                 Err(failure)
             }
@@ -289,7 +315,12 @@ fn not_started(error: EngineError) -> Failure {
 
 /// Creates the error of a run that failed after its start: measured trials are kept, and reported
 /// if possible.
-fn stopped_by(dir: &Path, error: EngineError, store: &mut StoreListener) -> Failure {
+fn stopped_by(
+    dir: &Path,
+    error: EngineError,
+    store: &mut StoreListener,
+    has_reports: bool,
+) -> Failure {
     let causes = causes(&error);
     let displaced = match &error {
         EngineError::Listener { source } => source.downcast_ref(),
@@ -310,7 +341,9 @@ fn stopped_by(dir: &Path, error: EngineError, store: &mut StoreListener) -> Fail
     if kept_in == dir {
         let _ = store.interrupted(&causes.join(": "));
     }
-    let _ = regatta_report::write_all(&kept_in);
+    if has_reports {
+        let _ = regatta_report::write_all(&kept_in);
+    }
     failed(error)
         .context(format!(
             "{stopped}; what was measured is kept in `{}`",
@@ -346,7 +379,10 @@ fn failed(error: EngineError) -> Failure {
 }
 
 /// Writes the reports and shows the results.
-fn finish(
+///
+/// # Errors
+/// If the reports cannot be written or shown, or if the run was interrupted.
+pub fn finish(
     dir: &Path,
     json: Option<JsonLines>,
     colour: Colour,
@@ -389,18 +425,88 @@ fn finish(
                 .hint(again)
         })?;
     }
-    if let Some(Ending::Interrupted { reason }) = ending {
-        return Err(Failure::told(format!(
-            "the run is partial: {reason} after {}",
-            counted(tally.trials, "trial")
-        ))
-        .hint(format!("run `regatta resume {}` to go on", quoted(dir))));
-    }
+    told_if_partial(dir, tally, ending)?;
     if written.summary.successes.is_some() {
         // Where cells end with their successes, a failed trial is an answer, too.
         tally.failed = 0;
     }
     Ok(tally.verdict(!written.summary.passed()))
+}
+
+/// Says what a shard has run. Its reports are left to the merged run, of which it is a part.
+fn finish_shard(
+    dir: &Path,
+    shard: Shard,
+    tally: Tally,
+    ending: Option<&Ending>,
+) -> Result<Code, Failure> {
+    told_if_partial(dir, tally, ending)?;
+    output::out(&format!(
+        "shard {shard} of the plan is complete: {} in `{}`\nput all shards together with `regatta merge OUT DIR…`\n",
+        counted(tally.trials, "trial"),
+        dir.display()
+    ))?;
+    Ok(tally.verdict(false))
+}
+
+/// # Errors
+/// If the run was interrupted.
+fn told_if_partial(dir: &Path, tally: Tally, ending: Option<&Ending>) -> Result<(), Failure> {
+    let Some(Ending::Interrupted { reason }) = ending else {
+        return Ok(());
+    };
+    Err(Failure::told(format!(
+        "the run is partial: {reason} after {}",
+        counted(tally.trials, "trial")
+    ))
+    .hint(format!("run `regatta resume {}` to go on", quoted(dir))))
+}
+
+/// Returns the state from which a shard of a plan, or all of it, goes on.
+fn state_of(plan: &Plan, shard: Option<Shard>, done: Done) -> Result<Done, Failure> {
+    let Some(shard) = shard else { return Ok(done) };
+    plan.shard(shard, done).map_err(|error| {
+        let hint = error.hint();
+        Failure::bad(error).hint(hint)
+    })
+}
+
+/// Returns the trials that earlier runs of a plan have finished. One that cannot be read has none.
+///
+/// # Errors
+/// For a run of another plan.
+fn earlier(plan: &Plan, dirs: &[PathBuf]) -> Result<Done, Failure> {
+    let digest = match dirs {
+        [] => return Ok(Done::default()),
+        _ => plan.digest(),
+    };
+    let mut records = Vec::new();
+    for dir in dirs {
+        let read = Reader::open(dir)
+            .and_then(|reader| Ok((reader.header()?.part.plan_sha256, reader.trials()?)));
+        match read {
+            Ok((of_plan, trials)) if of_plan == digest => records.extend(trials),
+            Ok(_) => {
+                return Err(Failure::input(
+                    format!("`{}` is a run of another plan", dir.display()),
+                    "name runs of the same study with the same options",
+                ));
+            }
+            Err(error) => output::err(&format!(
+                "warning: nothing of `{}` is left out: {}",
+                dir.display(),
+                causes(&error).join(": ")
+            )),
+        }
+    }
+    let done = plan.done(&records).map_err(Failure::bad)?;
+    Ok(done.only_finished())
+}
+
+/// Returns the name of this machine; empty if the system does not tell it.
+fn node() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
 }
 
 /// 16 random bytes, hexadecimal.

@@ -1,13 +1,14 @@
 //! Choice of the study for `regatta run`: a file, a built-in one, the default, or one made from
 //! options.
 
-use std::{path::Path, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 use regatta_model::{
     BedKind, Emulator, Guests, Placement, Study,
     study::{BUILTIN, DEFAULT, StudyFile, builtin, nearest},
     units::format_duration,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::{
     adhoc,
@@ -76,11 +77,24 @@ pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
             });
         }
         None => read_builtin(DEFAULT)?,
+        Some(name) if name.ends_with(".json") => {
+            let StoredStudy { study, study_text } = read_stored(Path::new(name))?;
+            return with_options(args, study, study_text, None);
+        }
         Some(name) => read(name)?,
     };
     registry::check_file(&read.file).map_err(Failure::bad)?;
-    let mut study = read.file.study.clone();
-    let mut text = read.text.clone();
+    let (study, text) = (read.file.study.clone(), read.text.clone());
+    with_options(args, study, text, Some(read))
+}
+
+/// Applies the options of the command line to a study that was read.
+fn with_options(
+    args: &RunArgs,
+    mut study: Study,
+    mut text: String,
+    read: Option<ReadStudy>,
+) -> Result<Chosen, Failure> {
     let changes = apply(args, &mut study)?;
     registry::check_probes(&study)?;
     study.check_guest().map_err(|mistake| {
@@ -94,11 +108,35 @@ pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
         }
         text.push('\n');
     }
-    Ok(Chosen {
-        study,
-        text,
-        read: Some(read),
-    })
+    Ok(Chosen { study, text, read })
+}
+
+/// A study with every default filled in and all options applied, as `regatta submit` stores it for
+/// the shards.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct StoredStudy {
+    /// The study.
+    pub study: Study,
+    /// Text as the user wrote it.
+    pub study_text: String,
+}
+
+/// Reads a stored study, and checks it against the registry.
+fn read_stored(path: &Path) -> Result<StoredStudy, Failure> {
+    let shown = path.display();
+    // It may be larger than what a user writes.
+    let text = fs::read_to_string(path).map_err(|error| {
+        Failure::bad(error).context(format!("cannot read the study file `{shown}`"))
+    })?;
+    let stored: StoredStudy = serde_json::from_str(&text).map_err(|error| {
+        Failure::bad(error)
+            .context(format!(
+                "`{shown}` is no study that `regatta submit` has stored"
+            ))
+            .hint("a study that you write is a TOML file, `NAME.toml`")
+    })?;
+    registry::check_all(&stored.study.transports)?;
+    Ok(stored)
 }
 
 /// Reads a study file or a built-in study; its transports are not checked.

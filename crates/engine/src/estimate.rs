@@ -10,7 +10,10 @@ use regatta_model::{
     Workload, WorkloadKind,
 };
 
-use crate::{limits, plan::Plan};
+use crate::{
+    limits,
+    plan::{Done, Plan},
+};
 
 /// What a run takes, without repeated trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +57,9 @@ const HEADERS: u64 = 52;
 /// Time-out after which a lost message of stop-and-wait is given up or sent again.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Time of this machine to start a guest and its agents.
+const GUEST_START: Duration = Duration::from_millis(1_500);
+
 /// Transfer of one trial.
 #[derive(Debug, Clone, Copy)]
 struct Transfer {
@@ -61,49 +67,88 @@ struct Transfer {
     bytes: f64,
 }
 
+/// What the trials of one round under one condition take.
+#[derive(Debug, Clone, Copy, Default)]
+struct BlockEstimate {
+    /// Time by the clock of the run.
+    time: Duration,
+    /// Time of this machine with a virtual clock.
+    virtual_cost: Duration,
+    sent: f64,
+    disk: f64,
+}
+
 impl Plan {
-    /// Estimates a run whose trials are divided among `jobs` guests.
+    /// Estimates a run of the blocks that `done` does not leave out, divided among `jobs` guests.
     #[must_use]
-    pub fn estimate(&self, jobs: u32) -> Estimate {
+    pub fn estimate(&self, done: &Done, jobs: u32) -> Estimate {
         let study = self.study();
-        let is_virtual = study.guest.clock == Clock::Virtual;
-        let (mut round, mut sent, mut disk, mut virtual_cost) =
-            (Duration::ZERO, 0.0, 0.0, Duration::ZERO);
+        let mut all = BlockEstimate::default();
         for condition in &study.conditions {
-            for workload in &study.workloads {
-                for transport in &study.transports {
-                    let transfer = transfer(study, transport, condition, workload);
-                    let mut time = transfer.time + around(study, condition, workload);
-                    if is_virtual {
-                        let grains = time.as_nanos().div_ceil(VIRTUAL_GRAIN.as_nanos());
-                        time = VIRTUAL_GRAIN.saturating_mul(grains as u32);
-                    }
-                    round = round.saturating_add(time);
-                    let packets = packets(transfer, condition);
-                    virtual_cost += VIRTUAL_TRIAL + VIRTUAL_PACKET.mul_f64(packets);
-                    sent += transfer.bytes;
-                    let samples = transfer.time.as_secs_f64() / study.sample_interval.as_secs_f64();
-                    disk += RECORD_BYTES as f64 + samples * SAMPLE_BYTES as f64;
-                    disk += captured(study.capture, transfer, packets, condition);
-                }
-            }
+            let block = self.estimate_block(condition);
+            all.time = all.time.saturating_add(block.time);
+            all.virtual_cost += block.virtual_cost;
+            all.sent += block.sent;
+            all.disk += block.disk;
         }
         // Where cells end with their successes, none fails.
         let rounds = study.trials_of_cell(0);
         let checks = limits::PATH_CHECK.saturating_mul(study.conditions.len() as u32);
-        let time = if is_virtual {
-            (virtual_cost.saturating_mul(rounds) + checks) / jobs.max(1)
-        } else {
-            let period = study.every.unwrap_or(round).max(round);
-            let before_last = period.saturating_mul(rounds.saturating_sub(1));
-            before_last.saturating_add(round).saturating_add(checks)
+        let time = match study.guest.clock {
+            Clock::Virtual => {
+                let starts = GUEST_START.saturating_mul(self.chunks().len() as u32);
+                (all.virtual_cost.saturating_mul(rounds) + checks + starts) / jobs.max(1)
+            }
+            Clock::Real => {
+                let period = study.every.unwrap_or(all.time).max(all.time);
+                let before_last = period.saturating_mul(rounds.saturating_sub(1));
+                before_last.saturating_add(all.time).saturating_add(checks)
+            }
         };
+        let share = f64::from(self.trials_of(done)) / self.trials().len().max(1) as f64;
+        let of_run = |bytes: f64| Bytes((bytes * f64::from(rounds) * share) as u64);
         Estimate {
-            round,
-            time,
-            sent: Bytes((sent * f64::from(rounds)) as u64),
-            disk: Bytes((disk * f64::from(rounds)) as u64),
+            round: all.time,
+            time: Duration::try_from_secs_f64(time.as_secs_f64() * share).unwrap_or(time),
+            sent: of_run(all.sent),
+            disk: of_run(all.disk),
         }
+    }
+
+    /// Estimates the trials of one round under a condition.
+    fn estimate_block(&self, condition: &Condition) -> BlockEstimate {
+        let study = self.study();
+        let mut block = BlockEstimate::default();
+        for workload in &study.workloads {
+            for transport in &study.transports {
+                let transfer = transfer(study, transport, condition, workload);
+                let mut time = transfer.time + around(study, condition, workload);
+                if study.guest.clock == Clock::Virtual {
+                    let grains = time.as_nanos().div_ceil(VIRTUAL_GRAIN.as_nanos());
+                    time = VIRTUAL_GRAIN.saturating_mul(grains as u32);
+                }
+                block.time = block.time.saturating_add(time);
+                let packets = packets(transfer, condition);
+                block.virtual_cost += VIRTUAL_TRIAL + VIRTUAL_PACKET.mul_f64(packets);
+                block.sent += transfer.bytes;
+                let samples = transfer.time.as_secs_f64() / study.sample_interval.as_secs_f64();
+                block.disk += RECORD_BYTES as f64 + samples * SAMPLE_BYTES as f64;
+                block.disk += captured(study.capture, transfer, packets, condition);
+            }
+        }
+        block
+    }
+
+    /// Returns the time of this machine for one round in virtual time, by condition, in whole
+    /// milliseconds.
+    pub(crate) fn virtual_costs(&self) -> Vec<Duration> {
+        let conditions = self.study().conditions.iter();
+        conditions
+            .map(|condition| {
+                let cost = self.estimate_block(condition).virtual_cost.as_millis();
+                Duration::from_millis(u64::try_from(cost).unwrap_or(u64::MAX))
+            })
+            .collect()
     }
 
     /// Returns the time of a round, if it is longer than the period of the study's series, and that
@@ -111,7 +156,7 @@ impl Plan {
     #[must_use]
     pub fn too_long_for_its_period(&self) -> Option<(Duration, Duration)> {
         let every = self.study().every?;
-        let round = self.estimate(1).round;
+        let round = self.estimate(&Done::default(), 1).round;
         (round > every).then_some((round, every))
     }
 }
@@ -284,7 +329,7 @@ mod tests {
     /// 10 MB at 100 Mbit/s are 0.83 s of payload; idle probe, set-up and end are 16 round trips of 30 ms.
     #[test]
     fn a_clean_transfer_takes_what_its_path_takes() {
-        let estimate = plan(|_| {}).estimate(1);
+        let estimate = plan(|_| {}).estimate(&Done::default(), 1);
         let round = estimate.round.as_secs_f64();
         assert!(
             (round - (0.829 + 16.0 * 0.03 + 0.15)).abs() < 0.01,
@@ -301,7 +346,7 @@ mod tests {
         let lossy = |study: &mut Study| {
             study.conditions[0].forward.loss = Ratio(0.05);
         };
-        let cubic = plan(lossy).estimate(1);
+        let cubic = plan(lossy).estimate(&Done::default(), 1);
         assert!(
             (cubic.sent.0 as f64 / 144.0 - 1.364e6).abs() < 2e4,
             "{cubic:?}"
@@ -312,20 +357,25 @@ mod tests {
             let bbr = OptionValue::Text("bbr".to_owned());
             study.transports[0].options.insert("cc".to_owned(), bbr);
         });
-        assert_eq!(bbr.estimate(1).sent, Bytes(1_440_000_000));
+        assert_eq!(bbr.estimate(&Done::default(), 1).sent, Bytes(1_440_000_000));
     }
 
     #[test]
     fn a_series_takes_its_periods_and_virtual_time_takes_neither() {
         let every = Some(Duration::from_secs(150));
         let series = plan(|study| study.every = every);
-        let hours = series.estimate(1).time.as_secs_f64() / 3600.0;
+        let hours = series.estimate(&Done::default(), 1).time.as_secs_f64() / 3600.0;
         assert!((5.9..6.0).contains(&hours), "{hours}");
         let virtual_series = plan(|study| {
             study.every = every;
             study.guest.clock = Clock::Virtual;
         });
-        let [one, two] = [1, 2].map(|jobs| virtual_series.estimate(jobs).time.as_secs_f64());
+        let [one, two] = [1, 2].map(|jobs| {
+            virtual_series
+                .estimate(&Done::default(), jobs)
+                .time
+                .as_secs_f64()
+        });
         assert!((60.0..600.0).contains(&one), "{one}");
         assert!((one / two - 2.0).abs() < 0.01);
     }
@@ -354,15 +404,15 @@ mod tests {
                 timeout: Duration::from_secs(1),
             };
         });
-        let days = months.estimate(1).time.as_secs_f64() / 86_400.0;
+        let days = months.estimate(&Done::default(), 1).time.as_secs_f64() / 86_400.0;
         assert!((170.0..180.0).contains(&days), "{days}");
     }
 
     #[test]
     fn captures_are_counted() {
-        let without = plan(|_| {}).estimate(1).disk.0;
+        let without = plan(|_| {}).estimate(&Done::default(), 1).disk.0;
         let with = plan(|study| study.capture = Some(CaptureSetup::FULL));
-        let with = with.estimate(1).disk.0;
+        let with = with.estimate(&Done::default(), 1).disk.0;
         assert!(
             with > 1_440_000_000 && without < 20_000_000,
             "{with} {without}"

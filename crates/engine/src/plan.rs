@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::Range,
     time::Duration,
 };
 
@@ -70,6 +71,9 @@ pub struct Done {
     attempts: BTreeMap<u32, Attempts>,
     /// State of the series after the trials, if the study is one.
     series: Option<SeriesDone>,
+    /// Blocks of the plan that are to be run ([`Plan::block`]); all of them if `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    blocks: Option<Range<u32>>,
 }
 
 impl Done {
@@ -98,17 +102,58 @@ impl Done {
         self.series
     }
 
-    /// Marks all trials of a round as finished, whether they have been run or not.
-    pub(crate) fn skip_round(&mut self, plan: &Plan, round: u32) {
-        for trial in plan.trials.iter().filter(|trial| trial.round == round) {
-            let skipped = Attempts {
-                made: 1,
-                spoiled: false,
-                value: None,
-                whole: false,
-            };
-            self.attempts.insert(trial.index, skipped);
+    /// Leaves out all trials of other blocks than these, whether they have been run or not.
+    #[must_use]
+    pub(crate) fn within(self, blocks: Range<u32>) -> Self {
+        Self {
+            blocks: Some(blocks),
+            ..self
         }
+    }
+
+    /// Leaves out all trials of other blocks than these, and forgets whether they have been run.
+    #[must_use]
+    pub(crate) fn only(mut self, plan: &Plan, blocks: Range<u32>) -> Self {
+        self.attempts.retain(|index, _| {
+            let trial = plan.trials.get(*index as usize);
+            trial.is_some_and(|trial| blocks.contains(&plan.block(trial)))
+        });
+        self.within(blocks)
+    }
+
+    /// Whether this attempt at a trial, or a later one, is among them.
+    pub(crate) fn has(&self, plan: &Plan, index: u32, attempt: u32) -> bool {
+        let first = index % (plan.trials.len() as u32).max(1);
+        let known = self.attempts.get(&first);
+        known.is_some_and(|known| known.made >= attempt)
+    }
+
+    /// Returns the state in which a new guest with a virtual clock runs these blocks, from their first trial
+    /// on. Only a run that may end early needs to know of the rounds before.
+    pub(crate) fn anew(&self, plan: &Plan, blocks: Range<u32>) -> Self {
+        let first = blocks.start / plan.conditions() * plan.cells() as u32;
+        let known = match plan.study.may_end_early() {
+            true => first,
+            false => 0,
+        };
+        let attempts = self.attempts.range(..known);
+        Self {
+            attempts: attempts.map(|(index, made)| (*index, *made)).collect(),
+            series: None,
+            blocks: Some(blocks),
+        }
+    }
+
+    /// Returns the blocks of the plan that are to be run.
+    pub(crate) fn blocks(&self, plan: &Plan) -> Range<u32> {
+        self.blocks.clone().unwrap_or(0..plan.blocks())
+    }
+
+    /// Leaves out trials of which an attempt was made and that are not finished.
+    #[must_use]
+    pub fn only_finished(mut self) -> Self {
+        self.attempts.retain(|_, attempts| !attempts.spoiled);
+        self
     }
 
     /// Returns the number of trials that are finished.
@@ -279,10 +324,13 @@ impl Plan {
     #[must_use]
     pub fn next_of_round(&self, round: u32, done: &Done) -> Vec<PlannedTrial> {
         let first = round as usize * self.cells();
+        let blocks = done.blocks(self);
         let attempts = |trial: &PlannedTrial| done.attempts.get(&trial.index).copied();
         let satisfied = self.satisfied(round, done);
         let of_round = self.trials.iter().skip(first).take(self.cells());
-        let of_round = of_round.filter(|trial| !satisfied.contains(&trial.cell));
+        let of_round = of_round.filter(|trial| {
+            blocks.contains(&self.block(trial)) && !satisfied.contains(&trial.cell)
+        });
         let new: Vec<PlannedTrial> = of_round
             .clone()
             .filter(|trial| attempts(trial).is_none())
@@ -320,11 +368,11 @@ impl Plan {
     }
 
     /// Returns the number of trials of the run if no trial fails that is not done yet. It is the number
-    /// of trials of the plan, unless cells end with their successes.
+    /// of trials of the blocks that are to be run, unless cells end with their successes.
     #[must_use]
     pub fn expected_trials(&self, done: &Done) -> usize {
         if self.study.successes.is_none() {
-            return self.trials.len();
+            return self.trials_of(done) as usize;
         }
         let mut failures: BTreeMap<Cell, u32> = BTreeMap::new();
         for trial in &self.trials {
@@ -335,10 +383,21 @@ impl Plan {
         trials.sum::<u32>() as usize
     }
 
+    /// Returns the trials that are left to be run, in their order.
+    #[must_use]
+    pub fn left(&self, done: &Done) -> Vec<PlannedTrial> {
+        let rounds = self.rounds_left(done).into_iter();
+        rounds
+            .flat_map(|round| self.next_of_round(round, done))
+            .collect()
+    }
+
     /// Returns the rounds in which a trial is left to be run.
     #[must_use]
     pub fn rounds_left(&self, done: &Done) -> Vec<u32> {
-        (0..self.study.rounds)
+        let blocks = done.blocks(self);
+        let conditions = self.conditions();
+        (blocks.start / conditions..blocks.end.div_ceil(conditions))
             .filter(|round| !self.next_of_round(*round, done).is_empty())
             .collect()
     }

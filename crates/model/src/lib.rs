@@ -10,6 +10,7 @@ pub mod metric;
 pub mod outcome;
 pub mod port_range;
 pub mod record;
+pub mod shard;
 pub mod shell;
 pub mod stack;
 pub mod study;
@@ -31,6 +32,7 @@ pub use record::{
     AskedAchieved, HOST_NAME, Histogram, HostFacts, Measurements, PathCheck, RunHeader, Series,
     TrialRecord, Warning,
 };
+pub use shard::{RunPart, Shard, ShardError};
 pub use stack::{STACK_FACTS, StackFact, StackFacts};
 pub use study::{
     BedKind, CaptureSetup, Clock, Emulator, GuestSetup, Guests, LossBy, Offloads, OptionValue,

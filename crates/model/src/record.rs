@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{metric::id, outcome::Outcome, study::Study, warning_code};
+use crate::{metric::id, outcome::Outcome, shard::RunPart, study::Study, warning_code};
 
 /// Facts about a host by name: kernel, CPU, governor, sysctls, offloads, versions of every stack.
 ///
@@ -32,6 +32,9 @@ pub struct RunHeader {
     pub bed: String,
     /// Facts by host: `sender`, `receiver`.
     pub hosts: BTreeMap<String, HostFacts>,
+    /// Identity of the run as a part of its plan.
+    #[serde(default, skip_serializing_if = "RunPart::is_unknown")]
+    pub part: RunPart,
 }
 
 /// Fact of a host: its name in the hosts file.

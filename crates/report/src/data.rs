@@ -1,12 +1,13 @@
 //! Saved run, the only input of every report.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     path::Path,
 };
 
 use regatta_model::{
-    Condition, Outcome, Part, PathCheck, RunHeader, TrialRecord, Warning, Workload, warning_code,
+    Clock, Condition, Outcome, Part, PathCheck, RunHeader, TrialRecord, Warning, Workload,
+    warning_code,
 };
 use regatta_results::{Reader, RunState, fold_ended, is_being_written};
 
@@ -31,6 +32,9 @@ pub struct RunData {
     pub warnings: Vec<Warning>,
     /// The hosts over time; none if they were not monitored.
     pub hosts: Vec<HostTimeline>,
+    /// Name of the machine that ran each trial, by the number of its record, for a merged run in real
+    /// time; else empty: in virtual time all machines give the same figures.
+    pub nodes: BTreeMap<u32, String>,
     /// State of the run: running only if a process was writing it when it was read.
     pub state: RunState,
 }
@@ -57,8 +61,14 @@ fn read(dir: &Path) -> Result<RunData, regatta_results::ResultsError> {
     let (trials, repeated) = last_attempts(reader.trials()?);
     let mut hosts = Vec::new();
     reader.host_samples(&mut |batch| timeline::add(&mut hosts, &batch))?;
+    let header = reader.header()?;
+    let nodes = match header.study.guest.clock {
+        Clock::Real => reader.nodes()?,
+        Clock::Virtual => BTreeMap::new(),
+    };
     Ok(RunData {
-        header: reader.header()?,
+        header,
+        nodes,
         trials,
         repeated,
         path_checks: reader.path_checks()?,
@@ -83,17 +93,24 @@ fn state(dir: &Path, saved: RunState) -> RunState {
 /// attempts.
 fn last_attempts(records: Vec<TrialRecord>) -> (Vec<TrialRecord>, Vec<TrialRecord>) {
     let mut last: Vec<TrialRecord> = Vec::new();
+    let mut places: BTreeMap<(u32, [String; 3]), usize> = BTreeMap::new();
     let mut earlier = Vec::new();
+    let several = records.iter().any(|record| record.attempt > 1);
     for record in records {
-        if record.attempt <= 1 {
+        // Only an invalid trial has several attempts, which most runs have none of.
+        if !several {
             last.push(record);
             continue;
         }
-        let same =
-            |other: &&mut TrialRecord| other.round == record.round && other.is_of_cell(&record);
-        match last.iter_mut().find(same) {
-            Some(other) => earlier.push(std::mem::replace(other, record)),
-            None => last.push(record),
+        let cell = [&record.transport, &record.condition, &record.workload].map(String::clone);
+        match places.entry((record.round, cell)) {
+            Entry::Occupied(place) => {
+                earlier.push(std::mem::replace(&mut last[*place.get()], record))
+            }
+            Entry::Vacant(place) => {
+                place.insert(last.len());
+                last.push(record);
+            }
         }
     }
     (last, earlier)
@@ -185,11 +202,14 @@ impl RunData {
         names.filter(|name| !further.contains(name)).collect()
     }
 
-    /// Returns the number of trials that the study plans; where cells end with their successes, of
-    /// those that have failed so far.
+    /// Returns the number of trials that the study plans, or the shard of it that the run is; where cells
+    /// end with their successes, of those that have failed so far.
     #[must_use]
     pub fn planned(&self) -> u64 {
         let study = &self.header.study;
+        if self.header.part.shard.is_some() {
+            return u64::from(self.header.part.trials);
+        }
         if study.successes.is_some() {
             let mut failures: BTreeMap<[&str; 3], u32> = BTreeMap::new();
             for trial in self.trials.iter().filter(|trial| !trial.is_whole()) {

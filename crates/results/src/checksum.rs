@@ -1,7 +1,11 @@
 //! Checksums of stored records, which detect a changed bit that leaves the file a sound database.
 
+use std::{cmp::Ordering, ops::Range};
+
 use crc32fast::Hasher;
-use rusqlite::{Connection, types::ValueRef};
+use rusqlite::{
+    Connection, Row, fallible_streaming_iterator::FallibleStreamingIterator as _, types::ValueRef,
+};
 
 /// Kind of record that is stored once and has a checksum. A column that a later version adds does
 /// not belong here: the checksums of older files would change.
@@ -13,8 +17,46 @@ pub(crate) struct Stored {
     which: &'static str,
     /// Version of the tables since which records of this kind have checksums.
     pub(crate) since: i32,
-    /// Queries for the record's rows in all tables, by its key.
-    rows: &'static [&'static str],
+    /// Rows of the record in all tables.
+    rows: &'static [Rows],
+}
+
+/// Rows of one table that are part of a record.
+#[derive(Debug)]
+struct Rows {
+    /// Columns that are summed.
+    columns: &'static str,
+    table: &'static str,
+    /// Column with the record's key.
+    key: &'static str,
+    /// Columns by which the rows of one record are ordered.
+    order: &'static str,
+}
+
+impl Rows {
+    /// Returns the query for the rows of one record, by its key.
+    fn of_one(&self) -> String {
+        let Self {
+            columns,
+            table,
+            key,
+            order,
+        } = self;
+        format!("SELECT {columns} FROM {table} WHERE {key} = ?1 ORDER BY {order}")
+    }
+
+    /// Returns the query for the rows of all records, with the key first.
+    fn of_all(&self) -> String {
+        let Self {
+            columns,
+            table,
+            key,
+            order,
+        } = self;
+        format!(
+            "SELECT {key}, {columns} FROM {table} WHERE {key} IS NOT NULL ORDER BY {key}, {order}"
+        )
+    }
 }
 
 /// Record of the run.
@@ -24,10 +66,18 @@ pub(crate) const RUN: Stored = Stored {
     which: "TRUE",
     since: 2,
     rows: &[
-        "SELECT run_id, regatta_version, started_unix_ns, study, study_json, study_text, bed,
-             state, state_reason
-         FROM run WHERE id = ?1",
-        "SELECT host, name, value FROM host_fact WHERE ?1 ORDER BY host, name",
+        Rows {
+            columns: "run_id, regatta_version, started_unix_ns, study, study_json, study_text, bed, state, state_reason",
+            table: "run",
+            key: "id",
+            order: "id",
+        },
+        Rows {
+            columns: "host, name, value",
+            table: "host_fact",
+            key: "1",
+            order: "host, name",
+        },
     ],
 };
 
@@ -38,15 +88,48 @@ pub(crate) const TRIAL: Stored = Stored {
     which: "TRUE",
     since: 2,
     rows: &[
-        "SELECT trial, round, transport, condition, workload, started_unix_ns, seed, outcome, hint, attempt
-         FROM trial WHERE trial = ?1",
-        "SELECT position, reason FROM reason WHERE trial = ?1 ORDER BY position",
-        "SELECT name, value FROM metric WHERE trial = ?1 ORDER BY name",
-        "SELECT position, side, name, samples, t_ns, value FROM series WHERE trial = ?1
-         ORDER BY position",
-        "SELECT position, side, name, hdr_v2_base64 FROM histogram WHERE trial = ?1 ORDER BY position",
-        "SELECT name, value FROM fact WHERE trial = ?1 ORDER BY name",
-        "SELECT code, message, hint FROM warning WHERE trial = ?1 ORDER BY id",
+        Rows {
+            columns: "trial, round, transport, condition, workload, started_unix_ns, seed, outcome, hint, attempt",
+            table: "trial",
+            key: "trial",
+            order: "trial",
+        },
+        Rows {
+            columns: "position, reason",
+            table: "reason",
+            key: "trial",
+            order: "position",
+        },
+        Rows {
+            columns: "name, value",
+            table: "metric",
+            key: "trial",
+            order: "name",
+        },
+        Rows {
+            columns: "position, side, name, samples, t_ns, value",
+            table: "series",
+            key: "trial",
+            order: "position",
+        },
+        Rows {
+            columns: "position, side, name, hdr_v2_base64",
+            table: "histogram",
+            key: "trial",
+            order: "position",
+        },
+        Rows {
+            columns: "name, value",
+            table: "fact",
+            key: "trial",
+            order: "name",
+        },
+        Rows {
+            columns: "code, message, hint",
+            table: "warning",
+            key: "trial",
+            order: "id",
+        },
     ],
 };
 
@@ -57,10 +140,18 @@ pub(crate) const PATH_CHECK: Stored = Stored {
     which: "TRUE",
     since: 2,
     rows: &[
-        "SELECT id, condition, checked_unix_ns, within, step_at_ns, spoiled
-         FROM path_check WHERE id = ?1",
-        "SELECT position, name, asked, achieved, lowest, highest, n, within FROM path_quantity
-         WHERE path_check = ?1 ORDER BY position",
+        Rows {
+            columns: "id, condition, checked_unix_ns, within, step_at_ns, spoiled",
+            table: "path_check",
+            key: "id",
+            order: "id",
+        },
+        Rows {
+            columns: "position, name, asked, achieved, lowest, highest, n, within",
+            table: "path_quantity",
+            key: "path_check",
+            order: "position",
+        },
     ],
 };
 
@@ -70,7 +161,12 @@ pub(crate) const WARNING: Stored = Stored {
     key: "id",
     which: "trial IS NULL",
     since: 2,
-    rows: &["SELECT code, message, hint FROM warning WHERE id = ?1"],
+    rows: &[Rows {
+        columns: "code, message, hint",
+        table: "warning",
+        key: "id",
+        order: "id",
+    }],
 };
 
 /// Samples of a host.
@@ -79,10 +175,12 @@ pub(crate) const HOST_SAMPLES: Stored = Stored {
     key: "id",
     which: "TRUE",
     since: 3,
-    rows: &[
-        "SELECT id, host, trial, names, samples, unix_ns, monotonic_ns, value_zlib
-         FROM host_samples WHERE id = ?1",
-    ],
+    rows: &[Rows {
+        columns: "id, host, trial, names, samples, unix_ns, monotonic_ns, value_zlib",
+        table: "host_samples",
+        key: "id",
+        order: "id",
+    }],
 };
 
 /// Names of the values of samples.
@@ -91,7 +189,12 @@ pub(crate) const HOST_SAMPLE_NAMES: Stored = Stored {
     key: "id",
     which: "TRUE",
     since: 3,
-    rows: &["SELECT id, names FROM host_sample_names WHERE id = ?1"],
+    rows: &[Rows {
+        columns: "id, names",
+        table: "host_sample_names",
+        key: "id",
+        order: "id",
+    }],
 };
 
 /// Value of a sweep.
@@ -100,11 +203,44 @@ pub(crate) const PARAMETER: Stored = Stored {
     key: "id",
     which: "TRUE",
     since: 4,
-    rows: &["SELECT id, part, name, key, value, unit, text FROM parameter WHERE id = ?1"],
+    rows: &[Rows {
+        columns: "id, part, name, key, value, unit, text",
+        table: "parameter",
+        key: "id",
+        order: "id",
+    }],
+};
+
+/// Run that the file is made of.
+pub(crate) const PART: Stored = Stored {
+    table: "part",
+    key: "id",
+    which: "TRUE",
+    since: 5,
+    rows: &[
+        Rows {
+            columns: "id, run_id, plan_sha256, shard, shards, trials, node, regatta_version, started_unix_ns, bed",
+            table: "part",
+            key: "id",
+            order: "id",
+        },
+        Rows {
+            columns: "host, name, value",
+            table: "part_fact",
+            key: "part",
+            order: "host, name",
+        },
+        Rows {
+            columns: "trial",
+            table: "part_trial",
+            key: "part",
+            order: "trial",
+        },
+    ],
 };
 
 /// Every kind of record, with its name for a message.
-pub(crate) const ALL: [(Stored, &str); 7] = [
+pub(crate) const ALL: [(Stored, &str); 8] = [
     (RUN, "run"),
     (TRIAL, "trial"),
     (PATH_CHECK, "path check"),
@@ -112,6 +248,7 @@ pub(crate) const ALL: [(Stored, &str); 7] = [
     (HOST_SAMPLES, "row of `host_samples`"),
     (HOST_SAMPLE_NAMES, "row of `host_sample_names`"),
     (PARAMETER, "row of `parameter`"),
+    (PART, "row of `part`"),
 ];
 
 impl Stored {
@@ -143,6 +280,9 @@ impl Stored {
     }
 
     /// Returns the key of the first record that differs from its checksum, or has none.
+    ///
+    /// All tables are read once, in the order of the keys: looking up each record takes several times as
+    /// long.
     pub(crate) fn changed(&self, connection: &Connection) -> rusqlite::Result<Option<i64>> {
         let Self {
             table, key, which, ..
@@ -150,10 +290,34 @@ impl Stored {
         let mut stored = connection.prepare(&format!(
             "SELECT {key}, checksum FROM {table} WHERE {which} ORDER BY {key}"
         ))?;
-        let mut rows = stored.query([])?;
-        while let Some(row) = rows.next()? {
-            let key = row.get(0)?;
-            if row.get::<_, Option<i64>>(1)? != Some(self.checksum(connection, key)?) {
+        let queries = self
+            .rows
+            .iter()
+            .map(|rows| connection.prepare(&rows.of_all()));
+        let mut statements = queries.collect::<rusqlite::Result<Vec<_>>>()?;
+        let mut tables = Vec::new();
+        for statement in &mut statements {
+            let columns = statement.column_count();
+            let mut rows = statement.query([])?;
+            rows.advance()?;
+            tables.push((columns, rows));
+        }
+        let mut records = stored.query([])?;
+        while let Some(record) = records.next()? {
+            let key: i64 = record.get(0)?;
+            let mut hasher = Hasher::new();
+            for (number, (columns, rows)) in tables.iter_mut().enumerate() {
+                while let Some(row) = rows.get() {
+                    match row.get::<_, i64>(0)?.cmp(&key) {
+                        Ordering::Greater => break,
+                        Ordering::Equal => add_row(&mut hasher, number, row, 1..*columns)?,
+                        // Of no record, or of one of another kind.
+                        Ordering::Less => {}
+                    }
+                    rows.advance()?;
+                }
+            }
+            if record.get::<_, Option<i64>>(1)? != Some(i64::from(hasher.finalize())) {
                 return Ok(Some(key));
             }
         }
@@ -162,34 +326,45 @@ impl Stored {
 
     fn checksum(&self, connection: &Connection, key: i64) -> rusqlite::Result<i64> {
         let mut hasher = Hasher::new();
-        for (table, sql) in self.rows.iter().enumerate() {
-            let mut statement = connection.prepare_cached(sql)?;
+        for (number, rows) in self.rows.iter().enumerate() {
+            let mut statement = connection.prepare_cached(&rows.of_one())?;
             let columns = statement.column_count();
             let mut rows = statement.query([key])?;
             while let Some(row) = rows.next()? {
-                for column in 0..columns {
-                    let value = row.get_ref(column)?;
-                    let number;
-                    let (kind, bytes): (u8, &[u8]) = match value {
-                        ValueRef::Null => (0, &[]),
-                        ValueRef::Integer(value) => {
-                            number = value.to_le_bytes();
-                            (1, &number)
-                        }
-                        ValueRef::Real(value) => {
-                            number = value.to_bits().to_le_bytes();
-                            (2, &number)
-                        }
-                        ValueRef::Text(text) => (3, text),
-                        ValueRef::Blob(blob) => (4, blob),
-                    };
-                    // Where a value ends is part of what is summed.
-                    hasher.update(&[table as u8, kind]);
-                    hasher.update(&(bytes.len() as u64).to_le_bytes());
-                    hasher.update(bytes);
-                }
+                add_row(&mut hasher, number, row, 0..columns)?;
             }
         }
         Ok(i64::from(hasher.finalize()))
     }
+}
+
+/// Adds columns of a row of the `table`-th table of a record.
+fn add_row(
+    hasher: &mut Hasher,
+    table: usize,
+    row: &Row<'_>,
+    columns: Range<usize>,
+) -> rusqlite::Result<()> {
+    for column in columns {
+        let number;
+        let (kind, bytes): (u8, &[u8]) = match row.get_ref(column)? {
+            ValueRef::Null => (0, &[]),
+            ValueRef::Integer(value) => {
+                number = value.to_le_bytes();
+                (1, &number)
+            }
+            ValueRef::Real(value) => {
+                number = value.to_bits().to_le_bytes();
+                (2, &number)
+            }
+            ValueRef::Text(text) => (3, text),
+            ValueRef::Blob(blob) => (4, blob),
+        };
+        // Where a value ends is part of what is summed.
+        let mut head = [table as u8, kind, 0, 0, 0, 0, 0, 0, 0, 0];
+        head[2..].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(&head);
+        hasher.update(bytes);
+    }
+    Ok(())
 }

@@ -6,7 +6,7 @@ use regatta_model::{RunHeader, Series, Sweeps, TrialRecord, Unit, Warning, Words
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 
 use crate::{
-    ResultsError,
+    ResultsError, RunState,
     busy::wait_for_locks,
     checksum,
     open::{explain, explain_io},
@@ -23,46 +23,86 @@ pub fn prepare(connection: &Connection) -> rusqlite::Result<()> {
 
 /// Creates the tables and the header of a new run, in one transaction.
 pub fn begin(path: &Path, header: &RunHeader) -> Result<Connection, ResultsError> {
-    let study = serde_json::to_string(&header.study)
-        .map_err(|e| explain_io(e.into(), "write the study to", path))?;
+    let study = study_json(header, path)?;
     let begun = || -> rusqlite::Result<Connection> {
         let mut connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         wait_for_locks(&mut connection, path)?;
         prepare(&connection)?;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        transaction.execute_batch(schema::TABLES)?;
-        transaction.execute_batch(schema::SINCE_3)?;
-        transaction.execute_batch(schema::SINCE_4)?;
-        transaction.pragma_update(None, "application_id", schema::APPLICATION_ID)?;
-        transaction.pragma_update(None, "user_version", schema::VERSION)?;
-        transaction.execute(
-            "INSERT INTO run VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, 'running', '', NULL)",
-            params![
-                header.run_id,
-                header.regatta_version,
-                header.started_unix_ns,
-                header.study.name,
-                study,
-                header.study_text,
-                header.bed,
-            ],
-        )?;
-        for (host, facts) in &header.hosts {
-            transaction.execute("INSERT INTO host VALUES (?1)", [host])?;
-            for (name, value) in &facts.0 {
-                transaction.execute(
-                    "INSERT INTO host_fact VALUES (?1, ?2, ?3)",
-                    params![host, name, value],
-                )?;
-            }
-        }
-        define_metrics(&transaction)?;
-        insert_parameters(&transaction, &header.study.sweeps)?;
-        checksum::RUN.seal(&transaction, 1)?;
+        create_tables(&transaction, header, &study)?;
         transaction.commit()?;
         Ok(connection)
     };
     begun().map_err(|e| explain(e, "create", path))
+}
+
+/// Creates the tables and the header of a merged run.
+pub fn create(
+    transaction: &Transaction<'_>,
+    header: &RunHeader,
+    path: &Path,
+) -> Result<(), ResultsError> {
+    let study = study_json(header, path)?;
+    create_tables(transaction, header, &study).map_err(|e| explain(e, "create", path))
+}
+
+fn study_json(header: &RunHeader, path: &Path) -> Result<String, ResultsError> {
+    serde_json::to_string(&header.study)
+        .map_err(|e| explain_io(e.into(), "write the study to", path))
+}
+
+fn create_tables(
+    transaction: &Transaction<'_>,
+    header: &RunHeader,
+    study: &str,
+) -> rusqlite::Result<()> {
+    transaction.execute_batch(schema::TABLES)?;
+    transaction.execute_batch(schema::SINCE_3)?;
+    transaction.execute_batch(schema::SINCE_4)?;
+    transaction.execute_batch(schema::SINCE_5)?;
+    transaction.pragma_update(None, "application_id", schema::APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", schema::VERSION)?;
+    transaction.execute(
+        "INSERT INTO run VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, 'running', '', NULL)",
+        params![
+            header.run_id,
+            header.regatta_version,
+            header.started_unix_ns,
+            header.study.name,
+            study,
+            header.study_text,
+            header.bed,
+        ],
+    )?;
+    for (host, facts) in &header.hosts {
+        transaction.execute("INSERT INTO host VALUES (?1)", [host])?;
+        for (name, value) in &facts.0 {
+            transaction.execute(
+                "INSERT INTO host_fact VALUES (?1, ?2, ?3)",
+                params![host, name, value],
+            )?;
+        }
+    }
+    define_metrics(transaction)?;
+    insert_parameters(transaction, &header.study.sweeps)?;
+    if !header.part.is_unknown() {
+        insert_part(transaction, header)?;
+    }
+    checksum::RUN.seal(transaction, 1)
+}
+
+/// Stores the state of the run.
+pub fn set_state(transaction: &Transaction<'_>, state: &RunState) -> rusqlite::Result<()> {
+    let reason = match state {
+        RunState::Running | RunState::Complete => "",
+        RunState::Interrupted { reason } => reason,
+    };
+    transaction
+        .execute(
+            "UPDATE run SET state = ?1, state_reason = ?2",
+            params![state.name(), reason],
+        )
+        .and_then(|_| checksum::RUN.seal(transaction, 1))
 }
 
 /// Stores the values of the sweeps for each entry that they made.
@@ -83,6 +123,26 @@ fn insert_parameters(transaction: &Transaction<'_>, sweeps: &Sweeps) -> rusqlite
         }
     }
     checksum::PARAMETER.seal_all(transaction)
+}
+
+/// Stores the run as the only part of its file.
+fn insert_part(transaction: &Transaction<'_>, header: &RunHeader) -> rusqlite::Result<()> {
+    let part = &header.part;
+    transaction.execute(
+        "INSERT INTO part VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, NULL)",
+        params![
+            header.run_id,
+            part.plan_sha256,
+            part.shard.map(|shard| shard.number),
+            part.shard.map(|shard| shard.of),
+            part.trials,
+            part.node,
+            header.regatta_version,
+            header.started_unix_ns,
+            header.bed,
+        ],
+    )?;
+    checksum::PART.seal(transaction, 1)
 }
 
 fn define_metrics(transaction: &Transaction<'_>) -> rusqlite::Result<()> {

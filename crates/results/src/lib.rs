@@ -19,6 +19,7 @@ pub mod exports;
 mod host_samples;
 pub mod hosts_csv;
 mod insert;
+pub mod merge;
 mod open;
 mod query;
 mod reader;

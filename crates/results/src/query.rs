@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, path::Path};
 
 use regatta_model::{
-    AskedAchieved, Histogram, HostFacts, Measurements, Outcome, PathCheck, RunHeader, Series,
-    TrialRecord, Warning,
+    AskedAchieved, Histogram, HostFacts, Measurements, Outcome, PathCheck, RunHeader, RunPart,
+    Series, Shard, TrialRecord, Warning,
 };
 use rusqlite::{Connection, Row};
 
@@ -60,6 +60,20 @@ impl Source<'_> {
             .map_err(|e| explain(e, "read", self.path))?;
         let study = serde_json::from_str(&study_json)
             .map_err(|e| self.damaged(format!("its study cannot be read: {e}")))?;
+        Ok(RunHeader {
+            run_id,
+            regatta_version,
+            started_unix_ns,
+            study,
+            study_text,
+            bed,
+            hosts: self.hosts()?,
+            part: self.part()?,
+        })
+    }
+
+    /// Reads the facts about all hosts.
+    pub(crate) fn hosts(&self) -> Result<BTreeMap<String, HostFacts>, ResultsError> {
         let mut hosts: BTreeMap<String, HostFacts> = self
             .rows("SELECT host FROM host", |row| row.get::<_, String>(0))?
             .into_iter()
@@ -70,14 +84,36 @@ impl Source<'_> {
         })? {
             hosts.entry(host).or_default().0.insert(name, value);
         }
-        Ok(RunHeader {
-            run_id,
-            regatta_version,
-            started_unix_ns,
-            study,
-            study_text,
-            bed,
-            hosts,
+        Ok(hosts)
+    }
+
+    /// Reads the identity of the run as a part of its plan: of a merged file, that of a run of the whole
+    /// plan.
+    pub(crate) fn part(&self) -> Result<RunPart, ResultsError> {
+        if self.version()? < 5 {
+            return Ok(RunPart::default());
+        }
+        let merged = "SELECT 1 FROM part_trial LIMIT 1";
+        let is_merged = !self.rows(merged, |_| Ok(()))?.is_empty();
+        let parts = self.rows(
+            "SELECT plan_sha256, shard, shards, trials, node FROM part ORDER BY id LIMIT 1",
+            |row| {
+                let shard = row.get::<_, Option<u32>>(1)?.zip(row.get(2)?);
+                Ok(RunPart {
+                    plan_sha256: row.get(0)?,
+                    shard: shard.map(|(number, of)| Shard { number, of }),
+                    trials: row.get(3)?,
+                    node: row.get(4)?,
+                })
+            },
+        )?;
+        let part = parts.into_iter().next().unwrap_or_default();
+        Ok(match is_merged {
+            false => part,
+            true => RunPart {
+                plan_sha256: part.plan_sha256,
+                ..RunPart::default()
+            },
         })
     }
 

@@ -1,6 +1,7 @@
 //! Reader of a run.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
@@ -21,7 +22,7 @@ pub struct Reader {
     connection: Connection,
     path: PathBuf,
     /// Directory of a copy of the file, if it could not be read in place; removed with the reader.
-    _copy: Option<TempDir>,
+    copy: Option<TempDir>,
 }
 
 impl Reader {
@@ -34,6 +35,13 @@ impl Reader {
     /// [`ResultsError::Missing`], [`ResultsError::Empty`], [`ResultsError::NotResults`],
     /// [`ResultsError::Newer`], [`ResultsError::Damaged`], or an error of the system.
     pub fn open(dir_or_file: &Path) -> Result<Self, ResultsError> {
+        let reader = Self::unexamined(dir_or_file)?;
+        examine(&reader.connection, &reader.path)?;
+        Ok(reader)
+    }
+
+    /// Opens a file as [`Reader::open`] does, without the check of its content: it was checked before.
+    pub(crate) fn unexamined(dir_or_file: &Path) -> Result<Self, ResultsError> {
         let path = if dir_or_file.is_dir() {
             dir_or_file.join(FILE_NAME)
         } else {
@@ -41,7 +49,11 @@ impl Reader {
         };
         let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         match snapshot(&connection) {
-            Ok(()) => Self::examined(connection, path, None),
+            Ok(()) => Ok(Self {
+                connection,
+                path,
+                copy: None,
+            }),
             // A log, or the index to it, would have to be written beside the file.
             Err(error)
                 if matches!(
@@ -75,20 +87,26 @@ impl Reader {
         copied.map_err(fail)?;
         let connection = connect(&copy, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         snapshot(&connection).map_err(|e| explain(e, "read", &path))?;
-        Self::examined(connection, path, Some(dir))
-    }
-
-    fn examined(
-        connection: Connection,
-        path: PathBuf,
-        copy: Option<TempDir>,
-    ) -> Result<Self, ResultsError> {
-        examine(&connection, &path)?;
         Ok(Self {
             connection,
             path,
-            _copy: copy,
+            copy: Some(dir),
         })
+    }
+
+    /// Returns the address of the file, or of its copy, by which another connection can attach it
+    /// read-only.
+    pub(crate) fn uri(&self) -> String {
+        let copy = self.copy.as_ref().map(|dir| dir.path().join(FILE_NAME));
+        let path = copy.as_deref().unwrap_or(&self.path);
+        let mut uri = "file:".to_owned();
+        for byte in path.as_os_str().as_encoded_bytes() {
+            match byte {
+                b'%' | b'?' | b'#' | 0..=0x20 | 0x7f.. => uri.push_str(&format!("%{byte:02x}")),
+                _ => uri.push(char::from(*byte)),
+            }
+        }
+        uri + "?mode=ro"
     }
 
     pub(crate) fn source(&self) -> Source<'_> {
@@ -158,6 +176,21 @@ impl Reader {
     /// As [`Reader::header`].
     pub fn path_checks(&self) -> Result<Vec<PathCheck>, ResultsError> {
         self.source().path_checks()
+    }
+
+    /// Returns the name of the machine on which each trial was run, by the number of its record; empty
+    /// for a run that is not merged.
+    ///
+    /// # Errors
+    /// As [`Reader::header`].
+    pub fn nodes(&self) -> Result<BTreeMap<u32, String>, ResultsError> {
+        let source = self.source();
+        if source.version()? < 5 {
+            return Ok(BTreeMap::new());
+        }
+        let sql = "SELECT trial, node FROM part_trial JOIN part ON part.id = part ORDER BY trial";
+        let nodes = source.rows(sql, |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(nodes.into_iter().collect())
     }
 
     /// Passes the samples of the hosts to `take`, in the order in which they were stored.

@@ -17,6 +17,9 @@
 //! | `path_quantity` | one quantity of a path check: asked, achieved, tolerance |
 //! | `host_samples` | samples of one host: of a few seconds between trials, or of one trial |
 //! | `host_sample_names` | names of the values of samples |
+//! | `part` | one run that the file is made of, as a part of its plan: one, or of a merged file several |
+//! | `part_fact` | one fact about a host that differs between the parts of a merged file |
+//! | `part_trial` | the part of one trial, in a merged file |
 //! | `parameter` | value of one sweep for one transport, condition or workload that it made |
 //!
 //! Times are nanoseconds, since the Unix epoch where the name says `unix`. Seeds are decimal text,
@@ -35,12 +38,15 @@
 //! `trial` that of the first attempt plus the number of trials in the plan for each earlier one. The
 //! last attempt of a transport, condition and workload in a round counts. A path check with a text in
 //! `spoiled` is not used. `checksum` is the CRC-32 of the stored record of the run, of a trial, of a
-//! path check, of a warning about the run, of samples or of their names, of a parameter, in all tables: it detects a changed bit that leaves the
+//! path check, of a warning about the run, of samples or of their names, of a parameter, of a part, in all tables: it detects a changed bit that leaves the
 //! file a sound database. It is null for records of version 1, which has none of the columns `attempt`,
 //! `checksum`, `step_at_ns` and `spoiled`.
 //!
 //! In `parameter`, `value` is in `unit` (null if the values are no quantities), and `name` is in `trial`
 //! under the column that `part` names.
+//!
+//! In `part`, `shard` and `shards` are null for a run of the whole plan. `plan_sha256` is the digest of
+//! the study and of all trials of its plan. A run that was begun before version 5 has no row there.
 //!
 //! SQLite's `application_id` ([`APPLICATION_ID`]) identifies the file, and `user_version`
 //! ([`VERSION`]) is the version of its tables.
@@ -49,7 +55,7 @@
 pub const APPLICATION_ID: i32 = 0x5247_5441;
 
 /// Version of the tables that this Regatta writes, and the highest that it reads.
-pub const VERSION: i32 = 4;
+pub const VERSION: i32 = 5;
 
 pub(crate) const TABLES: &str = "
 CREATE TABLE run (
@@ -207,4 +213,33 @@ CREATE TABLE parameter (
     checksum INTEGER,
     UNIQUE (part, name, key)
 ) STRICT;
+";
+
+/// Tables that version 5 added.
+pub(crate) const SINCE_5: &str = "
+CREATE TABLE part (
+    id INTEGER PRIMARY KEY,
+    run_id TEXT NOT NULL,
+    plan_sha256 TEXT NOT NULL,
+    shard INTEGER,
+    shards INTEGER,
+    trials INTEGER NOT NULL,
+    node TEXT NOT NULL,
+    regatta_version TEXT NOT NULL,
+    started_unix_ns INTEGER NOT NULL,
+    bed TEXT NOT NULL,
+    checksum INTEGER
+) STRICT;
+CREATE TABLE part_fact (
+    part INTEGER NOT NULL REFERENCES part (id),
+    host TEXT NOT NULL,
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (part, host, name)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE part_trial (
+    trial INTEGER PRIMARY KEY REFERENCES trial (trial),
+    part INTEGER NOT NULL REFERENCES part (id)
+) STRICT;
+CREATE INDEX part_trial_of_part ON part_trial (part);
 ";

@@ -229,18 +229,7 @@ impl Store {
     /// # Errors
     /// [`ResultsError::DiskFull`], or an error of SQLite.
     pub fn set_state(&mut self, state: &RunState) -> Result<(), ResultsError> {
-        let reason = match state {
-            RunState::Running | RunState::Complete => "",
-            RunState::Interrupted { reason } => reason,
-        };
-        self.write(|transaction| {
-            transaction
-                .execute(
-                    "UPDATE run SET state = ?1, state_reason = ?2",
-                    params![state.name(), reason],
-                )
-                .and_then(|_| checksum::RUN.seal(transaction, 1))
-        })
+        self.write(|transaction| insert::set_state(transaction, state))
     }
 
     /// Returns the path of the results file.
@@ -446,7 +435,7 @@ pub fn leftover(dir: &Path) -> Option<String> {
 }
 
 /// Locks the directory for this process.
-fn lock(dir: &Path) -> Result<File, ResultsError> {
+pub(crate) fn lock(dir: &Path) -> Result<File, ResultsError> {
     let file = File::open(dir).map_err(|e| explain_io(e, "open", dir))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
@@ -475,6 +464,11 @@ fn modernise(connection: &mut Connection) -> rusqlite::Result<()> {
         // Studies of these versions have no sweeps.
         transaction.execute_batch(schema::SINCE_4)?;
         transaction.pragma_update(None, "user_version", 4)?;
+    }
+    if version < 5 {
+        // The digest of the plan is not known here.
+        transaction.execute_batch(schema::SINCE_5)?;
+        transaction.pragma_update(None, "user_version", 5)?;
     }
     transaction.commit()
 }

@@ -1,8 +1,10 @@
 //! The mean of a series, with its standard error.
 
+use std::collections::BTreeMap;
+
 use crate::{
     describe::mean_and_sd,
-    distribution::{noncentrality, power_of_t, t_critical, t_two_sided},
+    distribution::{incomplete_beta, noncentrality, power_of_t, t_critical, t_two_sided},
     serial::variance_inflation,
     usable,
 };
@@ -60,6 +62,31 @@ impl Estimate {
                 chance: 0.5_f64.powf(n - 1.0),
             }),
         })
+    }
+
+    /// Estimates the mean of a series whose values are of blocks, such as the machines on which rounds
+    /// ran: the differences between blocks are no part of the error.
+    ///
+    /// `blocks` has the block of each value. The model is v = μ + block + e with fixed blocks, so that the
+    /// estimate holds for these blocks and not for others; [`blocks_differ`] tests whether they do. With
+    /// one block, or with no block of several values, it is [`Estimate::of`].
+    ///
+    /// Source: Box, Hunter and Hunter 2005, Statistics for Experimenters, 4.2.
+    #[must_use]
+    pub fn of_blocks(values: &[f64], blocks: &[usize], autocorrelation: f64) -> Option<Self> {
+        let whole = Self::of(values, autocorrelation)?;
+        let Some(within) = Within::of(values, blocks) else {
+            return Some(whole);
+        };
+        let n = values.len() as f64;
+        let inflation = variance_inflation(autocorrelation, values.len());
+        let variance = within.squares / within.df;
+        let spread = whole.spread.map(|spread| Spread {
+            error: (variance * inflation * (n - 1.0) / (n - inflation) / n).sqrt(),
+            df: ((within.df + 1.0) / inflation - 1.0).max(1.0),
+            ..spread
+        });
+        Some(Self { spread, ..whole })
     }
 
     /// Estimates the difference between the means of two independent samples, `self` less `other`,
@@ -173,6 +200,67 @@ impl Estimate {
         let distance = noncentrality(critical, spread.df, power) * spread.error;
         distance.is_finite().then_some(distance)
     }
+}
+
+/// Sums of squares of values in blocks.
+struct Within {
+    /// Sum of the squared distances of values from the mean of their block.
+    squares: f64,
+    /// Its degrees of freedom, at least one.
+    df: f64,
+    /// Sum of the squared distances of the blocks' means from the mean, by value.
+    between: f64,
+    /// Its degrees of freedom, at least one.
+    df_between: f64,
+}
+
+impl Within {
+    /// `None` for one block, for blocks of one value each, and for blocks of another number of values.
+    fn of(values: &[f64], blocks: &[usize]) -> Option<Self> {
+        if values.len() != blocks.len() {
+            return None;
+        }
+        let mut members: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+        for (value, block) in values.iter().zip(blocks) {
+            members.entry(*block).or_default().push(*value);
+        }
+        let (n, k) = (values.len(), members.len());
+        if k < 2 || n <= k {
+            return None;
+        }
+        let mean = values.iter().sum::<f64>() / n as f64;
+        let (mut squares, mut between) = (0.0, 0.0);
+        for of_block in members.values() {
+            let own = of_block.iter().sum::<f64>() / of_block.len() as f64;
+            squares += of_block.iter().map(|v| (v - own).powi(2)).sum::<f64>();
+            between += of_block.len() as f64 * (own - mean).powi(2);
+        }
+        Some(Self {
+            squares,
+            df: (n - k) as f64,
+            between,
+            df_between: (k - 1) as f64,
+        })
+    }
+}
+
+/// Returns the p-value of "the blocks have one mean", by the F test; absent for one block, for blocks of
+/// one value each, and where nothing varies within blocks.
+///
+/// Source: NIST Digital Library of Mathematical Functions, 8.17; Box, Hunter and Hunter 2005, 4.2.
+#[must_use]
+pub fn blocks_differ(values: &[f64], blocks: &[usize]) -> Option<f64> {
+    let within = Within::of(values, blocks)?;
+    let total = within.squares + within.between;
+    let varies = within.squares > 0.0 && total.is_finite();
+    // F = (between / df_between) / (squares / df).
+    varies.then(|| {
+        incomplete_beta(
+            within.df / 2.0,
+            within.df_between / 2.0,
+            within.squares / total,
+        )
+    })
 }
 
 /// Returns the number of independent values with standard deviation `sd` from which a test at level

@@ -22,7 +22,7 @@ pub use binomial::{binomial_interval, plausible_counts};
 pub use correction::{Decision, Test, holm};
 pub use crossing::{Crossing, crossings};
 pub use describe::{Description, describe, mean_interval, quantile};
-pub use estimate::{Estimate, rounds_to_detect};
+pub use estimate::{Estimate, blocks_differ, rounds_to_detect};
 pub use letters::compact_letters;
 pub use serial::{Trend, autocorrelation, lag1, trend};
 pub use settling::{SETTLING_BAND, Settling, settling_time};

@@ -299,3 +299,30 @@ fn what_has_no_answer_is_refused() {
     assert_eq!(describe(&[-1.0, 1.0]).unwrap().cv, None);
     assert_eq!(describe(&[0.1; 7]).unwrap().sd, Some(0.0));
 }
+
+/// Penicillin yields of Box, Hunter and Hunter 2005, table 4.4: five blends as blocks of four treatments.
+/// Between blends 264 with 4 degrees of freedom, within 296 with 15: F = 3.345, p = 0.038.
+#[test]
+fn blocks_of_the_penicillin_yields_differ() {
+    let yields = [
+        89.0, 88.0, 97.0, 94.0, 84.0, 77.0, 92.0, 79.0, 81.0, 87.0, 87.0, 85.0, 87.0, 92.0, 89.0,
+        84.0, 79.0, 81.0, 80.0, 88.0,
+    ];
+    let blocks: Vec<usize> = (0..20).map(|i| i / 4).collect();
+    let p = regatta_stats::blocks_differ(&yields, &blocks).unwrap();
+    assert!((p - 0.0380).abs() < 5e-4, "{p}");
+    let whole = Estimate::of(&yields, 0.0).unwrap();
+    let blocked = Estimate::of_blocks(&yields, &blocks, 0.0).unwrap();
+    assert_eq!(blocked.mean, whole.mean);
+    // Within blocks: √(296 / 15 / 20) = 0.9933; t of 15 degrees of freedom 2.1314.
+    let [low, high] = blocked.interval(0.95).unwrap();
+    assert!(
+        ((high - low) / 2.0 - 2.1314 * 0.9933).abs() < 1e-3,
+        "{low} {high}"
+    );
+    // One block, or blocks of one value, are no blocks.
+    assert_eq!(Estimate::of_blocks(&yields, &[0; 20], 0.0), Some(whole));
+    let single: Vec<usize> = (0..20).collect();
+    assert_eq!(Estimate::of_blocks(&yields, &single, 0.0), Some(whole));
+    assert_eq!(regatta_stats::blocks_differ(&yields, &single), None);
+}

@@ -3,6 +3,7 @@
 mod assignment;
 mod bundle;
 mod client;
+mod cluster;
 mod compare;
 mod export;
 mod hosts;
@@ -21,13 +22,15 @@ use clap::{
     builder::{PathBufValueParser, PossibleValue, TypedValueParser},
 };
 use regatta_model::{
-    BedKind, CaptureSetup, Clock, Ratio, Study, Words, study::is_host_name, units::parse_duration,
+    BedKind, CaptureSetup, Clock, Ratio, Shard, ShardError, Study, Words, study::is_host_name,
+    units::parse_duration,
 };
 
 pub use self::{
     assignment::{Assignment, table},
     bundle::BundleArgs,
     client::ClientArgs,
+    cluster::{MergeArgs, StatusArgs, SubmitArgs},
     compare::CompareArgs,
     export::{ExportArgs, ExportFormat},
     hosts::{AddArgs, HostsArgs, HostsCommand},
@@ -38,7 +41,7 @@ pub use self::{
 };
 
 const AFTER_HELP: &str = "Exit codes: 0 all was measured or timed out; 1 something failed or a gate was missed; \
-                          2 bad usage or bad input; 77 nothing that was asked for is supported here.";
+                          2 bad usage or bad input; 3 a merged run lacks trials; 77 nothing that was asked for is supported here.";
 
 const COMPLETIONS_HELP: &str = "\
 bash: regatta completions bash > ~/.local/share/bash-completion/completions/regatta
@@ -87,6 +90,12 @@ pub enum Command {
     Hosts(Box<HostsArgs>),
     /// Sample hosts without a run: CPU, memory, interfaces, protocol counters
     Monitor(MonitorArgs),
+    /// Put the results of the shards of a plan together
+    Merge(MergeArgs),
+    /// Run a study on a cluster, in shards that are merged at the end
+    Submit(Box<SubmitArgs>),
+    /// Show how far a submitted study is
+    Status(StatusArgs),
     /// Go on with a run that was stopped or killed
     Resume(ResumeArgs),
     /// Make the reports of a run again from its results file; the exit code is the run's
@@ -155,6 +164,10 @@ fn kept(text: &str) -> Result<CaptureSetup, String> {
         }
         setup => Ok(setup),
     }
+}
+
+fn shard(text: &str) -> Result<Shard, String> {
+    text.parse().map_err(|error: ShardError| error.to_string())
 }
 
 fn with_hint(error: &regatta_model::UnitError) -> String {
@@ -317,6 +330,14 @@ pub struct RunArgs {
     /// Guests with a virtual clock that run at once, each a part of the rounds [default: 1]
     #[arg(long, value_name = "N", value_parser = whole(1, 64_u32), allow_hyphen_values = true, help_heading = "Work")]
     pub jobs: Option<u32>,
+    /// Run one of N equal parts of the plan, whole rounds or, if these are fewer, conditions of a
+    /// round; `regatta merge` puts the parts together
+    #[arg(long, value_name = "I/N", value_parser = shard, help_heading = "Work")]
+    pub shard: Option<Shard>,
+    /// Leave out the trials that are finished in this earlier run of the same plan, as of a shard that
+    /// was stopped; can be given several times
+    #[arg(long, value_name = "DIR", value_parser = directory(), help_heading = "Work")]
+    pub done: Vec<PathBuf>,
     /// Kernel of the guest of `--bed uml` [default: the one that is found]
     #[arg(long, value_name = "PATH", help_heading = "Work")]
     pub kernel: Option<PathBuf>,

@@ -81,6 +81,7 @@ pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code, Failure> {
         study_text: text,
         done: Done::default(),
         files: None,
+        part: regatta_model::RunPart::default(),
     };
     let screen = Rc::new(RefCell::new(Screen::new(args, output, &file.study)));
     let of_run = Rc::clone(&screen);

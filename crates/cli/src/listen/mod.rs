@@ -2,10 +2,12 @@
 
 mod json;
 mod progress;
+mod progress_file;
 mod store;
 
 pub use json::JsonLines;
 pub use progress::{Progress, rough};
+pub use progress_file::{FILE_NAME as PROGRESS_FILE_NAME, ProgressFile, ShardProgress};
 use regatta_engine::{Event, Listener, ListenerError};
 pub use store::{StoreListener, Tally};
 
@@ -18,6 +20,8 @@ pub struct Listeners {
     pub progress: Progress,
     /// Listener that writes JSON lines to standard output.
     pub json: Option<JsonLines>,
+    /// Listener that writes the progress of a shard to a file.
+    pub file: Option<ProgressFile>,
 }
 
 impl Listener for Listeners {
@@ -26,6 +30,9 @@ impl Listener for Listeners {
         self.progress.hear(event)?;
         if let Some(json) = &mut self.json {
             json.hear(event)?;
+        }
+        if let Some(file) = &mut self.file {
+            file.hear(event)?;
         }
         Ok(())
     }

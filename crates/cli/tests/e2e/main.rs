@@ -24,6 +24,7 @@ mod path_command;
 mod real_time;
 mod resume;
 mod server;
+mod shards;
 mod sweeps;
 mod typeset;
 mod wdt;

@@ -6,7 +6,7 @@ use regatta_bed::{
     Bed, BedError,
     guest::{FILES, payload, say},
 };
-use regatta_model::{BedKind, Clock, Guests, TrialRecord, causes, metric::id};
+use regatta_model::{BedKind, Clock, Guests, RunPart, TrialRecord, causes, metric::id};
 
 use super::messages::{FromGuest, RunOrder};
 use crate::{
@@ -89,6 +89,7 @@ fn run() -> Result<(), Trouble> {
             study_text: order.study_text,
             done: order.done,
             files: order.files.then(|| Path::new(FILES).to_owned()),
+            part: RunPart::default(),
         },
     );
     let mut teller = Teller {

@@ -14,7 +14,7 @@ use std::{
 use regatta_bed::{Stop, TestBed};
 use regatta_control::{Host, Progress, TlsMaterial};
 use regatta_model::{
-    Clock, HOST_NAME, HostFacts, Outcome, PathCheck, RunHeader, TrialRecord, Warning,
+    Clock, HOST_NAME, HostFacts, Outcome, PathCheck, RunHeader, RunPart, TrialRecord, Warning,
 };
 
 use self::{capture::Capturing, trial::Verdict};
@@ -54,6 +54,8 @@ pub struct RunOptions {
     /// ask for: each trial has one of its own in it. It need not exist. In the directory of the run
     /// it is `files`.
     pub files: Option<PathBuf>,
+    /// Identity of the run as a part of its plan.
+    pub part: RunPart,
 }
 
 /// Run that can be stopped.
@@ -261,6 +263,7 @@ impl TrialRunner<'_> {
             study_text: self.options.study_text.clone(),
             bed: self.bed.description(),
             hosts: self.host_facts(),
+            part: self.options.part.clone(),
         };
         tell(
             listener,
@@ -325,6 +328,7 @@ impl TrialRunner<'_> {
     fn run_rounds(&mut self, listener: &mut dyn Listener) -> Result<Ending, EngineError> {
         let mut done = self.options.done.clone();
         let mut known = Known::default();
+        let study = self.plan.study();
         let rounds = self.plan.rounds_left(&done);
         let conditions: BTreeSet<usize> = rounds
             .iter()
@@ -333,7 +337,7 @@ impl TrialRunner<'_> {
             .collect();
         let mut series = None;
         for round in rounds {
-            if self.plan.is_narrow(round, &done.values()) {
+            if study.until.is_some() && self.plan.is_narrow(round, &done.values()) {
                 break;
             }
             if self.plan.next_of_round(round, &done).is_empty() {

@@ -12,7 +12,7 @@ use std::{
 
 use regatta_bed::Host;
 use regatta_control::{FailureKind, FromAgent, ToAgent};
-use regatta_model::{Link, Outcome, Ratio, Step, TrialRecord};
+use regatta_model::{Link, Outcome, Ratio, RunPart, Step, TrialRecord};
 
 use crate::{
     Done, Ending, EngineError, Event, Listener, ListenerError, Plan, Run, RunOptions, limits,
@@ -72,6 +72,7 @@ fn options(done: Done) -> RunOptions {
         study_text: String::new(),
         done,
         files: None,
+        part: RunPart::default(),
     }
 }
 

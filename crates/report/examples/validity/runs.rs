@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use regatta_model::{Measurements, Outcome, RunHeader, Study, TrialRecord};
+use regatta_model::{Measurements, Outcome, RunHeader, RunPart, Study, TrialRecord};
 use regatta_report::{
     RunData, Summary,
     analysis::{Claim, Conclusion},
@@ -124,6 +124,7 @@ impl Setup {
             trial.index = index as u32;
         }
         RunData {
+            nodes: BTreeMap::new(),
             header: RunHeader {
                 run_id: "made".to_owned(),
                 regatta_version: String::new(),
@@ -131,6 +132,7 @@ impl Setup {
                 study_text: String::new(),
                 bed: "none".to_owned(),
                 hosts: BTreeMap::new(),
+                part: RunPart::default(),
                 study,
             },
             repeated: Vec::new(),

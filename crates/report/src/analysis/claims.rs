@@ -7,14 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use regatta_model::{Better, Outcome, TrialRecord, Workload, metric, metric::id};
-use regatta_stats::{Estimate, Test, autocorrelation, holm};
+use regatta_stats::{Estimate, Test, autocorrelation, blocks_differ, holm};
 
 use super::{
     CONFIDENCE, compared_metrics,
     summary::{Claim, Comparison, Conclusion, Difference, WorkloadDifference},
     workloads,
 };
-use crate::RunData;
+use crate::{RunData, language::tr};
 
 /// Probability with which a difference of the detectable ratio is detected.
 pub const POWER: f64 = 0.8;
@@ -214,6 +214,8 @@ pub fn logarithms<'a>(
 pub struct Index<'a> {
     data: &'a RunData,
     cells: BTreeMap<[&'a str; 3], Vec<&'a TrialRecord>>,
+    /// Number of the machine that ran a round of a condition, where there were several.
+    nodes: BTreeMap<(u32, &'a str), usize>,
 }
 
 /// Two transports and their values in the rounds that both have.
@@ -231,7 +233,53 @@ impl<'a> Index<'a> {
             let cell = [&trial.transport, &trial.condition, &trial.workload].map(String::as_str);
             cells.entry(cell).or_default().push(trial);
         }
-        Self { data, cells }
+        let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+        let nodes = (data.trials.iter())
+            .filter_map(|trial| {
+                let node = data.nodes.get(&trial.index)?;
+                let next = numbers.len();
+                let number = *numbers.entry(node).or_insert(next);
+                Some(((trial.round, trial.condition.as_str()), number))
+            })
+            .collect();
+        Self { data, cells, nodes }
+    }
+
+    /// Returns the machines of some rounds under one condition.
+    fn nodes(&self, condition: &str, rounds: &[u32]) -> Vec<usize> {
+        let node = |round: &u32| self.nodes.get(&(*round, condition)).copied();
+        rounds
+            .iter()
+            .map(|round| node(round).unwrap_or(0))
+            .collect()
+    }
+
+    /// Returns the places in which the machines do not agree about a pair by the metric of the ranking,
+    /// at a level of 1 % for all places together.
+    pub fn disagreements(&self) -> Vec<String> {
+        if self.nodes.values().max().is_none_or(|most| *most == 0) {
+            return Vec::new();
+        }
+        let study = &self.data.header.study;
+        let mut tests = Vec::new();
+        for workload in &study.workloads {
+            let metric = workload.kind.primary_metric();
+            let places = self.pairs(&workload.name, metric).into_iter();
+            for (condition, (pairs, _)) in study.conditions.iter().zip(places) {
+                for (a, b, shared) in pairs {
+                    let nodes = self.nodes(&condition.name, &shared.rounds);
+                    if let Some(p_value) = blocks_differ(&shared.ratios, &nodes) {
+                        tests.push((
+                            p_value,
+                            tr!("`{}` and `{}` under `{}`", a, b, condition.name),
+                        ));
+                    }
+                }
+            }
+        }
+        let level = (1.0 - CONFIDENCE) / 5.0 / tests.len().max(1) as f64;
+        let differing = tests.into_iter().filter(|(p_value, _)| *p_value < level);
+        differing.map(|(_, place)| place).collect()
     }
 
     /// Returns the logarithms of a metric of a cell, by round.
@@ -294,7 +342,8 @@ fn comparisons(index: &Index<'_>) -> Vec<Pending<Comparison>> {
                     continue;
                 };
                 for (a, b, shared) in pairs {
-                    let estimate = Estimate::of(&shared.ratios, rho);
+                    let nodes = index.nodes(&condition.name, &shared.rounds);
+                    let estimate = Estimate::of_blocks(&shared.ratios, &nodes, rho);
                     comparisons.push(Pending {
                         said: Comparison {
                             condition: condition.name.clone(),
@@ -323,6 +372,8 @@ fn better(name: &str) -> Better {
 
 /// Values of two cells in the rounds that both have.
 struct Shared {
+    /// Rounds that both have.
+    rounds: Vec<u32>,
     /// Logarithms of the ratios, in the order of the rounds.
     ratios: Vec<f64>,
     /// Geometric means of the two cells.
@@ -331,14 +382,15 @@ struct Shared {
 
 impl Shared {
     fn of(a: &BTreeMap<u32, f64>, b: &BTreeMap<u32, f64>) -> Self {
-        let both: Vec<[f64; 2]> = (a.iter())
-            .filter_map(|(round, value)| Some([*value, *b.get(round)?]))
-            .collect();
+        let (rounds, both): (Vec<u32>, Vec<[f64; 2]>) = (a.iter())
+            .filter_map(|(round, value)| Some((*round, [*value, *b.get(round)?])))
+            .unzip();
         let mean = |side: usize| {
             let sum: f64 = both.iter().map(|pair| pair[side]).sum();
             (!both.is_empty()).then(|| (sum / both.len() as f64).exp())
         };
         Self {
+            rounds,
             ratios: both.iter().map(|[a, b]| a - b).collect(),
             means: [mean(0), mean(1)],
         }
@@ -368,7 +420,13 @@ fn differences(index: &Index<'_>) -> Vec<Pending<Difference>> {
                     // A memory of cells that the pairs show holds here as well.
                     let series = std::slice::from_ref(&shared.ratios);
                     let rho = autocorrelation(series, 1, CORRELATED).max(*memory);
-                    let estimate = Estimate::of(&shared.ratios, rho);
+                    let [to_node, from_node] = [&other.name, &first.name]
+                        .map(|condition| index.nodes(condition, &shared.rounds));
+                    // The rounds of two conditions may have run on two machines.
+                    let most = from_node.iter().max().map_or(1, |most| most + 1);
+                    let both = to_node.iter().zip(&from_node);
+                    let nodes: Vec<usize> = both.map(|(to, from)| to * most + from).collect();
+                    let estimate = Estimate::of_blocks(&shared.ratios, &nodes, rho);
                     differences.push(Pending {
                         said: Difference {
                             transport: transport.label.clone(),

@@ -93,7 +93,7 @@ pub fn summarise(data: &RunData) -> Summary {
         statistics: Statistics {
             confidence: CONFIDENCE,
             tests: claims.filter(|claim| claim.p_value.is_some()).count() as u64,
-            method: method(!study.sweeps.is_empty()),
+            method: method(!study.sweeps.is_empty(), !data.nodes.is_empty()),
         },
         verdict: Verdict {
             overall: String::new(),
@@ -132,7 +132,7 @@ fn state(data: &RunData) -> State {
 }
 
 /// Returns the sentences about the statistical method.
-fn method(has_sweeps: bool) -> Vec<String> {
+fn method(has_sweeps: bool, has_nodes: bool) -> Vec<String> {
     let mut sentences = vec![
         tr!(
             "What transports and conditions are compared by is shown as its geometric mean, with a 95 % confidence interval by Student's t of the logarithms; every other metric as its mean, with Student's interval cut at zero and, for parts of a whole, at 100 %"
@@ -165,6 +165,9 @@ fn method(has_sweeps: bool) -> Vec<String> {
             "Only measured trials enter a figure. A trial that reached its deadline is measured on what had been delivered by then"
         ),
     ];
+    if has_nodes {
+        sentences.push(tr!("The rounds ran on several nodes. Each pair is compared with the node as a fixed block (Box, Hunter and Hunter 2005, 4.2), so that differences between nodes are no part of the error; an F test at 1 % for all pairs together tells whether the nodes disagree"));
+    }
     if has_sweeps {
         sentences.push(tr!("In a sweep, a transport overtakes another where the interpolated mean log ratio of their metric crosses 1 between values at which either is ahead for certain (95 % for each value). The interval of that value is made by resampling whole rounds 2000 times (expanded percentiles, Hesterberg 2015); these intervals are not corrected for their number"));
     }

@@ -9,6 +9,7 @@ use regatta_model::{Outcome, TrialRecord, Warning, metric::id, units::format_dur
 
 use super::{
     builds,
+    claims::Index,
     summary::{Cell, Comparison, CountedWarning},
 };
 use crate::{
@@ -73,6 +74,7 @@ pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<Co
     counted.extend(series(data));
     counted.extend(correlated(data, cells, comparisons));
     counted.extend(drifting(cells));
+    counted.extend(nodes_disagree(data));
     counted
 }
 
@@ -219,6 +221,21 @@ fn correlated(
         ),
         tr!(
             "find what drifts, such as the load or the temperature of the machine, or run more rounds; of 20 places without any correlation, one is named here"
+        ),
+    );
+    (!places.is_empty()).then(|| CountedWarning::of_run(warning, places))
+}
+
+/// Returns a warning about pairs whose ratio depends on the machine.
+fn nodes_disagree(data: &RunData) -> Option<CountedWarning> {
+    let places = Index::of(data).disagreements();
+    let warning = Warning::new(
+        "nodes_disagree",
+        tr!(
+            "the ratio of some pairs differs between the nodes that ran the rounds (F test, 1 % for all pairs together): their intervals hold for these nodes, not for others"
+        ),
+        tr!(
+            "read the results of each node by themselves: `part_trial` in the results file names it"
         ),
     );
     (!places.is_empty()).then(|| CountedWarning::of_run(warning, places))

@@ -15,7 +15,7 @@ use std::{
 use regatta_model::{
     AskedAchieved, BedKind, BitRate, Bytes, Condition, HostFacts, HostSample, HostSamples, Link,
     Measurements, OptionValue, Outcome, PathCheck, PathSetup, Pattern, Probe, Published, Ratio,
-    RunHeader, Source, Study, Transport, TrialRecord, Warning, Workload, WorkloadKind,
+    RunHeader, RunPart, Source, Study, Transport, TrialRecord, Warning, Workload, WorkloadKind,
 };
 use regatta_report::{RunData, timeline};
 use regatta_results::RunState;
@@ -194,6 +194,7 @@ fn header(study: Study) -> RunHeader {
             .into_iter()
             .map(|host| (host.to_owned(), HostFacts(facts.clone())))
             .collect(),
+        part: RunPart::default(),
     }
 }
 
@@ -259,6 +260,7 @@ pub fn run(
     }
     let path_checks = study.conditions.iter().map(path_check).collect();
     RunData {
+        nodes: BTreeMap::new(),
         header: header(study),
         trials,
         repeated: Vec::new(),

@@ -279,6 +279,49 @@ pub const TABLES: &[Table] = &[
         rows: stored("path_quantity ORDER BY path_check, position"),
     },
     Table {
+        name: "part",
+        meaning: "one run that the file is made of, as a part of its plan: one, or of a merged file several",
+        columns: &[
+            integer("part", "number of the part").sql("id"),
+            text("run_id", "identifier of the run"),
+            text("plan_sha256", "digest of the study and of all trials of its plan, hexadecimal"),
+            integer("shard", "number of the shard; absent for a run of the whole plan").nullable(),
+            integer("shards", "number of shards of the plan; absent for a run of the whole plan").nullable(),
+            integer("trials", "number of trials that were planned").in_unit(Unit::Count),
+            text("node", "name of the machine"),
+            text("regatta_version", "version of Regatta that made the part"),
+            time("started_unix_ns", "start of the part, since the Unix epoch"),
+            text("bed", "bed and path"),
+        ],
+        rows: Rows::Stored {
+            since: 5,
+            from: "part ORDER BY id",
+        },
+    },
+    Table {
+        name: "part_fact",
+        meaning: "in a merged file, one fact about a host that differs between the parts",
+        columns: &[
+            integer("part", "number of the part in `part`"),
+            text("host", "`sender` or `receiver`"),
+            text("name", "name of the fact, such as `kernel.release`"),
+            text("value", "the fact, as the host reported it"),
+        ],
+        rows: Rows::Stored {
+            since: 5,
+            from: "part_fact ORDER BY part, host, name",
+        },
+    },
+    Table {
+        name: "part_trial",
+        meaning: "in a merged file, the part of one attempt",
+        columns: &[TRIAL, integer("part", "number of the part in `part`")],
+        rows: Rows::Stored {
+            since: 5,
+            from: "part_trial ORDER BY trial",
+        },
+    },
+    Table {
         name: "host_sample",
         meaning: "one sample of a monitored host (bed `hosts` only), with a column for each quantity that occurs",
         columns: &[

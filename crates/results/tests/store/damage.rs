@@ -32,11 +32,11 @@ fn what_is_no_sound_results_file_is_named_and_left_alone() {
     newer[60..64].copy_from_slice(&(schema::VERSION + 1).to_be_bytes());
     let error = open_bytes(&newer);
     assert!(
-        matches!(error, ResultsError::Newer { found: 5, .. }),
+        matches!(error, ResultsError::Newer { found: 6, .. }),
         "{error}"
     );
     assert!(error.to_string().starts_with(
-        "this file was written by a newer Regatta (schema 5, this one reads up to 4)"
+        "this file was written by a newer Regatta (schema 6, this one reads up to 5)"
     ));
 
     let mut foreign = sound.clone();

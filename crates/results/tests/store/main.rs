@@ -5,6 +5,7 @@ mod damage;
 mod displaced;
 mod host_samples;
 mod locked;
+mod merge;
 mod parameters;
 mod tables;
 

@@ -317,6 +317,67 @@ fn guests_that_run_at_once_have_a_processor_each() {
     run.finish().assert_code(0);
 }
 
+/// Returns the summary of a run without what differs from run to run: identifiers, times of the clock,
+/// and how long the guest took to start.
+fn summary(bench: &Bench, out: &str) -> serde_json::Value {
+    let text = std::fs::read_to_string(bench.path(out).join("summary.json")).expect("a summary");
+    let mut summary: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let map = summary.as_object_mut().expect("an object");
+    map.remove("run_id");
+    map.remove("started_unix_ns");
+    for check in map["path_checks"].as_array_mut().expect("checks") {
+        check
+            .as_object_mut()
+            .expect("a check")
+            .remove("checked_unix_ns");
+    }
+    summary
+}
+
+/// Compares shards of whole rounds, and shards of single conditions of a round, with a serial run.
+#[test]
+fn merged_shards_are_the_serial_run_to_the_last_digit() {
+    let bench = Bench::new();
+    let study = head("shards").replace("rounds = 1", "rounds = 2")
+        + "[[transport]]\ndriver = \"tcp\"\n[[transport]]\ndriver = \"quic-quinn\"\n\
+        [[condition]]\nname = \"lossy\"\nrtt = \"20ms\"\nrate = \"50Mbit/s\"\nloss = \"1%\"\n\
+        [[condition]]\nname = \"far\"\nrtt = \"60ms\"\nrate = \"20Mbit/s\"\n\
+        [[workload]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"300kB\"\nmessage = \"10kB\"\n";
+    bench.write("study.toml", &study);
+    bench.run(&["run", "study.toml", "--out", "serial"]);
+    let strip = |mut trials: Vec<TrialRecord>| {
+        for trial in &mut trials {
+            assert_ran(trial);
+            trial.started_unix_ns = 0;
+        }
+        trials
+    };
+    let serial = strip(sorted(&bench, "serial"));
+    assert_eq!(serial.len(), 8);
+    for of in [2, 3] {
+        let parts: Vec<String> = (1..=of)
+            .map(|number| format!("part-{number}-of-{of}"))
+            .collect();
+        for (number, part) in (1..=of).zip(&parts) {
+            let shard = format!("{number}/{of}");
+            bench
+                .run(&["run", "study.toml", "--shard", &shard, "--out", part])
+                .assert_code(0);
+        }
+        let out = format!("merged-{of}");
+        let mut merge = vec!["merge", &out];
+        merge.extend(parts.iter().map(String::as_str));
+        bench.run(&merge).assert_code(0);
+        assert_eq!(strip(sorted(&bench, &out)), serial, "{of} shards");
+        assert_eq!(
+            summary(&bench, &out),
+            summary(&bench, "serial"),
+            "{of} shards"
+        );
+    }
+    bench.assert_nothing_left();
+}
+
 /// Makes a test for each driver. TLS and QUIC use random numbers, all of which come from the
 /// guest's seeded kernel: the same packets in the same order, of which the path loses the same.
 macro_rules! again {

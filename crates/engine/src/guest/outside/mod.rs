@@ -1,7 +1,7 @@
 //! Controller's side of a run in guests: starts them, receives their events, and ends those that
 //! hang.
 
-mod parallel;
+mod chunks;
 
 use std::{
     collections::VecDeque,
@@ -60,7 +60,7 @@ pub struct GuestRun {
     options: RunOptions,
     image: Image,
     program: PathBuf,
-    /// Number of guests at once.
+    /// Most guests at once.
     jobs: u32,
     stopper: Stopper,
     /// Receiver that is kept so that a request to stop can be sent; its flag is what counts here.
@@ -102,31 +102,16 @@ impl GuestRun {
         }
     }
 
-    /// Divides the rounds among `jobs` guests, which run at once. Only with virtual clocks do they
-    /// not disturb one another.
+    /// Divides the run among `jobs` guests, which run at once. Only with virtual clocks do they not
+    /// disturb one another.
     #[must_use]
     pub fn with_jobs(mut self, jobs: u32) -> Self {
         self.jobs = jobs.max(1);
         self
     }
 
-    /// Returns the plan of the run.
-    pub(super) fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
-    /// Returns the trials that an earlier part of the run has done.
-    pub(super) fn done(&self) -> &Done {
-        &self.options.done
-    }
-
-    /// Returns the number of guests at once.
-    pub(super) fn jobs(&self) -> u32 {
-        self.jobs
-    }
-
     /// Asks all guests to end.
-    pub(super) fn give_up(&self) {
+    fn give_up(&self) {
         self.stopper.stop.ask();
     }
 
@@ -136,8 +121,8 @@ impl GuestRun {
         self.stopper.clone()
     }
 
-    /// Runs the rest of the plan in a guest and sends all events to the listener. A guest that
-    /// hangs or dies is ended, its trial has failed, and another guest goes on with the rest.
+    /// Runs the rest of the plan in guests and sends all events to the listener. A guest that hangs or
+    /// dies is ended, its trial has failed, and another guest goes on with the rest.
     ///
     /// Call this on a thread that lives as long as the run.
     ///
@@ -146,15 +131,14 @@ impl GuestRun {
     /// keep the results; the events sent before are complete.
     pub fn run(self, listener: &mut dyn Listener) -> Result<Ending, EngineError> {
         let files = Files::make(self.options.files.clone());
-        if self.jobs > 1 {
-            parallel::run(&self, &files, listener)
-        } else {
-            self.work(&self.options.done, &files, listener)
+        match self.clock() {
+            Clock::Real => self.work(&self.options.done, &files, listener),
+            Clock::Virtual => chunks::run(&self, &files, listener),
         }
     }
 
-    /// Runs the trials that are not in `done`, in one guest at a time.
-    pub(super) fn work(
+    /// Runs the trials that `done` leaves, in one guest, and in further ones if it ends early.
+    fn work(
         &self,
         done: &Done,
         files: &Files,
@@ -418,9 +402,15 @@ impl GuestRun {
         second_start: Option<Duration>,
     ) -> Event {
         match &mut event {
-            Event::RunStarted { header, done, .. } => {
+            Event::RunStarted {
+                header,
+                trials,
+                done,
+            } => {
                 header.run_id.clone_from(&self.options.run_id);
                 header.started_unix_ns = unix_ns();
+                header.part.clone_from(&self.options.part);
+                *trials = self.plan.expected_trials(&self.options.done) as u32;
                 *done = self.options.done.finished() as u32;
                 if let Some((release, took)) = start {
                     self.describe(header, release, *took, second_start);

@@ -69,6 +69,7 @@ pub fn header() -> RunHeader {
                 HostFacts(BTreeMap::from([("kernel.release".into(), "6.18".into())])),
             ),
         ]),
+        part: RunPart::default(),
     }
 }
 

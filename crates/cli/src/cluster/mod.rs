@@ -1,0 +1,95 @@
+//! Plans that a cluster runs: `regatta submit` and `regatta status`.
+//!
+//! A submission is a directory that all nodes share: the program, the study, scripts for `sbatch`, a
+//! directory for each start of each shard, logs, and the merged run. Slurm runs the scripts; they start
+//! `regatta run --shard` and `regatta merge`.
+
+mod script;
+mod slurm;
+mod starts;
+mod status;
+mod submit;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+pub use self::{status::status, submit::submit};
+use crate::exit::Failure;
+
+/// Name of the file that describes a submission.
+const SUBMISSION: &str = "submission.json";
+
+/// Directory of the starts of all shards: `SHARD.START`.
+const SHARDS: &str = "shards";
+
+/// Directory of the merged run.
+const MERGED: &str = "merged";
+
+/// Directory of the output of all jobs.
+const LOGS: &str = "logs";
+
+/// Script of the shards.
+const SHARDS_SCRIPT: &str = "shards.sbatch";
+
+/// Submission, as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Submission {
+    /// Name of the study.
+    study: String,
+    /// SHA-256 of the plan.
+    plan_sha256: String,
+    /// Number of shards.
+    shards: u32,
+    /// Number of trials of the whole plan.
+    trials: u32,
+    /// Jobs of Slurm; none if the scripts were not submitted.
+    jobs: Option<Jobs>,
+}
+
+/// Numbers of Slurm's jobs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Jobs {
+    /// Check of a node.
+    preflight: String,
+    /// Array of the shards.
+    shards: String,
+    /// Merge.
+    merge: String,
+}
+
+impl Submission {
+    fn read(dir: &Path) -> Result<Self, Failure> {
+        let path = dir.join(SUBMISSION);
+        let text = fs::read_to_string(&path).map_err(|error| {
+            Failure::bad(error)
+                .context(format!("cannot read `{}`", path.display()))
+                .hint("name the directory that was given to `regatta submit --out`")
+        })?;
+        serde_json::from_str(&text).map_err(|error| {
+            Failure::bad(error).context(format!("`{}` describes no submission", path.display()))
+        })
+    }
+
+    fn write(&self, dir: &Path) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(self).map_err(Failure::failed)?;
+        write(&dir.join(SUBMISSION), &(text + "\n"))
+    }
+}
+
+/// Writes a text file of a submission.
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|error| cannot_write(path, error))
+}
+
+fn cannot_write(path: &Path, error: std::io::Error) -> Failure {
+    Failure::failed(error).context(format!("cannot write `{}`", path.display()))
+}
+
+/// Returns the script of the shards.
+fn shards_script(dir: &Path) -> PathBuf {
+    dir.join(SHARDS_SCRIPT)
+}

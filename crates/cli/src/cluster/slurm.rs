@@ -1,0 +1,135 @@
+//! Calls of Slurm's commands.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::Path,
+    process::{Command, Output},
+};
+
+use crate::exit::Failure;
+
+/// Largest number of array tasks plus one, where the site does not tell it: Slurm's default.
+const DEFAULT_ARRAY_SIZE: u32 = 1001;
+
+/// State of an array task: as Slurm names it, such as `RUNNING`, with the node or the reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskState {
+    pub state: String,
+    /// Node of a task that runs; else the reason why it waits.
+    pub place: String,
+}
+
+/// Returns the output of a command of Slurm, or the reason why it has none.
+fn output(program: &str, args: &[&str]) -> Result<String, String> {
+    let run = Command::new(program).args(args).output();
+    match run {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(format!("`{program}` is not on this machine"))
+        }
+        Err(error) => Err(format!("`{program}` cannot be started: {error}")),
+        Ok(Output {
+            status,
+            stdout,
+            stderr,
+        }) if !status.success() => {
+            let said = [stderr, stdout].map(|text| String::from_utf8_lossy(&text).into_owned());
+            let line = said.iter().flat_map(|text| text.lines()).next();
+            Err(format!(
+                "`{program}` failed: {}",
+                line.unwrap_or("it said nothing")
+            ))
+        }
+        Ok(Output { stdout, .. }) => Ok(String::from_utf8_lossy(&stdout).into_owned()),
+    }
+}
+
+/// Returns the largest number of shards that one array can have on this site.
+pub fn most_tasks() -> u32 {
+    let config = output("scontrol", &["show", "config"]).unwrap_or_default();
+    let size = config
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .find(|(name, _)| name.trim() == "MaxArraySize")
+        .and_then(|(_, value)| value.trim().parse().ok());
+    // The largest number of a task is one less.
+    size.unwrap_or(DEFAULT_ARRAY_SIZE).max(2) - 1
+}
+
+/// Submits a script and returns the number of its job.
+pub fn submit(script: &Path, options: &[String]) -> Result<String, Failure> {
+    let path = script.display().to_string();
+    let mut args = vec!["--parsable"];
+    args.extend(options.iter().map(String::as_str));
+    args.push(&path);
+    let said = output("sbatch", &args).map_err(|why| {
+        Failure::told(format!("cannot submit `{path}`: {why}"))
+            .hint(format!("run `sbatch {path}` where Slurm's commands are"))
+    })?;
+    // On a federation the cluster follows behind a semicolon.
+    let job = said.trim().split(';').next().unwrap_or_default();
+    Ok(job.to_owned())
+}
+
+/// Returns the tasks of an array that wait or run, by number; an error if Slurm cannot be asked.
+///
+/// As text in a format of our own: the form of `squeue --json` differs from version to version.
+pub fn tasks(job: &str) -> Result<BTreeMap<u32, TaskState>, String> {
+    let format = "--format=%K|%T|%N|%r";
+    let said = match output("squeue", &["--noheader", "--array", "--jobs", job, format]) {
+        // It has forgotten a job that ended some minutes ago.
+        Err(why) if why.contains("Invalid job id") => String::new(),
+        said => said?,
+    };
+    Ok(read_tasks(&said))
+}
+
+fn read_tasks(text: &str) -> BTreeMap<u32, TaskState> {
+    let task = |line: &str| {
+        let mut columns = line.split('|').map(str::trim);
+        let number = columns.next()?.parse().ok()?;
+        let state = columns.next()?.to_owned();
+        let (node, reason) = (columns.next()?, columns.next()?);
+        let place = if node.is_empty() { reason } else { node };
+        let place = place.to_owned();
+        Some((number, TaskState { state, place }))
+    };
+    text.lines().filter_map(task).collect()
+}
+
+/// Returns how the tasks of an array ended, from the accounting, where the site has one: state and exit
+/// status.
+pub fn ended(job: &str) -> BTreeMap<u32, String> {
+    let args = [
+        "--noheader",
+        "--parsable2",
+        "--allocations",
+        "--jobs",
+        job,
+        "--format=JobID,State,ExitCode",
+    ];
+    let said = output("sacct", &args).unwrap_or_default();
+    let task = |line: &str| {
+        let mut columns = line.split('|');
+        let number = columns.next()?.split_once('_')?.1.parse().ok()?;
+        let state = columns.next()?;
+        Some((number, format!("{state}, exit code {}", columns.next()?)))
+    };
+    said.lines().filter_map(task).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_are_read_as_squeue_prints_them() {
+        let tasks = read_tasks(
+            "3|RUNNING|n1|None\n17|PENDING||Resources\n18|COMPLETING|n2|None\nN/A|PENDING||Dependency\n",
+        );
+        assert_eq!(tasks.len(), 3);
+        assert_eq!(tasks[&3].state, "RUNNING");
+        assert_eq!(tasks[&3].place, "n1");
+        assert_eq!(tasks[&17].place, "Resources");
+    }
+}

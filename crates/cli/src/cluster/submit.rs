@@ -1,0 +1,262 @@
+//! `regatta submit`: a plan as an array of jobs.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use regatta_bed::guest::{self, Image};
+use regatta_engine::{Done, Plan};
+use regatta_model::{BedKind, Clock, Shard, Study, shell::quoted, units::format_duration};
+
+use super::{
+    Jobs, LOGS, SHARDS, SUBMISSION, Submission, cannot_write, script::Script, shards_script, slurm,
+    write,
+};
+use crate::{
+    args::SubmitArgs,
+    checks, directory,
+    exit::{Code, Failure, own_executable},
+    output::{self, counted},
+    study::{self, StoredStudy},
+};
+
+/// Memory of a guest with its daemon, in MiB.
+const GUEST_MIB: u32 = guest::Order::DEFAULT_MEMORY_MIB + 256;
+
+/// Memory of the controller and the agents, in MiB.
+const CONTROLLER_MIB: u32 = 512;
+
+/// Time of a shard by the estimate, of which the true one may be half: a scheduler starts a job in a
+/// second or so.
+const OF_SHARD: Duration = Duration::from_secs(600);
+
+/// Least time limit of a shard.
+const LEAST_LIMIT: Duration = Duration::from_secs(1800);
+
+/// Runs `regatta submit`.
+///
+/// # Errors
+/// If the study cannot be divided, the directory cannot be made, or Slurm refuses the scripts.
+pub fn submit(args: &SubmitArgs) -> Result<Code, Failure> {
+    let dir = check_arguments(args)?;
+    let mut chosen = study::choose(&args.run)?;
+    prefer_virtual_time(args, &mut chosen.study)?;
+    let plan = Plan::new(&chosen.study).map_err(Failure::bad)?;
+    let image = checks::kernel(&chosen)?;
+    let jobs = args.run.jobs.unwrap_or(1);
+    let is_virtual = chosen.study.guest.clock == Clock::Virtual;
+    if jobs > 1 && !is_virtual {
+        return Err(Failure::input(
+            "trials that run at once share the machine, and then measure one another",
+            "leave `--jobs` out",
+        ));
+    }
+    let whole = plan.estimate(&Done::default(), jobs).time;
+    let shards = args.shards.unwrap_or_else(|| {
+        let most = slurm::most_tasks().min(plan.most_shards());
+        ((whole.as_secs() / OF_SHARD.as_secs()) as u32).clamp(1, most.max(1))
+    });
+    let first = Shard {
+        number: 1,
+        of: shards,
+    };
+    plan.shard(first, Done::default()).map_err(|error| {
+        let hint = error.hint();
+        Failure::bad(error).hint(hint)
+    })?;
+    let of_shard = whole / shards;
+    let script = Script {
+        dir: &dir,
+        study: &chosen.study.name,
+        trials: plan.trials().len(),
+        shards,
+        at_once: args.at_once,
+        jobs,
+        memory_mib: match chosen.study.bed {
+            BedKind::Uml => CONTROLLER_MIB + GUEST_MIB * jobs,
+            BedKind::Netns | BedKind::Hosts => 2 * CONTROLLER_MIB,
+        },
+        // A shard that needs more is stopped before it, and its next start goes on, so that it need not
+        // be safe.
+        limit: (of_shard * 3).max(LEAST_LIMIT),
+        exclusive: !is_virtual,
+        bed: match (chosen.study.bed, is_virtual) {
+            (BedKind::Uml, true) => "--bed uml --clock virtual",
+            (BedKind::Uml, false) => "--bed uml",
+            _ => "--bed netns",
+        },
+        has_kernel: image.is_some(),
+        slurm_args: &args.slurm_arg,
+    };
+    let mut submission = Submission {
+        study: chosen.study.name.clone(),
+        plan_sha256: plan.digest(),
+        shards,
+        trials: plan.trials().len() as u32,
+        jobs: None,
+    };
+    prepare(&dir, &script, image.as_ref())?;
+    let stored = StoredStudy {
+        study: chosen.study.clone(),
+        study_text: chosen.text,
+    };
+    write_study(&dir, &stored)?;
+    submission.write(&dir)?;
+    output::out(&format!(
+        "{} in {} of about {} each, in `{}`\n",
+        counted(plan.trials().len(), "trial"),
+        counted(shards as usize, "shard"),
+        format_duration(Duration::from_secs(of_shard.as_secs().max(1))),
+        dir.display()
+    ))?;
+    if args.write_only {
+        return output::show(&format!(
+            "submit them with `sbatch {}`, and then `sbatch {}`\n",
+            shards_script(&dir).display(),
+            dir.join("merge.sbatch").display()
+        ));
+    }
+    let jobs = submit_all(&dir)?;
+    output::out(&format!(
+        "jobs: {} checks a node, {} runs the shards after it, {} merges them\nsee how far they are with `regatta status {}`\n",
+        jobs.preflight,
+        jobs.shards,
+        jobs.merge,
+        quoted(&dir)
+    ))?;
+    submission.jobs = Some(jobs);
+    submission.write(&dir)?;
+    Ok(Code::Measured)
+}
+
+/// Returns the directory of the submission, absolute, and refuses options that have no meaning here.
+fn check_arguments(args: &SubmitArgs) -> Result<PathBuf, Failure> {
+    let run = &args.run;
+    let Some(out) = &run.out else {
+        return Err(Failure::input(
+            "the directory of the submission is missing",
+            "add `--out DIR`, a directory that all nodes share",
+        ));
+    };
+    let refused = [
+        (run.shard.is_some(), "--shard"),
+        (!run.done.is_empty(), "--done"),
+        (run.json, "--json"),
+        (run.dry_run, "--dry-run"),
+        (run.capture.is_some(), "--capture"),
+    ];
+    if let Some((_, option)) = refused.iter().find(|(is_given, _)| *is_given) {
+        return Err(Failure::input(
+            format!("`{option}` is an option of `regatta run`, not of a submission"),
+            format!("leave `{option}` out"),
+        ));
+    }
+    let dir = directory::absolute(out)?;
+    // Slurm reads names of files with these as patterns, or as two options.
+    if let Some(bad) = (dir.display().to_string().chars())
+        .find(|c| c.is_whitespace() || c.is_control() || "%\"'\\$`".contains(*c))
+    {
+        return Err(Failure::input(
+            format!(
+                "`{}` has `{bad}` in its name, which Slurm does not take",
+                dir.display()
+            ),
+            "choose another `--out`",
+        ));
+    }
+    if let Some(bad) = args.slurm_arg.iter().find(|arg| arg.contains('\n')) {
+        return Err(Failure::input(
+            format!("`{bad}` is more than one line"),
+            "give each option its own `--slurm-arg`",
+        ));
+    }
+    if dir.join(SUBMISSION).exists() {
+        return Err(Failure::input(
+            format!("`{}` holds a submission already", dir.display()),
+            format!(
+                "see how far it is with `regatta status {}`, or choose another `--out`",
+                quoted(&dir)
+            ),
+        ));
+    }
+    Ok(dir)
+}
+
+/// Makes a study run in virtual time where it can, unless the command line says otherwise: nodes are
+/// then exchangeable, and shards need not have theirs alone.
+fn prefer_virtual_time(args: &SubmitArgs, study: &mut Study) -> Result<(), Failure> {
+    if study.bed == BedKind::Hosts {
+        return Err(Failure::input(
+            "the bed `hosts` is of two machines that are reached by SSH, and a job has one node",
+            "run it with `regatta run`, or choose another `--bed`",
+        ));
+    }
+    let is_chosen = args.run.clock.is_some() || args.run.bed.is_some();
+    if is_chosen || study.guest.clock == Clock::Virtual {
+        return Ok(());
+    }
+    let mut virtual_study = study.clone();
+    virtual_study.bed = BedKind::Uml;
+    virtual_study.guest.clock = Clock::Virtual;
+    let why = match virtual_study.check_guest() {
+        Err(mistake) => mistake.to_string(),
+        Ok(()) => match guest::find(study.guest.kernel.as_deref(), Clock::Virtual) {
+            Err(error) => error.to_string(),
+            Ok(_) => {
+                *study = virtual_study;
+                output::err(
+                    "it runs in virtual time, so that all nodes give the same results and can be shared; there are \
+                     no figures of CPU time then\nhint: `--clock real` or `--bed netns` measures them, with each \
+                     shard alone on its node",
+                );
+                return Ok(());
+            }
+        },
+    };
+    output::err(&format!(
+        "it runs in real time, each shard alone on its node, as virtual time is not possible: {why}"
+    ));
+    Ok(())
+}
+
+/// Makes the directory, with the program, the kernel and the scripts.
+fn prepare(dir: &Path, script: &Script<'_>, image: Option<&Image>) -> Result<(), Failure> {
+    for made in [dir.to_owned(), dir.join(SHARDS), dir.join(LOGS)] {
+        fs::create_dir_all(&made).map_err(|error| cannot_write(&made, error))?;
+    }
+    let copy = |from: &Path, name: &str| {
+        let to = dir.join(name);
+        fs::copy(from, &to).map_err(|error| cannot_write(&to, error))
+    };
+    copy(&own_executable()?, "regatta")?;
+    if let Some(image) = image {
+        copy(&image.path, "linux")?;
+    }
+    write(&dir.join("preflight.sbatch"), &script.preflight())?;
+    write(&shards_script(dir), &script.shards())?;
+    write(&dir.join("merge.sbatch"), &script.merge())
+}
+
+fn write_study(dir: &Path, stored: &StoredStudy) -> Result<(), Failure> {
+    let text = serde_json::to_string(stored).map_err(Failure::failed)?;
+    write(&dir.join("study.json"), &text)
+}
+
+/// Submits all scripts, each after the one before.
+fn submit_all(dir: &Path) -> Result<Jobs, Failure> {
+    let preflight = slurm::submit(&dir.join("preflight.sbatch"), &[])?;
+    let after = [
+        format!("--dependency=afterok:{preflight}"),
+        "--kill-on-invalid-dep=yes".to_owned(),
+    ];
+    let shards = slurm::submit(&shards_script(dir), &after)?;
+    let after = [format!("--dependency=afterany:{shards}")];
+    let merge = slurm::submit(&dir.join("merge.sbatch"), &after)?;
+    Ok(Jobs {
+        preflight,
+        shards,
+        merge,
+    })
+}

@@ -1,0 +1,146 @@
+//! `regatta merge`: one run of the shards of a plan.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use regatta_engine::{Done, Plan};
+use regatta_model::{Outcome, Shard, shell::quoted};
+use regatta_results::merge::{Merge, MergeError, MergePlan, Merged, Refused};
+
+use crate::{
+    args::MergeArgs,
+    exit::{Code, Failure},
+    listen::Tally,
+    output::{self, Colour, counted},
+    run,
+};
+
+/// Name of the file with the shards that still have to be run, one in each line.
+const MISSING_SHARDS: &str = "missing-shards.txt";
+
+/// Runs `regatta merge`.
+///
+/// # Errors
+/// If a file cannot be merged, or the merged run cannot be written.
+pub fn merge(args: &MergeArgs, colour: Colour) -> Result<Code, Failure> {
+    let merge = Merge::open(&args.parts).map_err(|error| match error {
+        MergeError::Nothing { refused } => refusal(&refused),
+        error => not_merged(error),
+    })?;
+    if !merge.refused().is_empty() {
+        if !args.skip_bad {
+            return Err(refusal(merge.refused()));
+        }
+        for refused in merge.refused() {
+            output::err(&format!("warning: {}", refused.in_words()));
+        }
+    }
+    let (study, _) = merge.study().map_err(not_merged)?;
+    let plan = Plan::new(&study).map_err(Failure::bad)?;
+    if plan.digest() != merge.plan_sha256() {
+        return Err(Failure::input(
+            "this version of Regatta makes another plan of the study than the one that made the files",
+            "merge them with the version of Regatta that made them",
+        ));
+    }
+    let merged = merge
+        .write(
+            &args.out,
+            MergePlan {
+                trials: plan.trials().len() as u32,
+                most_attempts: Done::MOST_ATTEMPTS,
+            },
+        )
+        .map_err(not_merged)?;
+    output::err(&format!(
+        "{} of {} trials are merged, from {}{}",
+        merged.trials,
+        plan.trials().len(),
+        counted(merge.parts().count(), "file"),
+        match merged.duplicates {
+            0 => String::new(),
+            several => format!("; {several} were in several files, and were taken once"),
+        }
+    ));
+    let tally = Tally {
+        trials: merged.trials as usize,
+        failed: count(&merged, Outcome::Failed),
+        unsupported: count(&merged, Outcome::Unsupported),
+    };
+    let code = match args.no_report {
+        true => tally.verdict(false),
+        false => run::finish(&args.out, None, colour, tally, None)?,
+    };
+    let shards = missing_shards(&merge, &plan, &merged.missing);
+    tell_missing(&args.out, &merged, &shards)?;
+    Ok(match merged.missing.is_empty() {
+        true => code,
+        false => Code::Incomplete,
+    })
+}
+
+fn count(merged: &Merged, outcome: Outcome) -> usize {
+    merged.outcomes.get(outcome.name()).copied().unwrap_or(0) as usize
+}
+
+fn not_merged(error: MergeError) -> Failure {
+    match error {
+        MergeError::Results(error) => Failure::bad(error),
+        error => Failure::bad(error),
+    }
+}
+
+/// Makes one error of all files that cannot be merged.
+fn refusal(refused: &[Refused]) -> Failure {
+    let lines: Vec<String> = refused.iter().map(Refused::in_words).collect();
+    let message = format!(
+        "{} cannot be merged, and nothing was written:\n  {}",
+        counted(refused.len(), "file"),
+        lines.join("\n  ")
+    );
+    Failure::input(
+        message,
+        "leave them out with `--skip-bad`: their trials are then missing, and the shards to run again are told",
+    )
+}
+
+/// Returns the shards that have a missing trial, by the number of shards that most files have.
+fn missing_shards(merge: &Merge, plan: &Plan, missing: &[u32]) -> Vec<Shard> {
+    let mut numbers: BTreeMap<u32, usize> = BTreeMap::new();
+    for shard in merge.parts().filter_map(|part| part.part.shard) {
+        *numbers.entry(shard.of).or_default() += 1;
+    }
+    let most = numbers.iter().max_by_key(|(_, count)| **count);
+    most.and_then(|(of, _)| plan.shards_with(missing, *of).ok())
+        .unwrap_or_default()
+}
+
+/// Says what is missing, and lists the shards in a file.
+fn tell_missing(dir: &Path, merged: &Merged, shards: &[Shard]) -> Result<(), Failure> {
+    let path = dir.join(MISSING_SHARDS);
+    let lines: Vec<String> = shards.iter().map(Shard::to_string).collect();
+    let written = match lines.is_empty() {
+        true if path.exists() => fs::remove_file(&path),
+        true => Ok(()),
+        false => fs::write(&path, lines.join("\n") + "\n"),
+    };
+    written.map_err(|error| {
+        Failure::failed(error).context(format!("cannot write `{}`", path.display()))
+    })?;
+    if merged.missing.is_empty() {
+        return Ok(());
+    }
+    let missing = counted(merged.missing.len(), "trial");
+    output::err(&match lines.is_empty() {
+        true => format!(
+            "{missing} are missing\nhint: run `regatta resume {}` to run them here",
+            quoted(dir)
+        ),
+        false => format!(
+            "{missing} are missing, of these shards: {}\nhint: run each again with `--shard` (the list is in \
+             `{}`), then merge again",
+            lines.join(" "),
+            path.display()
+        ),
+    });
+    Ok(())
+}

@@ -1,0 +1,351 @@
+//! Shards of a plan, their merge, and the scripts that submit them.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+
+use regatta_model::TrialRecord;
+
+use crate::help::{Bench, Done, SLOW, SMALL, Watched, is, signal, trials};
+
+/// Study without a rate, which cannot run in virtual time, of two conditions and two rounds.
+const TWO: &str = r#"
+name = "two"
+rounds = 2
+deadline = "5s"
+
+[[transport]]
+driver = "tcp"
+
+[[transport]]
+driver = "udp"
+rate = "20Mbit/s"
+
+[[condition]]
+name = "near"
+rtt = "4ms"
+
+[[condition]]
+name = "far"
+rtt = "12ms"
+
+[[workload]]
+name = "bulk"
+kind = "bulk"
+size = "100kB"
+message = "10kB"
+
+[workload.probe]
+idle_messages = 2
+under_load = false
+"#;
+
+fn run_shard(bench: &Bench, shard: &str, out: &str) -> Done {
+    let done = bench.run(&[
+        "run",
+        "study.toml",
+        "--shard",
+        shard,
+        "--out",
+        out,
+        "--no-progress",
+    ]);
+    done.assert_code(0);
+    done
+}
+
+/// Returns what a trial is by the plan.
+fn planned(trial: &TrialRecord) -> (u32, u32, u64, &str, &str) {
+    let TrialRecord {
+        index,
+        round,
+        seed,
+        transport,
+        condition,
+        ..
+    } = trial;
+    (*index, *round, *seed, transport, condition)
+}
+
+#[test]
+fn shards_have_the_plan_s_trials_and_are_merged_with_what_is_missing() {
+    let bench = Bench::new();
+    bench.write("study.toml", TWO);
+    bench.run(&["run", "study.toml", "--out", "whole", "--no-progress"]);
+    for number in 1..=3 {
+        let done = run_shard(&bench, &format!("{number}/3"), &format!("part-{number}"));
+        assert!(
+            done.stdout.contains(&format!("shard {number}/3")),
+            "{done:#?}"
+        );
+        // Reports are those of the merged run.
+        assert!(!bench.path(&format!("part-{number}/report.html")).exists());
+    }
+    let progress = fs::read_to_string(bench.path("part-1/progress.json")).expect("progress");
+    assert!(progress.contains("\"state\":\"complete\""), "{progress}");
+
+    let done = bench.run(&["merge", "merged", "part-1", "part-3"]);
+    done.assert_code(3);
+    done.assert_says("of these shards: 2/3");
+    let list = fs::read_to_string(bench.path("merged/missing-shards.txt")).expect("a list");
+    assert_eq!(list, "2/3\n");
+    let done = bench.run(&["merge", "merged", "part-1", "part-2", "part-3"]);
+    done.assert_code(0);
+    done.assert_says("8 of 8 trials are merged, from 3 files");
+    assert!(!bench.path("merged/missing-shards.txt").exists());
+    assert!(bench.path("merged/report.html").exists());
+    let (whole, merged) = (trials(&bench.path("whole")), trials(&bench.path("merged")));
+    let of = |all: &[TrialRecord]| {
+        all.iter()
+            .map(|it| format!("{:?}", planned(it)))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of(&whole), of(&merged));
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn a_shard_that_was_stopped_goes_on_in_its_directory_or_in_another() {
+    let bench = Bench::new();
+    bench.write("study.toml", &SLOW.replace("rounds = 2", "rounds = 4"));
+    let start = [
+        "run",
+        "study.toml",
+        "--shard",
+        "2/2",
+        "--out",
+        "one",
+        "--json",
+    ];
+    let mut run = Watched::start(bench.regatta(&start));
+    run.until(|event| is(event, "trial_ended"));
+    signal(run.pid(), nix::sys::signal::Signal::SIGTERM);
+    run.finish().assert_code(1);
+    let stopped = trials(&bench.path("one"));
+    assert!((1..4).contains(&stopped.len()), "{}", stopped.len());
+    assert!(stopped.iter().all(|trial| trial.round >= 2));
+
+    let again = [
+        "run",
+        "study.toml",
+        "--shard",
+        "2/2",
+        "--out",
+        "two",
+        "--done",
+        "one",
+        "--no-progress",
+    ];
+    bench.run(&again).assert_code(0);
+    assert_eq!(trials(&bench.path("two")).len(), 4 - stopped.len());
+    let done = bench.run(&[&again[..5], &["three", "--done", "one", "--done", "two"]].concat());
+    done.assert_code(0);
+    done.assert_says("nothing is left to do");
+    assert!(!bench.path("three").exists());
+
+    bench
+        .run(&["resume", "one", "--no-progress"])
+        .assert_code(0);
+    assert_eq!(trials(&bench.path("one")).len(), 4);
+    let done = bench.run(&["merge", "merged", "one", "two", "--no-report"]);
+    done.assert_code(3);
+    done.assert_says("were in several files, and were taken once");
+    done.assert_says("of these shards: 1/2");
+    assert_eq!(trials(&bench.path("merged")).len(), 4);
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn what_cannot_be_divided_or_merged_is_refused_with_the_reason() {
+    let bench = Bench::new();
+    bench.write("study.toml", TWO);
+    for (shard, says) in [
+        (
+            "5/5",
+            "more than the `4` that this plan can be divided into",
+        ),
+        ("0/4", "the first is `1/100`"),
+        ("x", "such as `3/100`"),
+    ] {
+        let done = bench.run(&["run", "study.toml", "--shard", shard, "--dry-run"]);
+        done.assert_code(2);
+        done.assert_says(says);
+    }
+    let done = bench.run(&["run", "study.toml", "--shard", "3/4", "--dry-run"]);
+    done.assert_code(0);
+    assert!(done.stdout.contains("shard 3/4 has 2 trials"), "{done:#?}");
+
+    run_shard(&bench, "1/2", "part-1");
+    run_shard(&bench, "2/2", "part-2");
+    bench.write("study.toml", &TWO.replace("100kB", "101kB"));
+    run_shard(&bench, "2/2", "foreign");
+    let file = fs::read(bench.path("part-2/results.sqlite")).expect("results");
+    fs::create_dir(bench.path("damaged")).expect("a directory");
+    fs::write(
+        bench.path("damaged/results.sqlite"),
+        &file[..file.len() / 2],
+    )
+    .expect("written");
+    let parts = ["merge", "merged", "part-1", "foreign", "damaged", "nothing"];
+    let done = bench.run(&parts);
+    done.assert_code(2);
+    done.assert_says("3 files cannot be merged, and nothing was written");
+    done.assert_says("`foreign` cannot be merged: it is of another plan");
+    done.assert_says("`damaged` cannot be merged: ");
+    done.assert_says("`nothing`");
+    assert!(!bench.path("merged").exists());
+    let done = bench.run(&[&parts[..], &["--skip-bad", "--no-report"]].concat());
+    done.assert_code(3);
+    done.assert_says("of these shards: 2/2");
+}
+
+/// Puts programs in the place of Slurm's, which note their arguments.
+fn slurm(bench: &Bench) -> String {
+    let bin = bench.path("bin");
+    fs::create_dir(&bin).expect("a directory");
+    let program = |name: &str, text: &str| {
+        let path = bin.join(name);
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
+    };
+    let log = bench.path("sbatch.log");
+    program(
+        "sbatch",
+        &format!(
+            "echo \"$@\" >>{0}; echo $((100 + $(wc -l <{0})))",
+            log.display()
+        ),
+    );
+    program("scontrol", "echo 'MaxArraySize            = 4'");
+    program(
+        "squeue",
+        "echo '2|RUNNING|n7|None'; echo '3|PENDING||Resources'",
+    );
+    program("sacct", "exit 1");
+    format!(
+        "{}:{}",
+        bin.display(),
+        std::env::var("PATH").expect("a path")
+    )
+}
+
+fn with_slurm(bench: &Bench, path: &str, args: &[&str]) -> Done {
+    let output = bench.regatta(args).env("PATH", path).output();
+    Done::from(output.expect("the binary starts"))
+}
+
+/// Checks a script by bash, without running it.
+fn check_script(path: &Path) -> String {
+    let checked = std::process::Command::new("bash")
+        .arg("-n")
+        .arg(path)
+        .status();
+    assert!(
+        checked.expect("bash starts").success(),
+        "{}",
+        path.display()
+    );
+    fs::read_to_string(path).expect("a script")
+}
+
+#[test]
+fn a_study_is_submitted_as_an_array_and_its_status_is_told() {
+    let bench = Bench::new();
+    let path = slurm(&bench);
+    bench.write("study.toml", TWO);
+    let submit = [
+        "submit",
+        "study.toml",
+        "--slurm",
+        "--out",
+        "big",
+        "--shards",
+        "3",
+        "--at-once",
+        "2",
+        "--slurm-arg=--partition=long",
+    ];
+    let done = with_slurm(&bench, &path, &submit);
+    done.assert_code(0);
+    // The paths have no rate.
+    done.assert_says("it runs in real time, each shard alone on its node");
+    let script = check_script(&bench.path("big/shards.sbatch"));
+    for line in [
+        "--array=1-3%2",
+        "--exclusive",
+        "--requeue",
+        "--signal=B:TERM@120",
+        "--partition=long",
+    ] {
+        assert!(
+            script.contains(&format!("#SBATCH {line}\n")),
+            "{line}: {script}"
+        );
+    }
+    check_script(&bench.path("big/preflight.sbatch"));
+    check_script(&bench.path("big/merge.sbatch"));
+    let calls = fs::read_to_string(bench.path("sbatch.log")).expect("calls");
+    let calls: Vec<&str> = calls.lines().collect();
+    assert!(calls[1].contains("--dependency=afterok:101"), "{calls:?}");
+    assert!(calls[2].contains("--dependency=afterany:102"), "{calls:?}");
+    let done = with_slurm(&bench, &path, &submit);
+    done.assert_code(2);
+    done.assert_says("holds a submission already");
+
+    // A shard by hand, as an array task runs it.
+    let shard = bench
+        .command("bash")
+        .arg("big/shards.sbatch")
+        .env("PATH", &path)
+        .env("SLURM_ARRAY_TASK_ID", "1")
+        .env("SLURM_JOB_ID", "7")
+        .output();
+    let shard = Done::from(shard.expect("bash starts"));
+    shard.assert_code(0);
+    assert!(
+        bench.path("big/shards/1.0/results.sqlite").exists(),
+        "{shard:#?}"
+    );
+    let done = with_slurm(&bench, &path, &["status", "big"]);
+    done.assert_code(0);
+    let told = &done.stdout;
+    assert!(
+        told.contains("1 of 3 shards complete, 1 running, 1 waiting, 0 missing"),
+        "{told}"
+    );
+    assert!(told.contains("running  2/3: on n7"), "{told}");
+    assert!(told.contains("waiting  3/3: Resources"), "{told}");
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn without_slurm_the_scripts_are_written_and_the_status_is_that_of_the_files() {
+    let bench = Bench::new();
+    bench.write("study.toml", SMALL);
+    let submit = [
+        "submit",
+        "study.toml",
+        "--slurm",
+        "--out",
+        "big",
+        "--bed",
+        "netns",
+        "--shards",
+        "2",
+    ];
+    let done = with_slurm(&bench, "/nowhere", &submit);
+    done.assert_code(1);
+    done.assert_says("`sbatch` is not on this machine");
+    fs::remove_dir_all(bench.path("big")).expect("removed");
+    let done = with_slurm(
+        &bench,
+        "/nowhere",
+        &[&submit[..], &["--write-only"]].concat(),
+    );
+    done.assert_code(0);
+    let done = with_slurm(&bench, "/nowhere", &["status", "big"]);
+    done.assert_says("what runs is told by the files alone");
+    assert!(done.stdout.contains("0 of 2 shards complete"), "{done:#?}");
+    for (option, value) in [("--shard", "1/2"), ("--out", "a b")] {
+        let done = bench.run(&[&submit[..5], &[option, value]].concat());
+        done.assert_code(2);
+    }
+}

@@ -1,0 +1,227 @@
+//! Run with virtual clocks: each chunk of the plan has a guest of its own, and several run at once.
+//!
+//! A guest with a virtual clock gives the same results however much of the machine it gets, so that guests
+//! do not disturb one another. [`Plan::chunks`] says why each runs a whole chunk. A chunk that was stopped
+//! is run again from its first trial on, and only the trials that have no record yet are reported.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    ops::Range,
+    sync::{
+        Mutex, PoisonError,
+        mpsc::{self, Receiver, Sender},
+    },
+    thread,
+};
+
+use super::{Files, GuestRun};
+use crate::{
+    error::EngineError,
+    event::{Ending, Event, Listener, ListenerError},
+    plan::{Done, Plan},
+    run::{end_run, tell},
+};
+
+/// Chunks that no guest has taken yet.
+struct Queue {
+    chunks: VecDeque<Range<u32>>,
+    /// First conditions of the chunks that were taken.
+    taken: BTreeSet<u32>,
+}
+
+/// Chunk that a guest runs.
+struct Chunk {
+    blocks: Range<u32>,
+    /// Whether it is the first one with its conditions. Its path checks, which others repeat, count.
+    is_first: bool,
+}
+
+impl Queue {
+    fn of(plan: &Plan, done: &Done) -> Self {
+        let blocks = done.blocks(plan);
+        let chunks = plan.chunks().into_iter();
+        let chunks = chunks.filter(|it| blocks.start <= it.start && it.end <= blocks.end);
+        Self {
+            chunks: chunks.collect(),
+            taken: BTreeSet::new(),
+        }
+    }
+
+    /// Takes the next chunk in which a trial is left to be run.
+    fn take(&mut self, plan: &Plan, done: &mut Done) -> Option<Chunk> {
+        loop {
+            let blocks = self.chunks.pop_front()?;
+            let round = blocks.start / plan.conditions();
+            if plan.study().until.is_some() && plan.is_narrow(round, &done.values()) {
+                self.chunks.clear();
+                return None;
+            }
+            *done = std::mem::take(done).within(blocks.clone());
+            if !plan.rounds_left(done).is_empty() {
+                let is_first = self.taken.insert(blocks.start % plan.conditions());
+                return Some(Chunk { blocks, is_first });
+            }
+        }
+    }
+}
+
+/// Listener of one chunk's guest, which forwards what the run does not know yet.
+struct OfChunk<'a> {
+    plan: &'a Plan,
+    is_first: bool,
+    has_trials: bool,
+    /// Trials that have records.
+    done: &'a mut Done,
+    events: &'a Sender<Event>,
+}
+
+impl Listener for OfChunk<'_> {
+    fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
+        let passes = match event {
+            // Until they run trials, all guests make the same checks.
+            Event::PathChecked { .. } => self.is_first && !self.has_trials,
+            Event::HostsSampled { .. } => self.is_first,
+            Event::TrialStarted { index, attempt, .. } => {
+                self.has_trials = true;
+                !self.done.has(self.plan, *index, *attempt)
+            }
+            Event::TrialEnded { trial } => {
+                let is_known = self.done.has(self.plan, trial.index, trial.attempt);
+                self.done.add(self.plan, trial);
+                !is_known
+            }
+            Event::RunStarted { .. } | Event::RoundWaits { .. } | Event::Warning { .. } => true,
+            Event::RunEnded { .. } => false,
+        };
+        if passes {
+            self.events.send(event.clone())?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs all chunks and reports them as one run.
+pub(super) fn run(
+    run: &GuestRun,
+    files: &Files,
+    listener: &mut dyn Listener,
+) -> Result<Ending, EngineError> {
+    let queue = Queue::of(&run.plan, &run.options.done);
+    let jobs = match run.plan.study().may_end_early() {
+        // One guest must know the trials of all before.
+        true => 1,
+        false => queue.chunks.len().clamp(1, run.jobs as usize),
+    };
+    let queue = Mutex::new(queue);
+    let (events, heard) = mpsc::channel();
+    let (told, endings) = thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs)
+            .map(|_| {
+                let (events, queue) = (events.clone(), &queue);
+                // A guest lives as long as the thread that started it.
+                let work = move || {
+                    let ending = work(run, queue, files, &events);
+                    if ending.is_err() {
+                        run.give_up();
+                    }
+                    ending
+                };
+                thread::Builder::new()
+                    .spawn_scoped(scope, work)
+                    .map_err(|source| {
+                        run.give_up();
+                        EngineError::Thread { source }
+                    })
+            })
+            .collect();
+        drop(events);
+        let told = pass_on(&heard, listener);
+        // Whoever has something to tell yet is told that nobody listens.
+        drop(heard);
+        if told.is_err() {
+            run.give_up();
+        }
+        let endings: Vec<_> = workers
+            .into_iter()
+            .map(|worker| {
+                worker?
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .collect();
+        (told, endings)
+    });
+    let started = told?;
+    end_run(conclude(endings, started)?, listener)
+}
+
+/// Runs one chunk after another until none is left.
+fn work(
+    run: &GuestRun,
+    queue: &Mutex<Queue>,
+    files: &Files,
+    events: &Sender<Event>,
+) -> Result<Ending, EngineError> {
+    let mut done = run.options.done.clone();
+    loop {
+        let chunk = {
+            let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+            queue.take(&run.plan, &mut done)
+        };
+        let Some(Chunk { blocks, is_first }) = chunk else {
+            return Ok(Ending::Complete);
+        };
+        let anew = done.anew(&run.plan, blocks);
+        let mut listener = OfChunk {
+            plan: &run.plan,
+            is_first,
+            has_trials: false,
+            done: &mut done,
+            events,
+        };
+        let ending = run.work(&anew, files, &mut listener)?;
+        if ending != Ending::Complete {
+            return Ok(ending);
+        }
+    }
+}
+
+/// Forwards the events of the guests, and once only what several of them tell; returns whether the run has
+/// begun.
+fn pass_on(heard: &Receiver<Event>, listener: &mut dyn Listener) -> Result<bool, EngineError> {
+    let mut started = false;
+    let mut warnings = BTreeSet::new();
+    for event in heard {
+        let passes = match &event {
+            Event::RunStarted { .. } => !std::mem::replace(&mut started, true),
+            Event::Warning { warning } => warnings.insert(warning.clone()),
+            _ => true,
+        };
+        if passes {
+            tell(listener, &event)?;
+        }
+    }
+    Ok(started)
+}
+
+/// Returns the worst of the endings; a guest that was stopped because another failed does not count.
+fn conclude(
+    endings: Vec<Result<Ending, EngineError>>,
+    started: bool,
+) -> Result<Ending, EngineError> {
+    let mut worst = Ending::Complete;
+    let mut stopped = false;
+    for ending in endings {
+        match ending {
+            Ok(Ending::Complete) => {}
+            Ok(interrupted) => worst = interrupted,
+            Err(EngineError::Stopped) => stopped = true,
+            Err(error) => return Err(error),
+        }
+    }
+    match (stopped, started) {
+        (true, false) => Err(EngineError::Stopped),
+        (true, true) => Ok(Ending::interrupted()),
+        _ => Ok(worst),
+    }
+}

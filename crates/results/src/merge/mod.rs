@@ -1,0 +1,402 @@
+//! Merging the results files of the parts of a plan into one.
+//!
+//! [`Merge::open`] reads and checks all files, and refuses those that cannot be merged. [`Merge::write`]
+//! takes each trial from one of them. Where several have it, as after a shard that was run twice:
+//!
+//! 1. a measured trial is taken before any other, and an invalid one last;
+//! 2. of equal ones, that which began first;
+//! 3. then that of the file that was named first.
+//!
+//! Figures are never looked at. All attempts at a trial come from the same file. Records keep their
+//! checksums, so that what is merged is what was stored.
+
+mod copy;
+mod error;
+mod part;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+};
+
+use regatta_model::{HostFacts, Outcome, RunHeader, RunPart, Study, Warning};
+
+use self::part::{Attempt, OpenPart};
+pub use self::{
+    error::{MergeError, Refusal, Refused},
+    part::MergePart,
+};
+
+/// Facts that differ from start to start on one machine.
+const VOLATILE_FACTS: [&str; 2] = ["cpu.mhz", "guest.start_ms"];
+
+/// Files that can be merged.
+#[derive(Debug)]
+pub struct Merge {
+    parts: Vec<OpenPart>,
+    refused: Vec<Refused>,
+    plan_sha256: String,
+}
+
+/// Plan that the files are of, as far as merging must know it.
+#[derive(Debug, Clone, Copy)]
+pub struct MergePlan {
+    /// Number of trials of the whole plan.
+    pub trials: u32,
+    /// Attempts after which an invalid trial is not repeated.
+    pub most_attempts: u32,
+}
+
+/// Result of a merge.
+#[derive(Debug)]
+pub struct Merged {
+    /// Trials that are in the merged file.
+    pub trials: u32,
+    /// Positions in the plan of the trials that still have to be run.
+    pub missing: Vec<u32>,
+    /// Number of trials that several files have.
+    pub duplicates: u32,
+    /// Numbers of trials by the outcome of their last attempt.
+    pub outcomes: BTreeMap<&'static str, u32>,
+}
+
+/// Position in the plan that at least one file has: the part that it is taken from.
+#[derive(Debug, Clone, Copy)]
+struct Choice {
+    part: usize,
+    /// Smaller is better: outcome, then start.
+    rank: (u8, i64),
+    outcome: Outcome,
+    finished: bool,
+}
+
+impl Merge {
+    /// Reads and checks files, as many at once as there are processors. Those that cannot be merged are
+    /// [`Merge::refused`].
+    ///
+    /// # Errors
+    /// [`MergeError::Nothing`] if no file can be merged.
+    pub fn open(paths: &[PathBuf]) -> Result<Self, MergeError> {
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut read = Vec::new();
+            loop {
+                let position = next.fetch_add(1, Ordering::Relaxed);
+                let Some(path) = paths.get(position) else {
+                    return read;
+                };
+                read.push((position, OpenPart::read(path)));
+            }
+        };
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let mut read = thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads.min(paths.len()))
+                .map(|_| scope.spawn(work))
+                .collect();
+            let workers = workers.into_iter();
+            let joined = workers.map(|worker| {
+                worker
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            joined.flatten().collect::<Vec<_>>()
+        });
+        read.sort_by_key(|(position, _)| *position);
+        let (mut parts, mut refused) = (Vec::new(), Vec::new());
+        for (position, part) in read {
+            match part {
+                Ok(part) => parts.push(part),
+                Err(why) => refused.push(Refused::new(&paths[position], why)),
+            }
+        }
+        let Some(plan_sha256) = most_common_plan(&parts) else {
+            return Err(MergeError::Nothing { refused });
+        };
+        Self {
+            parts,
+            refused,
+            plan_sha256,
+        }
+        .of_one_plan()
+    }
+
+    /// Refuses parts of other plans, and runs that are named twice.
+    fn of_one_plan(mut self) -> Result<Self, MergeError> {
+        let reference = self.parts.iter().find(|part| self.is_of_plan(part));
+        let reference = reference.map_or_else(PathBuf::new, |part| part.named.clone());
+        let mut known = BTreeMap::new();
+        for part in std::mem::take(&mut self.parts) {
+            let path = part.named.clone();
+            let same = (part.info.run_id.clone(), part.info.started_unix_ns);
+            let why = if !self.is_of_plan(&part) {
+                Refusal::OtherPlan {
+                    study: part.study,
+                    than: reference.clone(),
+                }
+            } else if let Some(other) = known.get(&same) {
+                let as_other = PathBuf::clone(other);
+                Refusal::Twice { as_other }
+            } else {
+                known.insert(same, path.clone());
+                self.parts.push(part);
+                continue;
+            };
+            self.refused.push(Refused::new(&path, why));
+        }
+        Ok(self)
+    }
+
+    fn is_of_plan(&self, part: &OpenPart) -> bool {
+        part.info.part.plan_sha256 == self.plan_sha256
+    }
+
+    /// Returns the files that cannot be merged, each with the reason.
+    #[must_use]
+    pub fn refused(&self) -> &[Refused] {
+        &self.refused
+    }
+
+    /// Removes the files that cannot be merged, and returns them: the merged run then has no warning of
+    /// them.
+    pub fn take_refused(&mut self) -> Vec<Refused> {
+        std::mem::take(&mut self.refused)
+    }
+
+    /// Returns the files that are merged.
+    pub fn parts(&self) -> impl Iterator<Item = &MergePart> {
+        self.parts.iter().map(|part| &part.info)
+    }
+
+    /// Returns the SHA-256 of the plan.
+    #[must_use]
+    pub fn plan_sha256(&self) -> &str {
+        &self.plan_sha256
+    }
+
+    /// Returns the study, and its text as the user wrote it.
+    ///
+    /// # Errors
+    /// The first file can no longer be read.
+    pub fn study(&self) -> Result<(Study, String), MergeError> {
+        let header = crate::Reader::unexamined(&self.parts[0].info.path)?.header()?;
+        Ok((header.study, header.study_text))
+    }
+
+    /// Writes the merged run into a directory. A merged run of the same plan that is there already is
+    /// replaced; nothing else is.
+    ///
+    /// # Errors
+    /// [`MergeError`] if the directory holds something else, or an error of reading or writing; then the
+    /// directory is as it was.
+    pub fn write(&self, dir: &Path, plan: MergePlan) -> Result<Merged, MergeError> {
+        let choices = self.choose(plan)?;
+        let missing: Vec<u32> = (0..plan.trials)
+            .zip(&choices.taken)
+            .filter(|(_, choice)| !choice.is_some_and(|choice| choice.finished))
+            .map(|(position, _)| position)
+            .collect();
+        let (study, study_text) = self.study()?;
+        let started = self.parts.iter().map(|part| part.info.started_unix_ns);
+        let (hosts, differing) = self.hosts();
+        let header = RunHeader {
+            // A merge of the same files makes the same file.
+            run_id: self.plan_sha256.chars().take(32).collect(),
+            regatta_version: self.parts[0].info.regatta_version.clone(),
+            started_unix_ns: started.min().unwrap_or_default(),
+            bed: self.parts[0].info.bed.clone(),
+            hosts,
+            study,
+            study_text,
+            part: RunPart::default(),
+        };
+        let mut warnings: Vec<Warning> = differing.warning(&self.parts).into_iter().collect();
+        warnings.extend(self.refused.iter().map(Refused::warning));
+        copy::write(
+            dir,
+            self,
+            &copy::Content {
+                header: &header,
+                choices: &choices,
+                facts: &differing,
+                warnings: &warnings,
+                missing: missing.len(),
+                plan,
+            },
+        )?;
+        let mut outcomes = BTreeMap::new();
+        for choice in choices.taken.iter().flatten() {
+            *outcomes.entry(choice.outcome.name()).or_default() += 1;
+        }
+        Ok(Merged {
+            trials: outcomes.values().sum(),
+            duplicates: choices.duplicates,
+            missing,
+            outcomes,
+        })
+    }
+
+    /// Chooses the file that each trial is taken from.
+    fn choose(&self, plan: MergePlan) -> Result<Choices, MergeError> {
+        let mut choices = Choices {
+            taken: vec![None; plan.trials as usize],
+            duplicates: 0,
+        };
+        for (number, part) in self.parts.iter().enumerate() {
+            for (position, last) in last_attempts(&part.attempts, plan) {
+                let spoiled = last.outcome == Outcome::Invalid && last.attempt < plan.most_attempts;
+                let choice = Choice {
+                    part: number,
+                    rank: (rank(last.outcome), last.started_unix_ns),
+                    outcome: last.outcome,
+                    finished: !spoiled,
+                };
+                let Some(taken) = choices.taken.get_mut(position as usize) else {
+                    return Err(MergeError::NoTrial {
+                        path: part.info.path.clone(),
+                        position,
+                    });
+                };
+                choices.duplicates += u32::from(taken.is_some());
+                if taken.is_none_or(|taken| choice.rank < taken.rank) {
+                    *taken = Some(choice);
+                }
+            }
+        }
+        Ok(choices)
+    }
+
+    /// Returns the facts about the hosts that all parts share, and those of each part that differ.
+    fn hosts(&self) -> (BTreeMap<String, HostFacts>, Differing) {
+        let mut shared = self.parts[0].info.hosts.clone();
+        for part in &self.parts[1..] {
+            for (host, facts) in &mut shared {
+                let other = part.info.hosts.get(host);
+                let same =
+                    |name: &String, value: &String| other?.0.get(name).filter(|it| *it == value);
+                facts.0.retain(|name, value| same(name, value).is_some());
+            }
+        }
+        let differing = self.parts.iter().map(|part| {
+            let mut own = Vec::new();
+            for (host, facts) in &part.info.hosts {
+                let of_all = shared.get(host);
+                let differs = |name: &str| of_all.is_none_or(|all| !all.0.contains_key(name));
+                let facts = facts.0.iter().filter(|(name, _)| differs(name));
+                own.extend(facts.map(|(name, value)| [host, name, value].map(String::clone)));
+            }
+            own
+        });
+        let differing = Differing(differing.collect());
+        (shared, differing)
+    }
+}
+
+/// Parts that trials are taken from, by position in the plan.
+#[derive(Debug)]
+struct Choices {
+    taken: Vec<Option<Choice>>,
+    duplicates: u32,
+}
+
+impl Choices {
+    /// Returns the record numbers of the trials that are taken from a part.
+    fn of_part<'a>(
+        &'a self,
+        number: usize,
+        part: &'a OpenPart,
+        plan: MergePlan,
+    ) -> impl Iterator<Item = u32> + 'a {
+        let attempts = part.attempts.iter();
+        attempts.map(|attempt| attempt.index).filter(move |index| {
+            let choice = self.taken.get((index % plan.trials.max(1)) as usize);
+            choice
+                .copied()
+                .flatten()
+                .is_some_and(|choice| choice.part == number)
+        })
+    }
+}
+
+/// Facts about the hosts of each part that are not those of all parts: host, name, value.
+#[derive(Debug)]
+struct Differing(Vec<Vec<[String; 3]>>);
+
+impl Differing {
+    /// Returns the warning about parts whose hosts differ in more than what changes from start to start.
+    fn warning(&self, parts: &[OpenPart]) -> Option<Warning> {
+        let mut values: BTreeMap<[&str; 2], BTreeMap<&str, BTreeSet<&str>>> = BTreeMap::new();
+        for (part, facts) in parts.iter().zip(&self.0) {
+            for [host, name, value] in facts {
+                if !VOLATILE_FACTS.contains(&name.as_str()) {
+                    let of_fact = values.entry([name, host]).or_default();
+                    let node = part.info.part.node.as_str();
+                    of_fact.entry(value).or_default().insert(node);
+                }
+            }
+        }
+        if values.is_empty() {
+            return None;
+        }
+        let told: Vec<String> = values
+            .iter()
+            .map(|([name, host], values)| {
+                let values: Vec<String> = values
+                    .iter()
+                    .map(|(value, nodes)| {
+                        let nodes: Vec<&str> = nodes.iter().copied().collect();
+                        format!("`{value}` on {}", nodes.join(", "))
+                    })
+                    .collect();
+                format!("`{name}` of the {host}: {}", values.join("; "))
+            })
+            .collect();
+        Some(Warning::new(
+            "parts_differ",
+            format!(
+                "the parts of this run were made on hosts that differ: {}",
+                told.join(". ")
+            ),
+            "compare transports within rounds, each of which ran on one node, or run all parts on equal nodes",
+        ))
+    }
+}
+
+/// Returns the last attempt at each trial of a part, by position in the plan.
+fn last_attempts(attempts: &[Attempt], plan: MergePlan) -> BTreeMap<u32, Attempt> {
+    let mut last: BTreeMap<u32, Attempt> = BTreeMap::new();
+    for attempt in attempts {
+        let position = match attempt.index / plan.trials.max(1) {
+            earlier if earlier < plan.most_attempts => attempt.index % plan.trials.max(1),
+            // No plan has it.
+            _ => attempt.index,
+        };
+        let known = last.entry(position).or_insert(*attempt);
+        if known.attempt <= attempt.attempt {
+            *known = *attempt;
+        }
+    }
+    last
+}
+
+/// Preference for an outcome; smaller is better.
+const fn rank(outcome: Outcome) -> u8 {
+    match outcome {
+        Outcome::Measured => 0,
+        Outcome::Unsupported | Outcome::Failed | Outcome::TimedOut => 1,
+        Outcome::Invalid => 2,
+    }
+}
+
+/// Returns the digest that most parts have; of several, that of the first part.
+fn most_common_plan(parts: &[OpenPart]) -> Option<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for part in parts {
+        *counts.entry(&part.info.part.plan_sha256).or_default() += 1;
+    }
+    let most = counts.values().copied().max()?;
+    let digests = parts.iter().map(|part| part.info.part.plan_sha256.as_str());
+    let mut common = digests.filter(|digest| counts[digest] == most);
+    common.next().map(str::to_owned)
+}

@@ -1,0 +1,122 @@
+//! One file that is to be merged, as it is before anything is copied.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use regatta_model::{HostFacts, Outcome, RunPart};
+
+use super::Refusal;
+use crate::{Reader, RunState, open::explain, schema};
+
+/// File that is merged.
+#[derive(Debug)]
+pub struct MergePart {
+    /// Path of the results file.
+    pub path: PathBuf,
+    /// Identifier of the run.
+    pub run_id: String,
+    /// Identity as a part of the plan.
+    pub part: RunPart,
+    /// State of the run.
+    pub state: RunState,
+    /// Version of Regatta that made the run.
+    pub regatta_version: String,
+    /// Start, in nanoseconds since the Unix epoch.
+    pub started_unix_ns: i64,
+    /// Description of the bed.
+    pub bed: String,
+    /// Facts by host.
+    pub hosts: BTreeMap<String, HostFacts>,
+}
+
+/// One attempt at a trial, without figures.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Attempt {
+    pub index: u32,
+    pub attempt: u32,
+    pub outcome: Outcome,
+    pub started_unix_ns: i64,
+}
+
+/// File that is merged, and its trials.
+#[derive(Debug)]
+pub(super) struct OpenPart {
+    pub info: MergePart,
+    /// Path as it was named.
+    pub named: PathBuf,
+    /// Name of the study.
+    pub study: String,
+    /// Attempts in the order of their numbers.
+    pub attempts: Vec<Attempt>,
+}
+
+impl OpenPart {
+    /// Reads a file and checks it whole. No file stays open: there may be thousands.
+    pub fn read(path: &Path) -> Result<Self, Refusal> {
+        let reader = Reader::open(path)?;
+        let source = reader.source();
+        let found = source.version()?;
+        if found != schema::VERSION {
+            return Err(Refusal::OtherSchema { found });
+        }
+        let fail = |e| explain(e, "read", source.path);
+        let merged = "SELECT EXISTS (SELECT 1 FROM part_trial)";
+        let merged: bool = (source.connection)
+            .query_row(merged, [], |row| row.get(0))
+            .map_err(fail)?;
+        if merged {
+            return Err(Refusal::Merged);
+        }
+        let part = source.part()?;
+        if part.is_unknown() {
+            return Err(Refusal::NoPlan);
+        }
+        // Not the study, which may have thousands of cells: the digest stands for it.
+        let (run_id, regatta_version, started_unix_ns, study, bed) = (source.connection)
+            .query_row(
+                "SELECT run_id, regatta_version, started_unix_ns, study, bed FROM run",
+                [],
+                |row| {
+                    Ok((
+                        row.get(0)?,
+                        row.get(1)?,
+                        row.get(2)?,
+                        row.get(3)?,
+                        row.get(4)?,
+                    ))
+                },
+            )
+            .map_err(fail)?;
+        let attempts = source.rows(
+            "SELECT trial, attempt, outcome, started_unix_ns FROM trial ORDER BY trial",
+            |row| {
+                let outcome: String = row.get(2)?;
+                let outcome = Outcome::ALL.into_iter().find(|it| it.name() == outcome);
+                Ok(Attempt {
+                    index: row.get(0)?,
+                    attempt: row.get(1)?,
+                    // The table allows no other.
+                    outcome: outcome.unwrap_or(Outcome::Invalid),
+                    started_unix_ns: row.get(3)?,
+                })
+            },
+        )?;
+        Ok(Self {
+            info: MergePart {
+                path: reader.path().to_owned(),
+                run_id,
+                part,
+                state: source.state()?,
+                regatta_version,
+                started_unix_ns,
+                bed,
+                hosts: source.hosts()?,
+            },
+            named: path.to_owned(),
+            study,
+            attempts,
+        })
+    }
+}
