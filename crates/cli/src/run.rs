@@ -128,8 +128,8 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
     let records = claim.reader().trials().map_err(open)?;
     let state = claim.reader().state().map_err(open)?;
     let plan = Plan::new(&header.study).map_err(Failure::bad)?;
-    let done = plan.done(&records).map_err(|error| {
-        Failure::bad(error)
+    let other_plan = |failure: Failure| {
+        failure
             .context(format!(
                 "`{}` was made by another plan than this version of Regatta makes of its study",
                 dir.display()
@@ -138,8 +138,14 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
                 "resume it with Regatta {}, or run the study again",
                 header.regatta_version
             ))
-    })?;
+    };
+    let done = (plan.done(&records)).map_err(|error| other_plan(Failure::bad(error)))?;
     let shard = header.part.shard;
+    if shard.is_some() && plan.digest() != header.part.plan_sha256 {
+        // Its shards may be others, too.
+        let told = "the SHA-256 of the plan is not that of the results file";
+        return Err(other_plan(Failure::input(told, "")));
+    }
     let done = state_of(&plan, shard, done)?;
     let tally = Tally::of(&records);
     // A run that ended by its rule is complete with fewer trials than its plan.

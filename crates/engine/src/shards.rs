@@ -190,7 +190,7 @@ impl Plan {
                 all.partition_point(|blocks| blocks.end <= block)
             })
             .collect();
-        let shard = |number| Shard {
+        let shard = |number: usize| Shard {
             number: number as u32 + 1,
             of,
         };

@@ -87,3 +87,33 @@ fn a_cell_that_never_succeeds_ends_with_the_last_round() {
     assert_eq!(ending.unwrap(), Ending::Complete);
     assert_eq!(indices(&heard), [0, 1, 2, 3]);
 }
+
+/// The guest of a chunk runs the chunk from its first trial on, whatever a run before it has done there, and
+/// knows of the rounds before it.
+#[test]
+fn a_chunk_has_the_same_trials_whether_it_was_begun_before_or_not() {
+    let mut study = study(2, 1, 5);
+    study.successes = Some(3);
+    let plan = Plan::new(&study).unwrap();
+    let fails: BTreeSet<u32> = (plan.trials().iter())
+        .filter(|trial| trial.cell.transport == 0 && trial.round < 2)
+        .map(|trial| trial.index)
+        .collect();
+    let (_, whole) = run_from(&mut failing(fails.clone()), &plan, Done::default());
+    let trials = whole.trials();
+    for rounds in [0..2, 2..4, 4..5] {
+        let expected: Vec<u32> = (trials.iter())
+            .filter(|trial| rounds.contains(&trial.round))
+            .map(|trial| trial.index)
+            .collect();
+        let before = trials.iter().filter(|trial| trial.round < rounds.start);
+        for cut in before.count()..=trials.len() {
+            let records: Vec<TrialRecord> = trials[..cut].iter().map(|it| (*it).clone()).collect();
+            let done = plan.done(&records).unwrap();
+            let anew = done.anew(&plan, rounds.clone());
+            let (ending, heard) = run_from(&mut failing(fails.clone()), &plan, anew);
+            assert_eq!(ending.unwrap(), Ending::Complete);
+            assert_eq!(indices(&heard), expected, "{rounds:?} after {cut} trials");
+        }
+    }
+}

@@ -7,7 +7,7 @@ use regatta_results::{FILE_NAME, Reader, ResultsError, Store, exports, hosts_csv
 use tempfile::tempdir;
 
 use crate::{
-    GOLDEN, GOLDEN_2, GOLDEN_3,
+    GOLDEN, GOLDEN_2, GOLDEN_3, GOLDEN_4,
     common::{header, trial},
 };
 
@@ -121,6 +121,11 @@ fn a_run_of_version_2_goes_on_with_samples() {
 #[test]
 fn a_run_of_version_3_goes_on_with_samples() {
     goes_on(GOLDEN_3);
+}
+
+#[test]
+fn a_run_of_version_4_goes_on_with_samples() {
+    goes_on(GOLDEN_4);
 }
 
 /// Checks that a file whose samples were changed is refused, in these words.

@@ -24,6 +24,7 @@ use tempfile::tempdir;
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-1.sqlite");
 const GOLDEN_2: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-2.sqlite");
 const GOLDEN_3: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-3.sqlite");
+const GOLDEN_4: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-4.sqlite");
 
 /// Writes the run that the golden file holds.
 fn write_run(dir: &Path) {
@@ -76,6 +77,11 @@ fn golden_file_of_version_2_still_loads() {
 #[test]
 fn golden_file_of_version_3_still_loads() {
     check_run(&Reader::open(Path::new(GOLDEN_3)).unwrap());
+}
+
+#[test]
+fn golden_file_of_version_4_still_loads() {
+    check_run(&Reader::open(Path::new(GOLDEN_4)).unwrap());
 }
 
 #[test]

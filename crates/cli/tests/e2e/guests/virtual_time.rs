@@ -9,7 +9,7 @@ use nix::{
 };
 use regatta_model::{Outcome, TrialRecord};
 
-use crate::help::{Bench, Watched, assert_ran, cell, is, root, shared_trials, trials};
+use crate::help::{Bench, Watched, assert_ran, cell, is, root, shared_trials, signal, trials};
 
 /// Returns the first lines of a study in virtual time.
 fn head(name: &str) -> String {
@@ -239,26 +239,31 @@ fn sorted(bench: &Bench, out: &str) -> Vec<TrialRecord> {
     all
 }
 
+/// Compares one guest after another with two at once, in a plan whose rounds are too much work for a chunk.
 #[test]
-fn rounds_are_divided_among_guests_that_run_at_once() {
+fn a_run_has_the_same_figures_with_any_number_of_guests_at_once() {
     let bench = Bench::new();
-    let study = head("divided").replace("rounds = 1", "rounds = 4")
+    let mut study = head("divided").replace("rounds = 1", "rounds = 2")
         + "[[transport]]\ndriver = \"tcp\"\n[[transport]]\ndriver = \"sctp\"\n\
-        [[condition]]\nname = \"lossy\"\nrtt = \"20ms\"\nrate = \"50Mbit/s\"\nloss = \"1%\"\n\
         [[workload]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"500kB\"\nmessage = \"10kB\"\n";
+    for rtt in [10, 20, 30, 40, 50, 60] {
+        study += &format!(
+            "[[condition]]\nname = \"rtt-{rtt}\"\nrtt = \"{rtt}ms\"\nrate = \"50Mbit/s\"\nloss = \"1%\"\n"
+        );
+    }
     bench.write("study.toml", &study);
-    let done = bench.run(&["run", "study.toml", "--jobs", "2", "--out", "one"]);
+    let done = bench.run(&["run", "study.toml", "--out", "one"]);
     done.assert_says("the run took ");
     bench.run(&["run", "study.toml", "--jobs", "2", "--out", "two"]);
     let (one, two) = (sorted(&bench, "one"), sorted(&bench, "two"));
-    assert_eq!((one.len(), two.len()), (8, 8));
+    assert_eq!((one.len(), two.len()), (24, 24));
     for (place, (one, two)) in one.iter().zip(&two).enumerate() {
         assert_ran(one);
         assert_eq!(one.index as usize, place, "each trial once");
         assert_eq!(
             one.measurements.metrics, two.measurements.metrics,
-            "{}",
-            one.transport
+            "{} under {}",
+            one.transport, one.condition
         );
     }
     bench.assert_nothing_left();
@@ -280,7 +285,7 @@ fn rounds_are_divided_among_guests_that_run_at_once() {
 #[test]
 fn guests_that_run_at_once_have_a_processor_each() {
     let bench = Bench::new();
-    let study = head("pinned").replace("rounds = 1", "rounds = 4")
+    let study = head("pinned").replace("rounds = 1", "rounds = 12")
         + "[[transport]]\ndriver = \"tcp\"\n\
         [[condition]]\nname = \"plain\"\nrtt = \"20ms\"\nrate = \"50Mbit/s\"\n\
         [[workload]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"5MB\"\nmessage = \"10kB\"\n";
@@ -297,7 +302,8 @@ fn guests_that_run_at_once_have_a_processor_each() {
     let mut guests = BTreeSet::new();
     while guests.len() < 2 {
         let event = run.until(|event| is(event, "trial_started"));
-        guests.insert(event["round"].as_u64().expect("a round") % 2);
+        // By the estimate 9 s of work: three chunks.
+        guests.insert(event["round"].as_u64().expect("a round") / 4);
     }
     let processors = |pid: &i32| -> CpuSet {
         sched_getaffinity(Pid::from_raw(*pid)).expect("a process that runs")
@@ -334,11 +340,12 @@ fn summary(bench: &Bench, out: &str) -> serde_json::Value {
     summary
 }
 
-/// Compares shards of whole rounds, and shards of single conditions of a round, with a serial run.
+/// Compares shards, of which one was stopped and resumed and one stopped and continued in another directory,
+/// with a serial run.
 #[test]
 fn merged_shards_are_the_serial_run_to_the_last_digit() {
     let bench = Bench::new();
-    let study = head("shards").replace("rounds = 1", "rounds = 2")
+    let study = head("shards").replace("rounds = 1", "rounds = 8")
         + "[[transport]]\ndriver = \"tcp\"\n[[transport]]\ndriver = \"quic-quinn\"\n\
         [[condition]]\nname = \"lossy\"\nrtt = \"20ms\"\nrate = \"50Mbit/s\"\nloss = \"1%\"\n\
         [[condition]]\nname = \"far\"\nrtt = \"60ms\"\nrate = \"20Mbit/s\"\n\
@@ -353,28 +360,44 @@ fn merged_shards_are_the_serial_run_to_the_last_digit() {
         trials
     };
     let serial = strip(sorted(&bench, "serial"));
-    assert_eq!(serial.len(), 8);
-    for of in [2, 3] {
-        let parts: Vec<String> = (1..=of)
-            .map(|number| format!("part-{number}-of-{of}"))
-            .collect();
-        for (number, part) in (1..=of).zip(&parts) {
-            let shard = format!("{number}/{of}");
-            bench
-                .run(&["run", "study.toml", "--shard", &shard, "--out", part])
-                .assert_code(0);
-        }
-        let out = format!("merged-{of}");
-        let mut merge = vec!["merge", &out];
-        merge.extend(parts.iter().map(String::as_str));
-        bench.run(&merge).assert_code(0);
-        assert_eq!(strip(sorted(&bench, &out)), serial, "{of} shards");
-        assert_eq!(
-            summary(&bench, &out),
-            summary(&bench, "serial"),
-            "{of} shards"
-        );
-    }
+    assert_eq!(serial.len(), 32);
+    // By the estimate 12 s of work: three chunks.
+    let refused = bench.run(&["run", "study.toml", "--shard", "1/4", "--dry-run"]);
+    refused.assert_code(2);
+    refused.assert_says("ask for at most 3 shards");
+
+    let shard = |shard: &'static str, out: &'static str| {
+        ["run", "study.toml", "--shard", shard, "--out", out]
+    };
+    let stopped_within_its_chunk = |args: &[&str]| {
+        let mut run = Watched::start(bench.regatta(&[args, &["--json"]].concat()));
+        run.until(|event| is(event, "trial_ended"));
+        run.until(|event| is(event, "trial_ended"));
+        signal(run.pid(), nix::sys::signal::Signal::SIGTERM);
+        run.finish().assert_code(1);
+    };
+    bench.run(&shard("1/3", "part-1")).assert_code(0);
+    stopped_within_its_chunk(&shard("2/3", "part-2"));
+    bench.run(&["resume", "part-2"]).assert_code(0);
+    stopped_within_its_chunk(&shard("3/3", "part-3"));
+    let again = [
+        &shard("3/3", "part-3-again")[..],
+        &["--done", "part-3", "--jobs", "2"],
+    ];
+    bench.run(&again.concat()).assert_code(0);
+    let merged = bench.run(&[
+        "merge",
+        "merged",
+        "part-1",
+        "part-2",
+        "part-3",
+        "part-3-again",
+    ]);
+    merged.assert_code(0);
+    // Trials that had records were run again, and not stored again.
+    merged.assert_says("32 of 32 trials are merged, from 4 files\n");
+    assert_eq!(strip(sorted(&bench, "merged")), serial);
+    assert_eq!(summary(&bench, "merged"), summary(&bench, "serial"));
     bench.assert_nothing_left();
 }
 
