@@ -158,6 +158,7 @@ pub fn run(study: Study, samples: usize) -> RunData {
         path_checks: Vec::new(),
         warnings: Vec::new(),
         hosts: Vec::new(),
+        nodes: std::collections::BTreeMap::new(),
         state: RunState::Complete,
     }
 }
