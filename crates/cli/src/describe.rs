@@ -35,11 +35,7 @@ pub fn print(
     describe_unsupported(&mut text, unsupported);
     let trials = plan.left(done);
     if let Some(shard) = shard {
-        let _ = writeln!(
-            text,
-            "shard {shard} has {}",
-            counted(trials.len(), "trial")
-        );
+        let _ = writeln!(text, "shard {shard} has {}", counted(trials.len(), "trial"));
     }
     text.push_str("order\n");
     output::out(&text)?;
