@@ -1,5 +1,6 @@
-/* Preloaded into a guest's kernel: its `ptrace`, with two differences for the extended register state
- * of a guest's programs, which User Mode Linux reads and sets around each of their system calls.
+/* Preloaded into a guest's kernel: its `waitpid`, which keeps signals of job control from the kernel, and
+ * its `ptrace`, with two differences for the extended register state of a guest's programs, which User Mode
+ * Linux reads and sets around each of their system calls.
  *
  * Setting what is there already is left out. Linux allocates and frees the state's memory each time,
  * a tenth of the time of a guest. What was read or set last is there until the program runs again.
@@ -14,11 +15,13 @@
 #define _GNU_SOURCE
 #include <elf.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* Of a kernel there is one thread that does this. */
@@ -66,6 +69,32 @@ static long set_state(pid_t pid, void *type, const struct iovec *part)
 	return result;
 }
 
+/* Process that was let go on last, and the request that did. The kernel waits for that one only. */
+static struct { pid_t pid; long request; } running;
+
+/* Job control, such as that of a shell or of a batch system that suspends a job, stops all processes of a
+ * guest. Of its programs' processes the kernel knows no such stop, and ends with SIGABRT. They go on when the
+ * kernel does, by the same request. A process that has not run yet stops itself for the kernel.
+ */
+pid_t waitpid(pid_t pid, int *status, int options)
+{
+	for (;;) {
+		int found = 0;
+		pid_t changed = (pid_t)syscall(SYS_wait4, pid, &found, options, NULL);
+		if (changed > 0 && changed == running.pid && WIFSTOPPED(found)) {
+			switch (WSTOPSIG(found)) {
+			case SIGSTOP: case SIGTSTP: case SIGTTIN: case SIGTTOU: case SIGCONT:
+				if (syscall(SYS_ptrace, running.request, changed, 0, 0) == 0)
+					continue;
+			}
+			running.pid = 0;
+		}
+		if (status && changed > 0)
+			*status = found;
+		return changed;
+	}
+}
+
 long ptrace(enum __ptrace_request request, ...)
 {
 	va_list arguments;
@@ -102,6 +131,12 @@ long ptrace(enum __ptrace_request request, ...)
 		errno = 0;
 		return word;
 	}
+	case PTRACE_CONT:
+	case PTRACE_SYSEMU:
+	case PTRACE_SYSEMU_SINGLESTEP:
+		running.pid = pid;
+		running.request = request;
+		break;
 	default:
 		break;
 	}

@@ -14,6 +14,10 @@ pub(super) const LOOK_AROUND: Duration = Duration::from_millis(100);
 /// Longest silence of a guest with a real clock, which sends a sign of life every two seconds.
 const SILENCE: Duration = Duration::from_secs(15);
 
+/// Time between two looks from which on this process was stopped meanwhile, as when a batch system suspends
+/// a job.
+const STOPPED: Duration = Duration::from_secs(1);
+
 /// Time after the end of the receiver's guest within which the sender's may report the end of the
 /// run.
 const LAST_TO_TELL: Duration = Duration::from_secs(1);
@@ -51,6 +55,8 @@ pub(super) struct Watch {
     pub(super) heard: Option<Instant>,
     /// Time from which on the guest is taken to hang.
     pub(super) until: Instant,
+    /// Time of the last look for a message.
+    pub(super) looked: Instant,
     pub(super) last_words: VecDeque<String>,
 }
 
@@ -60,9 +66,26 @@ impl Watch {
         self.until = self.begun + longest;
     }
 
+    /// Waits a moment for the next message of the guest and returns it. Time for which this process was
+    /// stopped is no silence of the guests.
+    pub(super) fn hear(&mut self) -> Option<Said> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        let said = self.guest.hear(left.min(self.look_around()));
+        let since = self.looked.elapsed();
+        if since > STOPPED {
+            self.until += since;
+            let second = self.second.iter_mut().map(|second| &mut second.heard);
+            for heard in second.chain([&mut self.heard]).flatten() {
+                *heard += since;
+            }
+        }
+        self.looked = Instant::now();
+        said
+    }
+
     /// Returns the time for which to wait for a message of the guest before the other one's are
     /// read.
-    pub(super) fn look_around(&self) -> Duration {
+    fn look_around(&self) -> Duration {
         match &self.second {
             Some(SecondGuest { start: None, .. }) => LOOK_AROUND / 20,
             _ => LOOK_AROUND,

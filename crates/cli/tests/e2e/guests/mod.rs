@@ -5,11 +5,12 @@
 //! study that many cases use are made once per test run, see [`crate::help::shared_trials`].
 
 mod capture;
+mod ended;
 mod handshakes;
 pub mod losses;
 pub mod matrix;
 mod offloads;
 mod one;
 pub mod two;
-mod virtual_time;
+pub mod virtual_time;
 mod windows;

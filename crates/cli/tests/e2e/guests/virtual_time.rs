@@ -12,7 +12,7 @@ use regatta_model::{Outcome, TrialRecord};
 use crate::help::{Bench, Watched, assert_ran, cell, is, root, shared_trials, signal, trials};
 
 /// Returns the first lines of a study in virtual time.
-fn head(name: &str) -> String {
+pub fn head(name: &str) -> String {
     format!(
         "name = \"{name}\"\nrounds = 1\nseed = 7\nbed = \"uml\"\nclock = \"virtual\"\ndeadline = \"60s\"\n"
     )
@@ -233,7 +233,7 @@ fn memory_of_a_guest_is_enough_for_a_long_fat_path() {
 
 /// Returns trials by cell and round, as two runs that are divided differently report them in
 /// another order.
-fn sorted(bench: &Bench, out: &str) -> Vec<TrialRecord> {
+pub fn sorted(bench: &Bench, out: &str) -> Vec<TrialRecord> {
     let mut all = trials(&bench.path(out));
     all.sort_by_key(|trial| trial.index);
     all

@@ -2,12 +2,14 @@
 //! hang.
 
 mod chunks;
+mod progress;
 
 use std::{
     collections::VecDeque,
     path::PathBuf,
     sync::{
         Mutex,
+        atomic::{AtomicBool, Ordering},
         mpsc::{self, Receiver},
     },
     time::{Duration, Instant},
@@ -19,6 +21,7 @@ use regatta_bed::{
 };
 use regatta_model::{Clock, Guests, Outcome, RunHeader, Warning};
 
+use self::progress::{AfterEnd, Progress};
 use super::{
     messages::{FromGuest, RunOrder},
     watch::{SecondGuest, SecondGuestEnd, Watch, hung, is_silent},
@@ -51,9 +54,6 @@ const MARGIN: Duration = Duration::from_secs(30);
 /// takes less; a machine with other work may need more.
 const SLOWER: u32 = 10;
 
-/// Most guests in a row that may end without having finished a trial.
-const FRUITLESS: u32 = 3;
-
 /// Run in a guest, which can be stopped as every run can.
 pub struct GuestRun {
     plan: Plan,
@@ -62,6 +62,8 @@ pub struct GuestRun {
     program: PathBuf,
     /// Most guests at once.
     jobs: u32,
+    /// Whether a guest has begun to run trials: this machine can run guests.
+    has_begun: AtomicBool,
     stopper: Stopper,
     /// Receiver that is kept so that a request to stop can be sent; its flag is what counts here.
     _signals: Mutex<Receiver<Signal>>,
@@ -73,14 +75,6 @@ enum End {
     Over(Ending),
     /// The guest ended, or was ended, before its run.
     Early(Vec<String>),
-}
-
-/// Progress of the run across its guests.
-struct Progress {
-    started: bool,
-    done: Done,
-    /// Record number of the trial under way, and the time at which it began.
-    current: Option<(u32, i64)>,
 }
 
 impl GuestRun {
@@ -98,6 +92,7 @@ impl GuestRun {
                 wake,
             },
             jobs: 1,
+            has_begun: AtomicBool::new(false),
             _signals: Mutex::new(signals),
         }
     }
@@ -121,8 +116,8 @@ impl GuestRun {
         self.stopper.clone()
     }
 
-    /// Runs the rest of the plan in guests and sends all events to the listener. A guest that hangs or
-    /// dies is ended, its trial has failed, and another guest goes on with the rest.
+    /// Runs the rest of the plan in guests and sends all events to the listener. After a guest that hung or
+    /// died another one goes on: [`Progress::after`] says with which trial.
     ///
     /// Call this on a thread that lives as long as the run.
     ///
@@ -144,15 +139,9 @@ impl GuestRun {
         files: &Files,
         listener: &mut dyn Listener,
     ) -> Result<Ending, EngineError> {
-        let mut progress = Progress {
-            started: false,
-            done: done.clone(),
-            current: None,
-        };
-        let mut fruitless = 0;
+        let mut progress = Progress::new(done.clone(), self.clock());
         loop {
-            let before = progress.done.attempts();
-            let mut watch = self.start(&progress.done, files)?;
+            let mut watch = self.start(progress.first_state(), files)?;
             let end = self.follow(&mut watch, &mut progress, listener);
             // A guest that hangs goes before anything else is begun.
             drop(watch);
@@ -160,30 +149,30 @@ impl GuestRun {
                 End::Over(ending) => return Ok(ending),
                 End::Early(reasons) => reasons,
             };
-            fruitless = if progress.done.attempts() > before {
-                0
-            } else {
-                fruitless + 1
-            };
-            if let Some((index, since)) = progress.current.take()
-                && let Some(trial) = self.plan.trial(index)
-            {
-                let failed = (Outcome::Failed, reasons, String::new());
-                let record = self.plan.record(&trial, since, failed);
-                progress.done.add(&self.plan, &record);
-                tell(
-                    listener,
-                    &Event::TrialEnded {
-                        trial: Box::new(record),
-                    },
-                )?;
-            } else if !progress.started || fruitless >= FRUITLESS {
-                return Err(EngineError::guest(&reasons, String::new(), false));
+            match progress.after(self.has_begun()) {
+                AfterEnd::Fails => {
+                    return Err(EngineError::guest(&reasons, String::new(), false));
+                }
+                AfterEnd::Repeats => continue,
+                AfterEnd::HasFailed { index, since } => {
+                    let failed = (Outcome::Failed, reasons, String::new());
+                    if let Some(trial) = self.plan.trial(index) {
+                        let record = self.plan.record(&trial, since, failed);
+                        progress.failed(&self.plan, &record);
+                        let trial = Box::new(record);
+                        tell(listener, &Event::TrialEnded { trial })?;
+                    }
+                }
+                AfterEnd::GoesOn => {}
             }
-            if self.plan.rounds_left(&progress.done).is_empty() {
+            if self.plan.rounds_left(progress.done()).is_empty() {
                 return end_run(Ending::Complete, listener);
             }
         }
+    }
+
+    fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Relaxed)
     }
 
     fn clock(&self) -> Clock {
@@ -243,6 +232,7 @@ impl GuestRun {
             begun,
             heard: None,
             until: begun + START,
+            looked: begun,
             last_words: VecDeque::new(),
         })
     }
@@ -257,7 +247,7 @@ impl GuestRun {
         let mut start = None;
         loop {
             if self.stopper.stop.is_asked() {
-                if !progress.started {
+                if !progress.has_started() {
                     return Err(EngineError::Stopped);
                 }
                 let ending = Ending::interrupted();
@@ -268,14 +258,13 @@ impl GuestRun {
                 unsupported,
             }) = watch.hear_second()
             {
-                if !progress.started {
+                if !progress.has_started() {
                     return Err(EngineError::guest(&reasons, String::new(), unsupported));
                 }
                 return Ok(End::Early(reasons));
             }
-            let left = watch.until.saturating_duration_since(Instant::now());
-            let Some(said) = watch.guest.hear(left.min(watch.look_around())) else {
-                if left.is_zero() {
+            let Some(said) = watch.hear() else {
+                if watch.until <= Instant::now() {
                     return Ok(End::Early(watch.explain(&format!(
                         "the guest hung: it said nothing for {} s, and was ended",
                         watch.until.duration_since(watch.begun).as_secs()
@@ -312,7 +301,7 @@ impl GuestRun {
                             reasons,
                             guest_gone: true,
                             ..
-                        } if watch.second.is_some() && progress.started => {
+                        } if watch.second.is_some() && progress.has_started() => {
                             let mut all = watch.explain("the receiver's guest hung, and was ended");
                             all.splice(1..1, reasons);
                             return Ok(End::Early(all));
@@ -335,7 +324,7 @@ impl GuestRun {
                     hint,
                     unsupported,
                 } => {
-                    if start.is_none() && !progress.started {
+                    if start.is_none() && !self.has_begun() {
                         return Err(EngineError::guest(&reasons, hint, unsupported));
                     }
                     return Ok(End::Early(reasons));
@@ -354,40 +343,29 @@ impl GuestRun {
     ) -> Result<Option<End>, EngineError> {
         watch.wait(BETWEEN);
         match &event {
-            Event::RunStarted { .. } if progress.started => return Ok(None),
-            Event::RunStarted { done, .. } => {
-                progress.started = true;
-                let first_part = *done == 0;
-                tell(listener, &event)?;
-                if first_part && self.clock() == Clock::Virtual {
-                    tell(
-                        listener,
-                        &Event::Warning {
-                            warning: virtual_clock(),
-                        },
-                    )?;
-                }
-                return Ok(None);
-            }
+            Event::RunStarted { .. } => self.has_begun.store(true, Ordering::Relaxed),
             Event::RoundWaits { wait_ns, .. } => {
                 watch.wait(BETWEEN.saturating_add(Duration::from_nanos(*wait_ns)));
             }
             Event::TrialStarted { index, .. } => {
-                progress.current = Some((*index, unix_ns()));
                 if let Some(trial) = self.plan.trial(*index) {
                     watch.wait(self.longest(&trial));
                 }
             }
-            Event::TrialEnded { trial } => {
-                progress.current = None;
-                progress.done.add(&self.plan, trial);
-            }
-            Event::PathChecked { .. }
+            Event::TrialEnded { .. }
+            | Event::PathChecked { .. }
             | Event::HostsSampled { .. }
             | Event::Warning { .. }
             | Event::RunEnded { .. } => {}
         }
-        tell(listener, &event)?;
+        if progress.is_new(&self.plan, &event) {
+            tell(listener, &event)?;
+            if matches!(event, Event::RunStarted { done: 0, .. }) && self.clock() == Clock::Virtual
+            {
+                let warning = virtual_clock();
+                tell(listener, &Event::Warning { warning })?;
+            }
+        }
         Ok(match event {
             Event::RunEnded { ending } => Some(End::Over(ending)),
             _ => None,
