@@ -1,0 +1,146 @@
+//! Merge and report of a plan of very many trials, whose results files are made without running them.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use regatta_engine::{Done, Plan, PlannedTrial};
+use regatta_model::{Measurements, Outcome, RunHeader, Shard, Study, TrialRecord};
+use regatta_results::{RunState, Store};
+use regatta_telemetry::testing::repetitions;
+
+use crate::help::Bench;
+
+const SHARDS: u32 = 100;
+
+/// Returns a study of two transports under 300 conditions of a sweep.
+fn study(rounds: u64) -> String {
+    format!(
+        "name = \"large\"\nrounds = {rounds}\ndeadline = \"10s\"\n\
+         [[transport]]\ndriver = \"tcp\"\n[[transport]]\ndriver = \"quic-quinn\"\n\
+         [[workload]]\nkind = \"bulk\"\nsize = \"10MB\"\n\
+         [[condition]]\nname = \"wan\"\nrate = \"50Mbit/s\"\n\
+         [[sweep]]\nkey = \"condition.loss\"\nfrom = \"0.1%\"\nto = \"5%\"\npoints = 15\n\
+         [[sweep]]\nkey = \"condition.rtt\"\nfrom = \"10ms\"\nto = \"200ms\"\npoints = 20\n"
+    )
+}
+
+/// Makes the record of a trial. The second transport is better where the path is long.
+fn record(plan: &Plan, trial: &PlannedTrial) -> TrialRecord {
+    let condition = plan.condition(trial.cell);
+    let seconds = condition.round_trip_delay().as_secs_f64();
+    let loss = condition.forward.mean_loss().0;
+    let advantage = match trial.cell.transport {
+        0 => 1.0,
+        _ => 0.7 + seconds * 4.0,
+    };
+    let noise = 0.9 + 0.2 * f64::from(trial.index.wrapping_mul(2_654_435_761) % 1000) / 1000.0;
+    let goodput = (1500.0 * 8.0 / (seconds * loss.sqrt()) * advantage).min(48e6) * noise;
+    let values = [
+        ("goodput_bps", goodput),
+        ("transfer_time_ns", 8e7 / goodput * 1e9),
+        ("bytes_delivered", 1e7),
+        ("bytes_sent", 1e7),
+        ("set_up_time_ns", seconds * 1e9),
+    ];
+    TrialRecord {
+        index: trial.index,
+        attempt: trial.attempt,
+        round: trial.round,
+        transport: plan.transport(trial.cell).label.clone(),
+        condition: condition.name.clone(),
+        workload: plan.workload(trial.cell).name.clone(),
+        started_unix_ns: i64::from(trial.index),
+        seed: trial.seed,
+        outcome: Outcome::Measured,
+        reasons: Vec::new(),
+        hint: String::new(),
+        measurements: Measurements {
+            metrics: values.map(|(name, value)| (name.to_owned(), value)).into(),
+            ..Measurements::default()
+        },
+    }
+}
+
+/// Writes the results file of a shard.
+fn store(plan: &Plan, number: u32, dir: &Path) {
+    let shard = Shard { number, of: SHARDS };
+    let done = plan.shard(shard, Done::default()).expect("a shard");
+    let header = RunHeader {
+        run_id: format!("large {number}"),
+        regatta_version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_unix_ns: i64::from(number),
+        study: plan.study().clone(),
+        study_text: String::new(),
+        bed: "netns".to_owned(),
+        hosts: BTreeMap::new(),
+        part: plan.part(Some(shard), &done, format!("n{}", number % 4)),
+    };
+    let mut store = Store::create(dir, &header).expect("a file");
+    for trial in plan.left(&done) {
+        store.add_trial(&record(plan, &trial)).expect("a record");
+    }
+    store.set_state(&RunState::Complete).expect("its end");
+    assert!(store.close());
+}
+
+/// Merges and reports a million trials of 600 cells (with `REGATTA_LONG_TESTS`, in release: at most 60 s and
+/// 1 GB), or twelve thousand.
+#[test]
+fn many_trials_are_merged_and_reported() {
+    let rounds = repetitions(u64::from(SHARDS) / 5, 1667);
+    let bench = Bench::new();
+    // Each trial is flushed to the disk.
+    let memory = InMemory::new();
+    let study = Study::parse(&study(rounds), "large.toml").expect("a sound study");
+    let plan = Plan::new(&study).expect("few trials");
+    let trials = plan.trials().len();
+    let parts: Vec<String> = (1..=SHARDS)
+        .map(|number| {
+            let dir = memory.path(&format!("part-{number}"));
+            store(&plan, number, Path::new(&dir));
+            dir
+        })
+        .collect();
+    let out = memory.path("merged");
+    let mut args = vec!["merge", &out];
+    args.extend(parts.iter().map(String::as_str));
+    let begun = Instant::now();
+    let done = bench.run(&args);
+    done.assert_code(0);
+    let took = begun.elapsed();
+    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_CHILDREN);
+    let peak_mb = usage.expect("figures").max_rss() / 1000;
+    println!("{trials} trials merged and reported in {took:.1?} with {peak_mb} MB");
+    done.assert_says(&format!(
+        "{trials} of {trials} trials are merged, from 100 files"
+    ));
+    assert!(peak_mb < 1000, "{peak_mb} MB");
+    if let Some(kept) = std::env::var_os("REGATTA_KEEP_LARGE") {
+        fs::copy(Path::new(&out).join("report.html"), kept).expect("a copy of the report");
+    }
+}
+
+/// Directory in memory, which is removed with its files.
+struct InMemory(PathBuf);
+
+impl InMemory {
+    fn new() -> Self {
+        let dir = PathBuf::from(format!("/dev/shm/regatta-large-{}", std::process::id()));
+        fs::create_dir(&dir).expect("a directory in memory");
+        Self(dir)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+impl Drop for InMemory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
