@@ -8,12 +8,13 @@ use sha2::{Digest, Sha256};
 
 use crate::plan::{Done, Plan, PlannedTrial};
 
-/// Chunks of a plan that takes neither little nor long.
-const CHUNKS: u32 = 4;
-
 /// Least and most work of a chunk by the estimate of the plan. A guest starts in a second or two, and
 /// what was stopped within a chunk is run again from the chunk's first trial on.
-const CHUNK_WORK: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(60)];
+const CHUNK_WORK: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(40)];
+
+/// Number of chunks of equal work that is not divided further: with an odd one, two guests at once would
+/// not end at once.
+const EVEN: u128 = 2;
 
 /// Plan that cannot be divided as asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -95,13 +96,15 @@ impl Plan {
         let costs = self.virtual_costs();
         let (rounds, conditions) = (self.study().rounds, self.conditions());
         let round: Duration = costs.iter().sum();
-        let whole = round.saturating_mul(rounds);
         let [least, most] = CHUNK_WORK;
-        let work = (whole / CHUNKS).clamp(least, most);
-        let needed = |work_in_all: Duration| work_in_all.as_nanos().div_ceil(work.as_nanos());
-        if round <= work {
-            let chunks = (needed(whole) as u32).clamp(1, rounds.max(1));
-            return shares(rounds, chunks, conditions).collect();
+        let needed = |work: Duration| work.as_nanos().div_ceil(most.as_nanos());
+        if round <= most {
+            let whole = round.saturating_mul(rounds);
+            let chunks = match whole < least * EVEN as u32 {
+                true => 1,
+                false => needed(whole).next_multiple_of(EVEN) as u32,
+            };
+            return shares(rounds, chunks.clamp(1, rounds.max(1)), conditions).collect();
         }
         // Each condition belongs to the part of the round's work in which the middle of its own is.
         let mut before = Duration::ZERO;
@@ -326,14 +329,16 @@ mod tests {
         // Conditions, rounds and size; the number of chunks, and the blocks of the first.
         for (shape, megabytes, chunks, first) in [
             // 4.4 s in all.
-            ((1, 2), 10, 2, 1),
-            // 88 s in all, 22 s each.
+            ((1, 2), 10, 1, 2),
+            // 8.8 s in all.
+            ((1, 4), 10, 2, 2),
+            // 88 s in all: three chunks of 40 s, and one more.
             ((2, 20), 10, 4, 10),
-            // 88 min in all, 60 s each.
-            ((4, 600), 10, 88, 24),
-            // 88 s a round, of which a half is 20 conditions.
-            ((40, 3), 10, 6, 20),
-            // Each trial more than 60 s.
+            // 88 min in all, 40 s each.
+            ((4, 600), 10, 132, 16),
+            // 88 s a round, of which a third is 13 conditions.
+            ((40, 3), 10, 9, 13),
+            // Each trial more than 40 s.
             ((2, 2), 1000, 4, 1),
         ] {
             let plan = virtual_plan(shape, megabytes);
