@@ -14,7 +14,7 @@ use regatta_telemetry::testing::repetitions;
 
 use crate::help::Bench;
 
-const SHARDS: u32 = 100;
+const SHARDS: u32 = 20;
 
 /// Returns a study of two transports under 300 conditions of a sweep.
 fn study(rounds: u64) -> String {
@@ -88,10 +88,10 @@ fn store(plan: &Plan, number: u32, dir: &Path) {
 }
 
 /// Merges and reports a million trials of 600 cells (with `REGATTA_LONG_TESTS`, in release: at most 60 s and
-/// 1 GB), or twelve thousand.
+/// 1 GB), or three thousand.
 #[test]
 fn many_trials_are_merged_and_reported() {
-    let rounds = repetitions(u64::from(SHARDS) / 5, 1667);
+    let rounds = repetitions(5, 1667);
     let bench = Bench::new();
     // Each trial is flushed to the disk.
     let memory = InMemory::new();
@@ -116,7 +116,7 @@ fn many_trials_are_merged_and_reported() {
     let peak_mb = usage.expect("figures").max_rss() / 1000;
     println!("{trials} trials merged and reported in {took:.1?} with {peak_mb} MB");
     done.assert_says(&format!(
-        "{trials} of {trials} trials are merged, from 100 files"
+        "{trials} of {trials} trials are merged, from {SHARDS} files"
     ));
     assert!(peak_mb < 1000, "{peak_mb} MB");
     if let Some(kept) = std::env::var_os("REGATTA_KEEP_LARGE") {
