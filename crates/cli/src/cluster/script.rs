@@ -158,7 +158,8 @@ exit $code
 
     /// Returns the script that merges what the shards have left.
     pub fn merge(&self) -> String {
-        let memory = 2048 + self.trials / 250;
+        // A million trials need less than 1 GB.
+        let memory = 512 + self.trials / 1000;
         let options = [
             "--nodes=1".to_owned(),
             "--ntasks=1".to_owned(),

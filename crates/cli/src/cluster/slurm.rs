@@ -63,12 +63,19 @@ pub fn submit(script: &Path, options: &[String]) -> Result<String, Failure> {
     args.extend(options.iter().map(String::as_str));
     args.push(&path);
     let said = output("sbatch", &args).map_err(|why| {
-        Failure::told(format!("cannot submit `{path}`: {why}"))
-            .hint(format!("run `sbatch {path}` where Slurm's commands are"))
+        Failure::told(format!("cannot submit `{path}`: {why}")).hint(
+            "add what the site asks for with `--slurm-arg`, or write the scripts with `--write-only` and submit \
+             them with `sbatch` where it is",
+        )
     })?;
     // On a federation the cluster follows behind a semicolon.
     let job = said.trim().split(';').next().unwrap_or_default();
     Ok(job.to_owned())
+}
+
+/// Cancels jobs. Those that cannot be cancelled stay.
+pub fn cancel(jobs: &[&str]) {
+    let _ = output("scancel", jobs);
 }
 
 /// Returns the tasks of an array that wait or run, by number; an error if Slurm cannot be asked.

@@ -103,7 +103,6 @@ pub fn submit(args: &SubmitArgs) -> Result<Code, Failure> {
         study_text: chosen.text,
     };
     write_study(&dir, &stored)?;
-    submission.write(&dir)?;
     output::out(&format!(
         "{} in {} of about {} each, in `{}`\n",
         counted(plan.trials().len(), "trial"),
@@ -112,6 +111,7 @@ pub fn submit(args: &SubmitArgs) -> Result<Code, Failure> {
         dir.display()
     ))?;
     if args.write_only {
+        submission.write(&dir)?;
         return output::show(&format!(
             "submit them with `sbatch {}`, and then `sbatch {}`\n",
             shards_script(&dir).display(),
@@ -119,6 +119,8 @@ pub fn submit(args: &SubmitArgs) -> Result<Code, Failure> {
         ));
     }
     let jobs = submit_all(&dir)?;
+    submission.jobs = Some(jobs.clone());
+    submission.write(&dir)?;
     output::out(&format!(
         "jobs: {} checks a node, {} runs the shards after it, {} merges them\nsee how far they are with `regatta status {}`\n",
         jobs.preflight,
@@ -126,8 +128,6 @@ pub fn submit(args: &SubmitArgs) -> Result<Code, Failure> {
         jobs.merge,
         quoted(&dir)
     ))?;
-    submission.jobs = Some(jobs);
-    submission.write(&dir)?;
     Ok(Code::Measured)
 }
 
@@ -244,16 +244,18 @@ fn write_study(dir: &Path, stored: &StoredStudy) -> Result<(), Failure> {
     write(&dir.join("study.json"), &text)
 }
 
-/// Submits all scripts, each after the one before.
+/// Submits all scripts, each after the one before. If Slurm refuses one, those before it are cancelled.
 fn submit_all(dir: &Path) -> Result<Jobs, Failure> {
     let preflight = slurm::submit(&dir.join("preflight.sbatch"), &[])?;
     let after = [
         format!("--dependency=afterok:{preflight}"),
         "--kill-on-invalid-dep=yes".to_owned(),
     ];
-    let shards = slurm::submit(&shards_script(dir), &after)?;
+    let shards =
+        slurm::submit(&shards_script(dir), &after).inspect_err(|_| slurm::cancel(&[&preflight]))?;
     let after = [format!("--dependency=afterany:{shards}")];
-    let merge = slurm::submit(&dir.join("merge.sbatch"), &after)?;
+    let merge = slurm::submit(&dir.join("merge.sbatch"), &after)
+        .inspect_err(|_| slurm::cancel(&[&preflight, &shards]))?;
     Ok(Jobs {
         preflight,
         shards,

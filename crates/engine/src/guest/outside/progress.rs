@@ -42,7 +42,7 @@ pub(super) struct Progress {
     heard: u32,
 }
 
-/// What follows the early end of a guest.
+/// Continuation of a run after the early end of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AfterEnd {
     /// The run fails.
@@ -121,7 +121,8 @@ impl Progress {
         }
     }
 
-    /// Returns what follows the early end of a guest. `has_begun` says whether guests run on this machine.
+    /// Decides how the run continues after the early end of a guest. `has_begun` says whether a guest has run
+    /// trials on this machine.
     ///
     /// In real time the trial that was under way has failed, and another guest goes on with the next one. In
     /// virtual time the figures of a trial depend on all trials before it in its guest ([`Plan::chunks`]), and a
