@@ -39,8 +39,8 @@ use crate::{
 /// First argument of the program that runs a study inside of a guest.
 const COMMAND: &str = "guest-run";
 
-/// Longest time that a guest may take to be ready; it takes a second or two.
-const START: Duration = Duration::from_secs(60);
+/// Longest time that a guest may take to be ready. It takes a second or two, and more on a machine with other work.
+const START: Duration = Duration::from_secs(180);
 
 /// Longest time between two messages of a guest that is in no trial: path checks, the next trial's
 /// beginning, the end.
