@@ -148,7 +148,8 @@ while kill -0 $run 2>/dev/null; do
   wait $run
   code=$?
 done
-echo $code >"$out/exit-status"
+# A run that could not start has removed its directory.
+mkdir -p "$out" && echo $code >"$out/exit-status"
 [ -n "$stopped" ] && scontrol requeue "$SLURM_JOB_ID"
 exit $code
 "#,
