@@ -109,7 +109,7 @@ exit $code
             format!("--array=1-{}{throttle}", self.shards),
             format!("--time={minutes}"),
             "--requeue".to_owned(),
-            format!("--signal=B:TERM@{}", NOTICE.as_secs()),
+            format!("--signal=B:USR1@{}", NOTICE.as_secs()),
         ]);
         let about = format!(
             "# Shards of `{}`: {} trials in {} shards. By hand: `sbatch shards.sbatch`, or some of them:\n\
@@ -140,8 +140,10 @@ stopped=
 "$dir/regatta" run "$dir/study.json" --shard "$shard/$shards" ${{done[@]+"${{done[@]}}"}} \
   --out "$out" --no-progress{jobs} &
 run=$!
-# Slurm sends TERM before the time limit. The run keeps what it has measured, and the next start goes on.
-trap 'stopped=yes; kill -TERM $run' TERM
+# Slurm sends USR1 before the time limit. The run keeps what it has measured, and the next start goes on. Who cancels
+# the job sends TERM.
+trap 'stopped=yes; kill -TERM $run' USR1
+trap 'kill -TERM $run' TERM
 wait $run
 code=$?
 while kill -0 $run 2>/dev/null; do
