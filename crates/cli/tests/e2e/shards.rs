@@ -272,7 +272,7 @@ fn a_study_is_submitted_as_an_array_and_its_status_is_told() {
         "--array=1-3%2",
         "--exclusive",
         "--requeue",
-        "--signal=B:TERM@120",
+        "--signal=B:USR1@120",
         "--partition=long",
     ] {
         assert!(
