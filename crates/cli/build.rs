@@ -43,7 +43,8 @@ fn main() {
     let profile = out.ancestors().nth(3).and_then(Path::file_name);
     let profile = profile.map(|name| name.to_string_lossy().into_owned());
     println!("cargo:rerun-if-env-changed={DATE_VARIABLE}");
-    let version = version(&source, root);
+    let package = env::var("CARGO_PKG_VERSION").expect("cargo sets it");
+    let version = version(&package, &source, root, env::var(DATE_VARIABLE).ok());
     for (name, value) in [
         ("VERSION", Some(version)),
         ("COMMIT", source.commit),
@@ -59,22 +60,20 @@ fn main() {
 }
 
 /// Returns what `regatta --version` prints after the name: version, commit (with `-dirty` if the sources differ from it)
-/// and date. The date is the one of the commit unless the environment sets another, so that the same sources make the
-/// same program, and that a build on another day compiles nothing.
-fn version(source: &Source, root: &Path) -> String {
+/// and date. The date is `epoch`, in seconds since the Unix epoch, or else the one of the commit, so that the same sources
+/// make the same program, and that a build on another day compiles nothing.
+pub fn version(package: &str, source: &Source, root: &Path, epoch: Option<String>) -> String {
     let commit = source.commit.as_deref().unwrap_or(UNKNOWN);
     let commit = commit.get(..12).unwrap_or(commit);
     let mark = if source.dirty == "yes" { "-dirty" } else { "" };
     let of_commit = || output(&mut git(root, &["log", "-1", "--format=%ct"]));
-    let epoch = env::var(DATE_VARIABLE).ok();
     let epoch = epoch.or_else(|| source.commit.as_ref().and_then(|_| of_commit()));
     let date = epoch.and_then(|epoch| {
         let moment = format!("@{}", epoch.trim());
         output(Command::new("date").args(["--utc", "+%F", "--date", &moment]))
     });
     let date = date.as_deref().map_or("date unknown", str::trim);
-    let version = env::var("CARGO_PKG_VERSION").expect("cargo sets it");
-    format!("{version} ({commit}{mark} {date})")
+    format!("{package} ({commit}{mark} {date})")
 }
 
 /// Has the linker pack the addresses that a position-independent program corrects at its start (`DT_RELR`): the file is

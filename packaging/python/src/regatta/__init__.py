@@ -27,7 +27,7 @@ def program() -> Path:
     installed = Path(sysconfig.get_path("scripts"), "regatta")
     found = str(installed) if installed.is_file() else shutil.which("regatta")
     if found is None:
-        raise FileNotFoundError(f"there is no program `regatta`, neither `{installed}` nor in PATH; run `pip install regatta`")
+        raise FileNotFoundError(f"no program `regatta` at `{installed}` or in PATH; run `pip install regatta`")
     return Path(found)
 
 
@@ -66,7 +66,7 @@ def read(directory: str | os.PathLike[str]) -> Run:
     ``FileNotFoundError`` if there is no program ``regatta``.
     """
     with tempfile.TemporaryDirectory(prefix="regatta-") as exported:
-        command = [program(), "export", "--out", exported, "--", os.fspath(directory)]
+        command = [str(program()), "export", "--out", exported, "--", os.fspath(directory)]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(done.stderr.strip())
