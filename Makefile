@@ -10,6 +10,8 @@
 # make cross-check compare both emulators with each other and with theory, in docs/emulators.md
 # make validity error rates, coverage and power of the statistics, in docs/validity.md
 # make external the external drivers in Python and Go
+# make package  the program by itself, Debian packages and a Python wheel, in dist/
+# make package-test each of them installed and run in a clean root
 # make export-readers pandas and DuckDB, with which the tests read exports
 
 SHELL := /bin/bash
@@ -46,7 +48,7 @@ CARGO_NEXTEST := $(TOOLS)/cargo-nextest-0.9.151/bin/cargo-nextest
 CLIPPY = RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 NEXTEST = env $(CLIPPY) REGATTA_TYPESET="$(TYPESET)" "$(CARGO_NEXTEST)" nextest run --locked --workspace --cargo-profile bench
 
-.PHONY: help run test typeset bench fuzz doctor lab-kernel cross-check validity external export-readers external-lock env build fmt lint deny readme tests nightly tools-build tools-test tools-bench tools-kernel
+.PHONY: help run test typeset bench fuzz doctor lab-kernel cross-check validity external export-readers package package-test external-lock env build fmt lint deny readme tests nightly tools-build tools-test tools-bench tools-kernel tools-package
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,7 +77,17 @@ external: ## Build the external drivers: quic-aioquic, sctp-pysctp, quic-go
 	@scripts/external
 
 export-readers: ## Install pandas and DuckDB for the examples of docs/export.md
-	@scripts/export-readers
+	@scripts/python-environment export-readers
+
+# Directory of the packages.
+DIST := dist
+
+package: build lab-kernel tools-package ## Make the program by itself, Debian packages and a Python wheel, in dist/
+	@scripts/python-environment packaging
+	packaging/build regatta regatta-typeset "$$(lab/build-kernel --path)" "$(DIST)"
+
+package-test: package ## Install and run each package in a clean root
+	packaging/test "$(DIST)"
 
 lab-kernel: ## Build the guest kernel for virtual time, unless the cache has it
 	@[ -x "$$(lab/build-kernel --path)" ] || $(MAKE) --no-print-directory tools-kernel
@@ -96,7 +108,7 @@ validity: tools-build ## False claims, coverage and power of the statistics on s
 # To be run after a change of external/*/requirements.in or scripts/requirements/*.in.
 external-lock:
 	@scripts/external --lock
-	@scripts/export-readers --lock
+	@scripts/python-environment --lock
 
 # Environment with which plain cargo shares the build directory and finds nextest: eval "$(make -s env)"
 env: $(CRYPTO_CMAKE)
@@ -169,6 +181,9 @@ tools-test:
 
 tools-kernel:
 	@scripts/need make cc flex bison bc patch xz libelf linux-source-6.12
+
+tools-package:
+	@scripts/need dh lintian mmdebstrap bwrap busybox linux-source-6.12
 
 tools-bench:
 	@scripts/need iperf3 libusrsctp

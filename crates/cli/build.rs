@@ -1,6 +1,6 @@
 //! Packs the program's relocations, and passes on facts about its build: commit, whether the sources
-//! differ from it, profile, digest of the lock file, compiler. Facts that cannot be found are `unknown`;
-//! a difference is never overlooked.
+//! differ from it, profile, digest of the lock file, compiler, and the text of `--version`. Facts that
+//! cannot be found are `unknown`; a difference is never overlooked.
 
 use std::{
     env, fs,
@@ -24,6 +24,10 @@ const SOURCES: [&str; 9] = [
 
 const UNKNOWN: &str = "unknown";
 
+/// Environment variable with the date of the build, in seconds since the Unix epoch:
+/// <https://reproducible-builds.org/specs/source-date-epoch/>.
+const DATE_VARIABLE: &str = "SOURCE_DATE_EPOCH";
+
 fn main() {
     pack_relocations();
     let root = Path::new("../..");
@@ -38,7 +42,11 @@ fn main() {
     // PROFILE/build/PACKAGE/out.
     let profile = out.ancestors().nth(3).and_then(Path::file_name);
     let profile = profile.map(|name| name.to_string_lossy().into_owned());
+    println!("cargo:rerun-if-env-changed={DATE_VARIABLE}");
+    let package = env::var("CARGO_PKG_VERSION").expect("cargo sets it");
+    let version = version(&package, &source, root, env::var(DATE_VARIABLE).ok());
     for (name, value) in [
+        ("VERSION", Some(version)),
         ("COMMIT", source.commit),
         ("DIRTY", Some(source.dirty.to_owned())),
         ("PROFILE", profile),
@@ -49,6 +57,23 @@ fn main() {
         let value = value.as_deref().map_or(UNKNOWN, str::trim);
         println!("cargo:rustc-env=REGATTA_BUILD_{name}={value}");
     }
+}
+
+/// Returns what `regatta --version` prints after the name: version, commit (with `-dirty` if the sources differ from it)
+/// and date. The date is `epoch`, in seconds since the Unix epoch, or else the one of the commit, so that the same sources
+/// make the same program, and that a build on another day compiles nothing.
+pub fn version(package: &str, source: &Source, root: &Path, epoch: Option<String>) -> String {
+    let commit = source.commit.as_deref().unwrap_or(UNKNOWN);
+    let commit = commit.get(..12).unwrap_or(commit);
+    let mark = if source.dirty == "yes" { "-dirty" } else { "" };
+    let of_commit = || output(&mut git(root, &["log", "-1", "--format=%ct"]));
+    let epoch = epoch.or_else(|| source.commit.as_ref().and_then(|_| of_commit()));
+    let date = epoch.and_then(|epoch| {
+        let moment = format!("@{}", epoch.trim());
+        output(Command::new("date").args(["--utc", "+%F", "--date", &moment]))
+    });
+    let date = date.as_deref().map_or("date unknown", str::trim);
+    format!("{package} ({commit}{mark} {date})")
 }
 
 /// Has the linker pack the addresses that a position-independent program corrects at its start (`DT_RELR`): the file is

@@ -138,12 +138,13 @@ const HEADER_BOTH: &str =
     "  interval         to server         to client  delay under load  resent\n";
 
 impl ClientEvent {
-    /// Returns the lines of the event for people; `verbose` adds what the stacks read back.
-    pub fn text(&self, verbose: bool) -> String {
+    /// Returns the lines of the event for people; `verbose` adds what the stacks read back. Rates have the unit, if one
+    /// is given.
+    pub fn text(&self, verbose: bool, unit: Option<RateUnit>) -> String {
         match self {
             Self::Started(started) => started.text(),
-            Self::Interval(interval) => interval.text(),
-            Self::Ended(ended) => ended.text(verbose),
+            Self::Interval(interval) => interval.text(unit),
+            Self::Ended(ended) => ended.text(verbose, unit),
         }
     }
 }
@@ -186,8 +187,49 @@ fn rounded(value: f64) -> u64 {
     ((value / unit).round() * unit) as u64
 }
 
-fn rate(bps: f64) -> String {
-    format!("{:.1} Mbit/s", bps / 1e6)
+/// Unit of rates in lines for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RateUnit {
+    /// Letter of the unit in iperf3: small ones are bits, capitals bytes.
+    letter: &'static str,
+    name: &'static str,
+    bits: u64,
+    decimals: usize,
+}
+
+const RATE_UNITS: [RateUnit; 8] = [
+    unit("k", "kbit/s", 1_000, 0),
+    unit("m", "Mbit/s", 1_000_000, 1),
+    unit("g", "Gbit/s", 1_000_000_000, 3),
+    unit("t", "Tbit/s", 1_000_000_000_000, 5),
+    unit("K", "KiB/s", 8 << 10, 0),
+    unit("M", "MiB/s", 8 << 20, 1),
+    unit("G", "GiB/s", 8 << 30, 3),
+    unit("T", "TiB/s", 8 << 40, 5),
+];
+
+const fn unit(letter: &'static str, name: &'static str, bits: u64, decimals: usize) -> RateUnit {
+    RateUnit {
+        letter,
+        name,
+        bits,
+        decimals,
+    }
+}
+
+impl RateUnit {
+    /// Letters of all units, as iperf3's flag `-f` takes them.
+    pub const LETTERS: [&str; 8] = ["k", "m", "g", "t", "K", "M", "G", "T"];
+
+    /// Returns the unit of a letter.
+    pub fn of(letter: &str) -> Option<Self> {
+        RATE_UNITS.into_iter().find(|unit| unit.letter == letter)
+    }
+}
+
+fn rate(bps: f64, unit: Option<RateUnit>) -> String {
+    let unit = unit.unwrap_or(RATE_UNITS[1]);
+    format!("{:.*} {}", unit.decimals, bps / unit.bits as f64, unit.name)
 }
 
 fn bytes(bytes: u64) -> String {
@@ -199,7 +241,7 @@ fn count(value: Option<u64>) -> String {
 }
 
 impl Interval {
-    fn text(&self) -> String {
+    fn text(&self, unit: Option<RateUnit>) -> String {
         let span = format!("{}-{} s", seconds(self.from_ns), seconds(self.to_ns));
         let mut text = String::new();
         if self.from_ns == 0 {
@@ -213,12 +255,12 @@ impl Interval {
         let delay = delay(self.round_trip_delay_ns);
         if let (Some(forward), Some(reverse)) = (self.forward, self.reverse) {
             for one in [forward, reverse] {
-                let _ = write!(text, "  {:>16}", rate(one.goodput_bps));
+                let _ = write!(text, "  {:>16}", rate(one.goodput_bps, unit));
             }
             let _ = write!(text, "  {delay:>16}  {resent:>6}");
         } else if let Some(one) = self.forward.or(self.reverse) {
             let window = self.congestion_window_bytes.map_or("-".to_owned(), bytes);
-            let (delivered, rate) = (bytes(one.bytes), rate(one.goodput_bps));
+            let (delivered, rate) = (bytes(one.bytes), rate(one.goodput_bps, unit));
             let _ = write!(
                 text,
                 "  {delivered:>10}  {rate:>14}  {delay:>16}  {resent:>6}  {window:>8}"
@@ -237,7 +279,7 @@ impl Ended {
         self.metrics.get(name).copied()
     }
 
-    fn text(&self, verbose: bool) -> String {
+    fn text(&self, verbose: bool, unit: Option<RateUnit>) -> String {
         let mut text = String::new();
         if self.outcome != Outcome::Measured {
             let outcome = self.outcome.name().replace('_', " ");
@@ -250,11 +292,11 @@ impl Ended {
         let mut line = |name: &str, value: String| {
             let _ = writeln!(text, "{name:<14}{value}");
         };
-        if let Some(goodput) = self.goodput() {
+        if let Some(goodput) = self.goodput(unit) {
             line("goodput", goodput);
         }
         for (name, value) in [
-            ("directions", self.directions()),
+            ("directions", self.directions(unit)),
             ("delay", self.delays()),
             ("round trips", self.round_trips()),
             ("lost", self.losses()),
@@ -291,8 +333,12 @@ impl Ended {
         text
     }
 
-    fn goodput(&self) -> Option<String> {
-        let goodput = BitRate(rounded(self.metric(id::GOODPUT_BPS)?));
+    fn goodput(&self, unit: Option<RateUnit>) -> Option<String> {
+        let goodput = self.metric(id::GOODPUT_BPS)?;
+        let goodput = match unit {
+            Some(_) => rate(goodput, unit),
+            None => BitRate(rounded(goodput)).to_string(),
+        };
         let delivered = self.metric(id::BYTES_DELIVERED).unwrap_or_default();
         let time = self.metric(id::TRANSFER_TIME_NS).unwrap_or_default();
         Some(format!(
@@ -303,13 +349,13 @@ impl Ended {
     }
 
     /// Returns the goodput of each direction, of a transfer in both.
-    fn directions(&self) -> Option<String> {
+    fn directions(&self, unit: Option<RateUnit>) -> Option<String> {
         let forward = self.metric(id::GOODPUT_FORWARD_BPS)?;
         let reverse = self.metric(id::GOODPUT_REVERSE_BPS)?;
         Some(format!(
             "{} to the server, {} to the client",
-            rate(forward),
-            rate(reverse)
+            rate(forward, unit),
+            rate(reverse, unit)
         ))
     }
 
@@ -354,5 +400,22 @@ impl Ended {
             sender * 100.0,
             receiver * 100.0
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_of_rates_are_those_of_iperf3_with_their_names() {
+        let in_unit = |letter| rate(93_830_000.0, RateUnit::of(letter));
+        assert_eq!(in_unit("k"), "93830 kbit/s");
+        assert_eq!(in_unit("g"), "0.094 Gbit/s");
+        assert_eq!(in_unit("M"), "11.2 MiB/s");
+        assert_eq!(rate(93_830_000.0, None), "93.8 Mbit/s");
+        for letter in RateUnit::LETTERS {
+            assert!(RateUnit::of(letter).is_some(), "{letter}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::{fmt::Write, process::ExitCode};
 
 use regatta_bed::{guest, path_daemon};
 use regatta_model::Clock;
-use regatta_telemetry::{Capability, capabilities};
+use regatta_telemetry::{Capability, capabilities, facts::sysctl};
 use serde_json::{Value, json};
 
 use crate::{
@@ -46,8 +46,31 @@ fn found() -> Vec<Capability> {
     let mut found = capabilities();
     found.push(guest_kernel("guest_kernel", Clock::Real));
     found.push(guest_kernel("guest_kernel.virtual_clock", Clock::Virtual));
+    found.extend(default_congestion_control());
     found.extend(shaped_interfaces());
     found
+}
+
+/// Says which congestion control the kernel gives to sockets that ask for none, and which one the driver `tcp` sets
+/// instead. `None` if this system does not say.
+fn default_congestion_control() -> Option<Capability> {
+    let ours = regatta_agent::find_driver("tcp")?.descriptor().options;
+    let ours = ours.iter().find(|option| option.name == "cc")?.default;
+    let kernels = sysctl("net.ipv4.tcp_congestion_control")?;
+    let detail = if kernels == ours {
+        format!("`{ours}` is the kernel's default for TCP and Regatta's")
+    } else {
+        format!(
+            "the kernel's default for TCP is `{kernels}`, which other programs use (`iperf3 -C {ours}` does not); \
+             Regatta sets `{ours}` unless the option `cc` names another"
+        )
+    };
+    Some(Capability {
+        name: "default_congestion_control",
+        available: true,
+        detail,
+        hint: String::new(),
+    })
 }
 
 fn value(found: &[Capability]) -> Value {

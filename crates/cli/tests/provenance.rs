@@ -14,6 +14,7 @@ fn git(root: &Path, arguments: &[&str]) -> String {
         .current_dir(root)
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .env("GIT_CONFIG_SYSTEM", "/dev/null")
+        .env("TZ", "UTC")
         .args(["-c", "user.name=A", "-c", "user.email=a@example.org"])
         .args(arguments)
         .output()
@@ -73,6 +74,35 @@ fn a_change_of_the_sources_is_told_and_one_of_tests_is_none() {
     assert_eq!(source(&dir).dirty, "yes", "a changed one");
     fs::remove_file(root.join("crates/a/src/lib.rs")).expect("removed");
     assert_eq!(source(&dir).dirty, "yes", "a missing one");
+}
+
+#[test]
+fn the_version_has_the_commit_and_its_date() {
+    let dir = committed();
+    let root = dir.path().join("root");
+    let head = git(&root, &["rev-parse", "--short=12", "HEAD"]);
+    let version = |epoch: Option<&str>| {
+        build::version("1.2.3", &source(&dir), &root, epoch.map(str::to_owned))
+    };
+    let date = git(
+        &root,
+        &["log", "-1", "--date=format-local:%F", "--format=%cd"],
+    );
+    assert_eq!(version(None), format!("1.2.3 ({head} {date})"));
+    assert_eq!(
+        version(Some("1700000000")),
+        format!("1.2.3 ({head} 2023-11-14)")
+    );
+    fs::write(root.join("crates/a/src/lib.rs"), "// two").expect("written");
+    assert_eq!(
+        version(Some("0")),
+        format!("1.2.3 ({head}-dirty 1970-01-01)")
+    );
+    let bare = workspace();
+    assert_eq!(
+        build::version("1.2.3", &source(&bare), &bare.path().join("root"), None),
+        "1.2.3 (unknown date unknown)"
+    );
 }
 
 #[test]

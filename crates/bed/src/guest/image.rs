@@ -17,6 +17,9 @@ const VARIABLE: &str = "REGATTA_UML_KERNEL";
 /// Name of the kernel that Debian's package `user-mode-linux` has.
 const PACKAGED: &str = "linux.uml";
 
+/// Directory in which the package `regatta-lab-kernel` has its kernel, as `lab/build-kernel` has it in its cache.
+const INSTALLED: &str = "/usr/lib/regatta/lab-kernel";
+
 /// Congestion controls of Linux, by the setting that a kernel is built with. `reno` has none: every
 /// kernel has it.
 pub const CONGESTION_CONTROLS: [(&str, &str); 16] = [
@@ -42,7 +45,7 @@ pub const CONGESTION_CONTROLS: [(&str, &str); 16] = [
 const REAL_KERNEL_HINT: &str = "install one with `sudo apt-get install --no-install-recommends user-mode-linux`, or name one with `--kernel PATH`";
 
 /// Hint for a machine without a kernel for a virtual clock.
-pub const VIRTUAL_KERNEL_HINT: &str = "build one with `make lab-kernel` in a clone of Regatta (4 to 7 minutes), or name one with `--kernel PATH`";
+pub const VIRTUAL_KERNEL_HINT: &str = "install the package `regatta-lab-kernel`, build one with `make lab-kernel` in a clone of Regatta (4 to 7 minutes), or name one with `--kernel PATH`";
 
 /// Longest time that a kernel may take to print its release or configuration; it boots nothing for
 /// that.
@@ -129,8 +132,8 @@ impl ImageError {
     }
 }
 
-/// Finds the kernel for a guest: `named`, else the one that `REGATTA_UML_KERNEL` names, else the
-/// one built by `lab/build-kernel` for a virtual clock and the system's for a real one.
+/// Finds the kernel for a guest: `named`, else the one that `REGATTA_UML_KERNEL` names, else for a virtual clock the one
+/// built by `lab/build-kernel` or installed by the package `regatta-lab-kernel`, and the system's for a real one.
 ///
 /// # Errors
 /// [`ImageError`] where there is none or the named one is not fit.
@@ -159,8 +162,8 @@ pub fn find(named: Option<&Path>, clock: Clock) -> Result<Image, ImageError> {
                 Clock::Virtual => "for a virtual clock",
             },
             looked_for: match clock {
-                Clock::Real => format!("`{PACKAGED}` in PATH, and {}", in_cache()),
-                Clock::Virtual => in_cache(),
+                Clock::Real => format!("`{PACKAGED}` in PATH, and {}", in_directories()),
+                Clock::Virtual => in_directories(),
             },
             clock,
         }),
@@ -177,12 +180,13 @@ fn fit(image: Image, clock: Clock) -> Result<Image, ImageError> {
     Ok(image)
 }
 
-/// Where a kernel that was built here is looked for, in words.
-fn in_cache() -> String {
-    cache().map_or_else(
-        || "one that was built, in no directory, as `HOME` is not set".to_owned(),
-        |cache| format!("one that was built, in `{}`", cache.display()),
-    )
+/// Directories of kernels with a virtual clock, in words.
+fn in_directories() -> String {
+    let cache = cache().map_or_else(
+        || "no cache, as `HOME` is not set".to_owned(),
+        |cache| format!("`{}`", cache.display()),
+    );
+    format!("one for virtual time in {cache} and `{INSTALLED}`")
 }
 
 /// Returns the directory in which `lab/build-kernel` keeps what it builds.
@@ -197,9 +201,16 @@ fn cache() -> Option<PathBuf> {
     Some(caches.join("regatta/lab-kernel"))
 }
 
-/// Returns the newest kernel of the cache.
+/// Returns the newest kernel of the cache, or else the installed one.
 fn built() -> Option<PathBuf> {
-    let entries = std::fs::read_dir(cache()?).ok()?;
+    cache()
+        .and_then(|cache| newest_in(&cache))
+        .or_else(|| newest_in(Path::new(INSTALLED)))
+}
+
+/// Returns the newest finished kernel below a directory.
+fn newest_in(directory: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(directory).ok()?;
     entries
         .filter_map(|entry| {
             let kernel = entry.ok()?.path().join("linux");

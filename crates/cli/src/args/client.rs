@@ -6,6 +6,7 @@ use clap::Args;
 use regatta_model::{BitRate, Bytes};
 
 use super::{directory, iperf, whole};
+use crate::client_events::RateUnit;
 
 const AFTER_HELP: &str = "\
 The server prints the line to paste: `regatta server`. Flags of iperf3 have its meaning; numbers \
@@ -138,13 +139,13 @@ pub struct ClientArgs {
     /// File for the output instead of standard output; it is appended
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub logfile: Option<PathBuf>,
-    /// Accepted for command lines of iperf3: every figure has its unit
-    #[arg(short, long, value_name = "UNIT", value_parser = ["k", "m", "g", "t", "K", "M", "G", "T"], help_heading = "Output")]
+    /// Unit of rates: k, m, g, t for kbit/s to Tbit/s, K, M, G, T for KiB/s to TiB/s
+    #[arg(short, long, value_name = "UNIT", value_parser = RateUnit::LETTERS, hide_possible_values = true, help_heading = "Output")]
     pub format: Option<String>,
     /// Accepted for command lines of iperf3: both ends write the same
     #[arg(long, help_heading = "Output")]
     pub get_server_output: bool,
-    /// Accepted for command lines of iperf3: every line is written at once
+    /// Write every line at once, as is always done
     #[arg(long, help_heading = "Output")]
     pub forceflush: bool,
     /// Directory for the results and their report

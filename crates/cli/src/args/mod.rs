@@ -50,7 +50,7 @@ fish: regatta completions fish > ~/.config/fish/completions/regatta.fish";
 
 /// Races transport protocols over the same network path.
 #[derive(Debug, Parser)]
-#[command(name = "regatta", version, after_help = AFTER_HELP, arg_required_else_help = true)]
+#[command(name = "regatta", version, long_version = env!("REGATTA_BUILD_VERSION"), after_help = AFTER_HELP, arg_required_else_help = true)]
 pub struct Args {
     /// Whether to use colours; `auto` uses them on a terminal unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]

@@ -29,7 +29,7 @@ use self::{
 };
 use crate::{
     args::ClientArgs,
-    client_events::{ClientEvent, Ended, Interval, SCHEMA_VERSION, Started},
+    client_events::{ClientEvent, Ended, Interval, RateUnit, SCHEMA_VERSION, Started},
     directory,
     exit::{Code, Failure, own_executable},
     interrupt::Held,
@@ -303,7 +303,10 @@ struct Screen {
 /// Form of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    Text { verbose: bool },
+    Text {
+        verbose: bool,
+        unit: Option<RateUnit>,
+    },
     JsonLines,
     Json,
 }
@@ -318,6 +321,7 @@ impl Screen {
                 (_, true) => Form::JsonLines,
                 _ => Form::Text {
                     verbose: args.verbose,
+                    unit: args.format.as_deref().and_then(RateUnit::of),
                 },
             },
             interval: args.interval,
@@ -371,7 +375,7 @@ impl Screen {
             session.tell(&line);
         }
         let written = match self.form {
-            Form::Text { verbose } => self.output.text(&event.text(verbose)),
+            Form::Text { verbose, unit } => self.output.text(&event.text(verbose, unit)),
             Form::JsonLines => self.output.json(&event),
             Form::Json => {
                 self.keep(event);

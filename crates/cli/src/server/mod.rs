@@ -71,7 +71,7 @@ impl EventOutput {
         let _ = if self.json {
             output.json(&Numbered { client, event })
         } else {
-            let text = event.text(false);
+            let text = event.text(false, None);
             let lines = text.lines().map(|line| format!("[{client}] {line}\n"));
             output.text(&lines.collect::<String>())
         };

@@ -343,3 +343,26 @@ fn a_shipped_trace_is_named() {
     done.assert_code(2);
     done.assert_says("cannot read `ltee`");
 }
+
+#[test]
+fn the_version_has_commit_and_date_where_there_is_room() {
+    let bench = Bench::new();
+    let short = bench.run(&["-V"]);
+    short.assert_code(0);
+    assert_eq!(
+        short.stdout,
+        concat!("regatta ", env!("CARGO_PKG_VERSION"), "\n")
+    );
+    let long = bench.run(&["--version"]);
+    long.assert_code(0);
+    let rest = long.stdout.strip_prefix(short.stdout.trim_end());
+    let rest = rest.and_then(|rest| rest.strip_prefix(" (")?.strip_suffix(")\n"));
+    let (commit, date) = rest
+        .and_then(|rest| rest.split_once(' '))
+        .expect("two facts");
+    assert!(commit.len() >= 7, "{commit}");
+    assert!(
+        date.contains("unknown") || date.len() == "2026-01-01".len(),
+        "{date}"
+    );
+}

@@ -85,14 +85,23 @@ fn run(mut command: Command, needs: &str) -> Done {
     done
 }
 
-/// Runs a program in Python in the environment of `make export-readers`.
+/// Runs a program in Python in the environment of `make export-readers`, with the module `regatta` of the wheel.
 fn python(bench: &Bench, program: &str) -> Done {
     let directory = env::var_os("REGATTA_EXPORT_READERS").map_or_else(
         || Path::new(&env::var_os("HOME").expect("HOME")).join(".cache/regatta/export-readers"),
         PathBuf::from,
     );
     let mut command = bench.command(directory.join("bin/python"));
-    command.args(["-c", program]);
+    let regatta = Path::new(env!("CARGO_BIN_EXE_regatta"));
+    let beside = regatta.parent().expect("a directory").as_os_str();
+    let rest = env::var_os("PATH").unwrap_or_default();
+    let path = env::join_paths([beside.into()].into_iter().chain(env::split_paths(&rest)));
+    let module = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/python/src");
+    command.args(["-c", program]).envs([
+        ("PATH", path.expect("a path")),
+        ("PYTHONPATH", module.into()),
+        ("PYTHONDONTWRITEBYTECODE", "1".into()),
+    ]);
     run(
         command,
         "hint: run `make export-readers`, then the test again",
@@ -125,7 +134,8 @@ fn pandas_reads_what_the_page_says() {
     let [program, _] = &blocks("python")[..] else {
         panic!("two blocks in Python");
     };
-    let check = "print(float(goodput.loc[('loss-5', 'tcp'), 'mean']))\n";
+    let check = "print(run.dictionary['tables'][0]['name'], len(run.metric))\n\
+                 print(float(goodput.loc[('loss-5', 'tcp'), 'mean']))\n";
     let done = python(&bench, &(program.clone() + check));
     assert!(done.stdout.contains("quic-quinn"), "{}", done.stdout);
     assert_ends_with(&done, goodput(&data, "tcp", "loss-5"));

@@ -331,6 +331,12 @@ fn lists_and_the_doctor_answer() {
     for name in ["tun", "user_namespaces", "congestion_control"] {
         assert!(doctor.stdout.contains(name), "{name}: {}", doctor.stdout);
     }
+    let kernels = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
+    let kernels = kernels.expect("Linux has it");
+    let line = (doctor.stdout.lines()).find(|line| line.contains("default_congestion_control"));
+    let line = line.expect("a line");
+    assert!(line.contains(&format!("`{}`", kernels.trim())), "{line}");
+    assert!(line.contains("`cubic`"), "{line}");
     bench.run(&["doctor", "--fix-hints"]).assert_code(0);
 }
 
