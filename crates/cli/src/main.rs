@@ -2,6 +2,7 @@
 
 mod adhoc;
 mod args;
+mod attach;
 mod bundle;
 mod charset;
 mod checks;
@@ -97,6 +98,7 @@ fn main() -> ExitCode {
         Command::Hosts(args) => hosts::hosts(&args),
         Command::Monitor(args) => monitor::monitor(&args),
         Command::Resume(args) => language::with(args.lang.into(), || run::resume(&args, colour)),
+        Command::Attach(args) => attach::attach(&args),
         Command::Report(args) => report::report(&args, colour),
         Command::Compare(args) => compare::compare(&args, colour),
         Command::Export(args) => export::export(&args),

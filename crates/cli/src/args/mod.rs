@@ -8,6 +8,7 @@ mod export;
 mod hosts;
 mod iperf;
 mod keys;
+mod live;
 mod path;
 mod path_command;
 mod server;
@@ -31,6 +32,7 @@ pub use self::{
     compare::CompareArgs,
     export::{ExportArgs, ExportFormat},
     hosts::{AddArgs, HostsArgs, HostsCommand},
+    live::{AttachArgs, ViewArgs},
     path::PathArgs,
     path_command::PathCommandArgs,
     server::ServerArgs,
@@ -89,6 +91,8 @@ pub enum Command {
     Monitor(MonitorArgs),
     /// Go on with a run that was stopped or killed
     Resume(ResumeArgs),
+    /// Look at a run that goes on in another process: on the terminal, as a web page, as metrics
+    Attach(AttachArgs),
     /// Make the reports of a run again from its results file; the exit code is the run's
     Report(ReportArgs),
     /// Compare runs of a study: other days, hosts, kernels, versions
@@ -348,6 +352,9 @@ pub struct RunArgs {
         help_heading = "Output"
     )]
     pub lang: ReportLanguage,
+
+    #[command(flatten)]
+    pub views: ViewArgs,
 }
 
 impl RunArgs {
@@ -400,6 +407,9 @@ pub struct ResumeArgs {
     /// Language of the tables on standard output, of `report.html` and of `report.pdf`
     #[arg(long, value_name = "LANGUAGE", default_value = "en")]
     pub lang: ReportLanguage,
+
+    #[command(flatten)]
+    pub views: ViewArgs,
 }
 
 /// `regatta report`.

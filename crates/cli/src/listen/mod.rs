@@ -5,8 +5,9 @@ mod progress;
 mod store;
 
 pub use json::JsonLines;
-pub use progress::{Progress, rough};
+pub use progress::Progress;
 use regatta_engine::{Event, Listener, ListenerError};
+use regatta_live::LiveListener;
 pub use store::{StoreListener, Tally};
 
 /// All listeners of a run. The results file is the first: events that the others print are stored
@@ -18,6 +19,8 @@ pub struct Listeners {
     pub progress: Progress,
     /// Listener that writes JSON lines to standard output.
     pub json: Option<JsonLines>,
+    /// Listener of the views of the run under way.
+    pub live: LiveListener,
 }
 
 impl Listener for Listeners {
@@ -27,6 +30,6 @@ impl Listener for Listeners {
         if let Some(json) = &mut self.json {
             json.hear(event)?;
         }
-        Ok(())
+        self.live.hear(event)
     }
 }

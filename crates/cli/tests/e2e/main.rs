@@ -18,6 +18,7 @@ mod hung;
 mod input;
 mod iperf3_lines;
 mod kills;
+mod live;
 mod machine;
 mod mptcp;
 mod path_command;
