@@ -87,7 +87,6 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Gauge,
-    Counter,
     Info,
 }
 
@@ -104,7 +103,6 @@ impl Exposition {
     fn family(&mut self, name: &str, unit: &str, kind: Kind, help: &str) {
         let suffix = match kind {
             Kind::Gauge => "",
-            Kind::Counter => "_total",
             Kind::Info => "_info",
         };
         self.sample = format!("regatta_{name}{suffix}");
@@ -115,7 +113,6 @@ impl Exposition {
             false => self.sample.clone(),
         };
         let kind = match kind {
-            Kind::Counter => "counter",
             Kind::Info if is_open => "info",
             Kind::Gauge | Kind::Info => "gauge",
         };
@@ -308,6 +305,9 @@ fn of_trial(out: &mut Exposition, trial: &LiveTrial) {
     );
 }
 
+/// Function that returns a value of a cell.
+type Value = fn(&LiveCell) -> Option<f64>;
+
 fn of_cells(out: &mut Exposition, cells: &[LiveCell]) {
     if cells.iter().any(|cell| !cell.outcomes.is_empty()) {
         let help = "Trials done, by the outcome of their last attempt.";
@@ -332,7 +332,7 @@ fn of_cells(out: &mut Exposition, cells: &[LiveCell]) {
             "" => base.to_owned(),
             unit => format!("{base}_{unit}"),
         };
-        let parts: [(&str, &str, fn(&LiveCell) -> Option<f64>); 3] = [
+        let parts: [(&str, &str, Value); 3] = [
             ("mean", "Geometric mean over the trials so far.", |cell| {
                 cell.value
             }),
@@ -412,7 +412,7 @@ mod tests {
                 };
                 match keyword {
                     "TYPE" => {
-                        assert!(["gauge", "counter", "info"].contains(&rest), "{line}");
+                        assert!(["gauge", "info"].contains(&rest), "{line}");
                         assert!(families.insert(name.to_owned()), "{name} twice");
                         family = name.to_owned();
                     }
@@ -426,7 +426,7 @@ mod tests {
             let (series, value) = line.rsplit_once(' ').expect("a value");
             let name = series.split('{').next().unwrap_or_default();
             let suffix = name.strip_prefix(&family).expect("a sample of the family");
-            assert!(["", "_total", "_info"].contains(&suffix), "{line}");
+            assert!(["", "_info"].contains(&suffix), "{line}");
             assert!(
                 samples.iter().all(|(known, _)| known != series),
                 "{series} twice"

@@ -18,7 +18,7 @@ use axum::{
     middleware::{self, Next},
     response::{
         IntoResponse, Response,
-        sse::{Event, KeepAlive, Sse},
+        sse::{Event, Sse},
     },
     routing::get,
 };
@@ -155,7 +155,7 @@ async fn events(State(page): State<Page>) -> impl IntoResponse {
         let event = Event::default().event(line.part).data(&*line.json);
         Some((Ok::<_, Infallible>(event), (updates, watching)))
     });
-    Sse::new(changes).keep_alive(KeepAlive::default())
+    Sse::new(changes)
 }
 
 /// Makes the report of the trials so far, unless there is one of as many.

@@ -359,6 +359,7 @@ impl Screen {
             trial,
             host,
             progress,
+            ..
         } = progress;
         let intervals = self.intervals.as_mut();
         if let Some(interval) = intervals.and_then(|it| it.add(trial, host, progress)) {

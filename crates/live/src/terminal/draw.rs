@@ -67,8 +67,8 @@ impl View<'_> {
             false => format!("{}: {}", now.study, now.title),
         };
         let lines = vec![
-            Line::styled(printable(&name).into_owned(), BOLD),
-            Line::raw(printable(&now.bed).into_owned()),
+            Line::styled(printable(&name), BOLD),
+            Line::raw(printable(&now.bed)),
             Line::raw(self.progress(usize::from(area.width))),
         ];
         frame.render_widget(Paragraph::new(lines), area);
@@ -135,10 +135,7 @@ impl View<'_> {
             trial.workload,
             format_duration(Duration::from_secs(seconds.unsigned_abs()))
         );
-        let title_lines = vec![
-            Line::raw(""),
-            Line::styled(printable(&name).into_owned(), BOLD),
-        ];
+        let title_lines = vec![Line::raw(""), Line::styled(printable(&name), BOLD)];
         frame.render_widget(Paragraph::new(title_lines), title);
         if trial.elapsed_ns.is_none() {
             let text = match self.is_attached {
@@ -228,10 +225,7 @@ impl View<'_> {
     fn draw_messages(&self, frame: &mut Frame, area: Rect) {
         let messages = &self.run.now.messages;
         let last = &messages[messages.len().saturating_sub(usize::from(area.height))..];
-        let lines: Vec<Line> = last
-            .iter()
-            .map(|text| Line::raw(printable(text).into_owned()))
-            .collect();
+        let lines: Vec<Line> = last.iter().map(|text| Line::raw(printable(text))).collect();
         Paragraph::new(lines).render(area, frame.buffer_mut());
     }
 
@@ -327,7 +321,7 @@ fn cell_row(cell: &LiveCell, scale: Scale, several: bool, is_current: bool) -> [
         let [low, high] = scale.ends(value, ends);
         format!("[{low}, {high}]")
     });
-    let name = printable(&name).into_owned();
+    let name = printable(&name);
     [
         name,
         n,
