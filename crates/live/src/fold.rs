@@ -218,6 +218,8 @@ impl Fold {
 
     fn say(&mut self, message: String) {
         let messages = &mut self.run.now.messages;
+        // What cannot run here says so in each round.
+        messages.retain(|known| *known != message);
         if messages.len() == MESSAGES {
             messages.remove(0);
         }

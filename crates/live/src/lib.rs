@@ -14,6 +14,8 @@ mod hub;
 mod metrics;
 mod model;
 mod pace;
+
+mod shared;
 mod socket;
 mod terminal;
 #[cfg(test)]

@@ -16,8 +16,8 @@ use regatta_model::Unit;
 
 use crate::{
     error::LiveError,
-    hub::Shared,
     model::{Activity, LiveCell, LiveRun, LiveTrial},
+    shared::Shared,
 };
 
 /// Text format of the metrics.

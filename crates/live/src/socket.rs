@@ -14,8 +14,8 @@ use std::{
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 
 use crate::{
-    hub::{Shared, Watching},
     model::Update,
+    shared::{Shared, Watching},
 };
 
 /// Name of the socket in the directory of the run.

@@ -24,7 +24,7 @@ use axum::{
 };
 use futures_util::stream;
 
-use crate::hub::{Shared, Watching};
+use crate::shared::{Shared, Watching};
 
 /// What the page may do: its own script and style, and requests to where it came from.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \

@@ -231,7 +231,7 @@ impl View<'_> {
 
     fn foot(&self) -> String {
         let keys = match self.is_attached {
-            true => "Ctrl-C leaves the run alone and goes away",
+            true => "Ctrl-C detaches, and the run goes on",
             false => "Ctrl-C stops the run and keeps what was measured",
         };
         format!("{keys} · {}", printable(&self.run.now.directory))
@@ -248,7 +248,7 @@ fn current_cell(now: &Now, cells: &[LiveCell]) -> Option<usize> {
 
 fn figure(name: &'static str, value: &str) -> Line<'static> {
     Line::from(vec![
-        Span::raw(format!("{name:<11}")),
+        Span::raw(format!("{name:<12}")),
         Span::styled(value.to_owned(), BOLD),
     ])
 }
@@ -274,7 +274,7 @@ fn figures_of(trial: &LiveTrial) -> Vec<(&'static str, String)> {
                 .map(|ns| quantity(Unit::Nanoseconds, ns as f64)),
         ),
         (
-            "sent again",
+            "retransmits",
             trial.retransmitted_packets.map(|count| count.to_string()),
         ),
         (
@@ -375,12 +375,12 @@ mod tests {
             "two: Two transports",
             "4/6 trials, round 3/3",
             "tcp · near · bulk",
-            "goodput    40 Mbit/s",
-            "cwnd       120 kB",
-            "RTT        11 ms",
-            "sent again 3",
-            "drops      7 / 1",
-            "CPU        20 %",
+            "goodput     40 Mbit/s",
+            "cwnd        120 kB",
+            "RTT         11 ms",
+            "retransmits 3",
+            "drops       7 / 1",
+            "CPU         20 %",
             ">tcp · near",
             "42 Mbit/s",
             "a \"quoted\" name · near",
