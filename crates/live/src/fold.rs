@@ -244,6 +244,7 @@ impl Fold {
                     workload: workload.name.clone(),
                     outcomes: BTreeMap::new(),
                     metric: metric.to_owned(),
+                    title: definition.title.to_owned(),
                     unit: definition.unit,
                     n: 0,
                     value: None,

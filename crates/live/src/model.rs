@@ -134,6 +134,8 @@ pub struct LiveCell {
     pub outcomes: BTreeMap<String, u64>,
     /// Metric by which the transports are ranked.
     pub metric: String,
+    /// Title of the metric in tables.
+    pub title: String,
     /// Unit of the metric.
     pub unit: Unit,
     /// Number of measured trials with the metric.

@@ -137,7 +137,8 @@ impl View<'_> {
         );
         let title_lines = vec![Line::raw(""), Line::styled(printable(&name), BOLD)];
         frame.render_widget(Paragraph::new(title_lines), title);
-        if trial.elapsed_ns.is_none() {
+        let known = figures_of(trial);
+        if known.is_empty() {
             let text = match self.is_attached {
                 true => "no figures yet: they come from the first trial that begins after `attach`",
                 false => "no figures yet",
@@ -150,9 +151,8 @@ impl View<'_> {
         let areas = Layout::horizontal(vec![Constraint::Ratio(1, columns); columns as usize])
             .spacing(1)
             .split(figures);
-        let figures = figures_of(trial);
-        let per_column = figures.len().div_ceil(2);
-        for (column, area) in figures.chunks(per_column).zip(areas.iter()) {
+        let per_column = known.len().div_ceil(2);
+        for (column, area) in known.chunks(per_column).zip(areas.iter()) {
             let lines: Vec<Line> = column
                 .iter()
                 .map(|(name, value)| figure(name, value))
@@ -201,10 +201,15 @@ impl View<'_> {
                 cells.len()
             ),
         };
+        // Workloads of several kinds have a metric each.
+        let mean = match cells.first() {
+            Some(first) if cells.iter().all(|cell| cell.title == first.title) => &first.title,
+            _ => "mean",
+        };
         let header = Row::new(vec![
             title,
             "n".into(),
-            "mean".into(),
+            mean.to_owned(),
             "95 % interval".into(),
         ]);
         let numbers = if area.width >= 60 {
@@ -403,6 +408,13 @@ mod tests {
             }
         }
         drawn(&LiveRun::default(), (80, 24), true);
+        // A trial of which only the time is known.
+        let mut run = run;
+        run.now.activity = Activity::Trial(Box::new(LiveTrial {
+            elapsed_ns: Some(1),
+            ..LiveTrial::default()
+        }));
+        drawn(&run, (80, 24), true);
     }
 
     #[test]

@@ -136,8 +136,8 @@ function showCells() {
     if (cell.value !== null) last.appendChild(range(cell, 1.3 * largest[cell.metric] || 1));
     return row;
   }));
-  const metrics = [...new Set(cells.map((cell) => cell.metric))];
-  element("metric").textContent = metrics.length === 1 ? metrics[0] : "Mean";
+  const titles = [...new Set(cells.map((cell) => cell.title))];
+  element("metric").textContent = titles.length === 1 ? titles[0] : "Mean";
 }
 
 function showMessages() {
