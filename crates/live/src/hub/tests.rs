@@ -85,7 +85,7 @@ fn event_with(stream: &mut impl BufRead, text: &str) -> String {
 #[test]
 fn the_page_is_for_whoever_has_its_address_and_for_no_other_site() {
     let served = Served::new();
-    let (address, path) = (&served.address, &served.path);
+    let (address, path) = (&*served.address, &*served.path);
     let page = served.get(path, address, "");
     assert!(page.starts_with("HTTP/1.1 200"), "{page}");
     for header in [
@@ -110,10 +110,10 @@ fn the_page_is_for_whoever_has_its_address_and_for_no_other_site() {
     let by_name = served.get(path, &format!("localhost:{port}"), "");
     assert!(by_name.starts_with("HTTP/1.1 200"), "{by_name}");
     for (path, host, more, status) in [
-        ("/", &**address, "", 404),
+        ("/", address, "", 404),
         ("/00000000000000000000000000000000/", address, "", 404),
         (path, "example.org", "", 403),
-        (path, &format!("example.org:{port}"), "", 403),
+        (path, &*format!("example.org:{port}"), "", 403),
         (path, address, "Sec-Fetch-Site: cross-site\r\n", 403),
     ] {
         let text = served.get(path, host, more);
