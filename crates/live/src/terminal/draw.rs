@@ -10,7 +10,7 @@ use ratatui::{
     text::{Line, Span},
     widgets::{Paragraph, Row, Sparkline, Table, Widget, Wrap},
 };
-use regatta_model::{Unit, shell::printable, units::format_duration};
+use regatta_model::{Unit, shell::printable};
 use regatta_report::format::{Scale, quantity};
 
 use crate::{
@@ -133,7 +133,7 @@ impl View<'_> {
             trial.transport,
             trial.condition,
             trial.workload,
-            format_duration(Duration::from_secs(seconds.unsigned_abs()))
+            rough(Duration::from_secs(seconds.unsigned_abs()))
         );
         let title_lines = vec![Line::raw(""), Line::styled(printable(&name), BOLD)];
         frame.render_widget(Paragraph::new(title_lines), title);
@@ -402,8 +402,8 @@ mod tests {
         let run = under_way().run;
         let small = drawn(&run, (40, 10), true);
         assert!(small.contains("4/6 trials"), "{small}");
-        for width in 0..90 {
-            for height in 0..30 {
+        for width in 1..90 {
+            for height in 1..30 {
                 drawn(&run, (width, height), true);
             }
         }
