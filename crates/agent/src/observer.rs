@@ -7,6 +7,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use regatta_control::{Note, Progress, Role, TrialOrder};
@@ -77,7 +78,7 @@ impl Reporting {
             .any(|counter| counter.load(Ordering::Relaxed) > 0);
         // A listening end begins with each flow, before anything has come.
         if moved {
-            let mut of_warm_up = self.report(live, None, true)?;
+            let mut of_warm_up = self.report(live, None, None, true)?;
             of_warm_up.has_ended = false;
             let mut state = lock(&self.state);
             state.began_ns = monotonic_ns();
@@ -98,6 +99,7 @@ impl Reporting {
         &self,
         live: &LiveCounters,
         statistics: Option<ProtocolSample>,
+        reading: Option<&Reading>,
         has_ended: bool,
     ) -> Option<Progress> {
         let interval_ns = self.interval_ns?;
@@ -117,8 +119,15 @@ impl Reporting {
             probe_delay_ns: less(&live.probe_delay_ns, state.idle_delay_ns),
             retransmitted_packets: statistics.retransmitted_packets,
             congestion_window_bytes: statistics.congestion_window_bytes,
+            smoothed_rtt_ns: statistics.smoothed_rtt.map(nanoseconds),
+            bytes_in_flight: statistics.bytes_in_flight,
+            cpu_ns: reading.and_then(|reading| u64::try_from(reading.process.total_ns).ok()),
         })
     }
+}
+
+fn nanoseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Source of the sampler's figures, which also reports the transfer under way.
@@ -129,10 +138,11 @@ struct ReportingFlow {
 }
 
 impl FlowSource for ReportingFlow {
-    fn sample(&mut self) -> FlowSample {
+    fn sample(&mut self, reading: &Reading) -> FlowSample {
         let statistics = self.flow.statistics();
         let live = &self.flow.live;
-        if let Some(progress) = self.reporting.report(live, statistics, false) {
+        let report = (self.reporting).report(live, statistics, Some(reading), false);
+        if let Some(progress) = report {
             (self.callbacks.progress)(progress);
         }
         (self.callbacks.sampled)();
@@ -166,9 +176,7 @@ impl Flow {
             bytes_delivered: None,
             retransmitted_packets: sample.retransmitted_packets,
             congestion_window_bytes: sample.congestion_window_bytes,
-            smoothed_rtt_ns: sample
-                .smoothed_rtt
-                .map(|rtt| u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX)),
+            smoothed_rtt_ns: sample.smoothed_rtt.map(nanoseconds),
             bytes_in_flight: sample.bytes_in_flight,
         }
     }
@@ -304,7 +312,8 @@ impl Observer for TrialObserver {
                     sampler.end(reading, self.flow.figures(statistics));
                 }
                 let live = &self.flow.live;
-                if let Some(progress) = self.reporting.report(live, statistics, true) {
+                let report = (self.reporting).report(live, statistics, Some(&reading), true);
+                if let Some(progress) = report {
                     (self.callbacks.progress)(progress);
                 }
             }

@@ -333,6 +333,12 @@ impl LinkCounters {
     pub fn lost(&self) -> u64 {
         self.loss_drops + self.burst_drops + self.list_drops
     }
+
+    /// Returns the packets that were dropped, for whatever cause.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.lost() + self.queue_drops + self.codel_drops + self.mtu_drops + self.refused_drops
+    }
 }
 
 /// Counters of both directions of the path since its condition was set.

@@ -3,6 +3,7 @@
 use std::{fmt::Write, time::Duration};
 
 use regatta_engine::{Done, Plan};
+use regatta_live::rough;
 use regatta_model::{
     Bytes, Clock, Condition, Link, Part, Shard, Study, Transport, Warning, Workload,
     units::format_duration,
@@ -11,7 +12,6 @@ use serde::Serialize;
 
 use crate::{
     checks::UnsupportedCell,
-    listen::rough,
     output::{self, OutputError, counted},
     swept,
 };

@@ -2,6 +2,7 @@
 
 mod adhoc;
 mod args;
+mod attach;
 mod bundle;
 mod charset;
 mod checks;
@@ -102,6 +103,7 @@ fn main() -> ExitCode {
         Command::Submit(args) => cluster::submit(&args),
         Command::Status(args) => cluster::status(&args),
         Command::Resume(args) => language::with(args.lang.into(), || run::resume(&args, colour)),
+        Command::Attach(args) => attach::attach(&args),
         Command::Report(args) => report::report(&args, colour),
         Command::Compare(args) => compare::compare(&args, colour),
         Command::Export(args) => export::export(&args),

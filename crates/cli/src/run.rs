@@ -11,15 +11,16 @@ use regatta_bed::{
 };
 use regatta_engine::{Done, Ending, EngineError, Plan, Run, RunOptions, guest::GuestRun};
 use regatta_model::{
-    BedKind, Clock, OptionValue, Shard, Study, causes, shell::quoted, units::format_duration,
+    BedKind, Clock, OptionValue, Shard, Study, TrialRecord, causes, shell::quoted,
+    units::format_duration,
 };
 use regatta_report::pdf::Paper;
 use regatta_results::{Claim, Reader, ResultsError, RunState};
 use regatta_transport::FILE_OPTIONS;
 
 use crate::{
-    args::{ResumeArgs, RunArgs},
-    checks, describe, directory,
+    args::{ResumeArgs, RunArgs, ViewArgs},
+    attach, checks, describe, directory,
     exit::{self, Code, Failure, no_bed, own_executable},
     interrupt::Held,
     listen::{JsonLines, Listeners, Progress, ProgressFile, StoreListener, Tally},
@@ -105,6 +106,8 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
         jobs,
         hosts_file: args.hosts_file.as_deref(),
         image,
+        views: &args.views,
+        earlier: Vec::new(),
     };
     let result = session.start(held, plan, options);
     if result.is_err() {
@@ -186,6 +189,8 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
         jobs: 1,
         hosts_file: args.hosts_file.as_deref(),
         image,
+        views: &args.views,
+        earlier: records,
     }
     .start(held, plan, options)
 }
@@ -202,20 +207,24 @@ struct RunSession<'a> {
     hosts_file: Option<&'a Path>,
     /// The guest's kernel, for a study that has a guest.
     image: Option<Image>,
+    views: &'a ViewArgs,
+    /// Trials of earlier parts of the run.
+    earlier: Vec<TrialRecord>,
 }
 
 impl RunSession<'_> {
     fn start(self, held: Held, plan: Plan, options: RunOptions) -> Result<Code, Failure> {
         let executable = own_executable()?;
         let shard = options.part.shard;
+        let hub = attach::start(self.views, self.dir, self.earlier, self.json)?;
+        let is_silent = self.silent || self.views.live;
+        let estimate = describe::estimate(&plan, self.jobs, &options.done);
         let mut listeners = Listeners {
             store: self.store,
-            progress: Progress::new(
-                self.silent,
-                describe::estimate(&plan, self.jobs, &options.done),
-            ),
+            progress: Progress::new(is_silent, estimate),
             file: (shard.is_some()).then(|| ProgressFile::new(self.dir, &options.part)),
             json: self.json.then_some(JsonLines),
+            live: hub.listener(),
         };
         let no_thread = |error| Failure::failed(error).context("cannot start a thread");
         let begun = Instant::now();
@@ -224,7 +233,7 @@ impl RunSession<'_> {
             None => {
                 let study = plan.study().clone();
                 let run_id = options.run_id.clone();
-                let run = Run::new(plan, options);
+                let run = Run::new(plan, options).with_progress(hub.interval(), hub.progress());
                 held.stop_with(run.stopper()).map_err(no_thread)?;
                 let stop = run.stop().clone();
                 let bed = make_bed(&study, self.hosts_file, &executable, &run_id, &stop);
@@ -243,9 +252,9 @@ impl RunSession<'_> {
             mut store,
             progress,
             json,
-            file: _,
+            ..
         } = listeners;
-        drop(progress);
+        drop((progress, hub));
         match result {
             Ok(ending) => {
                 let tally = store.tally();

@@ -100,6 +100,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("engine", &["bed", "control", "model", "stats"]),
     ("results", &["model"]),
     ("report", &["results", "stats", "model"]),
+    ("live", &["control", "engine", "model", "report"]),
     (
         "cli",
         &[
@@ -107,6 +108,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bed",
             "control",
             "engine",
+            "live",
             "model",
             "process",
             "report",

@@ -243,6 +243,15 @@ pub struct Progress {
     /// Congestion window of this end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_window_bytes: Option<u64>,
+    /// Smoothed round-trip time of this end's stack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smoothed_rtt_ns: Option<u64>,
+    /// Bytes that this end sent and that are neither acknowledged nor lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_in_flight: Option<u64>,
+    /// CPU time of this end's process, of which differences count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ns: Option<u64>,
 }
 
 /// Reason for which an end has no report.

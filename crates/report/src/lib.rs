@@ -22,7 +22,7 @@ pub mod terminal;
 pub mod timeline;
 mod write;
 
-pub use analysis::{Summary, summarise};
+pub use analysis::{Summary, describe_metric, summarise};
 pub use data::{RunData, load};
 pub use error::ReportError;
 pub use timeline::HostTimeline;

@@ -10,7 +10,7 @@ use regatta_telemetry::{
 struct NoFlow;
 
 impl FlowSource for NoFlow {
-    fn sample(&mut self) -> FlowSample {
+    fn sample(&mut self, _: &Reading) -> FlowSample {
         FlowSample::default()
     }
 }

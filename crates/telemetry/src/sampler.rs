@@ -113,8 +113,8 @@ struct Observed<'a> {
 }
 
 impl FlowSource for Observed<'_> {
-    fn sample(&mut self) -> FlowSample {
-        let sample = self.flow.sample();
+    fn sample(&mut self, reading: &Reading) -> FlowSample {
+        let sample = self.flow.sample(reading);
         self.shared.observe(self.begun, &sample);
         sample
     }
@@ -162,7 +162,11 @@ fn take_samples(
 ) {
     loop {
         match clock.wait_until(schedule.next_after(clock.now_ns())) {
-            Wake::Due => builder.push(gauges.read(), flow.sample()),
+            Wake::Due => {
+                let reading = gauges.read();
+                let sample = flow.sample(&reading);
+                builder.push(reading, sample);
+            }
             Wake::Changed => return,
         }
     }
@@ -294,7 +298,7 @@ fn run(
             begun,
         };
         if let Some(start) = start.filter(|_| known != Some(begun)) {
-            let flow_start = flow.sample();
+            let flow_start = flow.sample(&start);
             let builder = SeriesBuilder::new(start, flow_start, link_header_bytes, expected);
             window = Some((begun, builder));
         }
@@ -327,7 +331,7 @@ mod tests {
     struct Nothing;
 
     impl FlowSource for Nothing {
-        fn sample(&mut self) -> FlowSample {
+        fn sample(&mut self, _: &Reading) -> FlowSample {
             FlowSample::default()
         }
     }

@@ -22,8 +22,8 @@ pub struct FlowSample {
 
 /// Source of a transport's own counters for the sampler.
 pub trait FlowSource: Send {
-    /// Returns the counters and state at this moment.
-    fn sample(&mut self) -> FlowSample;
+    /// Returns the counters and state at this moment, that of a reading of the host.
+    fn sample(&mut self, reading: &Reading) -> FlowSample;
 }
 
 /// One column for each series; the order of `NAMES`.

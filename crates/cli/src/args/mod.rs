@@ -9,6 +9,7 @@ mod export;
 mod hosts;
 mod iperf;
 mod keys;
+mod live;
 mod path;
 mod path_command;
 mod server;
@@ -34,6 +35,7 @@ pub use self::{
     compare::CompareArgs,
     export::{ExportArgs, ExportFormat},
     hosts::{AddArgs, HostsArgs, HostsCommand},
+    live::{AttachArgs, ViewArgs},
     path::PathArgs,
     path_command::PathCommandArgs,
     server::ServerArgs,
@@ -98,6 +100,8 @@ pub enum Command {
     Status(StatusArgs),
     /// Go on with a run that was stopped or killed
     Resume(ResumeArgs),
+    /// Look at a run that goes on in another process: on the terminal, as a web page, as metrics
+    Attach(AttachArgs),
     /// Make the reports of a run again from its results file; the exit code is the run's
     Report(ReportArgs),
     /// Compare runs of a study: other days, hosts, kernels, versions
@@ -369,6 +373,9 @@ pub struct RunArgs {
         help_heading = "Output"
     )]
     pub lang: ReportLanguage,
+
+    #[command(flatten)]
+    pub views: ViewArgs,
 }
 
 impl RunArgs {
@@ -421,6 +428,9 @@ pub struct ResumeArgs {
     /// Language of the tables on standard output, of `report.html` and of `report.pdf`
     #[arg(long, value_name = "LANGUAGE", default_value = "en")]
     pub lang: ReportLanguage,
+
+    #[command(flatten)]
+    pub views: ViewArgs,
 }
 
 /// `regatta report`.

@@ -85,9 +85,11 @@ pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code, Failure> {
     };
     let screen = Rc::new(RefCell::new(Screen::new(args, output, &file.study)));
     let of_run = Rc::clone(&screen);
-    let run = Run::new(plan, options).with_progress(args.interval, move |progress| {
-        of_run.borrow_mut().progress(progress)
-    });
+    let interval = args.interval;
+    let run = Run::new(plan, options).with_progress(
+        move || Some(interval),
+        move |progress| of_run.borrow_mut().progress(progress),
+    );
     held.stop_with(run.stopper()).map_err(Failure::failed)?;
     let target = Target {
         host: &address.host,
@@ -362,6 +364,7 @@ impl Screen {
             trial,
             host,
             progress,
+            ..
         } = progress;
         let intervals = self.intervals.as_mut();
         if let Some(interval) = intervals.and_then(|it| it.add(trial, host, progress)) {

@@ -6,9 +6,10 @@ mod progress_file;
 mod store;
 
 pub use json::JsonLines;
-pub use progress::{Progress, rough};
+pub use progress::Progress;
 pub use progress_file::{FILE_NAME as PROGRESS_FILE_NAME, ProgressFile, ShardProgress};
 use regatta_engine::{Event, Listener, ListenerError};
+use regatta_live::LiveListener;
 pub use store::{StoreListener, Tally};
 
 /// All listeners of a run. The results file is the first: events that the others print are stored
@@ -22,6 +23,8 @@ pub struct Listeners {
     pub json: Option<JsonLines>,
     /// Listener that writes the progress of a shard to a file.
     pub file: Option<ProgressFile>,
+    /// Listener of the views of the run under way.
+    pub live: LiveListener,
 }
 
 impl Listener for Listeners {
@@ -34,6 +37,6 @@ impl Listener for Listeners {
         if let Some(file) = &mut self.file {
             file.hear(event)?;
         }
-        Ok(())
+        self.live.hear(event)
     }
 }

@@ -19,6 +19,7 @@ mod input;
 mod iperf3_lines;
 mod kills;
 mod large;
+mod live;
 mod machine;
 mod mptcp;
 mod path_command;

@@ -63,14 +63,19 @@ pub struct Run {
     plan: Plan,
     options: RunOptions,
     path_check_interval: Duration,
-    progress: Option<(Duration, Box<ProgressListener>)>,
+    progress: Option<ProgressListener>,
     stop: Stop,
     wake: Sender<Signal>,
     signals: Receiver<Signal>,
 }
 
-/// Function that is called with the progress of a trial while the engine waits for its end.
-type ProgressListener = dyn Fn(TrialProgress);
+/// Listener to trials under way.
+pub(crate) struct ProgressListener {
+    /// Returns the time between two reports of an end, as each trial begins; `None` if nobody reads them.
+    pub interval: Box<dyn Fn() -> Option<Duration>>,
+    /// Takes a report, while the engine waits for the end of the trial.
+    pub hear: Box<dyn Fn(TrialProgress)>,
+}
 
 /// Counters of one end of a trial under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +86,9 @@ pub struct TrialProgress {
     pub host: Host,
     /// Counters since the beginning of the transfer.
     pub progress: Progress,
+    /// Packets that each direction of the path has dropped in this trial, for whatever cause, forward first; read
+    /// with the report of the listening end, of an emulated path.
+    pub dropped: Option<[u64; 2]>,
 }
 
 /// Returns the time in nanoseconds since the Unix epoch.
@@ -108,15 +116,17 @@ impl Run {
         }
     }
 
-    /// Has both ends of every trial report their progress at this interval while it runs.
+    /// Has both ends of a trial report their progress while it runs, at the interval that a function returns as the
+    /// trial begins.
     #[must_use]
     pub fn with_progress(
         self,
-        interval: Duration,
-        listener: impl Fn(TrialProgress) + 'static,
+        interval: impl Fn() -> Option<Duration> + 'static,
+        hear: impl Fn(TrialProgress) + 'static,
     ) -> Self {
+        let (interval, hear) = (Box::new(interval), Box::new(hear));
         Self {
-            progress: Some((interval, Box::new(listener))),
+            progress: Some(ProgressListener { interval, hear }),
             ..self
         }
     }
@@ -162,7 +172,7 @@ impl Run {
             plan: &self.plan,
             options: &self.options,
             path_check_interval: self.path_check_interval,
-            progress: (self.progress.as_ref()).map(|(interval, listener)| (*interval, &**listener)),
+            progress: self.progress.as_ref(),
             doubted: BTreeMap::new(),
             checked: BTreeMap::new(),
             round_trips: BTreeMap::new(),
@@ -188,8 +198,8 @@ pub(crate) struct TrialRunner<'a> {
     pub plan: &'a Plan,
     pub options: &'a RunOptions,
     path_check_interval: Duration,
-    /// Interval of the reports of trials under way, and their listener.
-    pub progress: Option<(Duration, &'a ProgressListener)>,
+    /// Listener to trials under way.
+    pub progress: Option<&'a ProgressListener>,
     /// Warning of the last path check of a condition, by the condition's position in the study.
     doubted: BTreeMap<usize, Warning>,
     /// Time of the last path check of a condition, by the condition's position in the study.

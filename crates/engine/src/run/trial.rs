@@ -8,7 +8,9 @@ use std::{
 
 use rand::RngExt;
 use regatta_bed::{BedError, guest::wait_for_timers};
-use regatta_control::{FromAgent, Host, PathHints, Role, SideReport, ToAgent, TrialOrder};
+use regatta_control::{
+    FromAgent, Host, PathHints, Progress, Role, SideReport, ToAgent, TrialOrder,
+};
 use regatta_model::{
     BitRate, Clock, Condition, Direction, Outcome, TrialRecord, Workload, WorkloadKind, causes,
     metric::id,
@@ -256,13 +258,7 @@ impl TrialRunner<'_> {
                     }
                 }
                 Some((host, FromAgent::Progress { progress, .. })) => {
-                    if let Some((_, listener)) = &self.progress {
-                        listener(TrialProgress {
-                            trial: trial.index,
-                            host,
-                            progress,
-                        });
-                    }
+                    self.report_progress(trial.index, host, progress);
                 }
                 Some((_, FromAgent::Began { .. })) => {
                     self.bed.begin().map_err(TrialFailure::Path)?;
@@ -290,6 +286,25 @@ impl TrialRunner<'_> {
             }
         }
         Ok([Role::Sender, Role::Receiver].map(|role| reports.remove(&role).unwrap_or_default()))
+    }
+
+    /// Passes the report of an end of the trial under way on, the listening end's with the packets that the path
+    /// has dropped.
+    fn report_progress(&mut self, trial: u32, host: Host, progress: Progress) {
+        let Some(listener) = self.progress else {
+            return;
+        };
+        // A path that no longer answers fails the trial at its end.
+        let counters = (host == Host::Server && !self.bed.is_real())
+            .then(|| self.bed.counters().ok())
+            .flatten();
+        let dropped = counters.map(|path| [path.forward.dropped(), path.reverse.dropped()]);
+        (listener.hear)(TrialProgress {
+            trial,
+            host,
+            progress,
+            dropped,
+        });
     }
 
     fn prepare(
@@ -334,7 +349,7 @@ impl TrialRunner<'_> {
                 keeps_order: condition.keeps_order(),
             },
             tells_beginning: condition.follows_a_clock(),
-            progress_interval: self.progress.as_ref().map(|(interval, _)| *interval),
+            progress_interval: self.progress.and_then(|listener| (listener.interval)()),
             tls,
             files: self
                 .options

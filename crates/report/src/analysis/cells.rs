@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use regatta_model::{OptionValue, Outcome, Transport, TrialRecord, Unit, Workload, metric::id};
+use regatta_model::{
+    MetricDefinition, OptionValue, Outcome, Transport, TrialRecord, Unit, Workload, metric::id,
+};
 use regatta_stats::{Estimate, autocorrelation, binomial_interval, trend};
 
 use super::{
@@ -130,43 +132,48 @@ fn descriptions(measured: &[&TrialRecord]) -> BTreeMap<String, MetricSummary> {
                 .filter_map(|trial| trial.measurements.metrics.get(metric.name).copied())
                 .filter(|value| value.is_finite())
                 .collect();
-            let description = regatta_stats::describe(&values)?;
-            let series = |values: Vec<f64>| {
-                let rho = autocorrelation(std::slice::from_ref(&values), 1, CORRELATED_CELL);
-                Estimate::of(&values, rho)
-            };
-            let mean = series(values.clone());
-            let geometric = (values.iter().all(|v| *v > 0.0))
-                .then(|| series(values.iter().map(|v| v.ln()).collect()))
-                .flatten();
-            let share = (metric.name == id::WHOLE_TRANSFER_RATIO).then(|| {
-                let whole = values.iter().filter(|value| **value > 0.5).count();
-                binomial_interval(whole as u64, values.len() as u64, CONFIDENCE)
-            });
-            let summary = MetricSummary {
-                unit: metric.unit.name().to_owned(),
-                n: description.n as u64,
-                mean: description.mean,
-                sd: description.sd,
-                cv: description.cv,
-                ci95: share.or_else(|| {
-                    let interval = mean.and_then(|m| shown_interval(&m))?;
-                    Some(possible(metric.unit, interval))
-                }),
-                geometric_mean: geometric
-                    .map(|g| g.mean.exp().clamp(description.min, description.max)),
-                geometric_ci95: geometric
-                    .and_then(|g| shown_interval(&g))
-                    .map(|interval| possible(metric.unit, interval.map(f64::exp))),
-                median: description.median,
-                q1: description.q1,
-                q3: description.q3,
-                min: description.min,
-                max: description.max,
-            };
-            Some((metric.name.to_owned(), summary))
+            Some((metric.name.to_owned(), describe_metric(metric, &values)?))
         })
         .collect()
+}
+
+/// Describes the finite values of one metric of the measured trials of a cell, in the order of the rounds. `None` without
+/// any.
+#[must_use]
+pub fn describe_metric(metric: &MetricDefinition, values: &[f64]) -> Option<MetricSummary> {
+    let description = regatta_stats::describe(values)?;
+    let series = |values: Vec<f64>| {
+        let rho = autocorrelation(std::slice::from_ref(&values), 1, CORRELATED_CELL);
+        Estimate::of(&values, rho)
+    };
+    let mean = series(values.to_vec());
+    let geometric = (values.iter().all(|v| *v > 0.0))
+        .then(|| series(values.iter().map(|v| v.ln()).collect()))
+        .flatten();
+    let share = (metric.name == id::WHOLE_TRANSFER_RATIO).then(|| {
+        let whole = values.iter().filter(|value| **value > 0.5).count();
+        binomial_interval(whole as u64, values.len() as u64, CONFIDENCE)
+    });
+    Some(MetricSummary {
+        unit: metric.unit.name().to_owned(),
+        n: description.n as u64,
+        mean: description.mean,
+        sd: description.sd,
+        cv: description.cv,
+        ci95: share.or_else(|| {
+            let interval = mean.and_then(|m| shown_interval(&m))?;
+            Some(possible(metric.unit, interval))
+        }),
+        geometric_mean: geometric.map(|g| g.mean.exp().clamp(description.min, description.max)),
+        geometric_ci95: geometric
+            .and_then(|g| shown_interval(&g))
+            .map(|interval| possible(metric.unit, interval.map(f64::exp))),
+        median: description.median,
+        q1: description.q1,
+        q3: description.q3,
+        min: description.min,
+        max: description.max,
+    })
 }
 
 /// Returns the 95 % interval of one cell. Equal values give an interval of zero width: it says that

@@ -24,6 +24,7 @@ use regatta_model::{Study, metric::id};
 use regatta_results::RunState;
 
 use crate::{RunData, language::tr};
+pub use cells::describe_metric;
 pub(crate) use claims::{CORRELATED_CELL, PRIMARY_SHARE, logarithms};
 pub use claims::{DIFFERENCE_METRICS, POWER, PairSpread, pair_spreads, strictest_confidence};
 pub(crate) use places::Places;

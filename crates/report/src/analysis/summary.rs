@@ -347,6 +347,18 @@ pub struct MetricSummary {
     pub max: f64,
 }
 
+impl MetricSummary {
+    /// Returns value and interval of a metric by which transports are compared: the geometric mean, or the mean where
+    /// there is none.
+    #[must_use]
+    pub fn compared(&self) -> (f64, Option<[f64; 2]>) {
+        match self.geometric_mean {
+            Some(mean) => (mean, self.geometric_ci95),
+            None => (self.mean, self.ci95),
+        }
+    }
+}
+
 /// Conclusion of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Conclusion {
@@ -595,9 +607,9 @@ impl Cell {
     pub fn shown(&self, metric: &str) -> Option<(f64, Option<[f64; 2]>)> {
         let summary = self.metrics.get(metric)?;
         let is_compared = self.ranked_by.as_deref() == Some(metric) || super::is_compared(metric);
-        Some(match summary.geometric_mean {
-            Some(mean) if is_compared => (mean, summary.geometric_ci95),
-            _ => (summary.mean, summary.ci95),
+        Some(match is_compared {
+            true => summary.compared(),
+            false => (summary.mean, summary.ci95),
         })
     }
 }

@@ -221,7 +221,10 @@ mod tests {
     fn a_program_that_does_not_end_its_trial_is_not_kept() {
         for (answer, why) in [
             ("true", "did not answer `end` with `over` within 1 s"),
-            ("echo no >&2; exit 3", "ended with exit code 3; its last words: `no`"),
+            (
+                "echo no >&2; exit 3",
+                "ended with exit code 3; its last words: `no`",
+            ),
         ] {
             let repeating = Repeating::new(answer);
             let program = repeating.start();

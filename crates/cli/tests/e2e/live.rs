@@ -1,0 +1,193 @@
+//! Tests of the views of a run under way, and of `attach`.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    process::Stdio,
+};
+
+use crate::help::{Bench, SLOW, SMALL};
+
+/// Returns a port that is free now.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("its address").port()
+}
+
+#[test]
+fn views_that_cannot_be_had_are_refused_before_the_run() {
+    let bench = Bench::new();
+    bench.write("study.toml", SMALL);
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = taken.local_addr().expect("its address").to_string();
+    for (options, says) in [
+        (
+            &["--live"][..],
+            "`--live` draws on the terminal of standard error, which is no terminal",
+        ),
+        (
+            &["--web=0.0.0.0:8000"],
+            "the page is served on loopback only",
+        ),
+        (
+            &["--prometheus", "nowhere"],
+            "an address and a port are asked for",
+        ),
+        (&["--prometheus", &taken], "choose another port"),
+        (
+            &["--prometheus-textfile", "none/regatta.prom"],
+            "collector.textfile.directory",
+        ),
+    ] {
+        let done = bench.run(&[&["run", "study.toml", "--out", "out"], options].concat());
+        done.assert_code(2);
+        done.assert_says(says);
+        assert!(
+            !bench.path("out").exists(),
+            "{options:?} leaves a directory"
+        );
+    }
+}
+
+#[test]
+fn attach_says_what_to_type_where_no_run_is_under_way() {
+    let bench = Bench::new();
+    bench.write("study.toml", SMALL);
+    bench.run(&[
+        "run",
+        "study.toml",
+        "--rounds",
+        "1",
+        "--out",
+        "out",
+        "--no-progress",
+    ]);
+    assert!(!bench.path("out/live.sock").exists());
+    let done = bench.run(&["attach", "out", "--web"]);
+    done.assert_code(2);
+    done.assert_says("no run answers in `out`");
+    done.assert_says("`regatta report out` shows its results");
+}
+
+/// Reads lines until one has this text, and returns what follows it in the line.
+fn after(lines: &mut impl BufRead, text: &str) -> String {
+    let mut line = String::new();
+    loop {
+        line.clear();
+        let read = lines.read_line(&mut line).expect("a line");
+        assert!(read > 0, "the output ended before `{text}`");
+        if let Some((_, rest)) = line.split_once(text) {
+            return rest.trim_end().to_owned();
+        }
+    }
+}
+
+/// Returns the response to a request for a path.
+fn get(address: &str, path: &str, accept: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("connected");
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("a response");
+    text
+}
+
+#[test]
+fn a_run_shows_the_same_to_page_metrics_and_another_process() {
+    let bench = Bench::new();
+    bench.write("study.toml", SLOW);
+    let metrics = format!("127.0.0.1:{}", free_port());
+    let args = [
+        "run",
+        "study.toml",
+        "--rounds",
+        "4",
+        "--out",
+        "out",
+        "--web",
+        "--prometheus",
+        &metrics,
+        "--prometheus-textfile",
+        "run.prom",
+    ];
+    let mut run = bench
+        .regatta(&args)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the run starts");
+    let mut said = BufReader::new(run.stderr.take().expect("its messages"));
+    let url = after(&mut said, "web page of the run: http://");
+    let (address, path) = url.split_once('/').expect("a path");
+    // After this line the first trial has been stored, and the run can be attached to.
+    after(&mut said, "[1/8]");
+    let mut attached = bench
+        .regatta(&["attach", "out", "--web"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("attach starts");
+    let mut of_attached = BufReader::new(attached.stderr.take().expect("its messages"));
+    let other = after(&mut of_attached, "web page of the run: http://");
+    for url in [&url, &other] {
+        let (address, path) = url.split_once('/').expect("a path");
+        let mut events = TcpStream::connect(address).expect("connected");
+        let request = format!("GET /{path}events HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        events.write_all(request.as_bytes()).expect("sent");
+        let mut events = BufReader::new(events);
+        // The figures of a trial that began while somebody looked.
+        let rate = loop {
+            let rest = after(&mut events, "\"goodput_bps\":");
+            let rate = rest.split(',').next().map(str::parse::<f64>);
+            if let Some(Ok(rate)) = rate {
+                break rate;
+            }
+        };
+        assert!((1e3..100e6).contains(&rate), "{rate}");
+    }
+    let text = get(
+        &metrics,
+        "/metrics",
+        "application/openmetrics-text; version=1.0.0",
+    );
+    assert!(
+        text.contains("content-type: application/openmetrics-text"),
+        "{text}"
+    );
+    assert!(text.contains("regatta_run_trials 8"), "{text}");
+    assert!(text.contains("# EOF"), "{text}");
+    let report = get(address, &format!("/{path}report"), "text/html");
+    assert!(
+        report.contains("200 OK") && report.contains("</html>"),
+        "{}",
+        &report[..300]
+    );
+    assert!(
+        report.contains("sandbox allow-scripts"),
+        "{}",
+        &report[..900]
+    );
+    // Whoever watches needs both to the end of the run.
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).expect("its messages");
+    assert!(run.wait().expect("it ends").success(), "{rest}");
+    let mut rest = String::new();
+    of_attached.read_to_string(&mut rest).expect("its messages");
+    assert!(attached.wait().expect("it ends").success(), "{rest}");
+    assert!(
+        rest.contains("the run is complete; `regatta report out`"),
+        "{rest}"
+    );
+    let text = std::fs::read_to_string(bench.path("run.prom")).expect("a text file");
+    assert!(text.contains("regatta_run_running 0\n"), "{text}");
+    assert!(
+        text.contains("regatta_cell_ci95_lower_goodput_bytes_per_second{"),
+        "{text}"
+    );
+    assert!(
+        !text.contains("regatta_trial_"),
+        "no trial is under way: {text}"
+    );
+    assert!(!bench.path("out/live.sock").exists());
+}

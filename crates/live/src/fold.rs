@@ -1,0 +1,431 @@
+//! Makes the state of a run of its events and of the reports of the trial under way.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use regatta_control::{Host, Progress};
+use regatta_engine::{Ending, Event, TrialProgress};
+use regatta_model::{Direction, Outcome, Study, TrialRecord, metric};
+
+use crate::{
+    model::{Activity, HISTORY, LiveCell, LiveRun, LiveTrial, MESSAGES, Now},
+    pace::Pace,
+};
+
+/// Shortest time between two reports of an end of which rates are made.
+const LEAST_NS: u64 = 20_000_000;
+
+/// Returns the time in nanoseconds since the Unix epoch.
+#[must_use]
+pub fn unix_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, nanoseconds)
+}
+
+fn nanoseconds(span: Duration) -> i64 {
+    i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// State of a run, and what it is made from.
+#[derive(Debug, Default)]
+pub struct Fold {
+    /// The state.
+    pub run: LiveRun,
+    /// Whether the cells have changed since this was last set to `false`.
+    pub cells_changed: bool,
+    pace: Pace,
+    /// Trials of earlier parts of the run, until the study is known.
+    earlier: Vec<TrialRecord>,
+    /// Outcome and value of each round, by the position of the cell.
+    rounds: Vec<BTreeMap<u32, (Outcome, Option<f64>)>>,
+    /// Direction of each workload.
+    directions: BTreeMap<String, Direction>,
+    ends: [End; 2],
+}
+
+/// Reports of one end.
+#[derive(Debug, Default)]
+struct End {
+    last: Progress,
+    goodput_bps: Option<f64>,
+    cpu_ratio: Option<f64>,
+}
+
+impl End {
+    fn hear(&mut self, progress: Progress) {
+        // After its warm-up an end counts from zero again.
+        if progress.elapsed_ns < self.last.elapsed_ns {
+            self.last = Progress {
+                cpu_ns: None,
+                ..Progress::default()
+            };
+        }
+        let elapsed_ns = progress.elapsed_ns - self.last.elapsed_ns;
+        if elapsed_ns < LEAST_NS {
+            return;
+        }
+        let bytes = (progress.bytes_delivered).saturating_sub(self.last.bytes_delivered);
+        self.goodput_bps = Some(bytes as f64 * 8e9 / elapsed_ns as f64);
+        self.cpu_ratio = match (self.last.cpu_ns, progress.cpu_ns) {
+            (Some(before), Some(now)) => {
+                Some(now.saturating_sub(before) as f64 / elapsed_ns as f64)
+            }
+            _ => None,
+        };
+        self.last = progress;
+    }
+}
+
+impl Fold {
+    /// Makes the state of a run in a directory. `earlier` are the trials of earlier parts of it.
+    #[must_use]
+    pub fn new(directory: String, earlier: Vec<TrialRecord>) -> Self {
+        Self {
+            run: LiveRun {
+                now: Now {
+                    directory,
+                    ..Now::default()
+                },
+                cells: Vec::new(),
+            },
+            earlier,
+            ..Self::default()
+        }
+    }
+
+    /// Takes note of an event.
+    pub fn hear(&mut self, event: &Event) {
+        self.pace.hear(event);
+        match event {
+            Event::RunStarted { header, .. } => {
+                let now = &mut self.run.now;
+                now.study.clone_from(&header.study.name);
+                now.title.clone_from(&header.study.title);
+                now.bed.clone_from(&header.bed);
+                now.version.clone_from(&header.regatta_version);
+                now.started_unix_ns = header.started_unix_ns;
+                now.rounds = header.study.rounds;
+                self.begin_cells(&header.study);
+            }
+            Event::PathChecked { check } => {
+                let verdict = match &check.spoiled {
+                    Some(why) => format!("not checked, {why}"),
+                    None if check.within => "within its tolerance".to_owned(),
+                    None => "OUTSIDE its tolerance".to_owned(),
+                };
+                self.say(format!("path of `{}`: {verdict}", check.condition));
+            }
+            Event::RoundWaits { round, wait_ns } => {
+                let wait_ns = i64::try_from(*wait_ns).unwrap_or(i64::MAX);
+                self.run.now.round = *round;
+                self.run.now.activity = Activity::Waiting {
+                    until_unix_ns: unix_ns().saturating_add(wait_ns),
+                };
+            }
+            Event::TrialStarted {
+                attempt,
+                round,
+                transport,
+                condition,
+                workload,
+                ..
+            } => {
+                self.ends = Default::default();
+                self.run.now.round = *round;
+                self.run.now.activity = Activity::Trial(Box::new(LiveTrial {
+                    transport: transport.clone(),
+                    condition: condition.clone(),
+                    workload: workload.clone(),
+                    attempt: *attempt,
+                    started_unix_ns: unix_ns(),
+                    ..LiveTrial::default()
+                }));
+            }
+            Event::TrialEnded { trial } => {
+                self.run.now.activity = Activity::Preparing;
+                self.add(trial);
+                if !matches!(trial.outcome, Outcome::Measured) {
+                    let outcome = trial.outcome.name().replace('_', " ");
+                    let reasons = trial.reasons.join(": ");
+                    let cell = format!("{} · {}", trial.transport, trial.condition);
+                    self.say(format!("{cell}: {outcome}: {reasons}"));
+                }
+            }
+            Event::HostsSampled { .. } => {}
+            Event::Warning { warning } => self.say(format!("warning: {}", warning.message)),
+            Event::RunEnded { ending } => self.end(ending),
+        }
+        let now = &mut self.run.now;
+        (now.trials, now.done) = (self.pace.trials, self.pace.done);
+        let left = self.pace.left().map(nanoseconds);
+        now.ends_unix_ns = left.map(|left| unix_ns().saturating_add(left));
+    }
+
+    /// Takes note of a run that has ended without its last event.
+    pub fn end(&mut self, ending: &Ending) {
+        let (complete, reason) = match ending {
+            Ending::Complete => (true, String::new()),
+            Ending::Interrupted { reason } => (false, reason.clone()),
+        };
+        self.run.now.activity = Activity::Ended { complete, reason };
+        self.run.now.ends_unix_ns = None;
+    }
+
+    /// Takes note of a report of the trial under way.
+    pub fn hear_progress(&mut self, report: &TrialProgress) {
+        let Activity::Trial(trial) = &mut self.run.now.activity else {
+            return;
+        };
+        self.ends[report.host as usize].hear(report.progress);
+        let direction = self.directions.get(&trial.workload).copied();
+        let direction = direction.unwrap_or(Direction::Forward);
+        let [client, server] = &self.ends;
+        let (sender, receiver) = match direction {
+            Direction::Forward | Direction::Both => (client, server),
+            Direction::Reverse => (server, client),
+        };
+        let receivers = match direction {
+            Direction::Both => vec![client, server],
+            _ => vec![receiver],
+        };
+        let rates: Vec<f64> = receivers.iter().filter_map(|end| end.goodput_bps).collect();
+        if rates.len() == receivers.len() {
+            let bytes = receivers.iter().map(|end| end.last.bytes_delivered);
+            trial.delivered_bytes = Some(bytes.sum());
+            trial.goodput_bps = Some(rates.iter().sum());
+        }
+        trial.elapsed_ns = Some(client.last.elapsed_ns.max(server.last.elapsed_ns));
+        trial.congestion_window_bytes = sender.last.congestion_window_bytes;
+        trial.smoothed_rtt_ns = sender.last.smoothed_rtt_ns;
+        trial.bytes_in_flight = sender.last.bytes_in_flight;
+        trial.retransmitted_packets = sender.last.retransmitted_packets;
+        trial.cpu_sender_ratio = sender.cpu_ratio;
+        trial.cpu_receiver_ratio = receiver.cpu_ratio;
+        trial.dropped = report.dropped.or(trial.dropped);
+        let receives = match direction {
+            Direction::Reverse => Host::Client,
+            Direction::Forward | Direction::Both => Host::Server,
+        };
+        if let (Some(rate), true) = (trial.goodput_bps, report.host == receives) {
+            if trial.goodput_history_bps.len() == HISTORY {
+                trial.goodput_history_bps.remove(0);
+            }
+            trial.goodput_history_bps.push(rate);
+        }
+    }
+
+    fn say(&mut self, message: String) {
+        let messages = &mut self.run.now.messages;
+        // What cannot run here says so in each round.
+        messages.retain(|known| *known != message);
+        if messages.len() == MESSAGES {
+            messages.remove(0);
+        }
+        messages.push(message);
+    }
+
+    fn begin_cells(&mut self, study: &Study) {
+        let workloads = study.workloads.iter();
+        self.directions = workloads
+            .map(|it| (it.name.clone(), it.kind.direction()))
+            .collect();
+        let mut cells = Vec::new();
+        for workload in &study.workloads {
+            let metric = study.primary_metric(workload);
+            let Some(definition) = metric::find(metric) else {
+                continue;
+            };
+            for condition in &study.conditions {
+                cells.extend(study.transports.iter().map(|transport| LiveCell {
+                    transport: transport.label.clone(),
+                    condition: condition.name.clone(),
+                    workload: workload.name.clone(),
+                    outcomes: BTreeMap::new(),
+                    metric: metric.to_owned(),
+                    title: definition.title.to_owned(),
+                    unit: definition.unit,
+                    n: 0,
+                    value: None,
+                    interval: None,
+                }));
+            }
+        }
+        self.rounds = vec![BTreeMap::new(); cells.len()];
+        self.run.cells = cells;
+        self.cells_changed = true;
+        for trial in std::mem::take(&mut self.earlier) {
+            self.add(&trial);
+        }
+    }
+
+    /// Adds a trial to its cell. A further attempt takes the place of the one before.
+    fn add(&mut self, trial: &TrialRecord) {
+        let names = (&*trial.transport, &*trial.condition, &*trial.workload);
+        let mut cells = self.run.cells.iter_mut().enumerate();
+        let Some((position, cell)) = cells.find(|(_, cell)| cell.is_of(names.0, names.1, names.2))
+        else {
+            return;
+        };
+        let rounds = &mut self.rounds[position];
+        let value = trial.measurements.metrics.get(&cell.metric).copied();
+        let value = value.filter(|value| value.is_finite());
+        rounds.insert(trial.round, (trial.outcome, value));
+        cell.outcomes.clear();
+        for (outcome, _) in rounds.values() {
+            *cell.outcomes.entry(outcome.name().to_owned()).or_default() += 1;
+        }
+        let values: Vec<f64> = rounds
+            .values()
+            .filter(|(outcome, _)| *outcome == Outcome::Measured)
+            .filter_map(|(_, value)| *value)
+            .collect();
+        let described = metric::find(&cell.metric)
+            .and_then(|metric| regatta_report::describe_metric(metric, &values));
+        cell.n = values.len() as u64;
+        (cell.value, cell.interval) = match described.map(|it| it.compared()) {
+            Some((value, interval)) => (Some(value), interval),
+            None => (None, None),
+        };
+        self.cells_changed = true;
+    }
+}
+
+/// Returns the trial without its series and distributions, which no view shows.
+pub(crate) fn without_series(trial: &TrialRecord) -> TrialRecord {
+    TrialRecord {
+        index: trial.index,
+        attempt: trial.attempt,
+        round: trial.round,
+        transport: trial.transport.clone(),
+        condition: trial.condition.clone(),
+        workload: trial.workload.clone(),
+        started_unix_ns: trial.started_unix_ns,
+        seed: trial.seed,
+        outcome: trial.outcome,
+        reasons: trial.reasons.clone(),
+        hint: String::new(),
+        measurements: regatta_model::Measurements {
+            metrics: trial.measurements.metrics.clone(),
+            warnings: trial.measurements.warnings.clone(),
+            ..Default::default()
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use regatta_model::metric::id;
+
+    use super::*;
+    use crate::testing::{QUOTED, report, started, trial, trial_started, under_way};
+
+    #[test]
+    fn a_trial_under_way_has_the_figures_of_both_ends() {
+        let fold = under_way();
+        let trial = fold.run.now.trial().expect("a trial");
+        assert_eq!(trial.goodput_bps, Some(40e6));
+        assert_eq!(trial.delivered_bytes, Some(3_750_000));
+        assert_eq!(trial.congestion_window_bytes, Some(120_000));
+        assert_eq!(trial.smoothed_rtt_ns, Some(11_000_000));
+        assert_eq!(trial.retransmitted_packets, Some(3));
+        assert_eq!(trial.cpu_sender_ratio, Some(0.2));
+        // The receiver's end did not say.
+        assert_eq!(trial.cpu_receiver_ratio, None);
+        assert_eq!(trial.dropped, Some([7, 1]));
+        assert_eq!(trial.goodput_history_bps, [40e6; 3]);
+        assert_eq!((fold.run.now.done, fold.run.now.trials), (4, 6));
+        assert!(fold.run.now.ends_unix_ns.is_some());
+    }
+
+    #[test]
+    fn an_end_that_counts_from_zero_again_after_its_warm_up_has_no_negative_rates() {
+        let mut end = End::default();
+        let at = |ms: u64, bytes, cpu_ms: u64| Progress {
+            elapsed_ns: ms * 1_000_000,
+            bytes_delivered: bytes,
+            cpu_ns: Some(cpu_ms * 1_000_000),
+            ..Progress::default()
+        };
+        end.hear(at(900, 9_000_000, 500));
+        end.hear(at(100, 100_000, 520));
+        assert_eq!(end.goodput_bps, Some(8e6));
+        assert_eq!(end.cpu_ratio, None);
+    }
+
+    #[test]
+    fn cells_have_the_means_and_intervals_of_the_report() {
+        let mut fold = under_way();
+        let cell = &fold.run.cells[0];
+        let metric = metric::find(id::GOODPUT_BPS).expect("a metric");
+        let of_report = regatta_report::describe_metric(metric, &[40e6, 44e6]).expect("a mean");
+        assert_eq!((cell.n, cell.value), (2, of_report.geometric_mean));
+        assert_eq!(cell.interval, of_report.geometric_ci95);
+        assert!(cell.interval.is_some());
+        // The last attempt counts.
+        fold.cells_changed = false;
+        for (attempt, rate) in [(1, None), (2, Some(42e6))] {
+            let trial = Box::new(trial(2, attempt, "tcp", rate));
+            fold.hear(&Event::TrialEnded { trial });
+        }
+        assert!(fold.cells_changed);
+        let outcomes = BTreeMap::from([("measured".to_owned(), 3)]);
+        assert_eq!(fold.run.cells[0].outcomes, outcomes);
+        assert_eq!((fold.run.cells[0].n, fold.run.cells[1].n), (3, 2));
+        assert_eq!(fold.run.now.done, 5);
+    }
+
+    #[test]
+    fn a_resumed_run_has_the_trials_of_its_earlier_part() {
+        let earlier = vec![trial(0, 1, "tcp", Some(40e6)), trial(0, 1, QUOTED, None)];
+        let mut fold = Fold::new(String::new(), earlier);
+        fold.hear(&started());
+        assert_eq!(fold.run.cells[0].n, 1);
+        assert_eq!(fold.run.cells[1].outcomes["invalid"], 1);
+    }
+
+    #[test]
+    fn a_wait_and_the_end_of_a_series_are_activities() {
+        let mut fold = Fold::default();
+        fold.hear(&started());
+        fold.hear(&Event::RoundWaits {
+            round: 1,
+            wait_ns: 60_000_000_000,
+        });
+        let Activity::Waiting { until_unix_ns } = fold.run.now.activity else {
+            panic!("{:?}", fold.run.now.activity);
+        };
+        assert!(until_unix_ns > unix_ns() + 50_000_000_000);
+        // A report that comes late belongs to no trial.
+        fold.hear_progress(&report(regatta_control::Host::Server, Progress::default()));
+        fold.hear(&trial_started(1, "tcp"));
+        assert!(fold.run.now.trial().is_some());
+        let reason = "stopped by the user".to_owned();
+        fold.hear(&Event::RunEnded {
+            ending: Ending::Interrupted { reason },
+        });
+        let ended = matches!(
+            &fold.run.now.activity,
+            Activity::Ended {
+                complete: false,
+                ..
+            }
+        );
+        assert!(ended, "{:?}", fold.run.now.activity);
+    }
+
+    #[test]
+    fn the_state_is_the_same_when_another_process_has_read_it() {
+        let run = under_way().run;
+        let mut read = LiveRun::default();
+        for update in [
+            crate::model::Update::Now(run.now.clone()),
+            crate::model::Update::Cells(run.cells.clone()),
+        ] {
+            let line = serde_json::to_string(&update).expect("JSON");
+            read.update(serde_json::from_str(&line).expect("an update"));
+        }
+        assert_eq!(read, run);
+    }
+}

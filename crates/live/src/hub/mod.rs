@@ -1,0 +1,433 @@
+//! The thread on which all views of a run live.
+//!
+//! The engine's thread only puts messages into a queue without a limit: no view can hold it up. All else happens here, at
+//! the lowest priority, at most [`UPDATES_PER_SECOND`] times a second.
+
+use std::{
+    net::{SocketAddr, TcpListener},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use regatta_engine::{Event, Listener, ListenerError, TrialProgress};
+use regatta_model::TrialRecord;
+use tokio::{
+    sync::{Notify, mpsc},
+    time::Instant,
+};
+
+use crate::{
+    error::LiveError,
+    fold::{Fold, without_series},
+    http, metrics,
+    model::{Activity, Update},
+    shared::{Shared, Watching},
+    socket::{RunClient, RunSocket},
+    terminal::Screen,
+    web,
+};
+
+/// Most updates of every view in a second.
+const UPDATES_PER_SECOND: u32 = 4;
+
+/// Time between two redraws of a terminal on which only clocks go on.
+const CLOCK: Duration = Duration::from_secs(1);
+
+/// Time that readers have to take the last state, when the run has ended.
+const LAST_WITHIN: Duration = Duration::from_millis(300);
+
+/// Views that are asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Views {
+    /// Whether to draw on the terminal of standard error.
+    pub terminal: bool,
+    /// Whether the terminal takes UTF-8.
+    pub is_utf8: bool,
+    /// Loopback address of the web page; port 0 is any that is free.
+    pub web: Option<SocketAddr>,
+    /// Address on which Prometheus is served.
+    pub prometheus: Option<SocketAddr>,
+    /// Text file for node_exporter.
+    pub textfile: Option<PathBuf>,
+}
+
+impl Views {
+    /// Whether any view is asked for.
+    #[must_use]
+    pub const fn any(&self) -> bool {
+        self.terminal || self.web.is_some() || self.prometheus.is_some() || self.textfile.is_some()
+    }
+}
+
+/// Message of the engine's thread.
+enum Message {
+    Event(Box<Event>),
+    Progress(TrialProgress),
+    /// The run has ended, with its last event or without.
+    End,
+}
+
+/// Source of the state.
+enum Source {
+    Run {
+        messages: mpsc::UnboundedReceiver<Message>,
+        fold: Box<Fold>,
+    },
+    Other {
+        stream: UnixStream,
+        detach: Arc<Notify>,
+    },
+}
+
+/// Views of a run of this process.
+pub struct Hub {
+    messages: mpsc::UnboundedSender<Message>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Listener that passes events on to the views. It never waits.
+pub struct LiveListener(mpsc::UnboundedSender<Message>);
+
+impl Listener for LiveListener {
+    fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
+        let event = match event {
+            Event::HostsSampled { .. } => return Ok(()),
+            Event::TrialEnded { trial } => Event::TrialEnded {
+                trial: Box::new(without_series(trial)),
+            },
+            event => event.clone(),
+        };
+        // Views that have failed are missed by nobody but those who look at them.
+        let _ = self.0.send(Message::Event(Box::new(event)));
+        Ok(())
+    }
+}
+
+/// Listeners of the servers, which listen before the run begins.
+struct Bound {
+    web: Option<(TcpListener, web::Access)>,
+    prometheus: Option<TcpListener>,
+    textfile: Option<PathBuf>,
+    screen: Option<Screen>,
+}
+
+impl Bound {
+    /// Opens what the views need, the terminal last. Returns the address of the page as well.
+    fn open(views: &Views) -> Result<(Self, Option<String>), LiveError> {
+        let web = views.web.map(|address| http::bind(address, "--web"));
+        let web = web.transpose()?.map(|(listener, address)| {
+            let access = web::Access::new(address);
+            (listener, access)
+        });
+        let prometheus = (views.prometheus).map(|address| http::bind(address, "--prometheus"));
+        let prometheus = prometheus.transpose()?.map(|(listener, _)| listener);
+        if let Some(path) = &views.textfile {
+            metrics::check_textfile(path)?;
+        }
+        let url = web.as_ref().map(|(_, access)| access.url());
+        let screen = match views.terminal {
+            true => Some(Screen::check(views.is_utf8, url.clone())?),
+            false => None,
+        };
+        let bound = Self {
+            web,
+            prometheus,
+            textfile: views.textfile.clone(),
+            screen,
+        };
+        Ok((bound, url))
+    }
+
+    const fn is_metered(&self) -> bool {
+        self.prometheus.is_some() || self.textfile.is_some() || self.screen.is_some()
+    }
+}
+
+impl Hub {
+    /// Starts the views of a run in a directory, which exists when the run sends its first event. `earlier` are the
+    /// trials of earlier parts of the run. Returns the address of the page, if there is one.
+    ///
+    /// # Errors
+    /// [`LiveError`] if a view cannot be had.
+    pub fn start(
+        views: &Views,
+        dir: &Path,
+        earlier: Vec<TrialRecord>,
+    ) -> Result<(Self, Option<String>), LiveError> {
+        let (bound, url) = Bound::open(views)?;
+        let (sender, messages) = mpsc::unbounded_channel();
+        let fold = Box::new(Fold::new(dir.display().to_string(), earlier));
+        let shared = Arc::new(Shared::new(dir.to_owned()));
+        let thread = spawn(Source::Run { messages, fold }, bound, Arc::clone(&shared))?;
+        let hub = Self {
+            messages: sender,
+            shared,
+            thread: Some(thread),
+        };
+        Ok((hub, url))
+    }
+
+    /// Returns a listener for the events of the run.
+    #[must_use]
+    pub fn listener(&self) -> LiveListener {
+        LiveListener(self.messages.clone())
+    }
+
+    /// Returns a function for the interval of the reports of a trial: none while nobody looks.
+    pub fn interval(&self) -> impl Fn() -> Option<Duration> + 'static {
+        let shared = Arc::clone(&self.shared);
+        move || {
+            shared
+                .is_watched()
+                .then(|| Duration::from_secs(1) / UPDATES_PER_SECOND)
+        }
+    }
+
+    /// Returns a function that takes the reports of the trial under way.
+    pub fn progress(&self) -> impl Fn(TrialProgress) + 'static {
+        let messages = self.messages.clone();
+        move |progress| {
+            let _ = messages.send(Message::Progress(progress));
+        }
+    }
+}
+
+impl Drop for Hub {
+    /// Ends the views. Readers that hang are left.
+    fn drop(&mut self) {
+        let _ = self.messages.send(Message::End);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Views of a run of another process.
+pub struct Attached {
+    shared: Arc<Shared>,
+    detach: Arc<Notify>,
+    thread: JoinHandle<()>,
+}
+
+impl Attached {
+    /// Attaches to the run in a directory. Returns the address of the page, if there is one.
+    ///
+    /// # Errors
+    /// [`LiveError`] if no run answers there, or a view cannot be had.
+    pub fn start(views: &Views, dir: &Path) -> Result<(Self, Option<String>), LiveError> {
+        let stream = RunClient::connect(dir).map_err(|source| LiveError::NoRun {
+            dir: dir.to_owned(),
+            source,
+        })?;
+        let (bound, url) = Bound::open(views)?;
+        let shared = Arc::new(Shared::new(dir.to_owned()));
+        let detach = Arc::<Notify>::default();
+        let source = Source::Other {
+            stream,
+            detach: Arc::clone(&detach),
+        };
+        let thread = spawn(source, bound, Arc::clone(&shared))?;
+        let attached = Self {
+            shared,
+            detach,
+            thread,
+        };
+        Ok((attached, url))
+    }
+
+    /// Returns a function that ends the views, from any thread.
+    pub fn detach(&self) -> impl FnOnce() + Send + 'static {
+        let detach = Arc::clone(&self.detach);
+        move || detach.notify_one()
+    }
+
+    /// Waits for the end of the run and returns its last activity.
+    #[must_use]
+    pub fn wait(self) -> Activity {
+        let _ = self.thread.join();
+        self.shared.run().now.activity.clone()
+    }
+}
+
+fn spawn(source: Source, bound: Bound, shared: Arc<Shared>) -> Result<JoinHandle<()>, LiveError> {
+    std::thread::Builder::new()
+        .name("views".to_owned())
+        .spawn(move || {
+            // SAFETY: the call has no pointers. On Linux, 0 is the calling thread; those that it starts inherit this.
+            let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            let Ok(runtime) = runtime else {
+                return;
+            };
+            runtime.block_on(serve(source, bound, shared));
+            // A report that is being made for the page is not waited for.
+            runtime.shutdown_background();
+        })
+        .map_err(LiveError::Thread)
+}
+
+/// Serves all views until the source ends.
+async fn serve(source: Source, bound: Bound, shared: Arc<Shared>) {
+    let is_attached = matches!(source, Source::Other { .. });
+    let _watching = bound.is_metered().then(|| Watching::new(&shared));
+    let mut servers = tokio::task::JoinSet::new();
+    if let Some((listener, access)) = bound.web {
+        servers.spawn(http::serve(listener, web::router(access, &shared)));
+    }
+    if let Some(listener) = bound.prometheus {
+        servers.spawn(http::serve(listener, metrics::router(&shared)));
+    }
+    let mut views = Drawn {
+        screen: bound.screen,
+        textfile: bound.textfile,
+        shared: Arc::clone(&shared),
+        is_attached,
+        cells_changed: true,
+        dirty: false,
+        next: Instant::now(),
+    };
+    match source {
+        Source::Run { messages, fold } => {
+            follow_events(messages, *fold, &mut views, &mut servers).await
+        }
+        Source::Other { stream, detach } => {
+            tokio::select! {
+                () = follow_run(stream, &mut views) => {}
+                () = detach.notified() => {}
+            }
+        }
+    }
+    views.publish();
+    let is_read = shared.end();
+    drop(servers);
+    drop(views.screen.take());
+    if let Some(path) = &views.textfile {
+        metrics::write_textfile(path, &shared.run());
+    }
+    // A reader that hangs is not waited for any longer.
+    if is_read {
+        tokio::time::sleep(LAST_WITHIN).await;
+    }
+}
+
+/// Follows the events of a run of this process.
+async fn follow_events(
+    mut messages: mpsc::UnboundedReceiver<Message>,
+    mut fold: Fold,
+    views: &mut Drawn,
+    servers: &mut tokio::task::JoinSet<()>,
+) {
+    loop {
+        let message = tokio::select! {
+            message = messages.recv() => message,
+            () = views.due() => {
+                views.publish();
+                continue;
+            }
+        };
+        match message {
+            Some(Message::Event(event)) => {
+                fold.hear(&event);
+                if matches!(*event, Event::RunStarted { .. }) {
+                    // Without a socket nobody can attach; that is no reason to measure nothing.
+                    if let Ok(socket) = RunSocket::listen(&views.shared.dir) {
+                        servers.spawn(socket.serve(Arc::clone(&views.shared)));
+                    }
+                    views.begin();
+                }
+            }
+            Some(Message::Progress(progress)) => fold.hear_progress(&progress),
+            Some(Message::End) | None => return,
+        }
+        let mut run = views.shared.run();
+        run.now.clone_from(&fold.run.now);
+        if std::mem::take(&mut fold.cells_changed) {
+            run.cells.clone_from(&fold.run.cells);
+            views.cells_changed = true;
+        }
+        drop(run);
+        views.dirty = true;
+    }
+}
+
+/// Follows the run of another process until it ends.
+async fn follow_run(stream: UnixStream, views: &mut Drawn) {
+    let Ok(mut run) = RunClient::new(stream) else {
+        return;
+    };
+    views.begin();
+    loop {
+        tokio::select! {
+            update = run.next() => {
+                let Some(update) = update else {
+                    return;
+                };
+                views.cells_changed |= matches!(update, Update::Cells(_));
+                views.shared.run().update(update);
+                views.dirty = true;
+            }
+            () = views.due() => views.publish(),
+        }
+    }
+}
+
+/// Views that are drawn or written when the state changes, and when.
+struct Drawn {
+    screen: Option<Screen>,
+    textfile: Option<PathBuf>,
+    shared: Arc<Shared>,
+    is_attached: bool,
+    cells_changed: bool,
+    dirty: bool,
+    /// Earliest time of the next update.
+    next: Instant,
+}
+
+impl Drawn {
+    /// The run has begun: the terminal is drawn from now on.
+    fn begin(&mut self) {
+        if let Some(screen) = &mut self.screen
+            && screen.begin().is_err()
+        {
+            self.screen = None;
+        }
+    }
+
+    /// Waits until the views are to be updated.
+    async fn due(&self) {
+        match (self.dirty, &self.screen) {
+            (true, _) => tokio::time::sleep_until(self.next).await,
+            (false, Some(_)) => tokio::time::sleep_until(self.next + CLOCK).await,
+            (false, None) => std::future::pending().await,
+        }
+    }
+
+    /// Updates all views.
+    fn publish(&mut self) {
+        if std::mem::take(&mut self.cells_changed) {
+            self.shared.send_cells();
+        }
+        if std::mem::take(&mut self.dirty) {
+            self.shared.send_now();
+            if let Some(path) = &self.textfile {
+                metrics::write_textfile(path, &self.shared.run());
+            }
+        }
+        if let Some(screen) = &mut self.screen {
+            let drawn = screen.draw(&self.shared.run(), self.is_attached);
+            if drawn.is_err() {
+                self.screen = None;
+            }
+        }
+        self.next = Instant::now() + Duration::from_secs(1) / UPDATES_PER_SECOND;
+    }
+}
+
+#[cfg(test)]
+mod tests;

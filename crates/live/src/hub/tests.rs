@@ -1,0 +1,223 @@
+//! Tests of the page, the socket, and of readers that hang.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+};
+
+use regatta_control::{Host, Progress};
+
+use super::*;
+use crate::testing::{report, started, trial, trial_started};
+
+/// Run with a page and metrics, before its first event.
+struct Served {
+    hub: Hub,
+    listener: LiveListener,
+    dir: tempfile::TempDir,
+    address: String,
+    /// Path of the page, with its token.
+    path: String,
+}
+
+impl Served {
+    fn new() -> Self {
+        let views = Views {
+            web: Some("127.0.0.1:0".parse().expect("an address")),
+            textfile: None,
+            ..Views::default()
+        };
+        let dir = tempfile::tempdir().expect("a directory");
+        let (hub, url) = Hub::start(&views, dir.path(), Vec::new()).expect("views");
+        let url = url.expect("the address of the page");
+        let (address, path) = url
+            .strip_prefix("http://")
+            .and_then(|rest| rest.split_once('/'))
+            .expect("an address and a path");
+        Self {
+            listener: hub.listener(),
+            hub,
+            dir,
+            address: address.to_owned(),
+            path: format!("/{path}"),
+        }
+    }
+
+    fn hear(&mut self, event: &Event) {
+        self.listener.hear(event).expect("it never fails");
+    }
+
+    fn send(&self, path: &str, host: &str, more: &str) -> TcpStream {
+        send(&self.address, path, host, more)
+    }
+
+    /// Returns the response to a request.
+    fn get(&self, path: &str, host: &str, more: &str) -> String {
+        let more = format!("Connection: close\r\n{more}");
+        let mut text = String::new();
+        let mut stream = self.send(path, host, &more);
+        stream.read_to_string(&mut text).expect("a response");
+        text
+    }
+}
+
+/// Sends a request.
+fn send(address: &str, path: &str, host: &str, more: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).expect("connected");
+    let timeout = Some(Duration::from_secs(30));
+    stream.set_read_timeout(timeout).expect("a time-out");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{more}\r\n");
+    stream.write_all(request.as_bytes()).expect("sent");
+    stream
+}
+
+/// Reads events of a stream until one has this text, and returns it.
+fn event_with(stream: &mut impl BufRead, text: &str) -> String {
+    let mut line = String::new();
+    while !line.contains(text) {
+        line.clear();
+        let read = stream.read_line(&mut line).expect("a line");
+        assert!(read > 0, "the events ended before `{text}`");
+    }
+    line
+}
+
+#[test]
+fn the_page_is_for_whoever_has_its_address_and_for_no_other_site() {
+    let served = Served::new();
+    let (address, path) = (&*served.address, &*served.path);
+    let page = served.get(path, address, "");
+    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+    for header in [
+        "content-security-policy: default-src 'none'; script-src 'self'",
+        "referrer-policy: no-referrer",
+        "x-content-type-options: nosniff",
+        "cache-control: no-store",
+    ] {
+        assert!(page.contains(header), "`{header}` is not in\n{page}");
+    }
+    for file in ["", "live.js", "live.css"] {
+        let text = served.get(&format!("{path}{file}"), address, "");
+        assert!(text.starts_with("HTTP/1.1 200"), "{file}: {text}");
+        let body = text.split_once("\r\n\r\n").expect("a body").1;
+        let elsewhere = body.replace("http://www.w3.org/2000/svg", "");
+        assert!(
+            !elsewhere.contains("http"),
+            "{file} refers to another server"
+        );
+    }
+    let port = address.rsplit_once(':').expect("a port").1;
+    let by_name = served.get(path, &format!("localhost:{port}"), "");
+    assert!(by_name.starts_with("HTTP/1.1 200"), "{by_name}");
+    for (path, host, more, status) in [
+        ("/", address, "", 404),
+        ("/00000000000000000000000000000000/", address, "", 404),
+        (path, "example.org", "", 403),
+        (path, &*format!("example.org:{port}"), "", 403),
+        (path, address, "Sec-Fetch-Site: cross-site\r\n", 403),
+    ] {
+        let text = served.get(path, host, more);
+        let expected = format!("HTTP/1.1 {status}");
+        assert!(text.starts_with(&expected), "{path} {host} {more}: {text}");
+    }
+}
+
+#[test]
+fn a_browser_gets_the_state_and_its_changes_to_the_end() {
+    let mut served = Served::new();
+    served.hear(&started());
+    let path = format!("{}events", served.path);
+    let mut events = BufReader::new(served.send(&path, &served.address, ""));
+    event_with(&mut events, "Two transports");
+    served.hear(&trial_started(0, "tcp"));
+    let progress = served.hub.progress();
+    let delivered = Progress {
+        elapsed_ns: 500_000_000,
+        bytes_delivered: 1_000_000,
+        ..Progress::default()
+    };
+    progress(report(Host::Server, delivered));
+    event_with(&mut events, "\"goodput_bps\":16000000.0");
+    assert!(served.hub.interval()().is_some(), "somebody looks");
+    let trial = Box::new(trial(0, 1, "tcp", Some(40e6)));
+    served.hear(&Event::TrialEnded { trial });
+    event_with(&mut events, "\"measured\":1");
+    let ending = regatta_engine::Ending::Complete;
+    served.hear(&Event::RunEnded { ending });
+    drop(served.hub);
+    event_with(&mut events, "\"complete\":true");
+}
+
+#[test]
+fn nobody_looks_at_a_run_without_views() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (hub, url) = Hub::start(&Views::default(), dir.path(), Vec::new()).expect("no views");
+    assert_eq!((url, hub.interval()()), (None, None));
+}
+
+/// A browser that opens connections and reads nothing.
+#[test]
+fn readers_that_hang_do_not_hold_the_run_up() {
+    let mut served = Served::new();
+    served.hear(&started());
+    let path = format!("{}events", served.path);
+    let hung: Vec<TcpStream> = (0..20)
+        .map(|_| served.send(&path, &served.address, ""))
+        .collect();
+    let silent: Vec<TcpStream> = (0..100)
+        .filter_map(|_| TcpStream::connect(&served.address).ok())
+        .collect();
+    served.hear(&trial_started(0, "tcp"));
+    let progress = served.hub.progress();
+    for step in 1..20_000 {
+        let delivered = Progress {
+            elapsed_ns: step * 250_000_000,
+            bytes_delivered: step * 1_000_000,
+            ..Progress::default()
+        };
+        progress(report(Host::Server, delivered));
+    }
+    let begun = std::time::Instant::now();
+    drop(served.hub);
+    assert!(
+        begun.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        begun.elapsed()
+    );
+    drop((hung, silent));
+}
+
+#[test]
+fn another_process_gets_the_state_through_the_socket() {
+    let mut served = Served::new();
+    let none = Attached::start(&Views::default(), served.dir.path());
+    assert!(
+        matches!(none, Err(LiveError::NoRun { .. })),
+        "the run has not begun"
+    );
+    served.hear(&started());
+    let socket = served.dir.path().join(crate::SOCKET_NAME);
+    // The page's events come after the socket is there.
+    let path = format!("{}events", served.path);
+    let mut events = BufReader::new(served.send(&path, &served.address, ""));
+    event_with(&mut events, "Two transports");
+    let views = Views {
+        web: Some("127.0.0.1:0".parse().expect("an address")),
+        ..Views::default()
+    };
+    let (attached, url) = Attached::start(&views, served.dir.path()).expect("attached");
+    let url = url.expect("the address of its page");
+    let (address, page) = url["http://".len()..].split_once('/').expect("a path");
+    let path = format!("/{page}events");
+    let mut of_attached = BufReader::new(send(address, &path, address, ""));
+    event_with(&mut of_attached, "Two transports");
+    let ending = regatta_engine::Ending::Complete;
+    served.hear(&Event::RunEnded { ending });
+    drop(served.hub);
+    let ended = attached.wait();
+    assert!(
+        matches!(ended, Activity::Ended { complete: true, .. }),
+        "{ended:?}"
+    );
+    assert!(!socket.exists(), "the socket stays");
+}

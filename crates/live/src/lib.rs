@@ -1,0 +1,29 @@
+//! Views of a run under way: a terminal, a web page and metrics of one state, which is made from the run's events.
+//!
+//! ```text
+//! events, reports of the trial ─▶ Fold ─▶ LiveRun ─┬─▶ terminal
+//!                                                  ├─▶ web page
+//!                                                  ├─▶ metrics
+//!                                                  └─▶ `live.sock` ─▶ LiveRun of `regatta attach` ─▶ the same views
+//! ```
+
+mod error;
+mod fold;
+mod http;
+mod hub;
+mod metrics;
+mod model;
+mod pace;
+
+mod shared;
+mod socket;
+mod terminal;
+#[cfg(test)]
+mod testing;
+mod web;
+
+pub use error::LiveError;
+pub use hub::{Attached, Hub, LiveListener, Views};
+pub use model::{Activity, LiveCell, LiveRun, LiveTrial, Now};
+pub use pace::{Pace, rough};
+pub use socket::SOCKET_NAME;

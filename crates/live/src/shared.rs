@@ -1,0 +1,132 @@
+//! State that the servers of the views share with the thread's main task.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use tokio::sync::watch;
+
+use crate::model::{LiveRun, Update};
+
+/// State that the servers share with the thread's main task.
+pub struct Shared {
+    run: Mutex<LiveRun>,
+    /// The directory of the run, for its report.
+    pub dir: PathBuf,
+    now: watch::Sender<Arc<str>>,
+    cells: watch::Sender<Arc<str>>,
+    ended: watch::Sender<bool>,
+    /// Number of readers of the figures of the trial under way.
+    watching: Arc<AtomicUsize>,
+}
+
+/// Reader of the figures of the trial under way, as long as this value lives.
+pub struct Watching(Arc<AtomicUsize>);
+
+impl Watching {
+    /// Counts a reader.
+    pub fn new(shared: &Shared) -> Self {
+        shared.watching.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(&shared.watching))
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Changes of the state for one reader: first all of it, then what is new when the reader is ready.
+pub struct Updates {
+    now: watch::Receiver<Arc<str>>,
+    cells: watch::Receiver<Arc<str>>,
+    ended: watch::Receiver<bool>,
+}
+
+/// An [`Update`] as JSON.
+pub struct UpdateLine {
+    /// Name of the part of the state: `now` or `cells`.
+    pub part: &'static str,
+    /// The JSON, in one line.
+    pub json: Arc<str>,
+}
+
+impl Updates {
+    /// Waits for the next change; `None` when the run has ended and all was read.
+    pub async fn next(&mut self) -> Option<UpdateLine> {
+        tokio::select! {
+            biased;
+            Ok(()) = self.cells.changed() => Some(("cells", &mut self.cells)),
+            Ok(()) = self.now.changed() => Some(("now", &mut self.now)),
+            _ = self.ended.wait_for(|ended| *ended) => None,
+        }
+        .map(|(part, receiver)| UpdateLine {
+            part,
+            json: Arc::clone(&receiver.borrow_and_update()),
+        })
+    }
+}
+
+impl Shared {
+    /// Creates the state of a run in a directory, before its first event.
+    pub fn new(dir: PathBuf) -> Self {
+        Self {
+            run: Mutex::default(),
+            dir,
+            now: watch::channel(Arc::from("")).0,
+            cells: watch::channel(Arc::from("")).0,
+            ended: watch::channel(false).0,
+            watching: Arc::default(),
+        }
+    }
+
+    /// Returns the state. Only for the thread of the hub, which never waits while it has it.
+    pub fn run(&self) -> MutexGuard<'_, LiveRun> {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the changes of the state from now on, with all of the present state first.
+    pub fn updates(&self) -> Updates {
+        // Nothing is made for nobody, so that the first reader's has to be made now.
+        let updates = Updates {
+            now: self.now.subscribe(),
+            cells: self.cells.subscribe(),
+            ended: self.ended.subscribe(),
+        };
+        self.send_cells();
+        self.send_now();
+        updates
+    }
+
+    /// Whether somebody reads the figures of the trial under way.
+    pub fn is_watched(&self) -> bool {
+        self.watching.load(Ordering::Relaxed) > 0
+    }
+
+    /// Ends the updates of all readers. Returns whether there are any.
+    pub fn end(&self) -> bool {
+        self.ended.send_replace(true);
+        self.now.receiver_count() > 0
+    }
+
+    /// Sends [`LiveRun::now`] to the readers.
+    pub fn send_now(&self) {
+        if self.now.receiver_count() > 0 {
+            let json = serde_json::to_string(&Update::Now(self.run().now.clone()));
+            self.now.send_replace(json.unwrap_or_default().into());
+        }
+    }
+
+    /// Sends [`LiveRun::cells`] to the readers.
+    pub fn send_cells(&self) {
+        if self.cells.receiver_count() > 0 {
+            let json = serde_json::to_string(&Update::Cells(self.run().cells.clone()));
+            self.cells.send_replace(json.unwrap_or_default().into());
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The Unix socket of a run, on which other processes get its state as lines of JSON.
+
+use std::{
+    fs::File,
+    io,
+    os::{
+        fd::AsRawFd,
+        unix::net::{UnixListener, UnixStream},
+    },
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+
+use crate::{
+    model::Update,
+    shared::{Shared, Watching},
+};
+
+/// Name of the socket in the directory of the run.
+pub const SOCKET_NAME: &str = "live.sock";
+
+/// Most processes that are served at once.
+const MOST: usize = 16;
+
+/// Calls a function with a path of the socket that is short enough for its address, whatever the directory's is.
+fn with_short_path<T>(dir: &Path, call: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+    let opened = File::open(dir)?;
+    let fd = opened.as_raw_fd();
+    call(&PathBuf::from(format!("/proc/self/fd/{fd}/{SOCKET_NAME}")))
+}
+
+/// Socket of a run, which is removed with this value.
+pub struct RunSocket {
+    listener: tokio::net::UnixListener,
+    path: PathBuf,
+}
+
+impl RunSocket {
+    /// Listens in the directory of a run that this process writes. Takes the place of a socket that a killed process
+    /// has left. To be called within the executor.
+    ///
+    /// # Errors
+    /// Those of the system, such as of a file system without sockets.
+    pub fn listen(dir: &Path) -> io::Result<Self> {
+        let path = dir.join(SOCKET_NAME);
+        let _ = std::fs::remove_file(&path);
+        let listener = with_short_path(dir, |short| UnixListener::bind(short))?;
+        listener.set_nonblocking(true)?;
+        Ok(Self {
+            listener: tokio::net::UnixListener::from_std(listener)?,
+            path,
+        })
+    }
+
+    /// Serves whoever connects, until it is dropped.
+    pub async fn serve(self, shared: Arc<Shared>) {
+        let permits = Arc::new(tokio::sync::Semaphore::new(MOST));
+        loop {
+            let Ok((stream, _)) = self.listener.accept().await else {
+                tokio::time::sleep(crate::http::AFTER_REFUSAL).await;
+                continue;
+            };
+            let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
+                continue;
+            };
+            let shared = Arc::clone(&shared);
+            tokio::spawn(async move {
+                let _permit = permit;
+                // One that is gone, or hangs, has no part in the run.
+                let _ = write_state(stream, &shared).await;
+            });
+        }
+    }
+}
+
+impl Drop for RunSocket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Writes the state and its changes as lines until the run ends. A reader that is slow skips states.
+async fn write_state(mut stream: tokio::net::UnixStream, shared: &Shared) -> io::Result<()> {
+    let _watching = Watching::new(shared);
+    let mut updates = shared.updates();
+    while let Some(line) = updates.next().await {
+        stream.write_all(line.json.as_bytes()).await?;
+        stream.write_all(b"\n").await?;
+    }
+    stream.shutdown().await
+}
+
+/// State of a run of another process.
+pub struct RunClient(Lines<BufReader<tokio::net::UnixStream>>);
+
+impl RunClient {
+    /// Connects to the run in a directory.
+    ///
+    /// # Errors
+    /// Those of the system: none listens there.
+    pub fn connect(dir: &Path) -> io::Result<UnixStream> {
+        let stream = with_short_path(dir, |short| UnixStream::connect(short))?;
+        stream.set_nonblocking(true)?;
+        Ok(stream)
+    }
+
+    /// Reads from a connection. To be called within the executor.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn new(stream: UnixStream) -> io::Result<Self> {
+        let stream = tokio::net::UnixStream::from_std(stream)?;
+        Ok(Self(BufReader::new(stream).lines()))
+    }
+
+    /// Waits for the next part of the state. `None` when the process has ended, or writes something else.
+    pub async fn next(&mut self) -> Option<Update> {
+        let line = self.0.next_line().await.ok()??;
+        serde_json::from_str(&line).ok()
+    }
+}

@@ -1,0 +1,442 @@
+//! Drawing of a run's state, in any size; without colours.
+
+use std::time::Duration;
+
+use ratatui::{
+    Frame,
+    buffer::Buffer,
+    layout::{Constraint, Layout, Rect},
+    style::{Modifier, Style},
+    text::{Line, Span},
+    widgets::{Paragraph, Row, Sparkline, Table, Widget, Wrap},
+};
+use regatta_model::{Unit, shell::printable};
+use regatta_report::format::{Scale, quantity};
+
+use crate::{
+    model::{Activity, LiveCell, LiveRun, LiveTrial, Now},
+    pace::rough,
+};
+
+const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+const REVERSED: Style = Style::new().add_modifier(Modifier::REVERSED);
+
+/// Rows of the trial under way.
+const TRIAL_ROWS: u16 = 6;
+
+/// State to draw, and how.
+pub struct View<'a> {
+    pub run: &'a LiveRun,
+    pub now_unix_ns: i64,
+    /// Whether the run is another process's.
+    pub is_attached: bool,
+    pub is_utf8: bool,
+    /// Address of the web page.
+    pub url: Option<&'a str>,
+}
+
+impl View<'_> {
+    /// Draws the whole screen.
+    pub fn draw(&self, frame: &mut Frame) {
+        let messages = (self.run.now.messages.len() as u16).min(3);
+        let pages = u16::from(self.url.is_some());
+        let [head, trial, cells, said, page, foot] = Layout::vertical([
+            Constraint::Length(3),
+            Constraint::Length(TRIAL_ROWS),
+            Constraint::Min(3),
+            Constraint::Length(messages),
+            Constraint::Length(pages),
+            Constraint::Length(1),
+        ])
+        .areas(frame.area());
+        self.draw_head(frame, head);
+        self.draw_activity(frame, trial);
+        self.draw_cells(frame, cells);
+        self.draw_messages(frame, said);
+        frame.render_widget(Line::raw(self.url.unwrap_or_default()), page);
+        frame.render_widget(Line::styled(self.foot(), REVERSED), foot);
+        if !self.is_utf8 {
+            to_ascii(frame.buffer_mut());
+        }
+    }
+
+    fn draw_head(&self, frame: &mut Frame, area: Rect) {
+        let now = &self.run.now;
+        let name = match now.title.is_empty() {
+            true => now.study.clone(),
+            false => format!("{}: {}", now.study, now.title),
+        };
+        let lines = vec![
+            Line::styled(printable(&name), BOLD),
+            Line::raw(printable(&now.bed)),
+            Line::raw(self.progress(usize::from(area.width))),
+        ];
+        frame.render_widget(Paragraph::new(lines), area);
+    }
+
+    /// Returns the line of the whole run: its share done as a bar, trials, rounds, and the time left.
+    fn progress(&self, width: usize) -> String {
+        let now = &self.run.now;
+        let mut text = format!(
+            " {}/{} trials, round {}/{}",
+            now.done,
+            now.trials,
+            now.round + 1,
+            now.rounds
+        );
+        if let Some(left) = self.until(now.ends_unix_ns) {
+            text.push_str(&format!(", about {} left", rough(left)));
+        }
+        let room = width.saturating_sub(text.chars().count() + 2).min(40);
+        if room < 4 {
+            return text.trim_start().to_owned();
+        }
+        let share = f64::from(now.done) / f64::from(now.trials.max(1));
+        let full = ((room as f64 * share) as usize).min(room);
+        format!("[{}{}]{text}", "#".repeat(full), ".".repeat(room - full))
+    }
+
+    fn until(&self, unix_ns: Option<i64>) -> Option<Duration> {
+        let left = unix_ns?.saturating_sub(self.now_unix_ns).max(0);
+        Some(Duration::from_nanos(left.unsigned_abs()))
+    }
+
+    fn draw_activity(&self, frame: &mut Frame, area: Rect) {
+        let text = match &self.run.now.activity {
+            Activity::Trial(trial) => return self.draw_trial(frame, area, trial),
+            Activity::Preparing => "preparing: the bed, its path, or the next trial".to_owned(),
+            Activity::Waiting { until_unix_ns } => {
+                let left = self.until(Some(*until_unix_ns)).unwrap_or_default();
+                format!("round {} begins in {}", self.run.now.round + 1, rough(left))
+            }
+            Activity::Ended { complete: true, .. } => "the run is complete".to_owned(),
+            Activity::Ended { reason, .. } => format!("the run has ended: {reason}"),
+        };
+        let text = format!("\n{}", printable(&text));
+        frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), area);
+    }
+
+    fn draw_trial(&self, frame: &mut Frame, area: Rect, trial: &LiveTrial) {
+        let since = self
+            .now_unix_ns
+            .saturating_sub(trial.started_unix_ns)
+            .max(0);
+        let seconds = since / 1_000_000_000;
+        let attempt = match trial.attempt {
+            0 | 1 => String::new(),
+            attempt => format!(", attempt {attempt}"),
+        };
+        let [title, figures] =
+            Layout::vertical([Constraint::Length(2), Constraint::Min(0)]).areas(area);
+        let name = format!(
+            "{} · {} · {}{attempt}, {}",
+            trial.transport,
+            trial.condition,
+            trial.workload,
+            rough(Duration::from_secs(seconds.unsigned_abs()))
+        );
+        let title_lines = vec![Line::raw(""), Line::styled(printable(&name), BOLD)];
+        frame.render_widget(Paragraph::new(title_lines), title);
+        let known = figures_of(trial);
+        if known.is_empty() {
+            let text = match self.is_attached {
+                true => "no figures yet: they come from the first trial that begins after `attach`",
+                false => "no figures yet",
+            };
+            frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), figures);
+            return;
+        }
+        let wide = area.width >= 60;
+        let columns = if wide { 3 } else { 2 };
+        let areas = Layout::horizontal(vec![Constraint::Ratio(1, columns); columns as usize])
+            .spacing(1)
+            .split(figures);
+        let per_column = known.len().div_ceil(2);
+        for (column, area) in known.chunks(per_column).zip(areas.iter()) {
+            let lines: Vec<Line> = column
+                .iter()
+                .map(|(name, value)| figure(name, value))
+                .collect();
+            frame.render_widget(Paragraph::new(lines), *area);
+        }
+        if wide && self.is_utf8 {
+            let shown = areas[2].width as usize;
+            let history = &trial.goodput_history_bps;
+            let last = &history[history.len().saturating_sub(shown)..];
+            let rates: Vec<u64> = last.iter().map(|rate| *rate as u64).collect();
+            frame.render_widget(Sparkline::default().data(&rates), areas[2]);
+        }
+    }
+
+    fn draw_cells(&self, frame: &mut Frame, area: Rect) {
+        let cells = &self.run.cells;
+        let now = &self.run.now;
+        let current = current_cell(now, cells);
+        let room = usize::from(area.height.saturating_sub(2));
+        let skip = current
+            .unwrap_or(0)
+            .saturating_sub(room / 2)
+            .min(cells.len().saturating_sub(room));
+        let several = cells
+            .windows(2)
+            .any(|pair| pair[0].workload != pair[1].workload);
+        let scale_of = |cell: &LiveCell| {
+            let values = cells.iter().filter(|other| other.metric == cell.metric);
+            let largest = values.filter_map(|other| other.value).fold(0.0, f64::max);
+            Scale::for_largest(cell.unit, largest)
+        };
+        let shown = cells.iter().enumerate().skip(skip).take(room);
+        let rows = shown.map(|(position, cell)| {
+            let is_current = current == Some(position);
+            let row = Row::new(cell_row(cell, scale_of(cell), several, is_current));
+            row.style(if is_current { BOLD } else { Style::new() })
+        });
+        let hidden = cells.len().saturating_sub(room);
+        let title = match hidden {
+            0 => "cells".to_owned(),
+            _ => format!(
+                "cells {} to {} of {}",
+                skip + 1,
+                (skip + room).min(cells.len()),
+                cells.len()
+            ),
+        };
+        // Workloads of several kinds have a metric each.
+        let mean = match cells.first() {
+            Some(first) if cells.iter().all(|cell| cell.title == first.title) => &first.title,
+            _ => "mean",
+        };
+        let header = Row::new(vec![
+            title,
+            "n".into(),
+            mean.to_owned(),
+            "95 % interval".into(),
+        ]);
+        let numbers = if area.width >= 60 {
+            [10, 15, 21]
+        } else {
+            [4, 12, 10]
+        };
+        let widths = [
+            Constraint::Min(8),
+            Constraint::Length(numbers[0]),
+            Constraint::Length(numbers[1]),
+            Constraint::Length(numbers[2]),
+        ];
+        let table = Table::new(rows, widths).header(header.style(REVERSED).top_margin(1));
+        frame.render_widget(table, area);
+    }
+
+    fn draw_messages(&self, frame: &mut Frame, area: Rect) {
+        let messages = &self.run.now.messages;
+        let last = &messages[messages.len().saturating_sub(usize::from(area.height))..];
+        let lines: Vec<Line> = last.iter().map(|text| Line::raw(printable(text))).collect();
+        Paragraph::new(lines).render(area, frame.buffer_mut());
+    }
+
+    fn foot(&self) -> String {
+        let keys = match self.is_attached {
+            true => "Ctrl-C detaches, and the run goes on",
+            false => "Ctrl-C stops the run and keeps what was measured",
+        };
+        format!("{keys} · {}", printable(&self.run.now.directory))
+    }
+}
+
+/// Returns the position of the cell of the trial under way.
+fn current_cell(now: &Now, cells: &[LiveCell]) -> Option<usize> {
+    let trial = now.trial()?;
+    let is_current =
+        |cell: &LiveCell| cell.is_of(&trial.transport, &trial.condition, &trial.workload);
+    cells.iter().position(is_current)
+}
+
+fn figure(name: &'static str, value: &str) -> Line<'static> {
+    Line::from(vec![
+        Span::raw(format!("{name:<12}")),
+        Span::styled(value.to_owned(), BOLD),
+    ])
+}
+
+/// Returns the known figures of a trial, in words.
+fn figures_of(trial: &LiveTrial) -> Vec<(&'static str, String)> {
+    let bytes = |value: Option<u64>| value.map(|value| quantity(Unit::Bytes, value as f64));
+    let cores = |value: Option<f64>| value.map(|value| format!("{:.0} %", value * 100.0));
+    let figures = [
+        (
+            "goodput",
+            trial
+                .goodput_bps
+                .map(|rate| quantity(Unit::BitsPerSecond, rate)),
+        ),
+        ("delivered", bytes(trial.delivered_bytes)),
+        ("cwnd", bytes(trial.congestion_window_bytes)),
+        ("in flight", bytes(trial.bytes_in_flight)),
+        (
+            "RTT",
+            trial
+                .smoothed_rtt_ns
+                .map(|ns| quantity(Unit::Nanoseconds, ns as f64)),
+        ),
+        (
+            "retransmits",
+            trial.retransmitted_packets.map(|count| count.to_string()),
+        ),
+        (
+            "drops",
+            trial
+                .dropped
+                .map(|[forward, reverse]| format!("{forward} / {reverse}")),
+        ),
+        (
+            "CPU",
+            match (
+                cores(trial.cpu_sender_ratio),
+                cores(trial.cpu_receiver_ratio),
+            ) {
+                (Some(sender), Some(receiver)) => Some(format!("{sender} / {receiver}")),
+                (sender, receiver) => sender.or(receiver),
+            },
+        ),
+    ];
+    figures
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
+}
+
+/// Returns the texts of a cell's row.
+fn cell_row(cell: &LiveCell, scale: Scale, several: bool, is_current: bool) -> [String; 4] {
+    let mark = if is_current { ">" } else { " " };
+    let workload = match several {
+        true => format!(" · {}", cell.workload),
+        false => String::new(),
+    };
+    let name = format!("{mark}{} · {}{workload}", cell.transport, cell.condition);
+    let others: u64 = (cell.outcomes.iter())
+        .filter(|(outcome, _)| *outcome != "measured")
+        .map(|(_, count)| count)
+        .sum();
+    let n = match others {
+        0 => cell.n.to_string(),
+        others => format!("{} +{others} not", cell.n),
+    };
+    let value = cell.value.map(|value| scale.quantity(value));
+    let interval = cell.interval.zip(cell.value).map(|(ends, value)| {
+        let [low, high] = scale.ends(value, ends);
+        format!("[{low}, {high}]")
+    });
+    let name = printable(&name);
+    [
+        name,
+        n,
+        value.unwrap_or_default(),
+        interval.unwrap_or_default(),
+    ]
+}
+
+/// Replaces what a terminal without UTF-8 cannot show.
+fn to_ascii(buffer: &mut Buffer) {
+    for cell in &mut buffer.content {
+        if !cell.symbol().is_ascii() {
+            let plain = match cell.symbol() {
+                "·" => "-",
+                "µ" => "u",
+                "\u{a0}" => " ",
+                _ => "?",
+            };
+            cell.set_symbol(plain);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::{Terminal, backend::TestBackend};
+
+    use super::*;
+    use crate::testing::under_way;
+
+    fn drawn(run: &LiveRun, (width, height): (u16, u16), is_utf8: bool) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
+        let now_unix_ns = run.now.trial().map_or(0, |trial| trial.started_unix_ns);
+        let view = View {
+            run,
+            now_unix_ns,
+            is_attached: false,
+            is_utf8,
+            url: Some("http://127.0.0.1:1/0/"),
+        };
+        terminal.draw(|frame| view.draw(frame)).expect("drawn");
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn a_screen_of_80_by_24_has_all_figures() {
+        let mut run = under_way().run;
+        run.now.messages.push("warning: the path is late".into());
+        let screen = drawn(&run, (80, 24), true);
+        for text in [
+            "two: Two transports",
+            "4/6 trials, round 3/3",
+            "tcp · near · bulk",
+            "goodput     40.0 Mbit/s",
+            "cwnd        120.0 kB",
+            "RTT         11.0 ms",
+            "retransmits 3",
+            "drops       7 / 1",
+            "CPU         20 %",
+            ">tcp · near",
+            "42.0 Mbit/s",
+            "a \"quoted\" name · near",
+            "warning: the path is late",
+            "http://127.0.0.1:1/0/",
+            "regatta-results/two",
+        ] {
+            assert!(screen.contains(text), "`{text}` is not in\n{screen}");
+        }
+    }
+
+    #[test]
+    fn every_size_can_be_drawn() {
+        let run = under_way().run;
+        let small = drawn(&run, (40, 10), true);
+        assert!(small.contains("4/6 trials"), "{small}");
+        for width in 1..90 {
+            for height in 1..30 {
+                drawn(&run, (width, height), true);
+            }
+        }
+        drawn(&LiveRun::default(), (80, 24), true);
+        // A trial of which only the time is known.
+        let mut run = run;
+        run.now.activity = Activity::Trial(Box::new(LiveTrial {
+            elapsed_ns: Some(1),
+            ..LiveTrial::default()
+        }));
+        drawn(&run, (80, 24), true);
+    }
+
+    #[test]
+    fn a_terminal_without_utf_8_gets_ascii() {
+        let screen = drawn(&under_way().run, (80, 24), false);
+        assert!(screen.is_ascii(), "{screen}");
+        assert!(screen.contains("tcp - near - bulk"), "{screen}");
+    }
+
+    #[test]
+    fn the_cell_under_way_is_visible_among_many() {
+        let mut run = under_way().run;
+        let mut cells = Vec::new();
+        for number in 0..200 {
+            let mut cell = run.cells[1].clone();
+            cell.condition = format!("swept-{number}");
+            cells.push(cell);
+        }
+        cells.insert(150, run.cells[0].clone());
+        run.cells = cells;
+        let screen = drawn(&run, (80, 24), true);
+        assert!(screen.contains(">tcp · near"), "{screen}");
+        assert!(screen.contains("of 201"), "{screen}");
+    }
+}

@@ -1,0 +1,157 @@
+//! The terminal view: an alternate screen on standard error, which is restored however the process ends but by SIGKILL.
+
+mod draw;
+
+use std::{
+    io::{self, IsTerminal, Stderr, Write, stderr, stdin},
+    sync::{Mutex, Once, PoisonError},
+};
+
+use nix::{
+    libc,
+    sys::termios::{LocalFlags, SetArg, SpecialCharacterIndices, Termios, tcgetattr, tcsetattr},
+    unistd::{getpgrp, tcgetpgrp},
+};
+use ratatui::{
+    Terminal,
+    backend::CrosstermBackend,
+    crossterm::{
+        cursor::{Hide, Show},
+        execute,
+        terminal::{EnterAlternateScreen, LeaveAlternateScreen},
+    },
+};
+
+use crate::{error::LiveError, fold::unix_ns, model::LiveRun};
+
+/// Settings to restore, while the screen is on: those of the terminal's input, if standard input is one.
+static ON: Mutex<Option<Option<Termios>>> = Mutex::new(None);
+
+/// Screen of a run.
+pub struct Screen {
+    is_utf8: bool,
+    /// Address of the web page.
+    url: Option<String>,
+    terminal: Option<Terminal<CrosstermBackend<Stderr>>>,
+}
+
+impl Screen {
+    /// Checks that standard error is a terminal on which this process may draw.
+    ///
+    /// # Errors
+    /// [`LiveError::NoTerminal`].
+    pub fn check(is_utf8: bool, url: Option<String>) -> Result<Self, LiveError> {
+        if !stderr().is_terminal() {
+            return Err(LiveError::NoTerminal("no terminal"));
+        }
+        if std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
+            return Err(LiveError::NoTerminal(
+                "a terminal without a cursor (`TERM=dumb`)",
+            ));
+        }
+        // The kernel stops a process of the background that changes the terminal.
+        if tcgetpgrp(stderr()).is_ok_and(|group| group != getpgrp()) {
+            return Err(LiveError::NoTerminal(
+                "the terminal of another process in the foreground",
+            ));
+        }
+        Ok(Self {
+            is_utf8,
+            url,
+            terminal: None,
+        })
+    }
+
+    /// Turns the screen on.
+    ///
+    /// # Errors
+    /// Those of writing to the terminal.
+    pub fn begin(&mut self) -> io::Result<()> {
+        restore_at_exit();
+        *ON.lock().unwrap_or_else(PoisonError::into_inner) = Some(quiet_input());
+        execute!(stderr(), EnterAlternateScreen, Hide)?;
+        let mut terminal = Terminal::new(CrosstermBackend::new(stderr()))?;
+        terminal.clear()?;
+        self.terminal = Some(terminal);
+        Ok(())
+    }
+
+    /// Draws the state, if the screen is on.
+    ///
+    /// # Errors
+    /// Those of writing to the terminal.
+    pub fn draw(&mut self, run: &LiveRun, is_attached: bool) -> io::Result<()> {
+        let Some(terminal) = &mut self.terminal else {
+            return Ok(());
+        };
+        let view = draw::View {
+            run,
+            now_unix_ns: unix_ns(),
+            is_attached,
+            is_utf8: self.is_utf8,
+            url: self.url.as_deref(),
+        };
+        terminal.draw(|frame| view.draw(frame))?;
+        Ok(())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        if self.terminal.take().is_some() {
+            restore();
+        }
+    }
+}
+
+/// Keeps what is typed from the screen. Ctrl-C goes on to send its signal; the keys that stop or abort the process without
+/// restoring the screen do not. Returns the settings to restore, if standard input is a terminal.
+fn quiet_input() -> Option<Termios> {
+    if !stdin().is_terminal() {
+        return None;
+    }
+    let before = tcgetattr(stdin()).ok()?;
+    let mut quiet = before.clone();
+    quiet.local_flags -= LocalFlags::ECHO | LocalFlags::ICANON;
+    for key in [
+        SpecialCharacterIndices::VSUSP,
+        SpecialCharacterIndices::VQUIT,
+    ] {
+        quiet.control_chars[key as usize] = libc::_POSIX_VDISABLE;
+    }
+    tcsetattr(stdin(), SetArg::TCSANOW, &quiet).ok()?;
+    Some(before)
+}
+
+/// Turns the screen off, if it is on.
+fn restore() {
+    let mut on = ON.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(input) = on.take() else {
+        return;
+    };
+    // Nothing is left to do about a terminal that is gone.
+    let _ = execute!(stderr(), LeaveAlternateScreen, Show);
+    let _ = stderr().flush();
+    if let Some(input) = input {
+        // What was typed meanwhile is not for the shell.
+        let _ = tcsetattr(stdin(), SetArg::TCSAFLUSH, &input);
+    }
+}
+
+/// Has the screen turned off when the process panics or exits.
+fn restore_at_exit() {
+    extern "C" fn at_exit() {
+        restore();
+    }
+    static DONE: Once = Once::new();
+    DONE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            restore();
+            before(info);
+        }));
+        // SAFETY: the function is one of this program, and does not unwind: nothing in it panics.
+        let registered = unsafe { libc::atexit(at_exit) };
+        debug_assert_eq!(registered, 0);
+    });
+}

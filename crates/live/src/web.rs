@@ -1,0 +1,203 @@
+//! The web page of a run, on loopback: a page, its state as server-sent events, and the report as far as it is.
+//!
+//! Every address has a random token in it, so that other users of the machine and other pages of the browser cannot read
+//! it; requests for another host name are refused, so that no name can be made to point here (DNS rebinding). The page
+//! loads nothing from elsewhere, and its policy forbids it to.
+
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{HeaderValue, StatusCode, header},
+    middleware::{self, Next},
+    response::{
+        IntoResponse, Response,
+        sse::{Event, Sse},
+    },
+    routing::get,
+};
+use futures_util::stream;
+
+use crate::shared::{Shared, Watching};
+
+/// What the page may do: its own script and style, and requests to where it came from.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// What the report may do: the script and the style in it, and no requests. It is a sandbox, without access to the page.
+const REPORT_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; \
+                             font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+                             sandbox allow-scripts";
+
+/// Who may see the page.
+#[derive(Debug, Clone)]
+pub struct Access {
+    address: SocketAddr,
+    token: String,
+}
+
+impl Access {
+    /// Makes a token for a page at an address.
+    pub fn new(address: SocketAddr) -> Self {
+        let token: [u8; 16] = rand::random();
+        Self {
+            address,
+            token: token.iter().map(|byte| format!("{byte:02x}")).collect(),
+        }
+    }
+
+    /// Returns the address for a browser.
+    pub fn url(&self) -> String {
+        format!("http://{}/{}/", self.address, self.token)
+    }
+
+    /// Whether the value of `Host` names this server.
+    fn is_host(&self, host: &str) -> bool {
+        host == self.address.to_string() || host == format!("localhost:{}", self.address.port())
+    }
+}
+
+/// Report of the state of a run.
+#[derive(Default)]
+struct Report {
+    /// Trials of which the text is.
+    done: u32,
+    text: Option<String>,
+}
+
+#[derive(Clone)]
+struct Page {
+    shared: Arc<Shared>,
+    report: Arc<Mutex<Report>>,
+}
+
+/// Returns the pages.
+pub fn router(access: Access, shared: &Arc<Shared>) -> Router {
+    let page = Page {
+        shared: Arc::clone(shared),
+        report: Arc::default(),
+    };
+    let at = |name: &str| format!("/{}/{name}", access.token);
+    Router::new()
+        .route(
+            &at(""),
+            get(|| async { file("text/html", include_str!("web/index.html")) }),
+        )
+        .route(
+            &at("live.js"),
+            get(|| async { file("text/javascript", include_str!("web/live.js")) }),
+        )
+        .route(
+            &at("live.css"),
+            get(|| async { file("text/css", include_str!("web/live.css")) }),
+        )
+        .route(&at("events"), get(events))
+        .route(&at("report"), get(report))
+        .with_state(page)
+        .layer(middleware::from_fn_with_state(access, guard))
+}
+
+fn file(kind: &'static str, text: &'static str) -> impl IntoResponse {
+    (
+        [(header::CONTENT_TYPE, format!("{kind}; charset=utf-8"))],
+        text,
+    )
+}
+
+/// Refuses other hosts and other sites, and sets the headers of every response.
+async fn guard(State(access): State<Access>, request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let text = |name| {
+        headers
+            .get(name)
+            .and_then(|value: &HeaderValue| value.to_str().ok())
+    };
+    let is_host = text(header::HOST).is_some_and(|host| access.is_host(host));
+    let of_site = text(header::HeaderName::from_static("sec-fetch-site"));
+    let is_own = of_site.is_none_or(|site| matches!(site, "same-origin" | "none"));
+    let mut response = match is_host && is_own {
+        true => next.run(request).await,
+        false => (
+            StatusCode::FORBIDDEN,
+            "this page is for the browser of this machine\n",
+        )
+            .into_response(),
+    };
+    let headers = response.headers_mut();
+    if !headers.contains_key(header::CONTENT_SECURITY_POLICY) {
+        headers.insert(
+            header::CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static(POLICY),
+        );
+    }
+    for (name, value) in [
+        (header::CACHE_CONTROL, "no-store"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// Sends the state and its changes. A browser that is slow skips states.
+async fn events(State(page): State<Page>) -> impl IntoResponse {
+    let watching = Watching::new(&page.shared);
+    let updates = page.shared.updates();
+    let changes = stream::unfold((updates, watching), |(mut updates, watching)| async move {
+        let line = updates.next().await?;
+        let event = Event::default().event(line.part).data(&*line.json);
+        Some((Ok::<_, Infallible>(event), (updates, watching)))
+    });
+    Sse::new(changes)
+}
+
+/// Makes the report of the trials so far, unless there is one of as many.
+async fn report(State(page): State<Page>) -> Response {
+    let done = page.shared.run().now.done;
+    let dir = page.shared.dir.clone();
+    let kept = Arc::clone(&page.report);
+    let made = tokio::task::spawn_blocking(move || make_report(&kept, done, dir)).await;
+    match made {
+        Ok(Ok(text)) => (
+            [
+                (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+                (header::CONTENT_SECURITY_POLICY, REPORT_POLICY),
+            ],
+            text,
+        )
+            .into_response(),
+        Ok(Err(error)) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("there is no report yet: {error}\n"),
+        )
+            .into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+fn make_report(
+    kept: &Mutex<Report>,
+    done: u32,
+    dir: PathBuf,
+) -> Result<String, regatta_report::ReportError> {
+    // Two requests make one report.
+    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    if let (Some(text), true) = (&kept.text, kept.done == done) {
+        return Ok(text.clone());
+    }
+    let data = regatta_report::load(&dir)?;
+    let summary = regatta_report::summarise(&data);
+    let text = regatta_report::html::render(&data, &summary)?;
+    *kept = Report {
+        done,
+        text: Some(text.clone()),
+    };
+    Ok(text)
+}
