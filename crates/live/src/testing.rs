@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use regatta_control::{Host, Progress};
 use regatta_engine::{Event, TrialProgress};
-use regatta_model::{Measurements, Outcome, RunHeader, Study, TrialRecord, metric::id};
+use regatta_model::{Measurements, Outcome, RunHeader, RunPart, Study, TrialRecord, metric::id};
 
 use crate::fold::Fold;
 
@@ -45,6 +45,7 @@ pub fn started() -> Event {
             started_unix_ns: 1_790_000_000_000_000_000,
             study,
             study_text: STUDY.into(),
+            part: RunPart::default(),
             bed: "netns, user-space emulator".into(),
             hosts: BTreeMap::new(),
         }),
