@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use regatta_telemetry::{
-    FlowSample, FlowSource, Gauges, Instruments, Sampler, capabilities, host_facts, monotonic_ns,
+    FlowSample, FlowSource, Gauges, Instruments, Reading, Sampler, capabilities, host_facts,
+    monotonic_ns,
     process::{ProcessCpu, thread_cpu_ns},
 };
 
