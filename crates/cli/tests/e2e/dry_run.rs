@@ -127,7 +127,7 @@ fn netem_that_cannot_do_a_condition_is_refused() {
 }
 
 #[test]
-fn without_a_home_a_kernel_that_was_built_is_in_no_directory() {
+fn without_a_home_a_kernel_is_looked_for_where_the_package_has_it() {
     let bench = Bench::new();
     let args = ["--transport", "tcp", "--bed", "uml", "--clock", "virtual"];
     let mut command = bench.regatta(&[&["run", "--dry-run"], args.as_slice()].concat());
@@ -141,7 +141,7 @@ fn without_a_home_a_kernel_that_was_built_is_in_no_directory() {
     }
     let done = Done::from(command.output().expect("the binary starts"));
     done.assert_code(77);
-    done.assert_says("in no directory, as `HOME` is not set");
+    done.assert_says("in no cache, as `HOME` is not set and `/usr/lib/regatta/lab-kernel`");
 }
 
 #[test]
