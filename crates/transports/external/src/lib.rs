@@ -3,7 +3,8 @@
 //!
 //! `docs/external-drivers.md` describes the contract for authors of programs.
 //!
-//! - `contract` defines the lines of the contract, `describe` asks a program for its description.
+//! - `contract` defines the lines of the contract, `describe` asks a program for its description and keeps an idle
+//!   process of one that carries out one trial after another.
 //! - `program` is a process with all that it starts; `inbox` queues the events of a session.
 //! - `session` is one end of a trial, `content` and `files` its input for the program.
 //! - `driver` has the registry's entries: `external` for a program of the user's, and the programs
