@@ -15,7 +15,7 @@ use crate::capture::{CaptureOrder, CaptureSummary};
 
 /// Version of these messages. Both ends are the same binary in `regatta`; a difference means that a
 /// bed was made with another binary.
-pub(crate) const DAEMON_PROTOCOL_VERSION: u32 = 8;
+pub(crate) const DAEMON_PROTOCOL_VERSION: u32 = 9;
 
 /// Writes a message as one line of JSON.
 ///
@@ -111,10 +111,10 @@ pub(crate) enum Probe {
     Open { ports: Option<PortRange> },
     /// Connect to the other end's socket, which has this port.
     Connect { port: u16 },
-    /// Make round trips.
-    RoundTrips { condition: Condition },
-    /// Send back the packets that arrive.
-    Return { condition: Condition },
+    /// Make round trips, at most so many.
+    RoundTrips { condition: Condition, most: u64 },
+    /// Send back the packets that arrive of as many.
+    Return { condition: Condition, most: u64 },
     /// Send the train of packets of a direction, 0 forward.
     Send {
         condition: Condition,

@@ -144,7 +144,10 @@ fn hidden(command: &OsStr) -> Option<fn() -> ExitCode> {
         program::SUPERVISOR_COMMAND => program::main,
         guest::INIT_COMMAND => guest::init_main,
         regatta_bed::SECOND_GUEST_COMMAND => regatta_bed::second_guest_main,
-        session::SERVER_COMMAND => || session::server_main(std::env::args().nth(2).as_deref()),
+        session::SERVER_COMMAND => || {
+            regatta_ssh::tidy_cache();
+            session::server_main(std::env::args().nth(2).as_deref())
+        },
         session::GUARD_COMMAND => session::guard_main,
         path_daemon::INTERFACE_GUARD_COMMAND => path_daemon::interface_guard_main,
         regatta_ssh::FILES_COMMAND => || {

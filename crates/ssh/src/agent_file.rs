@@ -19,6 +19,9 @@ use sha2::{Digest, Sha256};
 /// Time after which a file that was not used is removed from the cache.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
+/// Directory of the files that were sent, in the cache of a host's user.
+pub(crate) const HOST_CACHE: &str = "regatta/agents";
+
 /// Bytes that are compressed between two looks at whether to stop: some milliseconds.
 const PIECE: usize = 1 << 18;
 
@@ -176,6 +179,23 @@ fn put(path: &Path, content: &[u8]) -> Result<(), AgentFileError> {
     fs::write(&temporary, content)
         .and_then(|()| fs::rename(&temporary, path))
         .map_err(failed("write", path))
+}
+
+/// Marks this program as used, if it was sent to this host, and removes from its cache what it was unpacked from and
+/// what was not used for a long time. Errors leave the files there.
+pub fn tidy_cache() {
+    let Ok(executable) = std::env::current_exe() else {
+        return;
+    };
+    let Some(cache) = executable.parent() else {
+        return;
+    };
+    if cache.ends_with(HOST_CACHE) {
+        let used = File::open(&executable);
+        let _ = used.and_then(|file| file.set_modified(SystemTime::now()));
+        let _ = fs::remove_file(executable.with_extension("part"));
+        prune(cache);
+    }
 }
 
 /// Removes what was not used for a long time.

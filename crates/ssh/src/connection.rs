@@ -12,13 +12,10 @@ use std::{
 
 use regatta_model::shell::printable;
 
-use crate::AgentFile;
+use crate::{AgentFile, agent_file::HOST_CACHE};
 
 /// First word of the script's lines.
 const WORD: &str = "regatta-host";
-
-/// Days after which a file that was not used is removed from the host's cache.
-const KEPT_DAYS: u32 = 30;
 
 /// Host as `ssh` reaches it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +67,7 @@ impl Destination {
     ///
     /// What has arrived is kept if the connection ends before. The digest, of what was sent, and unpacking wait for the
     /// whole file: pipes between them cost a slow host more processor time than the work itself, and so does each program
-    /// that a shorter script does without.
+    /// that a shorter script does without. What remains is left to the file itself, see [`crate::tidy_cache`].
     fn script(&self, file: &AgentFile, silence: &str) -> String {
         let AgentFile {
             digest,
@@ -90,19 +87,18 @@ impl Destination {
         }
         let steps = [
             format!(
-                r#"d=${{XDG_CACHE_HOME:-$HOME/.cache}}/regatta/agents; f=$d/{digest}; p=$f.part; {hello}"#
+                r#"d=${{XDG_CACHE_HOME:-$HOME/.cache}}/{HOST_CACHE}; f=$d/{digest}; p=$f.part; {hello}"#
             ),
             r#"if [ ! -x "$f" ]"#.to_owned(),
             r#"then umask 077; mkdir -p "$d" && : >>"$p" || exit 1"#.to_owned(),
-            format!(r#"echo {WORD} needs $(wc -c <"$p"); read -r n || exit 1"#),
+            r#"n=0; [ ! -s "$p" ] || n=$(wc -c <"$p")"#.to_owned(),
+            format!(r"echo {WORD} needs $n; read -r n || exit 1"),
             r#"head -c "$n" >>"$p" || exit 1; s=$(sha256sum <"$p")"#.to_owned(),
             format!(
                 r#"[ "${{s%% *}}" = "{compressed_digest}" ] || {{ [ $(wc -c <"$p") -lt {compressed_bytes} ] || rm -f "$p"; echo "the file arrived damaged" >&2; exit 1; }}"#
             ),
             r#"gzip -dc <"$p" >"$f.$$" || { rm -f "$f.$$"; exit 1; }"#.to_owned(),
-            r#"chmod 700 "$f.$$" && mv -f "$f.$$" "$f" || exit 1; rm -f "$p""#.to_owned(),
-            format!(r#"find "$d" -type f -mtime +{KEPT_DAYS} -exec rm -f {{}} + 2>/dev/null"#),
-            r#"else touch -c "$f"; fi"#.to_owned(),
+            r#"chmod 700 "$f.$$" && mv -f "$f.$$" "$f" || exit 1; fi"#.to_owned(),
             format!(r#"exec {become_words}"$f" host-server {silence}"#),
         ];
         steps.join("; ")

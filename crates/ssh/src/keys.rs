@@ -44,8 +44,9 @@ const WITH_PASSWORD: &str =
 
 /// Script on the host that appends the line of its standard input, if it is not there. It changes nothing without a
 /// line.
-const INSTALL: &str = "read -r k || exit 0; umask 077; cd && mkdir -p .ssh && f=.ssh/authorized_keys && touch $f && \
-    { grep -qxF \"$k\" $f || { [ -z \"$(tail -c 1 $f)\" ] || echo >>$f; printf \"%s\\n\" \"$k\" >>$f; }; } && \
+const INSTALL: &str = "read -r k || exit 0; umask 077; cd && { [ -d .ssh ] || mkdir -p .ssh; } && \
+    f=.ssh/authorized_keys && if [ ! -s $f ]; then printf \"%s\\n\" \"$k\" >>$f; \
+    elif ! grep -qxF \"$k\" $f; then [ -z \"$(tail -c 1 $f)\" ] || echo >>$f; printf \"%s\\n\" \"$k\" >>$f; fi && \
     { [ ! -x /sbin/restorecon ] || /sbin/restorecon -R .ssh; } && \
     find . .ssh $f -prune \\( -perm -020 -o -perm -002 \\) -exec echo regatta-writable {} \\;";
 

@@ -9,7 +9,7 @@ mod connection;
 mod keys;
 mod programs;
 
-pub use agent_file::{AgentFile, AgentFileError};
+pub use agent_file::{AgentFile, AgentFileError, tidy_cache};
 pub use askpass::{askpass_main, is_askpass};
 pub use connection::{Bootstrap, BootstrapError, Destination};
 pub use keys::{Access, HostKey, KeyError, NO_SESSION, OwnKey, Prompter, SetUp};

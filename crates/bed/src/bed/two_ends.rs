@@ -64,7 +64,7 @@ pub(crate) fn read_clocks(bed: &mut Bed) -> Result<Option<OffsetReading>, BedErr
 
 /// Measures the path under the condition that is set.
 pub(crate) fn check(bed: &mut Bed, condition: &Condition) -> Result<PathCheck, BedError> {
-    let measured = measure(bed, condition)?;
+    let measured = measure(bed, condition, check::ROUND_TRIPS)?;
     let mut check = check::judge(
         (condition, check::LossPlace::of(bed.form())),
         measured.checked_unix_ns,
@@ -78,7 +78,7 @@ pub(crate) fn check(bed: &mut Bed, condition: &Condition) -> Result<PathCheck, B
 /// Measures a network as it is. The first check describes it; later ones are compared with the first.
 pub(crate) fn check_real(bed: &mut Bed, condition: &Condition) -> Result<PathCheck, BedError> {
     let packets = check::real::packets(condition);
-    let measured = measure(bed, &packets)?;
+    let measured = measure(bed, &packets, check::NETWORK_ROUND_TRIPS)?;
     for (direction, train) in measured.trains.iter().enumerate() {
         if train.arrivals.is_empty() {
             return Err(nothing_arrives(bed, direction));
@@ -124,16 +124,22 @@ struct Measured {
     spoiled: Option<String>,
 }
 
-/// Has both daemons send and receive the packets of a check under `condition`.
-fn measure(bed: &mut Bed, condition: &Condition) -> Result<Measured, BedError> {
+/// Has both daemons send and receive the packets of a check under `condition`, with at most so many round trips.
+fn measure(bed: &mut Bed, condition: &Condition, most: u64) -> Result<Measured, BedError> {
     let checked_unix_ns = i64::try_from(unix_ns()).unwrap_or(i64::MAX);
     open(bed)?;
     let asked = || condition.clone();
     let round_trips = match probe(
         bed,
         [
-            Probe::RoundTrips { condition: asked() },
-            Probe::Return { condition: asked() },
+            Probe::RoundTrips {
+                condition: asked(),
+                most,
+            },
+            Probe::Return {
+                condition: asked(),
+                most,
+            },
         ],
     )? {
         [FromDaemon::RoundTrips { delays_ns }, FromDaemon::Probed] => delays_ns,

@@ -27,7 +27,12 @@ use std::{
 
 use regatta_model::{AskedAchieved, Condition, Link, PathCheck};
 
-pub(crate) use self::{expected::LossPlace, part::Part, pauses::PauseWatch};
+pub(crate) use self::{
+    expected::LossPlace,
+    part::Part,
+    pauses::PauseWatch,
+    plan::{NETWORK_ROUND_TRIPS, ROUND_TRIPS},
+};
 use self::{
     plan::{RoundTrips, SMALL_PACKET_BYTES, Train},
     socket::{Arrival, Prober},

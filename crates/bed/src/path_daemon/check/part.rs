@@ -90,11 +90,14 @@ impl Part {
             Probe::Connect { port } => {
                 prober.connect((self.addresses[self.host.other() as usize], port))?;
             }
-            Probe::RoundTrips { condition } => {
-                let delays_ns = make_round_trips(&condition, prober)?;
+            Probe::RoundTrips { condition, most } => {
+                let plan = RoundTrips::new(&condition).at_most(most);
+                let delays_ns = make_round_trips(plan, prober)?;
                 return Ok(FromDaemon::RoundTrips { delays_ns });
             }
-            Probe::Return { condition } => send_back(&condition, prober)?,
+            Probe::Return { condition, most } => {
+                send_back(RoundTrips::new(&condition).at_most(most), prober)?;
+            }
             Probe::AskTime => {
                 let exchanges = ask_time(prober)?;
                 return Ok(FromDaemon::Times { exchanges });
@@ -154,8 +157,7 @@ fn train(condition: &Condition, direction: usize, losses: LossPlace) -> Train {
 
 /// Makes round trips and returns the delays of the packets that came back, in nanoseconds, without
 /// the time that the far host held them and without transmission times.
-fn make_round_trips(condition: &Condition, prober: &Prober) -> Result<Vec<f64>, DaemonError> {
-    let plan = RoundTrips::new(condition);
+fn make_round_trips(plan: RoundTrips, prober: &Prober) -> Result<Vec<f64>, DaemonError> {
     let longest = plan.longest + GRACE;
     let count = plan.count as usize;
     let mut departed = vec![0u64; count];
@@ -195,8 +197,7 @@ fn make_round_trips(condition: &Condition, prober: &Prober) -> Result<Vec<f64>, 
 }
 
 /// Sends back each packet of the round trips as it arrives, until the last can no longer come.
-fn send_back(condition: &Condition, prober: &Prober) -> Result<(), DaemonError> {
-    let plan = RoundTrips::new(condition);
+fn send_back(plan: RoundTrips, prober: &Prober) -> Result<(), DaemonError> {
     let patience = Patience::new(plan.interval * plan.count as u32, plan.longest);
     let mut back = 0;
     while back < plan.count && !patience.is_over() {

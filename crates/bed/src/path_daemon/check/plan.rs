@@ -11,7 +11,11 @@ use super::expected::{self, LossPlace};
 pub(super) const SMALL_PACKET_BYTES: u64 = 64;
 
 /// Most round trips of a check.
-const ROUND_TRIPS: u64 = 300;
+pub(crate) const ROUND_TRIPS: u64 = 300;
+
+/// Most round trips on a network that is described and not judged, where a pause of the machine among them makes no
+/// check fail.
+pub(crate) const NETWORK_ROUND_TRIPS: u64 = 150;
 
 /// Shortest time between two round trips. A pause of the machine of a few milliseconds, which
 /// virtual machines have now and then, then meets one or two, not one in a hundred.
@@ -86,6 +90,12 @@ pub(super) struct RoundTrips {
 }
 
 impl RoundTrips {
+    /// Returns the same with at most this number of round trips.
+    pub(super) fn at_most(self, most: u64) -> Self {
+        let count = self.count.min(most);
+        Self { count, ..self }
+    }
+
     pub(super) fn new(condition: &Condition) -> Self {
         let links = [&condition.forward, &condition.reverse];
         let transmissions = links.map(|link| transmission(link, SMALL_PACKET_BYTES));
