@@ -15,7 +15,7 @@ use std::{
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 
-use super::error::DaemonError;
+use super::{clock, error::DaemonError};
 
 /// Name of the device in each namespace.
 const NAME: &str = "path0";
@@ -27,6 +27,11 @@ const SECOND_NAME: &str = "path0:1";
 /// pause of the forwarder of 24 ms; a host that sends faster than the forwarder reads sees drops
 /// here after 1 to 2 ms.
 const QUEUE_PACKETS: u32 = 2000;
+
+/// The same in virtual time, the most that a kernel takes: a sender that never waits passes no time there, and Linux 6.12
+/// runs ordinary processes before real-time ones for 50 ms of a second (its fair server). Such a sender then waits for
+/// room in its socket's buffer instead of losing packets here.
+const QUEUE_PACKETS_VIRTUAL: u32 = i16::MAX as u32;
 
 /// Bytes of `struct virtio_net_hdr` before each packet: with it a checksum that is not yet computed
 /// is carried from one kernel to the other, as between two ends of a virtual Ethernet.
@@ -109,7 +114,11 @@ impl Tun {
         ioctl(control, libc::SIOCGIFINDEX, &mut change, "index")?;
         // SAFETY: the request before has filled this field of the union.
         let index = unsafe { change.ifr_ifru.ifru_ifindex };
-        set_queue(index, QUEUE_PACKETS).map_err(|source| DaemonError::Tun {
+        let packets = match clock::is_virtual() {
+            true => QUEUE_PACKETS_VIRTUAL,
+            false => QUEUE_PACKETS,
+        };
+        set_queue(index, packets).map_err(|source| DaemonError::Tun {
             step: "queue",
             source,
         })?;

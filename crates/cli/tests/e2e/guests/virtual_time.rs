@@ -206,6 +206,31 @@ fn goodput_after_a_warm_up_ends_with_the_last_byte() {
     bench.assert_nothing_left();
 }
 
+/// Checks that a sender that never waits loses nothing before the path: the kernel runs it before the emulator after a
+/// wait of a second, as for a probe message that was lost.
+#[test]
+fn a_flood_of_udp_loses_what_the_path_loses() {
+    let bench = Bench::new();
+    let study = head("flood").replace("rounds = 1", "rounds = 8")
+        + "emulator = \"userspace\"\n[[transport]]\ndriver = \"udp\"\nframe = \"conn\"\n\
+        [[condition]]\nname = \"lossy\"\nrate = \"1Gbit/s\"\nqueue = \"120MB\"\nloss = \"5%\"\n\
+        [[workload]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"4MB\"\nmessage = \"1000B\"\n\
+        [workload.probe]\nidle_messages = 5\nunder_load = false\n";
+    bench.write("study.toml", &study);
+    bench.run(&["run", "study.toml", "--out", "out"]);
+    for trial in &trials(&bench.path("out")) {
+        assert_ran(trial);
+        let metrics = &trial.measurements.metrics;
+        assert_eq!(metrics["path_other_drops"], 0.0, "{metrics:?}");
+        // 4000 messages: 200 ± 5 standard deviations, exceeded once in a million trials.
+        assert!(
+            (130.0..270.0).contains(&metrics["messages_lost"]),
+            "{metrics:?}"
+        );
+    }
+    bench.assert_nothing_left();
+}
+
 /// Checks the memory of a guest. With its default limits, the guest's kernel closes TCP's window
 /// when all sockets together have a small part of its memory, which one connection over such a path
 /// has in flight.
