@@ -203,6 +203,7 @@ mod tests {
                 mtu_bytes: 1500,
                 clock_offset_ns: None,
                 keeps_order: false,
+                treats_alike: false,
             },
             tells_beginning: false,
             progress_interval: None,

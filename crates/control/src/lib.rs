@@ -122,6 +122,10 @@ pub struct PathHints {
     /// follow an end marker, and a receiver need not wait after it.
     #[serde(default)]
     pub keeps_order: bool,
+    /// Whether every packet of the idle path arrives, each after the same delay. If so, several probe messages may be
+    /// under way at once, as none holds up another.
+    #[serde(default)]
+    pub treats_alike: bool,
 }
 
 impl PathHints {

@@ -199,7 +199,7 @@ impl ProbePlacement {
 impl Default for Probe {
     fn default() -> Self {
         Self {
-            idle_messages: 10,
+            idle_messages: 8,
             under_load: true,
             interval: Duration::from_millis(20),
             message: Bytes(64),

@@ -37,6 +37,9 @@ const RETRANSMISSION: Duration = Duration::from_millis(250);
 pub(crate) struct ProbePlan {
     /// Number of messages before the transfer.
     pub idle_messages: u32,
+    /// Time after a departure before the transfer from which on the next message departs although there is no answer
+    /// yet; absent where messages could hold one another up.
+    pub idle_interval: Option<Duration>,
     /// Whether messages are sent during the transfer.
     pub under_load: bool,
     /// Time between scheduled departures under load.
@@ -71,6 +74,8 @@ impl ProbePlan {
         );
         Self {
             idle_messages,
+            idle_interval: (order.path.treats_alike)
+                .then(|| idle_interval(least_interval(order, message))),
             under_load: under_load && !measures_itself,
             interval: interval
                 .max(Duration::from_micros(100))
@@ -93,6 +98,12 @@ impl ProbePlan {
     /// Whether the messages under load have a flow of their own.
     pub(crate) fn has_flow(&self) -> bool {
         self.under_load && self.placement == ProbePlacement::Connection
+    }
+
+    /// Whether the messages before the transfer and those under load share a flow, which spares a connection: a flow
+    /// that breaks before the transfer could not be replaced.
+    pub(crate) fn keeps_flow(&self) -> bool {
+        self.has_flow() && self.idle_interval.is_some()
     }
 
     /// Returns the time after the transfer for which the last answers are waited for, over any
@@ -118,6 +129,14 @@ fn least_interval(order: &TrialOrder, message: usize) -> Duration {
     const LONGEST_SECONDS: f64 = 86_400.0;
     let milliseconds = (seconds.min(LONGEST_SECONDS) * 1e3).ceil();
     Duration::from_millis(milliseconds as u64)
+}
+
+/// Returns the time between messages on the idle path: several times what the link takes for one, of which the probe
+/// under load may take a small share of the link in `least`.
+fn idle_interval(least: Duration) -> Duration {
+    const TRANSMISSIONS: f64 = 4.0;
+    const SHORTEST: Duration = Duration::from_micros(250);
+    least.mul_f64(TRANSMISSIONS * SHARE_OF_LINK).max(SHORTEST)
 }
 
 /// Returns the longest time that a packet and its answer can be under way, with time for the hosts

@@ -540,9 +540,7 @@ impl TrialRunner<'_> {
                         break check;
                     }
                 };
-                // The path between two namespaces is known, and does not change.
-                let is_unknown = self.bed.is_real() && !self.bed.shares_clock();
-                warnings.extend(plausible::path_warning(&check, is_unknown));
+                warnings.extend(plausible::path_warning(&check, self.is_unknown()));
                 let delay = (check.quantities.iter())
                     .find(|quantity| quantity.name == "round_trip_delay_ns");
                 if let (Some(delay), true) = (delay, self.bed.is_real()) {

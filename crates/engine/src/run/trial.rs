@@ -347,6 +347,7 @@ impl TrialRunner<'_> {
                     None => Some(0),
                 },
                 keeps_order: condition.keeps_order(),
+                treats_alike: condition.treats_alike() && !self.is_unknown(),
             },
             tells_beginning: condition.follows_a_clock(),
             progress_interval: self.progress.and_then(|listener| (listener.interval)()),
@@ -363,6 +364,11 @@ impl TrialRunner<'_> {
                 order: Box::new(order),
             },
         )
+    }
+
+    /// Whether nothing is known of the path but what was measured: that between two namespaces is known.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.bed.is_real() && !self.bed.shares_clock()
     }
 
     /// Returns the condition of a trial as far as it is known: of a network as it is, the delay that the

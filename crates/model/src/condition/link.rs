@@ -245,6 +245,22 @@ impl Link {
         !self.jitter_reorders && self.reorder_ratio.0 <= 0.0
     }
 
+    /// Whether every packet of an idle link arrives once, whole and after the same delay.
+    #[must_use]
+    pub fn treats_alike(&self) -> bool {
+        let ratios = [
+            self.loss,
+            self.reorder_ratio,
+            self.duplicate_ratio,
+            self.corrupt_ratio,
+        ];
+        ratios.iter().all(|ratio| ratio.0 <= 0.0)
+            && self.jitter.is_zero()
+            && self.loss_bursts.is_none()
+            && self.loss_list.is_empty()
+            && self.trace.is_none()
+    }
+
     /// Returns the mean probability of loss on the wire in the long run, independent and in bursts;
     /// the list of lost packets is not included.
     #[must_use]

@@ -149,6 +149,12 @@ impl Condition {
         self.links().all(Link::keeps_order)
     }
 
+    /// Whether every packet of the idle path arrives once, whole and always after the same delay.
+    #[must_use]
+    pub fn treats_alike(&self) -> bool {
+        self.schedule.is_empty() && self.links().all(Link::treats_alike)
+    }
+
     /// Returns the round-trip propagation delay at the beginning, without jitter and queues.
     #[must_use]
     pub fn round_trip_delay(&self) -> Duration {
@@ -262,6 +268,32 @@ mod tests {
             reverse: link,
             mtu_bytes: Condition::DEFAULT_MTU_BYTES,
             schedule: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_path_treats_packets_alike_unless_it_impairs_some() {
+        assert!(s0().treats_alike());
+        let impairments: [fn(&mut Link); 7] = [
+            |link| link.loss = Ratio(0.01),
+            |link| link.jitter = Duration::from_millis(1),
+            |link| link.loss_list = vec![3],
+            |link| link.reorder_ratio = Ratio(0.01),
+            |link| link.duplicate_ratio = Ratio(0.01),
+            |link| link.corrupt_ratio = Ratio(0.01),
+            |link| {
+                link.loss_bursts = Some(GilbertElliott {
+                    to_bad_ratio: Ratio(0.1),
+                    to_good_ratio: Ratio(0.5),
+                    bad_loss_ratio: Ratio(1.0),
+                    good_loss_ratio: Ratio(0.0),
+                });
+            },
+        ];
+        for (place, impair) in impairments.iter().enumerate() {
+            let mut condition = s0();
+            impair(&mut condition.reverse);
+            assert!(!condition.treats_alike(), "impairment {place}");
         }
     }
 

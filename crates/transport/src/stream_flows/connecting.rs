@@ -54,7 +54,8 @@ pub(super) async fn run<E: StreamEndpoint>(
     };
     let client_ref = &client;
     let whole = end.beside_probe(move || client_ref.carry_all(opened)).await;
-    client.close_all(whole).await;
+    // Only after the probe: the other end stops answering it when they are closed.
+    end.close_beside(move || client_ref.close_all(whole)).await;
     let (error, acknowledged) = {
         let mut tally = shared.tally();
         let error = tally.error.take();
@@ -204,7 +205,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
         whole.into_iter().flatten().collect()
     }
 
-    /// Closes the flows. Only after the probe: the other end stops answering it when they are closed.
+    /// Closes the flows.
     async fn close_all(&self, whole: Vec<(&Flow, Opened<E>)>) {
         let tasks = whole
             .into_iter()

@@ -58,27 +58,34 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Probes the idle path on a flow of its own.
+/// Probes the idle path. Returns the flow if it is the one that is probed under load.
 async fn probe_idle<C: Carrier>(
     trial: &Trial,
     carrier: &C,
     peer: SocketAddr,
-) -> Result<Probed, TransportError> {
-    let (purpose, stop) = (Purpose::IdleProbe, trial.stop.child());
+) -> Result<(Probed, Option<C::Flow>), TransportError> {
+    let (purpose, stop) = match trial.probe.keeps_flow() {
+        true => (Purpose::LoadProbe, trial.stop.clone()),
+        false => (Purpose::IdleProbe, trial.stop.child()),
+    };
     let opening = carrier.open(trial, peer, purpose, trial.opening_until(), &stop);
     match opening.await {
         Ok(mut flow) => {
             let until = MonotonicTime::now() + trial.probe.idle_limit;
             let probed = probing::idle(trial, &mut flow, until).await;
+            if trial.probe.keeps_flow() {
+                return Ok((probed, Some(flow)));
+            }
             C::close(flow, MonotonicTime::now()).await;
-            Ok(probed)
+            Ok((probed, None))
         }
         // A path too lossy to connect in time is a result; whatever else is wrong will be wrong
         // with the transfer as well.
-        Err(error @ TransportError::TimedOut { .. }) => Ok(Probed {
-            delays: Delays::default(),
-            broken: Some(error),
-        }),
+        Err(error @ TransportError::TimedOut { .. }) => {
+            let delays = Delays::default();
+            let broken = Some(error);
+            Ok((Probed { delays, broken }, None))
+        }
         Err(error) => Err(error),
     }
 }
@@ -94,12 +101,13 @@ impl<'a, C: Carrier> Connecting<'a, C> {
         let peer = trial.peer_of(peer)?;
         trial.context.live.set_phase(Phase::Idle);
         let mut findings = Findings::default();
-        if trial.probe.idle_messages > 0 {
-            let probed = probe_idle(trial, carrier, peer).await?;
-            findings.idle_probe(trial, &probed);
-        }
         let mut flow = None;
-        if trial.probe.has_flow() {
+        if trial.probe.idle_messages > 0 {
+            let (probed, kept) = probe_idle(trial, carrier, peer).await?;
+            findings.idle_probe(trial, &probed);
+            flow = kept;
+        }
+        if trial.probe.has_flow() && flow.is_none() {
             let (purpose, until) = (Purpose::LoadProbe, trial.opening_until());
             let opening = carrier.open(trial, peer, purpose, until, &trial.stop).await;
             flow = Some(opening.map_err(|error| trial.explain_opening(error))?);
@@ -169,6 +177,19 @@ impl<'a, C: Carrier> Connecting<'a, C> {
             probed: Some(probed),
         };
         output
+    }
+
+    /// Closes the flow of the probe under load, and others beside it by `closing`: each takes a round trip.
+    pub(crate) async fn close_beside<F>(&self, closing: impl FnOnce() -> F + Send)
+    where
+        F: Future<Output: Send>,
+    {
+        let Some(flow) = lock(&self.probe).flow.take() else {
+            closing().await;
+            return;
+        };
+        let close = move || C::close(flow, MonotonicTime::now() + CLOSING);
+        self.carrier.executor().join(closing, close).await;
     }
 
     /// Sends the messages of the probe under load on a flow until the work is over.

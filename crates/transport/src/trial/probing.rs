@@ -32,16 +32,22 @@ async fn receive<F: ProbeFlow>(
     flow.receive(trial.probe.message, until, &mut take).await
 }
 
+/// Most messages of the idle probe that are under way at once: with the opening, fewer than the ten packets that a
+/// connection may send at its beginning (RFC 6928). A further one would wait for an acknowledgement.
+const MOST_UNDER_WAY: u64 = 8;
+
 /// Sends the messages of the idle probe one after another, each when the one before is answered or
-/// lost.
+/// lost, or after the plan's interval.
 pub(crate) async fn idle<F: ProbeFlow>(
     trial: &Trial,
     flow: &mut F,
     until: MonotonicTime,
 ) -> Probed {
     let mut delays = Delays::default();
+    let interval = trial.probe.idle_interval;
     let probing = async {
         let mut message = vec![0; trial.probe.message];
+        let mut lost_at = until;
         for _ in 0..trial.probe.idle_messages {
             if until.has_passed() || trial.stop.is_stopped() {
                 break;
@@ -49,14 +55,30 @@ pub(crate) async fn idle<F: ProbeFlow>(
             let now = MonotonicTime::now();
             write_probe(&mut message, delays.depart(now), now);
             flow.send(&message).await?;
-            let lost_at = match flow.lost_after(trial) {
+            lost_at = match flow.lost_after(trial) {
                 Some(after) => until.min(MonotonicTime::now() + after),
                 None => until,
             };
             let before = delays.answers();
-            while delays.answers() == before && receive(trial, flow, lost_at, &mut delays).await? {}
+            let Some(interval) = interval else {
+                while delays.answers() == before
+                    && receive(trial, flow, lost_at, &mut delays).await?
+                {}
+                continue;
+            };
+            let next = lost_at.min(now + interval);
+            while delays.unanswered() > 0 && receive(trial, flow, next, &mut delays).await? {}
+            while delays.unanswered() >= MOST_UNDER_WAY
+                && receive(trial, flow, lost_at, &mut delays).await?
+            {}
         }
-        flow.say_done(trial, Purpose::IdleProbe).await;
+        while interval.is_some()
+            && delays.unanswered() > 0
+            && receive(trial, flow, lost_at, &mut delays).await?
+        {}
+        if !trial.probe.keeps_flow() {
+            flow.say_done(trial, Purpose::IdleProbe).await;
+        }
         Ok(())
     };
     let broken = probing.await.err();

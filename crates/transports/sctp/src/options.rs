@@ -252,6 +252,7 @@ mod tests {
             mtu_bytes,
             clock_offset_ns: Some(0),
             keeps_order: true,
+            treats_alike: true,
         }
     }
 
