@@ -184,10 +184,10 @@ pub const PROBE_KEYS: &[ValueKey<Probe>] = &[
             least: 0,
             most: 100_000,
         },
-        "10",
+        "8",
         |probe: &mut Probe| Some(Field::Number(&mut probe.idle_messages)),
     )
-    .doc("10 | probe messages before the transfer"),
+    .doc("8 | probe messages before the transfer"),
     ValueKey::new("under_load", KeyKind::Flag, "false", |probe: &mut Probe| {
         Some(Field::Flag(&mut probe.under_load))
     })

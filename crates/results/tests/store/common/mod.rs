@@ -55,7 +55,10 @@ pub fn header() -> RunHeader {
                     pattern: Pattern::Data,
                     options: regatta_model::BulkOptions::default(),
                 },
-                probe: Probe::default(),
+                probe: Probe {
+                    idle_messages: 10,
+                    ..Probe::default()
+                },
             }],
             published: Vec::new(),
             sweeps: regatta_model::Sweeps::default(),
