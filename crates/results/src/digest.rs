@@ -32,11 +32,10 @@ pub(crate) fn write(path: &Path) -> io::Result<()> {
 /// Removes the digest of a file that is going to change.
 pub(crate) fn remove(path: &Path) -> Result<(), ResultsError> {
     let beside = beside(path, SUFFIX);
-    match fs::remove_file(&beside) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(explain_io(error, "remove", &beside))
-        }
-        _ => Ok(()),
+    // On a read-only medium also the removal of a file that is not there fails.
+    match beside.exists() {
+        true => fs::remove_file(&beside).map_err(|e| explain_io(e, "remove", &beside)),
+        false => Ok(()),
     }
 }
 
