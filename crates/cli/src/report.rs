@@ -74,7 +74,7 @@ fn make(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
         // The table first: it can be had of a directory that cannot be written. The files can be
         // had without it.
         let shown = show_tables(dir, &data, &summary, colour);
-        regatta_report::write_all(dir).map_err(Failure::failed)?;
+        regatta_report::write_files(&data, &summary, dir).map_err(Failure::failed)?;
         shown?;
         show_whereabouts(dir)?;
     }

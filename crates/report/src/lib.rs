@@ -27,6 +27,6 @@ pub use data::{RunData, load};
 pub use error::ReportError;
 pub use timeline::HostTimeline;
 pub use write::{
-    Written, write_all, write_comparison, write_figure_file, write_html, write_monitor, write_pdf,
-    write_summary,
+    Written, write_all, write_comparison, write_figure_file, write_files, write_html,
+    write_monitor, write_pdf, write_summary,
 };

@@ -35,8 +35,26 @@ pub struct Written {
 pub fn write_all(dir: &Path) -> Result<Written, ReportError> {
     let data = load(dir)?;
     let summary = summarise(&data);
+    let files = write_files(&data, &summary, dir)?;
+    Ok(Written {
+        data,
+        summary,
+        files,
+    })
+}
+
+/// Writes every report as [`write_all`] does, of a run that was read already. Returns the paths of the files.
+///
+/// # Errors
+/// As [`write_all`].
+pub fn write_files(
+    data: &RunData,
+    summary: &Summary,
+    dir: &Path,
+) -> Result<Vec<PathBuf>, ReportError> {
     // For machines: the same in every language.
-    let for_machines = language::with(Language::English, || summarise(&data));
+    let english = (language::current() != Language::English)
+        .then(|| language::with(Language::English, || summarise(data)));
     Reader::open(dir)
         .and_then(|reader| exports::write_exports(&reader, dir))
         .map_err(|error| match error {
@@ -49,17 +67,13 @@ pub fn write_all(dir: &Path) -> Result<Written, ReportError> {
     let mut files = vec![
         dir.join(exports::TRIALS_FILE_NAME),
         dir.join(exports::SERIES_FILE_NAME),
-        write_summary(&for_machines, dir)?,
-        write_html(&data, &summary, dir)?,
+        write_summary(english.as_ref().unwrap_or(summary), dir)?,
+        write_html(data, summary, dir)?,
     ];
     if !data.hosts.is_empty() {
         files.push(dir.join(HOSTS_FILE_NAME));
     }
-    Ok(Written {
-        data,
-        summary,
-        files,
-    })
+    Ok(files)
 }
 
 /// Writes `summary.json`.

@@ -13,6 +13,7 @@
 mod busy;
 mod cell;
 mod checksum;
+mod digest;
 mod displaced;
 mod error;
 pub mod exports;

@@ -10,7 +10,7 @@ use regatta_model::{HostSamples, PathCheck, RunHeader, TrialRecord, Warning};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 
 use crate::{
-    FILE_NAME, ResultsError, RunState, checksum,
+    FILE_NAME, ResultsError, RunState, checksum, digest,
     displaced::{self, FileIdentity},
     exports, host_samples,
     hosts_csv::HOSTS_FILE_NAME,
@@ -117,7 +117,12 @@ impl Store {
     /// Calls [`fold`], unless the name belongs to another file now: SQLite deletes a log by its
     /// name.
     fn fold(&self) -> bool {
-        self.identity.is_at(&self.path) && fold(&self.connection, &self.path)
+        let is_plain = self.identity.is_at(&self.path) && fold(&self.connection, &self.path);
+        if is_plain && self.source().part().is_ok_and(|it| it.shard.is_some()) {
+            // Without it the file is as good, and the merge checks the records alone.
+            let _ = digest::write(&self.path);
+        }
+        is_plain
     }
 
     /// Stores a trial, whole or not at all; when this returns it is on the disk.
@@ -359,6 +364,7 @@ impl Claim {
         // It holds a snapshot, which would keep the log from being begun.
         drop(reader);
         let path = dir.join(FILE_NAME);
+        digest::remove(&path)?;
         let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         insert::prepare(&connection)
             .and_then(|()| modernise(&mut connection))

@@ -111,13 +111,23 @@ pub fn trend(values: &[f64]) -> Option<Trend> {
         .sum();
     let variance = (part(values.len() as f64) - ties) / 18.0;
     let distance = (f64::abs(sum) - 1.0).max(0.0);
-    slopes.sort_by(f64::total_cmp);
     Some(Trend {
         p_value: if variance > 0.0 {
             (2.0 * above(distance / variance.sqrt())).min(1.0)
         } else {
             1.0
         },
-        slope: crate::describe::median_of_sorted(&slopes),
+        slope: median(&mut slopes),
     })
+}
+
+/// Returns the median without sorting all values: there is a slope for each pair of values.
+fn median(values: &mut [f64]) -> f64 {
+    let is_odd = values.len() % 2 == 1;
+    let (below, middle, _) = values.select_nth_unstable_by(values.len() / 2, f64::total_cmp);
+    let below = below.iter().copied().max_by(f64::total_cmp);
+    match below.filter(|_| !is_odd) {
+        Some(below) => crate::describe::median_of_sorted(&[below, *middle]),
+        None => *middle,
+    }
 }

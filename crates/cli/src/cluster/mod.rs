@@ -35,6 +35,9 @@ const LOGS: &str = "logs";
 /// Script of the shards.
 const SHARDS_SCRIPT: &str = "shards.sbatch";
 
+/// Script of the merge.
+const MERGE_SCRIPT: &str = "merge.sbatch";
+
 /// Submission, as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Submission {

@@ -78,25 +78,39 @@ pub fn cancel(jobs: &[&str]) {
     let _ = output("scancel", jobs);
 }
 
-/// Returns the tasks of an array that wait or run, by number; an error if Slurm cannot be asked.
+/// Returns the tasks that wait or run, by number: those of an array, and those of its script that this user has
+/// submitted by hand; an error if Slurm cannot be asked.
 ///
 /// As text in a format of our own: the form of `squeue --json` differs from version to version.
-pub fn tasks(job: &str) -> Result<BTreeMap<u32, TaskState>, String> {
-    let format = "--format=%K|%T|%N|%r";
-    let said = match output("squeue", &["--noheader", "--array", "--jobs", job, format]) {
-        // It has forgotten a job that ended some minutes ago.
-        Err(why) if why.contains("Invalid job id") => String::new(),
-        said => said?,
+pub fn tasks(job: Option<&str>, script: &Path) -> Result<BTreeMap<u32, TaskState>, String> {
+    let squeue = |which: &[&str]| {
+        let format = "--format=%K|%T|%N|%r|%o";
+        output(
+            "squeue",
+            &[&["--noheader", "--array", format], which].concat(),
+        )
     };
-    Ok(read_tasks(&said))
+    let of_job = job.map(|job| match squeue(&["--jobs", job]) {
+        // It has forgotten a job that ended some minutes ago.
+        Err(why) if why.contains("Invalid job id") => Ok(String::new()),
+        said => said,
+    });
+    let mut tasks = read_tasks(&of_job.transpose()?.unwrap_or_default(), None);
+    tasks.extend(read_tasks(&squeue(&["--me"])?, Some(script)));
+    Ok(tasks)
 }
 
-fn read_tasks(text: &str) -> BTreeMap<u32, TaskState> {
+/// Reads the output of `squeue`, of all tasks or of those of one script.
+fn read_tasks(text: &str, of_script: Option<&Path>) -> BTreeMap<u32, TaskState> {
     let task = |line: &str| {
-        let mut columns = line.split('|').map(str::trim);
+        let mut columns = line.splitn(5, '|').map(str::trim);
         let number = columns.next()?.parse().ok()?;
         let state = columns.next()?.to_owned();
         let (node, reason) = (columns.next()?, columns.next()?);
+        let script = columns.next()?;
+        if of_script.is_some_and(|of_script| Path::new(script) != of_script) {
+            return None;
+        }
         let place = if node.is_empty() { reason } else { node };
         let place = place.to_owned();
         Some((number, TaskState { state, place }))
@@ -132,7 +146,9 @@ mod tests {
     #[test]
     fn tasks_are_read_as_squeue_prints_them() {
         let tasks = read_tasks(
-            "3|RUNNING|n1|None\n17|PENDING||Resources\n18|COMPLETING|n2|None\nN/A|PENDING||Dependency\n",
+            "3|RUNNING|n1|None|/a/shards.sbatch\n17|PENDING||Resources|/a/shards.sbatch\n\
+             18|COMPLETING|n2|None|/b/shards.sbatch\nN/A|PENDING||Dependency|/a/merge.sbatch\n",
+            None,
         );
         assert_eq!(tasks.len(), 3);
         assert_eq!(tasks[&3].state, "RUNNING");

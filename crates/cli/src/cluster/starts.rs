@@ -19,8 +19,10 @@ const SILENT_S: u64 = 900;
 pub struct Start {
     /// Progress, if it has begun.
     pub progress: Option<ShardProgress>,
-    /// Exit status, if it has ended.
+    /// Exit status, if it has ended and could write it.
     pub exit_status: Option<i32>,
+    /// Whether it ended on a full disk, on which it could not write its exit status.
+    pub disk_was_full: bool,
     /// Whether it has left a results file.
     pub has_results: bool,
 }
@@ -30,6 +32,7 @@ impl Start {
         let progress = fs::read_to_string(dir.join(PROGRESS_FILE_NAME)).ok();
         let exit_status = fs::read_to_string(dir.join("exit-status")).ok();
         Self {
+            disk_was_full: exit_status.as_ref().is_some_and(String::is_empty),
             progress: progress.and_then(|text| serde_json::from_str(&text).ok()),
             exit_status: exit_status.and_then(|text| text.trim().parse().ok()),
             has_results: dir.join(FILE_NAME).exists(),
@@ -49,6 +52,7 @@ impl Start {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |since| since.as_secs());
         self.exit_status.is_none()
+            && !self.disk_was_full
             && self
                 .progress
                 .as_ref()

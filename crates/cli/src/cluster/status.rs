@@ -5,12 +5,13 @@ use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 use regatta_model::units::format_duration;
 
 use super::{
-    LOGS, MERGED, SHARDS, Submission, shards_script,
+    LOGS, MERGE_SCRIPT, MERGED, SHARDS, Submission, shards_script,
     slurm::{self, TaskState},
     starts::{self, Start},
 };
 use crate::{
     args::StatusArgs,
+    directory,
     exit::{Code, Failure},
     output::{self, counted},
 };
@@ -50,9 +51,11 @@ pub fn status(args: &StatusArgs) -> Result<Code, Failure> {
     let submission = Submission::read(&args.dir)?;
     let starts = starts::read(&args.dir.join(SHARDS));
     let job = submission.jobs.as_ref().map(|jobs| jobs.shards.as_str());
-    let asked = match job {
-        Some(job) => slurm::tasks(job),
-        None => Err("the scripts were not submitted by `regatta submit`".to_owned()),
+    let asked = match slurm::tasks(job, &shards_script(&directory::absolute(&args.dir)?)) {
+        Ok(tasks) if job.is_none() && tasks.is_empty() => {
+            Err("the scripts were not submitted by `regatta submit`".to_owned())
+        }
+        asked => asked,
     };
     if let Err(why) = &asked {
         output::err(&format!(
@@ -124,6 +127,7 @@ fn why_missing(last: Option<&Start>, ended: Option<&String>) -> String {
             exit_status: Some(status),
             ..
         }) => format!("it ended with exit status {status}"),
+        Some(it) if it.disk_was_full => "it ended on a full disk".to_owned(),
         Some(_) => "it was killed".to_owned(),
     };
     if let Some(ended) = ended {
@@ -182,9 +186,10 @@ fn text(submission: &Submission, shards: &[Shard], args: &StatusArgs) -> String 
         let numbers: Vec<String> = missing.iter().map(|it| it.number.to_string()).collect();
         let _ = writeln!(
             text,
-            "run the missing ones again with `sbatch --array={} {}`; their output is in `{}`",
+            "run the missing ones again with `sbatch --array={} {}`, and then `sbatch {}`; their output is in `{}`",
             numbers.join(","),
             shards_script(&args.dir).display(),
+            args.dir.join(MERGE_SCRIPT).display(),
             args.dir.join(LOGS).display()
         );
     }

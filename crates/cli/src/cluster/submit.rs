@@ -11,8 +11,8 @@ use regatta_engine::{Done, Plan};
 use regatta_model::{BedKind, Clock, Shard, Study, shell::quoted, units::format_duration};
 
 use super::{
-    Jobs, LOGS, SHARDS, SUBMISSION, Submission, cannot_write, script::Script, shards_script, slurm,
-    write,
+    Jobs, LOGS, MERGE_SCRIPT, SHARDS, SUBMISSION, Submission, cannot_write, script::Script,
+    shards_script, slurm, write,
 };
 use crate::{
     args::SubmitArgs,
@@ -115,7 +115,7 @@ pub fn submit(args: &SubmitArgs) -> Result<Code, Failure> {
         return output::show(&format!(
             "submit them with `sbatch {}`, and then `sbatch {}`\n",
             shards_script(&dir).display(),
-            dir.join("merge.sbatch").display()
+            dir.join(MERGE_SCRIPT).display()
         ));
     }
     let jobs = submit_all(&dir)?;
@@ -236,7 +236,7 @@ fn prepare(dir: &Path, script: &Script<'_>, image: Option<&Image>) -> Result<(),
     }
     write(&dir.join("preflight.sbatch"), &script.preflight())?;
     write(&shards_script(dir), &script.shards())?;
-    write(&dir.join("merge.sbatch"), &script.merge())
+    write(&dir.join(MERGE_SCRIPT), &script.merge())
 }
 
 fn write_study(dir: &Path, stored: &StoredStudy) -> Result<(), Failure> {
@@ -254,7 +254,7 @@ fn submit_all(dir: &Path) -> Result<Jobs, Failure> {
     let shards =
         slurm::submit(&shards_script(dir), &after).inspect_err(|_| slurm::cancel(&[&preflight]))?;
     let after = [format!("--dependency=afterany:{shards}")];
-    let merge = slurm::submit(&dir.join("merge.sbatch"), &after)
+    let merge = slurm::submit(&dir.join(MERGE_SCRIPT), &after)
         .inspect_err(|_| slurm::cancel(&[&preflight, &shards]))?;
     Ok(Jobs {
         preflight,

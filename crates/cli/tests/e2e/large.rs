@@ -14,18 +14,21 @@ use regatta_telemetry::testing::repetitions;
 
 use crate::help::Bench;
 
-const SHARDS: u32 = 20;
+/// Number of shards of each plan.
+pub const SHARDS: u32 = 20;
 
-/// Returns a study of two transports under 300 conditions of a sweep.
-fn study(rounds: u64) -> String {
-    format!(
+/// Returns the plan of a study of two transports under `losses` × 20 conditions of a sweep.
+pub fn plan(rounds: u64, losses: u32) -> Plan {
+    let study = format!(
         "name = \"large\"\nrounds = {rounds}\ndeadline = \"10s\"\n\
          [[transport]]\ndriver = \"tcp\"\n[[transport]]\ndriver = \"quic-quinn\"\n\
          [[workload]]\nkind = \"bulk\"\nsize = \"10MB\"\n\
          [[condition]]\nname = \"wan\"\nrate = \"50Mbit/s\"\n\
-         [[sweep]]\nkey = \"condition.loss\"\nfrom = \"0.1%\"\nto = \"5%\"\npoints = 15\n\
+         [[sweep]]\nkey = \"condition.loss\"\nfrom = \"0.1%\"\nto = \"5%\"\npoints = {losses}\n\
          [[sweep]]\nkey = \"condition.rtt\"\nfrom = \"10ms\"\nto = \"200ms\"\npoints = 20\n"
-    )
+    );
+    let study = Study::parse(&study, "large.toml").expect("a sound study");
+    Plan::new(&study).expect("few trials")
 }
 
 /// Makes the record of a trial. The second transport is better where the path is long.
@@ -66,7 +69,7 @@ fn record(plan: &Plan, trial: &PlannedTrial) -> TrialRecord {
 }
 
 /// Writes the results file of a shard.
-fn store(plan: &Plan, number: u32, dir: &Path) {
+pub fn store(plan: &Plan, number: u32, dir: &Path) {
     let shard = Shard { number, of: SHARDS };
     let done = plan.shard(shard, Done::default()).expect("a shard");
     let header = RunHeader {
@@ -94,9 +97,8 @@ fn many_trials_are_merged_and_reported() {
     let rounds = repetitions(5, 1667);
     let bench = Bench::new();
     // Each trial is flushed to the disk.
-    let memory = InMemory::new();
-    let study = Study::parse(&study(rounds), "large.toml").expect("a sound study");
-    let plan = Plan::new(&study).expect("few trials");
+    let memory = Files::new();
+    let plan = plan(rounds, 15);
     let trials = plan.trials().len();
     let parts: Vec<String> = (1..=SHARDS)
         .map(|number| {
@@ -120,28 +122,34 @@ fn many_trials_are_merged_and_reported() {
         "{trials} of {trials} trials are merged, from {SHARDS} files"
     ));
     assert!(peak_mb < 1000, "{peak_mb} MB");
-    if let Some(kept) = std::env::var_os("REGATTA_KEEP_LARGE") {
-        fs::copy(Path::new(&out).join("report.html"), kept).expect("a copy of the report");
-    }
 }
 
-/// Directory in memory, which is removed with its files.
-struct InMemory(PathBuf);
+/// Directory in memory, which is removed with its files; or that of `REGATTA_KEEP_LARGE`, which is kept, so that a
+/// release build can merge the same shards.
+struct Files {
+    dir: PathBuf,
+    is_kept: bool,
+}
 
-impl InMemory {
+impl Files {
     fn new() -> Self {
-        let dir = PathBuf::from(format!("/dev/shm/regatta-large-{}", std::process::id()));
-        fs::create_dir(&dir).expect("a directory in memory");
-        Self(dir)
+        let kept = std::env::var_os("REGATTA_KEEP_LARGE").map(PathBuf::from);
+        let in_memory = || PathBuf::from(format!("/dev/shm/regatta-large-{}", std::process::id()));
+        let is_kept = kept.is_some();
+        let dir = kept.unwrap_or_else(in_memory);
+        fs::create_dir(&dir).expect("a new directory");
+        Self { dir, is_kept }
     }
 
     fn path(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
+        self.dir.join(name).display().to_string()
     }
 }
 
-impl Drop for InMemory {
+impl Drop for Files {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        if !self.is_kept {
+            let _ = fs::remove_dir_all(&self.dir);
+        }
     }
 }

@@ -7,6 +7,7 @@ mod bundle;
 mod capture;
 mod command_line;
 mod compare;
+mod damaged_shards;
 mod dry_run;
 mod export;
 mod faults;

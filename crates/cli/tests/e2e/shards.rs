@@ -215,9 +215,15 @@ fn slurm(bench: &Bench) -> String {
         ),
     );
     program("scontrol", "echo 'MaxArraySize            = 4'");
+    // The third shard was submitted by hand, beside an array of another study.
     program(
         "squeue",
-        "echo '2|RUNNING|n7|None'; echo '3|PENDING||Resources'",
+        &format!(
+            "case \"$*\" in\n\
+             *--me*) echo '3|PENDING||Resources|{0}/shards.sbatch'; echo '2|PENDING||Priority|/other/shards.sbatch';;\n\
+             *) echo '2|RUNNING|n7|None|{0}/shards.sbatch';;\nesac",
+            bench.path("big").display()
+        ),
     );
     program("sacct", "exit 1");
     format!(

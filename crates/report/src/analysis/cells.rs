@@ -20,7 +20,10 @@ use crate::{
 
 /// Returns all cells of the study, in its order, including those without any trial.
 pub fn all(data: &RunData) -> Vec<Cell> {
-    let transports = &data.header.study.transports;
+    let transports = data.header.study.transports.iter();
+    let transports: Vec<(&Transport, bool)> = transports
+        .map(|transport| (transport, retransmits(data, transport)))
+        .collect();
     let mut trials: BTreeMap<[&str; 3], Vec<&TrialRecord>> = BTreeMap::new();
     for trial in &data.trials {
         let cell = [&trial.transport, &trial.condition, &trial.workload].map(String::as_str);
@@ -28,10 +31,11 @@ pub fn all(data: &RunData) -> Vec<Cell> {
     }
     let mut cells = Vec::new();
     for group in data.groups() {
-        for asked in transports {
+        for &(asked, retransmits) in &transports {
             let name = [&asked.label, &group.condition.name, &group.workload.name];
             let trials = trials.get(&name.map(String::as_str));
-            cells.push(cell(data, asked, group, trials.map_or(&[], Vec::as_slice)));
+            let trials = trials.map_or(&[][..], Vec::as_slice);
+            cells.push(cell(data, asked, retransmits, group, trials));
         }
     }
     cells
@@ -52,7 +56,13 @@ fn retransmits(data: &RunData, transport: &Transport) -> bool {
     }
 }
 
-fn cell(data: &RunData, asked: &Transport, group: CellGroup<'_>, trials: &[&TrialRecord]) -> Cell {
+fn cell(
+    data: &RunData,
+    asked: &Transport,
+    retransmits: bool,
+    group: CellGroup<'_>,
+    trials: &[&TrialRecord],
+) -> Cell {
     let (condition, work) = (&group.condition.name, group.workload);
     let measured: Vec<&TrialRecord> = trials
         .iter()
@@ -74,7 +84,7 @@ fn cell(data: &RunData, asked: &Transport, group: CellGroup<'_>, trials: &[&Tria
         transport: asked.label.clone(),
         condition: condition.clone(),
         workload: work.name.clone(),
-        retransmits: retransmits(data, asked),
+        retransmits,
         n: measured.len() as u64,
         outcomes,
         deadline_reached: measured.iter().filter(|t| reached_deadline(t)).count() as u64,
@@ -124,15 +134,18 @@ fn reasons(trials: &[&TrialRecord]) -> Vec<CountedReason> {
 }
 
 fn descriptions(measured: &[&TrialRecord]) -> BTreeMap<String, MetricSummary> {
+    // Of more than a hundred metrics a trial has few.
+    let mut values: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for (name, value) in measured.iter().flat_map(|it| &it.measurements.metrics) {
+        if value.is_finite() {
+            values.entry(name).or_default().push(*value);
+        }
+    }
     regatta_model::METRICS
         .iter()
         .filter_map(|metric| {
-            let values: Vec<f64> = measured
-                .iter()
-                .filter_map(|trial| trial.measurements.metrics.get(metric.name).copied())
-                .filter(|value| value.is_finite())
-                .collect();
-            Some((metric.name.to_owned(), describe_metric(metric, &values)?))
+            let described = describe_metric(metric, values.get(metric.name)?)?;
+            Some((metric.name.to_owned(), described))
         })
         .collect()
 }

@@ -8,7 +8,7 @@ use std::{
 use regatta_model::{HostFacts, Outcome, RunPart};
 
 use super::Refusal;
-use crate::{Reader, RunState, open::explain, schema};
+use crate::{Reader, RunState, digest, open::explain, schema};
 
 /// File that is merged.
 #[derive(Debug)]
@@ -73,6 +73,7 @@ impl OpenPart {
         if part.is_unknown() {
             return Err(Refusal::NoPlan);
         }
+        digest::check(source.path)?;
         // Not the study, which may have thousands of cells: the digest stands for it.
         let (run_id, regatta_version, started_unix_ns, study, bed) = (source.connection)
             .query_row(
