@@ -243,9 +243,13 @@ fn addresses_of_ipv6_are_shaped() {
     }
     let bed = shape_between(["fd07::1", "fd07::2"], &machines, "e0");
     let mut bed = bed.unwrap_or_else(|e| panic!("{}", explain(&e)));
-    let check = bed
-        .check_path(&condition(40, 20, 0.05))
-        .unwrap_or_else(|e| panic!("{}", explain(&e)));
+    // As in a run, a check that a machine disturbed is made again.
+    let mut checks = (0..10).map(|_| {
+        let check = bed.check_path(&condition(40, 20, 0.05));
+        check.unwrap_or_else(|e| panic!("{}", explain(&e)))
+    });
+    let check = checks.find(|check| check.spoiled.is_none());
+    let check = check.expect("machines that do not pause all the time");
     println!("{check:?}");
     let achieved = |name: &str| quantity(&check, name).expect("a quantity").achieved;
     assert!((40e6..80e6).contains(&achieved("round_trip_delay_ns")));

@@ -201,9 +201,10 @@ fn what_cannot_be_written_is_told_and_the_trial_is_measured() {
         "{message}"
     );
 
-    // 400 blocks of 512 bytes are room for the results and not for 128 bytes of each packet.
+    // 600 blocks of 512 bytes are room for the results, also if the path is checked several times, and not for 128 bytes
+    // of each packet.
     let command = format!(
-        "ulimit -f 400; exec '{}' {} small",
+        "ulimit -f 600; exec '{}' {} small",
         env!("CARGO_BIN_EXE_regatta"),
         args.join(" ")
     );
