@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use regatta_model::{
-    BitRate, Condition, Measurements, OptionValue, Transport, Warning, WorkloadKind, metric::id,
-    units::format_duration,
+    BitRate, Condition, Direction, Measurements, OptionValue, Transport, Warning, WorkloadKind,
+    metric::id, units::format_duration,
 };
 
 /// Part of the asked rate below which it was not kept.
 const KEPT: f64 = 0.95;
+
+/// Part of a paced stream's rate below which it was not kept: that rate counts headers, and the stream has slow start.
+const KEPT_BY_STREAM: f64 = 0.85;
 
 /// Returns the warnings about what a trial was asked for and did not do.
 pub(crate) fn warnings(
@@ -26,44 +29,67 @@ pub(crate) fn warnings(
     let end_ns = transfer_ns + get(id::WARM_UP_NS).unwrap_or(0.0);
     let requests = get(id::REQUEST_RATE_RATIO)
         .filter(|ratio| *ratio < KEPT)
-        .map(|ratio| rate_not_kept(ratio, "the option `requests_per_second`"));
-    let datagrams = get(id::BYTES_SENT).and_then(|sent| {
-        let rate = datagram_rate(transport, kind)?;
+        .map(|ratio| rate_not_kept(ratio, "the option `requests_per_second`", HELD_UP));
+    let messages = get(id::MESSAGE_RATE_RATIO)
+        .filter(|ratio| *ratio < KEPT)
+        .map(|ratio| rate_not_kept(ratio, "the option `messages_per_second`", HELD_UP));
+    let bulk = get(id::BYTES_SENT).and_then(|sent| {
+        let (bits_per_second, kept, remedy) = bulk_rate(transport, kind)?;
         let set_up_ns = get(id::SET_UP_TIME_NS).unwrap_or(0.0);
         let held = condition
             .longest_one_way(&condition.forward)
             .saturating_add(condition.reverse.longest_propagation());
         // The time in which the last message was under way, behind a queue that may have been full, is not the sender's.
         let sending_ns = end_ns - set_up_ns - held.as_nanos() as f64;
-        let ratio = sent * 8.0 / rate.0 as f64 * 1e9 / sending_ns;
-        (sending_ns > 0.0 && ratio < KEPT).then(|| rate_not_kept(ratio, "the option `rate`"))
+        let ratio = sent * 8.0 / bits_per_second * 1e9 / sending_ns;
+        (sending_ns > 0.0 && ratio < kept)
+            .then(|| rate_not_kept(ratio, "the option `rate`", remedy))
     });
     step_not_reached(condition, deadline, end_ns)
         .into_iter()
         .chain(requests)
-        .chain(datagrams)
+        .chain(messages)
+        .chain(bulk)
         .collect()
 }
 
-/// Returns the rate that a sender without congestion control was asked to keep.
-fn datagram_rate(transport: &Transport, kind: &WorkloadKind) -> Option<BitRate> {
-    let (WorkloadKind::Bulk { .. }, "udp") = (kind, &*transport.driver) else {
+/// Remedy where the sender's host or its transport held the sender up.
+const HELD_UP: &str = "ask for a lower rate, or leave the machine alone during the run";
+
+/// Remedy where congestion control decides on the rate as well.
+const HELD_BACK: &str = "ask for a lower rate, or send for longer so that slow start weighs less: the path or the \
+                         congestion control allowed no more";
+
+/// Returns the rate that the senders of a bulk transfer were asked for, all flows together, in bits per second; the part
+/// of it below which it was not kept; and the remedy.
+fn bulk_rate(transport: &Transport, kind: &WorkloadKind) -> Option<(f64, f64, &'static str)> {
+    let WorkloadKind::Bulk { options, .. } = kind else {
         return None;
     };
-    match transport.options.get("rate")? {
-        OptionValue::Text(rate) => rate.parse().ok().filter(|rate| *rate > BitRate(0)),
-        _ => None,
-    }
+    let OptionValue::Text(rate) = transport.options.get("rate")? else {
+        return None;
+    };
+    let rate: BitRate = rate.parse().ok().filter(|rate| *rate > BitRate(0))?;
+    let (kept, remedy) = match &*transport.driver {
+        "udp" => (KEPT, HELD_UP),
+        _ => (KEPT_BY_STREAM, HELD_BACK),
+    };
+    let senders = match options.direction {
+        Direction::Both => 2,
+        Direction::Forward | Direction::Reverse => 1,
+    };
+    let flows = f64::from(options.flows) * f64::from(senders);
+    Some((rate.0 as f64 * flows, kept, remedy))
 }
 
-fn rate_not_kept(ratio: f64, what: &str) -> Warning {
+fn rate_not_kept(ratio: f64, what: &str, remedy: &str) -> Warning {
     Warning::new(
         "rate_not_kept",
         format!(
             "the sender did not keep its rate: it reached {:.1} % of {what}",
             ratio * 100.0
         ),
-        "ask for a lower rate, or leave the machine alone during the run",
+        remedy,
     )
 }
 
@@ -156,9 +182,32 @@ mod tests {
                 "rate_not_kept: the sender did not keep its rate: it reached 50.0 % of the option `rate`"
             ]
         );
-        // Congestion control is free to send less.
+        // Congestion control is free to send less where no rate was asked for.
         let tcp = study("driver = \"tcp\"", path, "kind = \"bulk\"");
         assert_eq!(codes(&tcp, &sent(2.0)).len(), 0);
+        let paced = "driver = \"tcp\"\nrate = \"40Mbit/s\"";
+        let flows = study(paced, path, "kind = \"bulk\"\nflows = 2");
+        // Headers are part of the rate of a stream: 1448 of 1514 bytes are the application's.
+        assert_eq!(codes(&flows, &sent(1.07)).len(), 0);
+        assert_eq!(
+            codes(&flows, &sent(2.02)),
+            [
+                "rate_not_kept: the sender did not keep its rate: it reached 50.0 % of the option `rate`"
+            ]
+        );
+        let messages = study(
+            "driver = \"tcp\"",
+            path,
+            "kind = \"multi-stream\"\nstreams = 1",
+        );
+        let left = |ratio: f64| [(id::MESSAGE_RATE_RATIO, ratio), (id::TRANSFER_TIME_NS, 1e9)];
+        assert_eq!(codes(&messages, &left(0.99)).len(), 0);
+        assert_eq!(
+            codes(&messages, &left(0.8)),
+            [
+                "rate_not_kept: the sender did not keep its rate: it reached 80.0 % of the option `messages_per_second`"
+            ]
+        );
         let requests = study("driver = \"tcp\"", path, "kind = \"request-response\"");
         let kept = |ratio: f64| [(id::REQUEST_RATE_RATIO, ratio), (id::TRANSFER_TIME_NS, 1e9)];
         assert_eq!(codes(&requests, &kept(0.99)).len(), 0);

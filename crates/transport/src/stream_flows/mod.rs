@@ -19,7 +19,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -119,6 +119,8 @@ struct Shared<'a> {
     started: MonotonicTime,
     /// Moments of the schedule, once it has begun, at its sending end.
     scheduled: OnceLock<schedule::Begun>,
+    /// Moment at which the transport had the last message of the schedule, in nanoseconds.
+    last_left: AtomicI64,
     warm_up: WarmUp,
     left: AtomicUsize,
     /// Sum over the flows of the digests of what was sent, and of what was delivered.
@@ -163,6 +165,7 @@ impl<'a> Shared<'a> {
             statistics: std::sync::Arc::new(AllConnections::new(trial.order.role.name())),
             started,
             scheduled: OnceLock::new(),
+            last_left: AtomicI64::new(0),
             warm_up: WarmUp::since(&trial.context.observer, started, flows.options.warm_up),
             left: AtomicUsize::new(flows.flows.len()),
             digest_sent: AtomicU64::new(0),
@@ -251,6 +254,11 @@ impl<'a> Shared<'a> {
             }
             findings.count(id::BYTES_SENT, sent.bytes);
             findings.count(id::MESSAGES_SENT, sent.messages);
+            if let Some((schedule, begun)) = self.flows.schedule().zip(self.scheduled.get()) {
+                let left = MonotonicTime(self.last_left.load(Ordering::Relaxed));
+                let ratio = schedule.rate_ratio(*begun, self.sent().messages, left);
+                findings.metric(id::MESSAGE_RATE_RATIO, ratio);
+            }
             if let Some(theirs) = theirs.filter(|_| self.abandons()) {
                 findings.lost(sent.messages - theirs.messages, sent.messages);
             }

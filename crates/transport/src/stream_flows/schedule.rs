@@ -99,6 +99,14 @@ impl Schedule {
         }
     }
 
+    /// Returns the rate of `sent` messages, the last of which had left at `left`, over the rate that was asked for; `None`
+    /// for a single one.
+    pub(super) fn rate_ratio(&self, begun: Begun, sent: u64, left: MonotonicTime) -> Option<f64> {
+        let span_ns = left - begun.start;
+        (sent > 1 && span_ns > 0)
+            .then(|| (sent - 1) as f64 * 1e9 / self.per_second / span_ns as f64)
+    }
+
     /// Adds the set-up times of the connections and how the messages were spread.
     pub(super) fn report_set_up(&self, times: &[Duration], findings: &mut Findings) {
         let mut set_up = Distribution::new();
@@ -231,6 +239,18 @@ mod tests {
         let start = MonotonicTime(7);
         // The second message of the second flow is the fifth of all.
         assert_eq!(schedule.due(start, 1, 1), MonotonicTime(40_000_007));
+    }
+
+    #[test]
+    fn the_rate_is_that_between_the_first_message_and_the_last() {
+        let schedule = schedule(3);
+        let (start, deadline) = (MonotonicTime(7), MonotonicTime::NEVER);
+        let begun = Begun { start, deadline };
+        let left = |ms: u64| start + Duration::from_millis(ms);
+        assert_eq!(schedule.rate_ratio(begun, 11, left(100)), Some(1.0));
+        assert_eq!(schedule.rate_ratio(begun, 11, left(200)), Some(0.5));
+        assert_eq!(schedule.rate_ratio(begun, 1, left(100)), None);
+        assert_eq!(schedule.rate_ratio(begun, 0, MonotonicTime(0)), None);
     }
 
     #[test]

@@ -98,6 +98,8 @@ pub(super) async fn send<S: ByteStream>(
         stream.send_message(&head[..header], payload).await?;
         if schedule.is_some() {
             stream.flush().await?;
+            let now = MonotonicTime::now();
+            shared.last_left.fetch_max(now.0, Ordering::Relaxed);
         }
         sent += length as u64;
         live.messages_sent.fetch_add(1, Ordering::Relaxed);
