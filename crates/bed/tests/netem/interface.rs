@@ -23,6 +23,7 @@ use regatta_bed::{
     guest::testing::{Clock, in_shared_guest},
     hosts::{HostEnd, Shaping},
 };
+use regatta_model::PathCheck;
 use regatta_process::{Stop, descendants};
 
 use crate::{
@@ -248,15 +249,16 @@ fn addresses_of_ipv6_are_shaped() {
         let check = bed.check_path(&condition(40, 20, 0.05));
         check.unwrap_or_else(|e| panic!("{}", explain(&e)))
     });
-    let check = checks.find(|check| check.spoiled.is_none());
-    let check = check.expect("machines that do not pause all the time");
-    println!("{check:?}");
-    let achieved = |name: &str| quantity(&check, name).expect("a quantity").achieved;
-    assert!((40e6..80e6).contains(&achieved("round_trip_delay_ns")));
-    for direction in ["forward_loss_ratio", "reverse_loss_ratio"] {
+    let is_shaped = |check: &PathCheck| {
+        println!("{check:?}");
+        let achieved = |name: &str| quantity(check, name).expect("a quantity").achieved;
         // Twice as many are lost of packets that are sent in two fragments.
-        assert!((0.005..0.09).contains(&achieved(direction)));
-    }
+        let losses = ["forward_loss_ratio", "reverse_loss_ratio"].map(achieved);
+        (40e6..80e6).contains(&achieved("round_trip_delay_ns"))
+            && losses.iter().all(|loss| (0.005..0.09).contains(loss))
+    };
+    let judged = checks.find(|check| check.spoiled.is_none() || is_shaped(check));
+    assert!(judged.is_some_and(|check| is_shaped(&check)));
 }
 
 /// The interfaces of the machines hand over up to 64 KiB at once.
