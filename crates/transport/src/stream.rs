@@ -35,6 +35,11 @@ pub trait ByteStream: Send {
         payload: &Bytes,
     ) -> impl Future<Output = Result<(), TransportError>>;
 
+    /// Whether a few small messages leave at once at the beginning of a connection, although none is acknowledged yet.
+    fn sends_at_once(&self) -> bool {
+        true
+    }
+
     /// Sends everything that was handed over and is still held back in this process.
     fn flush(&mut self) -> impl Future<Output = Result<(), TransportError>>;
 

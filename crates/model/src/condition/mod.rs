@@ -149,10 +149,13 @@ impl Condition {
         self.links().all(Link::keeps_order)
     }
 
-    /// Whether every packet of the idle path arrives once, whole and always after the same delay.
+    /// Whether every packet of the idle path arrives once, whole and always after the same delay, in both directions at
+    /// the same rate.
     #[must_use]
     pub fn treats_alike(&self) -> bool {
-        self.schedule.is_empty() && self.links().all(Link::treats_alike)
+        self.schedule.is_empty()
+            && self.forward.rate == self.reverse.rate
+            && self.links().all(Link::treats_alike)
     }
 
     /// Returns the round-trip propagation delay at the beginning, without jitter and queues.
@@ -274,7 +277,8 @@ mod tests {
     #[test]
     fn a_path_treats_packets_alike_unless_it_impairs_some() {
         assert!(s0().treats_alike());
-        let impairments: [fn(&mut Link); 7] = [
+        let impairments: [fn(&mut Link); 8] = [
+            |link| link.rate = Some(BitRate(1_000_000)),
             |link| link.loss = Ratio(0.01),
             |link| link.jitter = Duration::from_millis(1),
             |link| link.loss_list = vec![3],

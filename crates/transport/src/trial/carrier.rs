@@ -32,6 +32,9 @@ pub(crate) trait ProbeFlow {
     /// Returns the time after which a message without an answer is lost; `None` if none is ever lost.
     fn lost_after(&self, trial: &Trial) -> Option<Duration>;
 
+    /// Whether a small message would leave at once, although others are under way.
+    fn sends_at_once(&self) -> bool;
+
     /// Sends one message.
     fn send(&mut self, message: &[u8]) -> impl Future<Output = Result<(), TransportError>>;
 

@@ -22,6 +22,11 @@ impl<F: MessageFlow> ProbeFlow for F {
         Some(trial.probe.longest_round_trip)
     }
 
+    fn sends_at_once(&self) -> bool {
+        // One that sends again has a window of its own.
+        self.is_drained()
+    }
+
     async fn send(&mut self, message: &[u8]) -> Result<(), TransportError> {
         self.send_batch(message, message.len()).await
     }

@@ -7,7 +7,7 @@ use crate::{
     clock::MonotonicTime,
     driver::TransportError,
     opening::Purpose,
-    probe::{Delays, Probed, Schedule, write_probe},
+    probe::{Delays, MOST_UNDER_WAY, Probed, Schedule, write_probe},
     stop::Stop,
 };
 
@@ -31,10 +31,6 @@ async fn receive<F: ProbeFlow>(
     };
     flow.receive(trial.probe.message, until, &mut take).await
 }
-
-/// Most messages of the idle probe that are under way at once: with the opening, fewer than the ten packets that a
-/// connection may send at its beginning (RFC 6928). A further one would wait for an acknowledgement.
-const MOST_UNDER_WAY: u64 = 8;
 
 /// Sends the messages of the idle probe one after another, each when the one before is answered or
 /// lost, or after the plan's interval.
@@ -68,7 +64,8 @@ pub(crate) async fn idle<F: ProbeFlow>(
             };
             let next = lost_at.min(now + interval);
             while delays.unanswered() > 0 && receive(trial, flow, next, &mut delays).await? {}
-            while delays.unanswered() >= MOST_UNDER_WAY
+            while (delays.unanswered() >= MOST_UNDER_WAY
+                || delays.unanswered() > 0 && !flow.sends_at_once())
                 && receive(trial, flow, lost_at, &mut delays).await?
             {}
         }

@@ -52,6 +52,10 @@ impl<C, S: ByteStream> ProbeFlow for StreamFlow<C, S> {
         None
     }
 
+    fn sends_at_once(&self) -> bool {
+        self.stream.sends_at_once()
+    }
+
     async fn send(&mut self, message: &[u8]) -> Result<(), TransportError> {
         self.stream.send_message(message, &Bytes::new()).await?;
         self.stream.flush().await

@@ -7,6 +7,7 @@
 mod capture;
 mod ended;
 mod handshakes;
+mod idle_probe;
 pub mod losses;
 pub mod matrix;
 mod offloads;

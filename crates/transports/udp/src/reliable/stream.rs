@@ -73,6 +73,11 @@ impl ByteStream for Stream {
             .await
     }
 
+    /// Its window may begin with one message.
+    fn sends_at_once(&self) -> bool {
+        false
+    }
+
     async fn flush(&mut self) -> Result<(), TransportError> {
         self.handle.send();
         Ok(())
