@@ -323,10 +323,12 @@ pub enum Note {
         /// Whether the deadline stopped the sender.
         deadline_reached: bool,
     },
-    /// A sender that the deadline stopped has nothing more to send: the first `messages` of the
-    /// messages of [`Note::Sent`] left it. The others waited in its transport, which has given them
-    /// up.
+    /// A sender that the deadline stopped has nothing more to send on a flow: the first `messages` of
+    /// its messages left it. The others waited in its transport, which has given them up.
     Left {
+        /// Index of the flow.
+        #[serde(default)]
+        flow: u16,
         /// Number of messages that left.
         messages: u64,
     },

@@ -3,16 +3,28 @@
 use std::{
     ffi::OsString,
     fs::File,
-    io::{self, Seek, SeekFrom, Write},
+    io::{self, Read, Seek, SeekFrom, Write},
     net::IpAddr,
+    os::fd::AsFd,
     path::PathBuf,
     process::{ChildStdin, Command},
     time::Duration,
 };
 
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+};
 use regatta_model::shell::printable;
 
 use crate::{AgentFile, agent_file::HOST_CACHE};
+
+/// Longest time in which nothing of the file is taken: a connection that is cut ends sooner, see [`ssh`], and one whose
+/// `ssh` is stopped never does.
+const TAKEN_WITHIN: Duration = Duration::from_secs(20);
+
+/// Most bytes that a pipe which can take any takes without waiting (`PIPE_BUF`).
+const PIPE_BYTES: usize = 4096;
 
 /// First word of the script's lines.
 const WORD: &str = "regatta-host";
@@ -229,14 +241,63 @@ impl<'a> Bootstrap<'a> {
         let mut file = File::open(&self.file.compressed)?;
         file.seek(SeekFrom::Start(from))?;
         writeln!(input, "{}", self.file.compressed_bytes - from)?;
-        io::copy(&mut file, input)?;
-        input.flush()
+        copy(&mut file, input, TAKEN_WITHIN)
+    }
+}
+
+/// Copies a file into a pipe.
+///
+/// # Errors
+/// If the pipe takes nothing `within` this time, or any other error of the file or the pipe.
+fn copy(file: &mut File, pipe: &mut ChildStdin, within: Duration) -> io::Result<()> {
+    let limit = PollTimeout::try_from(within).unwrap_or(PollTimeout::MAX);
+    let mut piece = [0; PIPE_BYTES];
+    loop {
+        let length = file.read(&mut piece)?;
+        if length == 0 {
+            return Ok(());
+        }
+        let ready = loop {
+            match poll(&mut [PollFd::new(pipe.as_fd(), PollFlags::POLLOUT)], limit) {
+                Err(Errno::EINTR) => {}
+                ready => break ready?,
+            }
+        };
+        if ready == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("nothing of it was taken for {within:?}"),
+            ));
+        }
+        pipe.write_all(&piece[..length])?;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::process::Stdio;
+
     use super::*;
+
+    #[test]
+    fn a_connection_that_takes_nothing_is_given_up() {
+        let mut holder = tempfile::tempfile().unwrap();
+        holder.write_all(&[7; 1 << 20]).unwrap();
+        holder.rewind().unwrap();
+        let mut child = Command::new("sleep")
+            .arg("60")
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut pipe = child.stdin.take().unwrap();
+        let copied = copy(&mut holder, &mut pipe, Duration::from_millis(50));
+        assert_eq!(copied.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        // What stands for the host's end of the connection is gone: the error is another one.
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let copied = copy(&mut holder, &mut pipe, Duration::from_secs(60));
+        assert_eq!(copied.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    }
 
     fn destination() -> Destination {
         Destination {

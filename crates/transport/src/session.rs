@@ -246,7 +246,7 @@ impl<E: MessageEndpoint> Session for MessageSession<E> {
         let (trial, endpoint) = (&trial, &endpoint);
         let result = endpoint
             .executor()
-            .block_on(message_flow::messages::run(trial, &work, endpoint, peer));
+            .block_on(message_flow::run(trial, &work, endpoint, peer));
         end(trial, result, endpoint.facts())
     }
 }

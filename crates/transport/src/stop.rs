@@ -81,6 +81,15 @@ impl Shared {
     }
 }
 
+/// Stop that is raised together with another one, with which it is registered.
+pub(crate) struct Linked(pub Stop);
+
+impl Abort for Linked {
+    fn abort(&self) {
+        self.0.stop();
+    }
+}
+
 /// Waker of the task that runs a future.
 #[derive(Default)]
 struct WakeOnStop(Mutex<Option<Waker>>);

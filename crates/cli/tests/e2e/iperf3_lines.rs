@@ -50,6 +50,10 @@ lines! {
     udp_with_rate: "iperf3 -c HOST -u -b 100M", "-t" "0.3";
     udp_with_rate_and_time: "iperf3 -c HOST -u -b 10M -t 30 -i 1", "-t" "0.3";
     udp_with_length: "iperf3 -c HOST -u -b 50M -l 1200", "-t" "0.3";
+    udp_reverse: "iperf3 -c HOST -u -R -b 10M", "-t" "0.3";
+    udp_parallel: "iperf3 -c HOST -u -P 4 -b 5M", "-t" "0.3";
+    udp_bidirectional: "iperf3 -c HOST -u --bidir -b 10M -i 1", "-t" "0.3";
+    udp_parallel_reverse: "iperf3 -c HOST -u -b 1M -P 8 -R -J", "-t" "0.3";
     bytes: "iperf3 -c HOST -n 100M", "-n" "100K";
     bytes_in_parallel: "iperf3 -c HOST -n 1G -P 2", "-n" "100K";
     blocks: "iperf3 -c HOST -k 1000 -l 1K",;

@@ -2,8 +2,6 @@
 
 use std::{collections::VecDeque, sync::atomic::Ordering, time::Duration};
 
-use regatta_model::metric::id;
-
 use super::{
     Asked, Exchange,
     ledger::{Answered, Ledger},
@@ -15,15 +13,9 @@ use crate::{
     driver::TransportError,
     executor::Executor as _,
     message::{Arrival, MessageEndpoint, MessageFlow},
-    message_flow::{
-        MessageSink,
-        messages::{agree, say_done},
-    },
+    message_flow::{Agreed, Check, MessageSink, Shared, agree},
     stop::Stop,
-    trial::{
-        Trial, connecting::Connecting, findings::Findings, message_control::Control,
-        messages::Messages, watch::Delivered,
-    },
+    trial::{Trial, message_control::Control, watch::Delivered},
 };
 
 /// Interval at which a sender that waits looks whether it is stopped.
@@ -91,10 +83,14 @@ impl MessageSink for Responder {
         Some(answer)
     }
 
-    fn report(&self, findings: &mut Findings) {
-        findings.fact("message_check", "sequence");
-        findings.count(id::MESSAGES_DUPLICATED, self.duplicated);
-        findings.count(id::MESSAGES_REORDERED, self.reordered);
+    fn check(&self) -> Check {
+        Check {
+            has_numbers: true,
+            corrupted: self.corrupted,
+            duplicated: self.duplicated,
+            reordered: self.reordered,
+            jitter: None,
+        }
     }
 }
 
@@ -118,14 +114,15 @@ impl Exchange {
         self.requests.message.max(self.responses.message)
     }
 
-    /// Asks all questions; returns whether the acknowledgement of them came in the flow.
+    /// Asks all questions, and agrees with the other end on those that came there.
     pub(crate) async fn send<E: MessageEndpoint>(
         &self,
-        end: &Connecting<'_, Messages<'_, E>>,
+        shared: &Shared<'_>,
+        endpoint: &E,
         flow: &mut E::Flow,
         asked: &mut Asked,
-    ) -> Result<bool, TransportError> {
-        let (trial, endpoint, stop) = (end.trial, end.carrier.0, &end.transfer);
+    ) -> Result<Agreed, TransportError> {
+        let trial = shared.trial;
         // A rate that the transport was given holds here as well.
         let gap = endpoint.pace().map_or(Duration::ZERO, |bits| {
             let seconds = self.requests.message as f64 * 8.0 / bits.max(1) as f64;
@@ -134,22 +131,23 @@ impl Exchange {
         let rules = self.rules(!endpoint.reliable(), gap);
         asked.patience = rules.patience;
         asked.ledger = Some(Ledger::new(rules, MonotonicTime::now()));
-        let early = self.exchange(trial, (endpoint, flow), stop, asked).await?;
+        let early = self
+            .exchange(trial, (endpoint, flow), &shared.stop, asked)
+            .await?;
         let over = MonotonicTime::now();
-        let sent = Delivered::sent(&trial.context.live);
-        // The exchange is over with its last answer; what follows is counting.
-        let (in_band, delivered) = match early {
-            Some(delivered) => (true, delivered),
+        let agreed = match early {
+            Some(delivered) => Agreed {
+                in_band: true,
+                at: over,
+                delivered,
+            },
             None => {
-                let (in_band, _, delivered) = agree(trial, flow, stop, sent, over).await?;
-                (in_band, delivered)
+                let sent = Delivered::sent(&trial.context.live);
+                agree(shared, flow, sent, over).await?
             }
         };
-        end.watch.acknowledged(over, delivered);
-        if in_band {
-            say_done(trial, flow).await;
-        }
-        Ok(in_band)
+        // The exchange is over with its last answer; what follows is counting.
+        Ok(Agreed { at: over, ..agreed })
     }
 
     /// Sends all questions and takes their answers. Returns the other end's account of what it got,

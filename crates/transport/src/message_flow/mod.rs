@@ -1,24 +1,48 @@
-//! Trial of one flow of messages: probes over the idle path, the flow with probes beside it, the
-//! end by agreement of both ends or by the deadline. The workload decides what the flow carries.
+//! Trial of flows of messages: probes over the idle path, the flows with probes beside them, the
+//! end by agreement of both ends or by the deadline. The workload decides what the flows carry.
+//!
+//! A transfer in both directions has two sets of flows. A transfer of one flow is a transfer of
+//! several flows with n = 1; an exchange has one.
 
-pub(crate) mod bulk;
-mod message_receiver;
-pub(crate) mod messages;
+mod bulk;
+mod connecting;
+mod listening;
+mod receiving;
+mod sending;
+mod tally;
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    net::SocketAddr,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
-use regatta_control::TrialOrder;
+use regatta_control::{Note, Role, SideReport, TrialOrder};
 use regatta_model::WorkloadKind;
+
+pub(crate) use sending::{Agreed, agree};
+pub(crate) use tally::Check;
 
 use crate::{
     clock::MonotonicTime,
+    content::message_check::MessageCheck,
     driver::{TransportError, Unsupported},
-    exchange::{Asked, Exchange},
+    exchange::Exchange,
     message::MessageEndpoint,
-    trial::{connecting::Connecting, findings::Findings, messages::Messages, watch::Delivered},
+    stop::Stop,
+    trial::{
+        Trial,
+        warm_up::WarmUp,
+        watch::{Delivered, ReceiverWatch, SenderEnding},
+    },
 };
+use tally::Tally;
 
-/// Workload of one flow of messages.
+/// Workload of flows of messages.
 #[derive(Debug)]
 pub(crate) enum Work {
     Bulk(bulk::Bulk),
@@ -49,7 +73,15 @@ impl Work {
         }
     }
 
-    /// Returns the bytes that the workload means to deliver.
+    /// Returns the flows, by the role of the end that sends on each.
+    fn flows(&self) -> Vec<Role> {
+        match self {
+            Self::Bulk(bulk) => bulk.parts.iter().map(|part| part.sent_by).collect(),
+            Self::Exchange(_) => vec![Role::Sender],
+        }
+    }
+
+    /// Returns the bytes that the workload means to deliver, both ways.
     fn size(&self) -> u64 {
         match self {
             Self::Bulk(bulk) => bulk.size,
@@ -68,7 +100,7 @@ impl Work {
     /// Returns the length of the longest message, in bytes.
     pub(crate) fn longest_message(&self) -> usize {
         match self {
-            Self::Bulk(bulk) => bulk.plan.message,
+            Self::Bulk(bulk) => bulk.message,
             Self::Exchange(exchange) => exchange.longest_message(),
         }
     }
@@ -81,33 +113,11 @@ impl Work {
         }
     }
 
-    /// Makes the receiver's part.
-    fn sink(&self) -> Box<dyn MessageSink> {
+    /// Makes the receiver's part of a flow.
+    fn sink(&self, flow: u16) -> Box<dyn MessageSink> {
         match self {
-            Self::Bulk(bulk) => Box::new(bulk.sink()),
+            Self::Bulk(bulk) => Box::new(MessageCheck::new(&bulk.part(flow).plan)),
             Self::Exchange(exchange) => Box::new(exchange.sink()),
-        }
-    }
-
-    /// Runs the sender's part: everything until both ends have agreed on what was delivered; it
-    /// tells the watch. Returns whether the acknowledgement came in the flow.
-    async fn send<E: MessageEndpoint>(
-        &self,
-        end: &Connecting<'_, Messages<'_, E>>,
-        flow: &mut E::Flow,
-        asked: &mut Asked,
-    ) -> Result<bool, TransportError> {
-        match self {
-            Self::Bulk(bulk) => bulk.send(end, flow).await,
-            Self::Exchange(exchange) => exchange.send(end, flow, asked).await,
-        }
-    }
-
-    /// Adds the sender's results to the report.
-    fn report(&self, asked: &Asked, findings: &mut Findings) {
-        match self {
-            Self::Bulk(bulk) => findings.warm_up(bulk.warm_up),
-            Self::Exchange(exchange) => exchange.report(asked, findings),
         }
     }
 }
@@ -134,6 +144,215 @@ pub(crate) trait MessageSink: Send + fmt::Debug {
         None
     }
 
-    /// Adds further results to the report.
-    fn report(&self, findings: &mut Findings);
+    /// Returns what the check of the messages has found.
+    fn check(&self) -> Check;
+}
+
+impl MessageSink for MessageCheck {
+    fn consume(&mut self, message: &[u8], now: MonotonicTime) -> Option<MonotonicTime> {
+        Self::consume(self, message, now)
+    }
+
+    fn is_complete(&self) -> bool {
+        Self::is_complete(self)
+    }
+
+    fn delivered(&self) -> Delivered {
+        Delivered {
+            bytes: self.bytes,
+            messages: self.messages,
+        }
+    }
+
+    fn arrived_of(&self, sent: u64) -> u64 {
+        Self::arrived_of(self, sent)
+    }
+
+    fn corrupted(&self) -> u64 {
+        self.corrupted
+    }
+
+    fn check(&self) -> Check {
+        Check {
+            has_numbers: self.has_headers(),
+            corrupted: self.corrupted,
+            duplicated: self.duplicated,
+            reordered: self.reordered,
+            jitter: self.interarrival_jitter(),
+        }
+    }
+}
+
+/// Runs one end.
+pub(crate) async fn run<E: MessageEndpoint>(
+    trial: &Trial,
+    work: &Work,
+    endpoint: &E,
+    peer: Option<SocketAddr>,
+) -> Result<SideReport, TransportError> {
+    if trial.order.connects() {
+        connecting::run(trial, work, endpoint, peer).await
+    } else {
+        listening::run(trial, work, endpoint).await
+    }
+}
+
+/// Notes of the listening end, as the connecting end has taken them.
+#[derive(Debug, Default)]
+struct Heard {
+    /// Arrival of the note that everything is sent.
+    sent: Option<MonotonicTime>,
+    /// Arrival of the account of what came there, and the account.
+    theirs: Option<(MonotonicTime, Delivered)>,
+    /// Number of messages that had arrived there some time after the deadline.
+    arrived: Option<u64>,
+}
+
+/// Watch of an end, which ends the transfer and hears what the other end says over control.
+enum Watch<'a> {
+    Connecting(SenderEnding, Mutex<Heard>),
+    Listening(&'a ReceiverWatch),
+}
+
+/// State shared by the flows of one end.
+pub(crate) struct Shared<'a> {
+    pub trial: &'a Trial,
+    work: &'a Work,
+    /// Role of the end that sends on each flow.
+    flows: Vec<Role>,
+    /// Whether every message that was sent arrives.
+    reliable: bool,
+    /// Stop that ends the transfer: at the deadline, or when a flow breaks.
+    pub stop: Stop,
+    /// Stop that is raised when the work is over.
+    over: Stop,
+    /// Moment from which the transfer's time counts here.
+    started: MonotonicTime,
+    warm_up: WarmUp,
+    watch: Watch<'a>,
+    /// Numbers of flows that have not ended; of those that do not have everything yet, of those to
+    /// this end; and of those that have something to send yet, of those from it.
+    open: AtomicUsize,
+    to_receive: AtomicUsize,
+    to_send: AtomicUsize,
+    tally: Mutex<Tally>,
+}
+
+impl<'a> Shared<'a> {
+    fn new(
+        (trial, work, reliable): (&'a Trial, &'a Work, bool),
+        (stop, over): (&Stop, &Stop),
+        started: MonotonicTime,
+        watch: Watch<'a>,
+    ) -> Self {
+        let flows = work.flows();
+        let from_here = flows.iter().filter(|by| **by == trial.order.role).count();
+        Self {
+            trial,
+            work,
+            reliable,
+            stop: stop.clone(),
+            over: over.clone(),
+            started,
+            warm_up: WarmUp::since(&trial.context.observer, started, work.warm_up()),
+            watch,
+            open: AtomicUsize::new(flows.len()),
+            to_receive: AtomicUsize::new(flows.len() - from_here),
+            to_send: AtomicUsize::new(from_here),
+            tally: Mutex::new(Tally::new(trial.order.role.name())),
+            flows,
+        }
+    }
+
+    fn tally(&self) -> MutexGuard<'_, Tally> {
+        // Nothing that can panic runs under this lock.
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sends(&self, flow: u16) -> bool {
+        self.flows.get(usize::from(flow)) == Some(&self.trial.order.role)
+    }
+
+    /// Returns whether flows carry data from this end, and whether flows carry data to it.
+    fn ways(&self) -> (bool, bool) {
+        let here = self.trial.order.role;
+        let out = self.flows.contains(&here);
+        (out, self.flows.iter().any(|sent_by| *sent_by != here))
+    }
+
+    /// Returns what this end has got, by its live counters.
+    fn here(&self) -> Delivered {
+        Delivered::here(&self.trial.context.live)
+    }
+
+    /// Takes the notes of the other end, where no watch does, and returns the others' value.
+    fn heard<T>(&self, heard: impl Fn(&Heard) -> T, watched: impl Fn(&ReceiverWatch) -> T) -> T {
+        let kept = match &self.watch {
+            Watch::Listening(watch) => return watched(watch),
+            Watch::Connecting(_, kept) => kept,
+        };
+        // Nothing that can panic runs under this lock.
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(note) = self.trial.context.mailbox.try_take() {
+            let now = MonotonicTime::now();
+            match note {
+                Note::Sent { .. } => _ = kept.sent.get_or_insert(now),
+                Note::Received { messages, bytes } => {
+                    kept.theirs
+                        .get_or_insert((now, Delivered { bytes, messages }));
+                }
+                Note::Arrived { messages } => kept.arrived = Some(messages),
+                Note::Left { .. } | Note::Closed => {}
+            }
+        }
+        heard(&kept)
+    }
+
+    /// Returns the arrival of the note that the other end has sent everything.
+    fn sent_there(&self) -> Option<MonotonicTime> {
+        self.heard(|heard| heard.sent, |watch| Some(watch.sent()?.0))
+    }
+
+    /// Returns the arrival of the other end's account of what it got, and the account.
+    fn theirs(&self) -> Option<(MonotonicTime, Delivered)> {
+        self.heard(|heard| heard.theirs, ReceiverWatch::theirs)
+    }
+
+    /// Notes that a flow from this end has sent everything; the other end is told of the last one's.
+    fn has_sent(&self) {
+        if self.to_send.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let sent = Delivered::sent(&self.trial.context.live);
+            self.trial.context.observer.send_note(Note::Sent {
+                messages: sent.messages,
+                bytes: sent.bytes,
+                deadline_reached: false,
+            });
+        }
+    }
+
+    /// Stops all flows for the error of one: what the others still do is of no use.
+    fn broke(&self, error: TransportError) {
+        self.tally().error.get_or_insert(error);
+        self.stop.stop();
+    }
+
+    /// Notes that a flow came to its end at this moment; the last one ends the transfer. Returns false
+    /// if the transfer has ended otherwise.
+    fn ended(&self, at: MonotonicTime) -> bool {
+        let last_end = {
+            let mut tally = self.tally();
+            let last_end = tally.last_end.map_or(at, |last| last.max(at));
+            *tally.last_end.insert(last_end)
+        };
+        let is_last = self.open.fetch_sub(1, Ordering::AcqRel) == 1;
+        match &self.watch {
+            _ if self.stop.is_stopped() => false,
+            Watch::Connecting(watch, _) if is_last => {
+                watch.acknowledged(last_end, self.here());
+                true
+            }
+            Watch::Listening(watch) if is_last => watch.complete(self.here()),
+            _ => true,
+        }
+    }
 }

@@ -5,13 +5,14 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use regatta_control::{Note, Role, SideReport};
 
 use super::{
-    Flow, Flows, Shared,
+    Flows, Shared,
     content::Content,
     schedule,
     sending::{self, await_welcome},
 };
 use crate::{
     clock::MonotonicTime,
+    content::part::Part,
     context::StatisticsSource,
     driver::TransportError,
     exchange::Asked,
@@ -193,7 +194,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
     async fn carry_all(
         &self,
         opened: Vec<Result<Opened<E>, TransportError>>,
-    ) -> Vec<(&Flow, Opened<E>)> {
+    ) -> Vec<(&Part, Opened<E>)> {
         let mut opened = opened.into_iter();
         let tasks = (self.shared.flows.flows.iter())
             .map(|flow| {
@@ -206,7 +207,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
     }
 
     /// Closes the flows.
-    async fn close_all(&self, whole: Vec<(&Flow, Opened<E>)>) {
+    async fn close_all(&self, whole: Vec<(&Part, Opened<E>)>) {
         let tasks = whole
             .into_iter()
             .map(|(flow, opened)| move || self.close(flow, opened))
@@ -218,9 +219,9 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
     /// transfer. Returns the flow if it came to its end and is to be closed.
     async fn carry<'f>(
         &self,
-        flow: &'f Flow,
+        flow: &'f Part,
         opened: Option<Result<Opened<E>, TransportError>>,
-    ) -> Option<(&'f Flow, Opened<E>)> {
+    ) -> Option<(&'f Part, Opened<E>)> {
         let (shared, trial) = (self.shared, self.shared.trial);
         let opened = match opened {
             Some(opened) => opened,
@@ -269,7 +270,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
     }
 
     /// Closes the connection of a flow that came to its end.
-    async fn close(&self, flow: &Flow, (connection, mut stream): Opened<E>) {
+    async fn close(&self, flow: &Part, (connection, mut stream): Opened<E>) {
         let until = MonotonicTime::now() + CLOSING;
         if !self.shared.sends(flow) {
             // The other end closes once it has the acknowledgement, which closing here would lose.
@@ -282,7 +283,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
     }
 
     /// Carries a flow's part; returns whether it came to its end.
-    async fn part<S: ByteStream>(&self, flow: &Flow, stream: &mut S) -> bool {
+    async fn part<S: ByteStream>(&self, flow: &Part, stream: &mut S) -> bool {
         let shared = self.shared;
         let mut asked = Asked::default();
         let part = async {
@@ -335,7 +336,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
     /// own, whose set-up counts from `begun`.
     async fn open(
         &self,
-        flow: &Flow,
+        flow: &Part,
         begun: MonotonicTime,
         shared_connection: Option<&E::Connection>,
     ) -> Result<Opened<E>, TransportError> {

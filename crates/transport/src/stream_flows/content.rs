@@ -1,16 +1,21 @@
 //! Contents of the flows: the workloads over streams, one variant each.
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{BulkOptions, Bytes, Direction, Pattern, WorkloadKind, metric::DelayMetrics};
+use regatta_model::{BulkOptions, Bytes, Pattern, WorkloadKind, metric::DelayMetrics};
 
 use super::{
-    Flow, Flows, Shared, Tally,
+    Flows, Shared, Tally,
     receiving::receive,
     schedule::{Arrivals, Schedule},
 };
 use crate::{
     clock::MonotonicTime,
-    content::{noise::Noise, plan::Plan, stream_check::StreamCheck},
+    content::{
+        noise::Noise,
+        part::{Part, index_of},
+        plan::Plan,
+        stream_check::StreamCheck,
+    },
     driver::TransportError,
     exchange::{Exchange, streams::Responder},
     stream::ByteStream,
@@ -63,7 +68,7 @@ impl Flows {
     /// Makes the flow of an exchange.
     fn of_exchange(exchange: Exchange) -> Self {
         Self {
-            flows: vec![Flow {
+            flows: vec![Part {
                 index: 0,
                 sent_by: Role::Sender,
                 plan: exchange.requests().clone(),
@@ -90,7 +95,7 @@ impl Flows {
         let flow = |number: u64| {
             let count = schedule.of_flow(number, messages);
             let index = index_of(number as usize)?;
-            Ok(Flow {
+            Ok(Part {
                 index,
                 sent_by: Role::Sender,
                 plan: whole.part(count * message.0, index.into()),
@@ -121,32 +126,11 @@ impl Flows {
             // A message is not cut to a size that does not count.
             Some(_) => Plan::of(order, "", Bytes(message.0.max(size.0)), message, pattern)?,
         };
-        let senders: &[Role] = match options.direction {
-            Direction::Forward | Direction::Reverse => &[Role::Sender],
-            Direction::Both => &[Role::Sender, Role::Receiver],
-        };
-        let per_direction = u64::from(options.flows.max(1));
-        let mut flows = Vec::new();
-        for sent_by in senders {
-            let mut offset = 0;
-            for number in 0..per_direction {
-                // The first ones have one byte more where it does not divide.
-                let part = size.0 / per_direction + u64::from(number < size.0 % per_direction);
-                let index = index_of(flows.len())?;
-                let plan = match options.duration {
-                    None => whole.part(part, u32::from(index)),
-                    Some(_) => whole.endless(u32::from(index)),
-                };
-                flows.push(Flow {
-                    index,
-                    sent_by: *sent_by,
-                    plan,
-                    offset,
-                });
-                offset += part;
-            }
-        }
-        let sends = senders.contains(&order.role);
+        let flows = Part::of_bulk(&options, size.0, |part, index| match options.duration {
+            None => whole.part(part, index),
+            Some(_) => whole.endless(index),
+        })?;
+        let sends = flows.iter().any(|flow| flow.sent_by == order.role);
         // A message is read from one place, so the file holds at least one.
         let file_bytes = match options.duration {
             None => size.0,
@@ -187,7 +171,7 @@ impl Shared<'_> {
     /// that came with its opening.
     pub(super) async fn receive(
         &self,
-        flow: &Flow,
+        flow: &Part,
         stream: &mut impl ByteStream,
         rest: &[u8],
     ) -> Result<MonotonicTime, TransportError> {
@@ -225,11 +209,4 @@ impl Shared<'_> {
             }
         }
     }
-}
-
-/// Returns a flow's index.
-fn index_of(number: usize) -> Result<u16, TransportError> {
-    u16::try_from(number).map_err(|_| TransportError::Order {
-        what: "more than 65536 flows are too many".to_owned(),
-    })
 }

@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use regatta_control::{Note, Role, SideReport};
-use regatta_model::metric::id;
 
 use super::{Flows, Shared, receiving, sending};
 use crate::{
@@ -12,7 +11,7 @@ use crate::{
     driver::TransportError,
     executor::Executor as _,
     opening::Purpose,
-    stop::Stop,
+    stop::{Linked, Stop},
     stream::{ByteStream, StreamConnection, StreamEndpoint, StreamOf, await_close, read_exact},
     trial::{
         Trial,
@@ -61,7 +60,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     findings.connection(shared.statistics.as_ref());
     shared.report(&mut findings, outcome.delivered, theirs);
     if trial.order.role == Role::Sender {
-        own_samples(&mut findings, &shared);
+        findings.own_counters(trial);
         if outcome.is_complete && !shared.abandons() {
             findings.nothing_lost();
         }
@@ -113,20 +112,6 @@ async fn serve_all<'a, E: StreamEndpoint>(
         end.end_probe(true).await;
     }
     shared
-}
-
-/// Retransmissions of an end that sends though it listens; the sampler has the rest.
-fn own_samples(findings: &mut Findings, shared: &Shared<'_>) {
-    let last = shared.trial.context.observer.window_statistics().at_end;
-    let again = last.retransmitted_packets.map(|count| count as f64);
-    findings.metric(id::RETRANSMITTED_PACKETS, again);
-    if let (Some(again), Some(sent)) = (again, last.packets_sent.filter(|sent| *sent > 0)) {
-        findings.metric(id::RETRANSMIT_RATIO, again / sent as f64);
-    }
-    findings.metric(
-        id::MIN_RTT_NS,
-        last.min_rtt.map(|rtt| rtt.as_nanos() as f64),
-    );
 }
 
 /// Waits for a further connection; returns none once every flow has ended.
@@ -312,13 +297,4 @@ async fn part<E: StreamEndpoint, S: ByteStream>(
         receiving::welcome(stream).await?;
     }
     Ok((false, shared.receive(flow, stream, rest).await?))
-}
-
-/// Stop that is raised together with another one.
-struct Linked(Stop);
-
-impl crate::stop::Abort for Linked {
-    fn abort(&self) {
-        self.0.stop();
-    }
 }

@@ -23,12 +23,12 @@ use std::{
     },
 };
 
-use regatta_control::{Role, SideReport};
+use regatta_control::SideReport;
 use regatta_model::{BulkOptions, Finish, metric::id};
 
 use crate::{
     clock::MonotonicTime,
-    content::{acknowledgement::Acknowledgement, noise::Noise, plan::Plan},
+    content::{acknowledgement::Acknowledgement, noise::Noise, part::Part},
     driver::TransportError,
     exchange::Asked,
     statistics::AllConnections,
@@ -45,21 +45,10 @@ use crate::{
 use content::Content;
 use schedule::Schedule;
 
-/// One direction's part on one stream.
-#[derive(Debug)]
-struct Flow {
-    /// Index of the flow, sent after its opening, so that both ends mean the same part.
-    index: u16,
-    sent_by: Role,
-    plan: Plan,
-    /// Offset of the flow's part in the file, in bytes.
-    offset: u64,
-}
-
 /// All flows of a trial. Both ends make the same from their orders.
 #[derive(Debug)]
 pub(crate) struct Flows {
-    flows: Vec<Flow>,
+    flows: Vec<Part>,
     /// Options of a bulk transfer.
     options: BulkOptions,
     content: Content,
@@ -183,7 +172,7 @@ impl<'a> Shared<'a> {
         self.flows.options.finish == Finish::Abandon
     }
 
-    fn sends(&self, flow: &Flow) -> bool {
+    fn sends(&self, flow: &Part) -> bool {
         flow.sent_by == self.trial.order.role
     }
 

@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering;
 use bytes::{Bytes, BytesMut};
 use regatta_model::Verify;
 
-use super::{Flow, Shared, receiving::WELCOME};
+use super::{Shared, receiving::WELCOME};
 use crate::{
     clock::MonotonicTime,
     content::{
         acknowledgement::Acknowledgement,
+        part::Part,
         plan::{HEADER_BYTES, Plan},
         stream_check::encode_header,
     },
@@ -31,7 +32,7 @@ fn look_bytes(link_rate_bps: Option<u64>) -> u64 {
 pub(super) async fn send<S: ByteStream>(
     shared: &Shared<'_>,
     executor: &impl Executor,
-    flow: &Flow,
+    flow: &Part,
     stream: &mut S,
 ) -> Result<MonotonicTime, TransportError> {
     let schedule = shared.flows.schedule().zip(shared.scheduled.get());

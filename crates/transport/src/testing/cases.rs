@@ -227,7 +227,29 @@ macro_rules! contract_clauses {
                 connections_4(4, Spread::Connections)
             }
         }
-        $crate::contract_clauses! { of flows: a_flow_of_messages_ends_after_its_duration }
+        $crate::contract_clauses! { of flows:
+            flows_of_messages_end_after_their_duration {
+                forward_1_flow(Direction::Forward, 1)
+                forward_3_flows(Direction::Forward, 3)
+                reverse_1_flow(Direction::Reverse, 1)
+                reverse_3_flows(Direction::Reverse, 3)
+                both_1_flow(Direction::Both, 1)
+                both_2_flows(Direction::Both, 2)
+            }
+            flows_of_messages_of_a_size_are_sent {
+                forward_3_flows(Direction::Forward, 3, 100_003)
+                forward_3_flows_size_17(Direction::Forward, 3, 17)
+                reverse_1_flow(Direction::Reverse, 1, 100_003)
+                reverse_3_flows_size_17(Direction::Reverse, 3, 17)
+                both_1_flow(Direction::Both, 1, 100_003)
+                both_2_flows_size_17(Direction::Both, 2, 17)
+            }
+            the_deadline_ends_flows_of_messages {
+                forward_3_flows(Direction::Forward, 3)
+                reverse_1_flow(Direction::Reverse, 1)
+                both_2_flows(Direction::Both, 2)
+            }
+        }
     };
     (of_files) => {
         $crate::contract_clauses! { of files:

@@ -11,6 +11,8 @@ use crate::{
 /// A flow that has shown this trial's token.
 pub(crate) struct Admitted<F> {
     pub purpose: Purpose,
+    /// Index among the flows of this purpose, over messages.
+    pub index: u16,
     pub flow: F,
     pub arrived: MonotonicTime,
     pub stop: Stop,
@@ -19,8 +21,8 @@ pub(crate) struct Admitted<F> {
 /// Flows that asked to be admitted.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
-    /// Purposes of those that were admitted, over messages.
-    pub admitted: Vec<Purpose>,
+    /// Purposes and indices of those that were admitted, over messages.
+    pub admitted: Vec<(Purpose, u16)>,
     /// Number of those that did not show this trial's token.
     pub refused: u64,
     /// Number of those that broke before they could show it.

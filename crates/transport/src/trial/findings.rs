@@ -41,6 +41,16 @@ impl Deliveries {
         deliveries.last = now;
     }
 
+    /// Adds those of another flow.
+    pub(crate) fn merge(deliveries: &mut Option<Self>, other: Option<Self>) {
+        let Some(other) = other else { return };
+        let all = deliveries.get_or_insert(other);
+        if other.first < all.first {
+            (all.first, all.first_bytes) = (other.first, other.first_bytes);
+        }
+        all.last = all.last.max(other.last);
+    }
+
     /// Returns the bits per second over the time from the first delivery to the last. The bytes of
     /// the first came before that time began; of a single delivery nothing is known.
     fn goodput(&self, bytes: u64) -> Option<f64> {
@@ -222,6 +232,18 @@ impl Findings {
                 limited.hint,
             );
         }
+    }
+
+    /// Adds the retransmissions of an end that sends though it listens; the sampler has the rest.
+    pub(crate) fn own_counters(&mut self, trial: &Trial) {
+        let last = trial.context.observer.window_statistics().at_end;
+        let again = last.retransmitted_packets.map(|count| count as f64);
+        self.metric(id::RETRANSMITTED_PACKETS, again);
+        if let (Some(again), Some(sent)) = (again, last.packets_sent.filter(|sent| *sent > 0)) {
+            self.metric(id::RETRANSMIT_RATIO, again / sent as f64);
+        }
+        let min_rtt = last.min_rtt.map(|rtt| rtt.as_nanos() as f64);
+        self.metric(id::MIN_RTT_NS, min_rtt);
     }
 
     /// Adds facts, which replace those of the same name.

@@ -57,7 +57,8 @@ impl<'a, C: Carrier> Listening<'a, C> {
         })
     }
 
-    fn admission(&self) -> MutexGuard<'_, Admission> {
+    /// Returns the flows that asked to be admitted.
+    pub(crate) fn admission(&self) -> MutexGuard<'_, Admission> {
         // Nothing that can panic runs under this lock.
         self.admission
             .lock()

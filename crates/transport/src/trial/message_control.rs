@@ -19,8 +19,9 @@ const MARK: [u8; 4] = [0xff; 4];
 /// answers one that is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Control {
-    /// First message of a flow; answered by `Opened`.
-    Open,
+    /// First message of a flow, with its index among those of its purpose; answered by `Opened`, or by
+    /// the flow's first data.
+    Open(u16),
     /// The flow is admitted.
     Opened,
     /// Everything is sent, with the totals; answered by `Acknowledgement`.
@@ -34,7 +35,7 @@ pub(crate) enum Control {
 impl Control {
     const fn code(self) -> u8 {
         match self {
-            Self::Open => 1,
+            Self::Open(_) => 1,
             Self::Opened => 2,
             Self::End(_) => 3,
             Self::Acknowledgement(_) => 4,
@@ -45,6 +46,10 @@ impl Control {
     /// Encodes a message of the flow with this purpose.
     pub(crate) fn encode(self, trial: &Trial, purpose: Purpose) -> [u8; CONTROL_BYTES] {
         let counts = match self {
+            Self::Open(index) => Delivered {
+                messages: index.into(),
+                ..Delivered::default()
+            },
             Self::End(counts) | Self::Acknowledgement(counts) => counts,
             _ => Delivered::default(),
         };
@@ -86,7 +91,7 @@ impl Control {
             messages: number(37),
         };
         let control = match message[28] {
-            1 => Self::Open,
+            1 => Self::Open(u16::try_from(counts.messages).ok()?),
             2 => Self::Opened,
             3 => Self::End(counts),
             4 => Self::Acknowledgement(counts),
@@ -116,12 +121,14 @@ fn open_again_after(trial: &Trial) -> Duration {
         .max(Duration::from_millis(25))
 }
 
-/// Opens a flow: asks until the other end answers.
+/// Opens a flow with this purpose and index: asks until the other end answers, or until `take`, which
+/// gets everything else that comes, says that it comes from the flow.
 pub(crate) async fn open<F: MessageFlow>(
     trial: &Trial,
     flow: &mut F,
-    purpose: Purpose,
+    (purpose, index): (Purpose, u16),
     until: MonotonicTime,
+    take: &mut (impl FnMut(&[u8]) -> bool + Send),
 ) -> Result<(), TransportError> {
     let begun = MonotonicTime::now();
     let mut opened = false;
@@ -135,13 +142,14 @@ pub(crate) async fn open<F: MessageFlow>(
         if trial.stop.is_stopped() {
             return Err(TransportError::Cancelled);
         }
-        send(trial, flow, purpose, Control::Open).await?;
+        send(trial, flow, purpose, Control::Open(index)).await?;
         let again = until.min(MonotonicTime::now() + open_again_after(trial));
         while !opened {
             let received = flow
                 .receive_batch(again, &mut |arrival| {
-                    opened |=
-                        Control::decode(trial, arrival.data) == Some((purpose, Control::Opened));
+                    opened |= Control::decode(trial, arrival.data)
+                        == Some((purpose, Control::Opened))
+                        || take(arrival.data);
                 })
                 .await?;
             if received == 0 {
@@ -167,7 +175,8 @@ mod tests {
             messages: 9,
         };
         for control in [
-            Control::Open,
+            Control::Open(0),
+            Control::Open(3),
             Control::Opened,
             Control::End(counts),
             Control::Acknowledgement(counts),

@@ -48,14 +48,21 @@ impl<F: MessageFlow> ProbeFlow for F {
 }
 
 impl Admission {
-    /// Returns the purpose of a flow whose first message is `message`, if it is to be admitted.
-    fn purpose(&mut self, trial: &Trial, message: &[u8]) -> Option<Purpose> {
+    /// Returns the purpose and the index of a flow whose first message is `message`, if it is to be
+    /// admitted. The window is opened by all flows but the transfer's further ones.
+    pub(crate) fn flow(&mut self, trial: &Trial, message: &[u8]) -> Option<(Purpose, u16)> {
         match Control::decode(trial, message) {
             // A copy of an opening that was sent again before the flow was there.
-            Some((purpose, Control::Open)) if self.admitted.contains(&purpose) => None,
-            Some((purpose, Control::Open)) => {
-                self.admitted.push(purpose);
-                Some(purpose)
+            Some((purpose, Control::Open(index))) if self.admitted.contains(&(purpose, index)) => {
+                None
+            }
+            Some((purpose, Control::Open(index))) => {
+                let is_further = (self.admitted.iter()).any(|(of, _)| *of == Purpose::Transfer);
+                if !is_further {
+                    trial.context.observer.on_window(WindowEdge::Start);
+                }
+                self.admitted.push((purpose, index));
+                Some((purpose, index))
             }
             // A late message of a flow that has ended.
             Some(_) => None,
@@ -69,6 +76,38 @@ impl Admission {
 
 /// An endpoint of messages.
 pub(crate) struct Messages<'a, E>(pub &'a E);
+
+impl<E: MessageEndpoint> Messages<'_, E> {
+    /// Waits for a flow that `judge` admits by its first message, for its purpose and index.
+    pub(crate) async fn admit_by(
+        &self,
+        trial: &Trial,
+        until: MonotonicTime,
+        judge: &mut (impl FnMut(&[u8]) -> Option<(Purpose, u16)> + Send),
+    ) -> Result<Admitted<E::Flow>, TransportError> {
+        let stop = trial.stop.child();
+        let mut admitted = None;
+        let mut admit = |message: &[u8]| {
+            let flow = judge(message);
+            if flow.is_some() {
+                admitted = Some((flow, MonotonicTime::now()));
+            }
+            flow.is_some()
+        };
+        let mut flow = self.0.accept(until, &stop, &mut admit).await?;
+        let Some((Some((purpose, index)), arrived)) = admitted else {
+            return Err(TransportError::Closed { flow: "new flow" });
+        };
+        message_control::send(trial, &mut flow, purpose, Control::Opened).await?;
+        Ok(Admitted {
+            purpose,
+            index,
+            flow,
+            arrived,
+            stop,
+        })
+    }
+}
 
 impl<E: MessageEndpoint> Carrier for Messages<'_, E> {
     type Flow = E::Flow;
@@ -87,7 +126,7 @@ impl<E: MessageEndpoint> Carrier for Messages<'_, E> {
         stop: &Stop,
     ) -> Result<E::Flow, TransportError> {
         let mut flow = self.0.connect(peer, purpose, stop).await?;
-        message_control::open(trial, &mut flow, purpose, until).await?;
+        message_control::open(trial, &mut flow, (purpose, 0), until, &mut |_| false).await?;
         Ok(flow)
     }
 
@@ -99,27 +138,8 @@ impl<E: MessageEndpoint> Carrier for Messages<'_, E> {
         until: MonotonicTime,
         admission: &mut Admission,
     ) -> Result<Admitted<E::Flow>, TransportError> {
-        let stop = trial.stop.child();
-        let mut admitted = None;
-        let mut admit = |message: &[u8]| {
-            let purpose = admission.purpose(trial, message);
-            if purpose.is_some() {
-                trial.context.observer.on_window(WindowEdge::Start);
-                admitted = Some((purpose, MonotonicTime::now()));
-            }
-            purpose.is_some()
-        };
-        let mut flow = self.0.accept(until, &stop, &mut admit).await?;
-        let Some((Some(purpose), arrived)) = admitted else {
-            return Err(TransportError::Closed { flow: "new flow" });
-        };
-        message_control::send(trial, &mut flow, purpose, Control::Opened).await?;
-        Ok(Admitted {
-            purpose,
-            flow,
-            arrived,
-            stop,
-        })
+        let mut judge = |message: &[u8]| admission.flow(trial, message);
+        self.admit_by(trial, until, &mut judge).await
     }
 
     async fn echo(&self, trial: &Trial, probe: &mut Admitted<E::Flow>, over: &Stop) {
@@ -135,7 +155,7 @@ impl<E: MessageEndpoint> Carrier for Messages<'_, E> {
             }
             let look = MonotonicTime::now() + LOOK;
             let mut take = |arrival: Arrival<'_>| match Control::decode(trial, arrival.data) {
-                Some((of, Control::Open)) if of == purpose => {
+                Some((of, Control::Open(_))) if of == purpose => {
                     back.push(Control::Opened.encode(trial, purpose).to_vec());
                 }
                 Some((of, Control::Done)) if of == purpose => done = true,

@@ -186,6 +186,7 @@ impl<E: StreamEndpoint> Streams<'_, E> {
                 Ok((Some(purpose), stream, rest)) => {
                     return Ok(Admitted {
                         purpose,
+                        index: 0,
                         flow: StreamFlow {
                             connection,
                             stream,

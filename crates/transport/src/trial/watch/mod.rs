@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 pub(crate) use receiver::{Completion, ReceiverEnd, ReceiverWatch};
 pub use sender::SenderEnd;
-pub(crate) use sender::SenderWatch;
+pub(crate) use sender::{SenderEnding, SenderWatch};
 
 use crate::context::LiveCounters;
 

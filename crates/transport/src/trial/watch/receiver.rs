@@ -1,6 +1,7 @@
 //! The receiver's watch: notes of the sender, and the end of the transfer.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
     time::Duration,
@@ -47,11 +48,11 @@ struct ReceiverState {
     end: Option<ReceiverEnd>,
     /// Arrival of the sender's note that it has sent everything, and the number of messages.
     sent: Option<(MonotonicTime, u64)>,
-    /// Arrival of the note of a sender stopped by the deadline that nothing more leaves it, and the
-    /// number of messages that have left.
-    left: Option<(MonotonicTime, u64)>,
-    /// Bytes and messages of this end that the connecting end had got at its deadline.
-    theirs: Option<Delivered>,
+    /// Arrival of the notes of a sender stopped by the deadline that nothing more leaves a flow, by its
+    /// index, and the number of messages that have left.
+    left: BTreeMap<u16, (MonotonicTime, u64)>,
+    /// Arrival of the connecting end's account of what it got from this one, and the account.
+    theirs: Option<(MonotonicTime, Delivered)>,
     /// Whether the thread has ended: no further note will be heard.
     deaf: bool,
     /// Stop of the transfer's flow, once that is there.
@@ -85,13 +86,13 @@ impl ReceiverShared {
                     deadline_reached,
                     ..
                 } => (messages, deadline_reached),
-                Note::Left { messages } => {
-                    self.lock().left = Some((now, messages));
+                Note::Left { flow, messages } => {
+                    self.lock().left.insert(flow, (now, messages));
                     self.changed.notify_all();
                     continue;
                 }
                 Note::Received { messages, bytes } => {
-                    self.lock().theirs = Some(Delivered { bytes, messages });
+                    self.lock().theirs = Some((now, Delivered { bytes, messages }));
                     self.changed.notify_all();
                     continue;
                 }
@@ -281,10 +282,16 @@ impl ReceiverWatch {
         self.shared.lock().sent
     }
 
-    /// Returns the arrival of the note that nothing more leaves a sender that the deadline stopped,
-    /// and the number of messages that have left it.
-    pub(crate) fn left(&self) -> Option<(MonotonicTime, u64)> {
-        self.shared.lock().left
+    /// Returns the arrival of the note that nothing more leaves a flow of a sender that the deadline
+    /// stopped, and the number of messages that have left it.
+    pub(crate) fn left(&self, flow: u16) -> Option<(MonotonicTime, u64)> {
+        self.shared.lock().left.get(&flow).copied()
+    }
+
+    /// Returns the arrival of the connecting end's account of what it got from this one, and the
+    /// account.
+    pub(crate) fn theirs(&self) -> Option<(MonotonicTime, Delivered)> {
+        self.shared.lock().theirs
     }
 
     /// Waits for the outcome of a transfer whose flow has ended before all was there: a sender that
@@ -294,14 +301,14 @@ impl ReceiverWatch {
     }
 
     /// Waits for [`Self::left`] when the flow has ended: the note can come later than that.
-    pub(crate) fn left_after_break(&self) -> Option<(MonotonicTime, u64)> {
-        self.heard(|state| state.left)
+    pub(crate) fn left_after_break(&self, flow: u16) -> Option<(MonotonicTime, u64)> {
+        self.heard(|state| state.left.get(&flow).copied())
     }
 
     /// Waits for the account of the connecting end, stopped at its deadline, of what it had got
     /// from this one.
     pub(crate) fn theirs_after_break(&self) -> Option<Delivered> {
-        self.heard(|state| state.theirs)
+        Some(self.heard(|state| state.theirs)?.1)
     }
 
     /// Waits for a part of the state that a note sets, at most [`BREAK_PATIENCE`].

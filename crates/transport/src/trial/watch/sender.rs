@@ -129,6 +129,28 @@ impl SenderShared {
     }
 }
 
+/// Handle that ends a transfer from elsewhere; see [`SenderWatch::ending`].
+pub(crate) struct SenderEnding(Arc<SenderShared>);
+
+impl SenderEnding {
+    /// Ends the transfer with the receiver's acknowledgement, unless the deadline came first.
+    pub(crate) fn acknowledged(&self, at: MonotonicTime, delivered: Delivered) {
+        let mut state = self.0.lock();
+        if state.end.is_some() {
+            return;
+        }
+        state.end = Some(SenderEnd::Acknowledged { at, delivered });
+        drop(state);
+        self.0.context.observer.on_window(WindowEdge::End);
+        self.0.changed.notify_all();
+    }
+
+    /// Whether the deadline has stopped the transfer.
+    pub(crate) fn is_by_deadline(&self) -> bool {
+        matches!(self.0.lock().end, Some(SenderEnd::Deadline { .. }))
+    }
+}
+
 /// The sender's watch. Dropping it ends its thread.
 pub(crate) struct SenderWatch {
     shared: Arc<SenderShared>,
@@ -206,23 +228,12 @@ impl SenderWatch {
 
     /// Ends the transfer with the receiver's acknowledgement, unless the deadline came first.
     pub(crate) fn acknowledged(&self, at: MonotonicTime, delivered: Delivered) {
-        let mut state = self.shared.lock();
-        if state.end.is_some() {
-            return;
-        }
-        state.end = Some(SenderEnd::Acknowledged { at, delivered });
-        drop(state);
-        self.shared.context.observer.on_window(WindowEdge::End);
-        self.shared.changed.notify_all();
+        self.ending().acknowledged(at, delivered);
     }
 
-    /// Returns the bytes and messages that were handed over when the deadline stopped the transfer;
-    /// `None` before that, and for a transfer that ended otherwise.
-    pub(crate) fn stopped_with(&self) -> Option<Delivered> {
-        match self.shared.lock().end {
-            Some(SenderEnd::Deadline { sent, .. }) => Some(sent),
-            _ => None,
-        }
+    /// Returns a handle that ends a transfer from elsewhere.
+    pub(crate) fn ending(&self) -> SenderEnding {
+        SenderEnding(Arc::clone(&self.shared))
     }
 
     /// Ends the thread; returns the outcome of the transfer, if it has ended.

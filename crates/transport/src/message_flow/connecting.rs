@@ -1,0 +1,233 @@
+//! Connecting end of a trial of flows of messages.
+
+use std::{net::SocketAddr, sync::Mutex, time::Duration};
+
+use regatta_control::{Note, SideReport};
+
+use super::{Heard, Shared, Watch, Work, receiving::Receiver, sending, tally::Sent};
+use crate::{
+    clock::MonotonicTime,
+    driver::TransportError,
+    executor::Executor as _,
+    message::{MessageEndpoint, MessageFlow},
+    opening::Purpose,
+    trial::{
+        LEAVING, MARGIN, Trial,
+        connecting::{Connecting, Ended},
+        findings::Findings,
+        message_control,
+        messages::Messages,
+        watch::{Delivered, SenderEnd},
+    },
+};
+
+/// Longest time that the receiver's note about late messages may take beyond those messages.
+const LATE_ANSWER: Duration = Duration::from_secs(3);
+
+/// Runs one end.
+pub(super) async fn run<E: MessageEndpoint>(
+    trial: &Trial,
+    work: &Work,
+    endpoint: &E,
+    peer: Option<SocketAddr>,
+) -> Result<SideReport, TransportError> {
+    let carrier = Messages(endpoint);
+    let (mut end, mut findings) = Connecting::new(trial, &carrier, peer).await?;
+    end.begin();
+    let watch = Watch::Connecting(end.watch.ending(), Mutex::new(Heard::default()));
+    let shared = Shared::new(
+        (trial, work, endpoint.reliable()),
+        (&end.transfer, &end.over),
+        end.started,
+        watch,
+    );
+    let client = &Client {
+        shared: &shared,
+        end: &end,
+    };
+    // Starting the probe's thread takes longer than connecting over a short path.
+    let first = match shared.flows.len() {
+        1 => Some(client.open(0, end.started).await),
+        _ => None,
+    };
+    end.beside_probe(move || client.carry_all(first)).await;
+    let (error, is_connected) = (shared.tally().error.take(), end.is_connected());
+    let ended = end.end(error.map_or(Ok(()), Err), is_connected)?;
+    let (sends, receives) = shared.ways();
+    let (handed_over, ours) = match ended.end {
+        SenderEnd::Deadline {
+            sent, delivered, ..
+        } => (sent, delivered),
+        SenderEnd::Acknowledged { delivered, .. } => {
+            (Delivered::sent(&trial.context.live), delivered)
+        }
+    };
+    if ended.by_deadline() && receives {
+        trial.context.observer.send_note(Note::Received {
+            messages: ours.messages,
+            bytes: ours.bytes,
+        });
+    }
+    let theirs = if sends || ended.by_deadline() {
+        theirs(&shared, ended.by_deadline())?
+    } else {
+        Delivered::default()
+    };
+    let delivered = Delivered {
+        bytes: ours.bytes + theirs.bytes,
+        messages: ours.messages + theirs.messages,
+    };
+    ended.report(&mut findings, work.size(), delivered, work.has_goodput());
+    if receives {
+        shared.report_received(ours, &mut findings);
+        findings.warm_up(work.warm_up());
+    }
+    if sends {
+        report_sent(endpoint, &shared, (handed_over, theirs), &ended, &mut findings);
+    }
+    shared.report_flows(&mut findings);
+    Ok(findings.0)
+}
+
+/// Adds the results of the flows from this end.
+fn report_sent<E: MessageEndpoint>(
+    endpoint: &E,
+    shared: &Shared<'_>,
+    (handed_over, theirs): (Delivered, Delivered),
+    ended: &Ended<'_, Messages<'_, E>>,
+    findings: &mut Findings,
+) {
+    let by_deadline = ended.by_deadline();
+    let arrived = if !by_deadline {
+        Some(theirs.messages)
+    } else if shared.reliable || shared.ways().1 {
+        // What a reliable flow would have sent again is not known, and of the other way nobody waits for
+        // what was under way.
+        None
+    } else if theirs.messages < handed_over.messages {
+        arrived_late(shared)
+    } else {
+        Some(theirs.messages)
+    };
+    let acknowledgement = match shared.tally().all_in_band && !by_deadline {
+        true => "in_band",
+        false => "control",
+    };
+    findings.fact("acknowledgement", acknowledgement);
+    match shared.work {
+        Work::Bulk(bulk) => findings.warm_up(bulk.warm_up),
+        Work::Exchange(exchange) => exchange.report(&shared.tally().asked, findings),
+    }
+    findings.counters(shared.trial, ended.time());
+    let sent = Sent {
+        handed_over,
+        theirs,
+        by_deadline,
+        arrived,
+    };
+    shared.report_sent(endpoint, &sent, findings);
+}
+
+/// Returns what came to the other end: by the acknowledgements of all flows, or by its account over
+/// control.
+fn theirs(shared: &Shared<'_>, by_deadline: bool) -> Result<Delivered, TransportError> {
+    let acknowledged = {
+        let tally = shared.tally();
+        (tally.all_in_band && !by_deadline).then_some(tally.acknowledged)
+    };
+    match acknowledged.or_else(|| Some(shared.theirs()?.1)) {
+        Some(theirs) => Ok(theirs),
+        None => shared.trial.answer_over_control(),
+    }
+}
+
+/// Waits for the receiver's note about messages that arrived after the deadline; returns the number
+/// of all that have arrived, or `None` if the note takes too long.
+fn arrived_late(shared: &Shared<'_>) -> Option<u64> {
+    let trial = shared.trial;
+    let until = MonotonicTime::now() + LEAVING + trial.late_arrivals_within()? + LATE_ANSWER;
+    if let Some(arrived) = shared.heard(|heard| heard.arrived, |_| None) {
+        return Some(arrived);
+    }
+    while let Some(note) = trial.context.mailbox.take_until(until) {
+        if let Note::Arrived { messages } = note {
+            return Some(messages);
+        }
+    }
+    None
+}
+
+/// Flow of a driver, with its receiver where data comes on it.
+type Opened<'a, E> = (<E as MessageEndpoint>::Flow, Option<Receiver<'a>>);
+
+/// The connecting end while the flows are carried.
+struct Client<'a, 'c, E: MessageEndpoint> {
+    shared: &'a Shared<'a>,
+    end: &'a Connecting<'c, Messages<'c, E>>,
+}
+
+impl<'a, E: MessageEndpoint> Client<'a, '_, E> {
+    /// Carries all flows, of which the first may be opened already.
+    async fn carry_all(&self, first: Option<Result<Opened<'a, E>, TransportError>>) {
+        let mut first = first.into_iter();
+        let tasks = (0..self.shared.flows.len())
+            .map(|index| {
+                let opened = first.next();
+                // The number of flows was checked when they were made.
+                move || self.carry(u16::try_from(index).unwrap_or(u16::MAX), opened)
+            })
+            .collect();
+        self.end.carrier.0.executor().join_all(tasks).await;
+    }
+
+    /// Carries one flow to its end, and opens it before that unless it is `opened`.
+    async fn carry(&self, index: u16, opened: Option<Result<Opened<'a, E>, TransportError>>) {
+        let shared = self.shared;
+        let opened = match opened {
+            Some(opened) => opened,
+            None => self.open(index, MonotonicTime::now()).await,
+        };
+        let (mut flow, receiver) = match opened {
+            Ok(opened) => opened,
+            Err(error) => return shared.broke(error),
+        };
+        match receiver {
+            Some(receiver) => receiver.carry(&mut flow).await,
+            None => sending::carry(shared, self.end.carrier.0, index, &mut flow).await,
+        }
+        let mut tally = shared.tally();
+        tally.statistics.remember();
+        tally.facts.extend(flow.facts());
+    }
+
+    /// Makes a flow and opens it; its set-up counts from `begun`.
+    async fn open(&self, index: u16, begun: MonotonicTime) -> Result<Opened<'a, E>, TransportError> {
+        let (shared, end) = (self.shared, self.end);
+        let (trial, endpoint) = (end.trial, end.carrier.0);
+        let connecting = endpoint.connect(end.peer, Purpose::Transfer, &end.transfer);
+        let mut flow = connecting.await.map_err(|error| match error {
+            // A stack that has the same limit may notice it before the watch.
+            TransportError::TimedOut { .. } => trial.no_connection(),
+            error => error,
+        })?;
+        let mut receiver = (!shared.sends(index)).then(|| Receiver::new(shared, index));
+        let until = end.started + trial.order.longest_transfer() + MARGIN;
+        let name = (Purpose::Transfer, index);
+        message_control::open(trial, &mut flow, name, until, &mut |message| {
+            // The answer may be lost where the data is not.
+            let receiver = receiver.as_mut();
+            receiver.map(|receiver| receiver.take(message)).is_some()
+        })
+        .await?;
+        end.connected(begun);
+        let all = {
+            let mut tally = shared.tally();
+            tally.facts.extend(flow.facts());
+            tally.add_statistics(flow.statistics())
+        };
+        if let Some(all) = all {
+            end.watch.connection(&all);
+        }
+        Ok((flow, receiver))
+    }
+}

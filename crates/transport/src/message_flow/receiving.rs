@@ -1,0 +1,375 @@
+//! Receiving end of a flow.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use hdrhistogram::Histogram as Hdr;
+use regatta_control::Note;
+
+use super::{MessageSink, Shared, Watch, tally::Received};
+use crate::{
+    clock::MonotonicTime,
+    context::WindowEdge,
+    driver::TransportError,
+    message::MessageFlow,
+    opening::Purpose,
+    probe,
+    trial::{
+        LEAVING, MARGIN, NOTE_SLACK,
+        findings::Deliveries,
+        message_control::{self, Control},
+        watch::{Delivered, ReceiverEnd, ReceiverWatch},
+    },
+};
+
+/// Interval at which a receiver without arrivals looks for notes over control.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Signs of the end of the transfer, as the receiver has seen them.
+#[derive(Debug, Default)]
+struct Ending {
+    /// Arrival of the first end marker.
+    marker: Option<MonotonicTime>,
+    /// Number of messages that were sent, which the end marker tells.
+    sent: u64,
+    /// Whether a marker came that is not answered yet.
+    unanswered: bool,
+    /// Whether the sender has the acknowledgement.
+    done: bool,
+    /// Whether the flow's opening came again: its answer was lost.
+    reopened: bool,
+}
+
+impl Ending {
+    fn note(&mut self, control: Control) {
+        match control {
+            Control::Open(_) => self.reopened = true,
+            Control::End(sent) => {
+                self.sent = sent.messages;
+                self.marker.get_or_insert_with(MonotonicTime::now);
+                self.unanswered = true;
+            }
+            Control::Done => self.done = true,
+            Control::Opened | Control::Acknowledgement(_) => {}
+        }
+    }
+
+    /// Returns the moment after which nothing that counts can come any more, as far as is known.
+    /// `arrived` messages are here, the damaged ones included; `last` is when the last ones came.
+    fn moment(
+        &self,
+        shared: &Shared<'_>,
+        arrived: u64,
+        last: Option<MonotonicTime>,
+    ) -> MonotonicTime {
+        if shared.reliable {
+            let all = self.marker.filter(|_| arrived >= self.sent);
+            return all.unwrap_or(MonotonicTime::NEVER);
+        }
+        let path = &shared.trial.order.path;
+        let by_marker = self.marker.map(|at| {
+            if path.keeps_order {
+                at
+            } else {
+                at + path.longest_one_way
+            }
+        });
+        // Control does not take the path: what was sent before it may be under way still, or wait
+        // in the sender's own queues, so as long as something comes more may come. This is only
+        // for the case that all markers are lost.
+        let by_note = shared.sent_there().map(|at| {
+            last.map_or(at, |last| last.max(at)) + path.longest_one_way + NOTE_SLACK
+        });
+        [by_marker, by_note]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(MonotonicTime::NEVER)
+    }
+}
+
+/// Messages that are still waited for after the deadline, at an end that listens: those that were
+/// under way then are not lost.
+struct Late<'a> {
+    watch: &'a ReceiverWatch,
+    flow: u16,
+    at: MonotonicTime,
+    /// Most messages that were sent on the flow by then.
+    sent: u64,
+    /// Longest time that a message may take after it has left.
+    within: Duration,
+    /// Beginning of a time up to now in which nothing came, although it was looked for.
+    silent_since: Option<MonotonicTime>,
+}
+
+impl<'a> Late<'a> {
+    fn new(shared: &Shared<'_>, watch: &'a ReceiverWatch, flow: u16) -> Self {
+        let (at, sent) = match watch.end() {
+            Some(ReceiverEnd::Deadline { at, sent, .. }) => (at, sent),
+            _ => (MonotonicTime::now(), 0),
+        };
+        Self {
+            watch,
+            flow,
+            at,
+            sent: shared.sent_on_flow(sent),
+            within: shared.trial.late_arrivals_within().unwrap_or_default(),
+            silent_since: None,
+        }
+    }
+
+    /// Returns the number of messages that left the sender: all that were sent, unless it says
+    /// otherwise.
+    fn left(&self) -> u64 {
+        let left = self.watch.left(self.flow);
+        left.map_or(self.sent, |(_, messages)| messages.min(self.sent))
+    }
+
+    /// Notes that nothing came between `since` and now.
+    fn is_silent(&mut self, since: MonotonicTime) {
+        self.silent_since = Some(since);
+    }
+
+    /// Whether all that left the sender is here, or nothing can come any more: the time in which
+    /// it could is over, and what had come by then is read, however late this end is with that.
+    fn is_over(&self, sink: &dyn MessageSink) -> bool {
+        let left = self.left();
+        if sink.delivered().messages >= left && sink.arrived_of(left) == left {
+            return true;
+        }
+        let last = match self.watch.left(self.flow) {
+            Some((at, _)) => at,
+            None => self.at + LEAVING,
+        };
+        self.silent_since
+            .is_some_and(|since| since >= last + self.within)
+    }
+}
+
+impl Shared<'_> {
+    /// Returns the most messages that were sent on one flow, of `sent` on all.
+    pub(super) fn sent_on_flow(&self, sent: u64) -> u64 {
+        match self.flows.len() {
+            1 => sent,
+            _ => u64::MAX,
+        }
+    }
+}
+
+/// A flow's receiver, from the flow's opening on.
+pub(super) struct Receiver<'a> {
+    shared: &'a Shared<'a>,
+    flow: u16,
+    sink: Box<dyn MessageSink>,
+    /// What the live counters have of the flow.
+    counted: Delivered,
+    deliveries: Option<Deliveries>,
+    one_way: Hdr<u64>,
+    ending: Ending,
+    /// Arrival of the messages that are not counted yet: one time for a whole batch, which came with one
+    /// system call.
+    arrived: Option<MonotonicTime>,
+}
+
+impl<'a> Receiver<'a> {
+    pub(super) fn new(shared: &'a Shared<'a>, flow: u16) -> Self {
+        Self {
+            shared,
+            flow,
+            sink: shared.work.sink(flow),
+            counted: Delivered::default(),
+            deliveries: None,
+            one_way: probe::new_histogram(),
+            ending: Ending::default(),
+            arrived: None,
+        }
+    }
+
+    /// Takes a message.
+    pub(super) fn take(&mut self, message: &[u8]) {
+        let trial = self.shared.trial;
+        if let Some((_, control)) = Control::decode(trial, message) {
+            self.ending.note(control);
+            return;
+        }
+        let now = *self.arrived.get_or_insert_with(MonotonicTime::now);
+        let sent = self.sink.consume(message, now);
+        if let (Some(sent), Some(offset)) = (sent, trial.order.path.clock_offset_ns) {
+            probe::record(&mut self.one_way, now - sent - offset, 1);
+        }
+    }
+
+    /// Counts what has come by `now`.
+    fn count(&mut self, now: MonotonicTime) {
+        let (live, delivered) = (&self.shared.trial.context.live, self.sink.delivered());
+        let bytes = delivered.bytes - self.counted.bytes;
+        let messages = delivered.messages - self.counted.messages;
+        self.counted = delivered;
+        Deliveries::note(&mut self.deliveries, now, delivered.bytes);
+        live.messages_delivered.fetch_add(messages, Ordering::Relaxed);
+        if !self.shared.warm_up.is_over(now) {
+            live.bytes_in_warm_up.fetch_add(bytes, Ordering::Relaxed);
+        }
+        live.bytes_delivered.fetch_add(bytes, Ordering::Release);
+    }
+
+    /// Carries the flow's part to its end, and tells the other end what came.
+    pub(super) async fn carry<F: MessageFlow>(mut self, flow: &mut F) {
+        let result = self.carry_all(flow).await;
+        let (shared, is_whole) = (self.shared, matches!(result, Ok(true)));
+        let Self {
+            sink,
+            deliveries,
+            one_way,
+            ending,
+            flow: index,
+            ..
+        } = self;
+        let delivered = sink.delivered();
+        {
+            let mut tally = shared.tally();
+            Deliveries::merge(&mut tally.deliveries, deliveries);
+            // Both have the same bounds.
+            let _ = tally.one_way.add(&one_way);
+            tally.received.push(Received {
+                flow: index,
+                sink,
+                is_whole,
+            });
+        }
+        let told = match result {
+            Ok(true) => acknowledge(shared, flow, delivered, ending).await,
+            Ok(false) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = told {
+            shared.broke(error);
+        }
+    }
+
+    /// Takes everything; returns whether the flow came to its end before the deadline.
+    async fn carry_all<F: MessageFlow>(&mut self, flow: &mut F) -> Result<bool, TransportError> {
+        let shared = self.shared;
+        let trial = shared.trial;
+        let mut late: Option<Late<'_>> = None;
+        // A sender that is gone says nothing; one that is there is stopped by its deadline.
+        let patience = trial.order.deadline + MARGIN;
+        let give_up = MonotonicTime::now() + patience;
+        loop {
+            // What comes after the deadline was not delivered within it.
+            if let Some(now) = self.arrived.take()
+                && late.is_none()
+                && !shared.stop.is_stopped()
+            {
+                self.count(now);
+                while let Some(answer) = self.sink.next_answer() {
+                    flow.send_batch(answer, answer.len()).await?;
+                }
+            }
+            if std::mem::take(&mut self.ending.reopened) {
+                message_control::send(trial, flow, Purpose::Transfer, Control::Opened).await?;
+            }
+            if trial.stop.is_stopped() {
+                return Err(TransportError::Cancelled);
+            }
+            if self.sink.is_complete() {
+                break;
+            }
+            if give_up.has_passed() {
+                return Err(TransportError::TimedOut {
+                    what: "end of the transfer".to_owned(),
+                    seconds: patience.as_secs_f64(),
+                });
+            }
+            if late.is_none() && shared.stop.is_stopped() {
+                match &shared.watch {
+                    Watch::Listening(watch) => late = Some(Late::new(shared, watch, self.flow)),
+                    // What is under way to this end is not waited for.
+                    Watch::Connecting(..) => return Ok(false),
+                }
+            }
+            let arrived = self.sink.delivered().messages + self.sink.corrupted();
+            let last = self.deliveries.map(|deliveries| deliveries.last);
+            let end_at = self.ending.moment(shared, arrived, last);
+            let is_late_over = (late.as_ref()).is_some_and(|late| late.is_over(self.sink.as_ref()));
+            if end_at.has_passed() || is_late_over {
+                break;
+            }
+            let began = MonotonicTime::now();
+            let until = end_at.min(began + LOOK);
+            let mut take = |arrival: crate::message::Arrival<'_>| self.take(arrival.data);
+            match (flow.receive_batch(until, &mut take).await, &mut late) {
+                (Ok(0), Some(late)) => late.is_silent(began),
+                (Ok(_), _) => {}
+                // The sender has closed the flow that its deadline stopped: nothing more comes.
+                (Err(_), Some(_)) if !trial.stop.is_stopped() => break,
+                (Err(error), _) => return Err(error),
+            }
+        }
+        Ok(late.is_none())
+    }
+}
+
+/// Ends a flow of which everything that counts has come, and tells the other end so, unless the
+/// transfer has ended otherwise.
+async fn acknowledge<F: MessageFlow>(
+    shared: &Shared<'_>,
+    flow: &mut F,
+    delivered: Delivered,
+    ending: Ending,
+) -> Result<(), TransportError> {
+    let is_last = shared.to_receive.fetch_sub(1, Ordering::AcqRel) == 1;
+    if !shared.ended(MonotonicTime::now()) {
+        return Ok(());
+    }
+    let trial = shared.trial;
+    let acknowledgement = Control::Acknowledgement(delivered);
+    message_control::send(trial, flow, Purpose::Transfer, acknowledgement).await?;
+    if is_last {
+        let here = shared.here();
+        trial.context.observer.send_note(Note::Received {
+            messages: here.messages,
+            bytes: here.bytes,
+        });
+    }
+    shared.close_window();
+    // From here on nothing can fail that matters: both ends know by control.
+    let _ = answer_markers(shared, flow, acknowledgement, ending).await;
+    Ok(())
+}
+
+impl Shared<'_> {
+    /// Closes the window at an end that listens, once the transfer has ended.
+    pub(super) fn close_window(&self) {
+        if let Watch::Listening(watch) = &self.watch
+            && matches!(watch.end(), Some(ReceiverEnd::Complete { .. }))
+        {
+            self.trial.context.observer.on_window(WindowEdge::End);
+        }
+    }
+}
+
+/// Repeats the acknowledgement for every marker that comes, until the sender has it or is silent.
+async fn answer_markers<F: MessageFlow>(
+    shared: &Shared<'_>,
+    flow: &mut F,
+    acknowledgement: Control,
+    mut ending: Ending,
+) -> Result<(), TransportError> {
+    let trial = shared.trial;
+    let silence = trial.probe.longest_round_trip * 2 + Duration::from_millis(100);
+    let mut until = MonotonicTime::now() + silence;
+    ending.unanswered = false;
+    while !ending.done && !until.has_passed() && !trial.stop.is_stopped() {
+        flow.receive_batch(until, &mut |arrival| {
+            if let Some((_, control)) = Control::decode(trial, arrival.data) {
+                ending.note(control);
+            }
+        })
+        .await?;
+        if std::mem::take(&mut ending.unanswered) {
+            until = MonotonicTime::now() + silence;
+            message_control::send(trial, flow, Purpose::Transfer, acknowledgement).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,279 @@
+//! Sending end of a flow.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use regatta_control::Note;
+
+use super::{Shared, Watch, Work, bulk::Bulk};
+use crate::{
+    clock::MonotonicTime,
+    content::{message_check::write_header, plan::Plan},
+    driver::TransportError,
+    executor::Executor as _,
+    message::{MessageEndpoint, MessageFlow},
+    opening::Purpose,
+    trial::{
+        message_control::{self, Control},
+        watch::Delivered,
+    },
+};
+
+/// Longest delay that a paced sender makes up for after it was held up, as time at its rate: making
+/// up for more would be a burst of its own.
+const CATCH_UP: Duration = Duration::from_millis(5);
+
+/// Most data that a paced sender hands over at once, as time at its rate.
+const PACED_BATCH: Duration = Duration::from_micros(500);
+
+/// End of a flow that both ends agree on.
+pub(crate) struct Agreed {
+    /// Whether the acknowledgement came in the flow.
+    pub in_band: bool,
+    /// Moment at which it came.
+    pub at: MonotonicTime,
+    /// Its content; that of all flows if it came over control.
+    pub delivered: Delivered,
+}
+
+/// Carries a flow's part to its end; says so to the other end.
+pub(super) async fn carry<E: MessageEndpoint>(
+    shared: &Shared<'_>,
+    endpoint: &E,
+    index: u16,
+    flow: &mut E::Flow,
+) {
+    let sent = AtomicU64::new(0);
+    let result = match shared.work {
+        Work::Bulk(bulk) => send(shared, endpoint, (bulk, index), flow, &sent).await,
+        Work::Exchange(exchange) => {
+            let mut asked = Default::default();
+            let agreed = exchange.send(shared, endpoint, flow, &mut asked).await;
+            shared.tally().asked = asked;
+            let live = &shared.trial.context.live;
+            sent.store(Delivered::sent(live).messages, Ordering::Relaxed);
+            agreed
+        }
+    };
+    let agreed = match result {
+        Ok(agreed) => agreed,
+        Err(error) => {
+            if is_over_by_deadline(shared) {
+                shared.over.stop();
+                settle(shared, index, flow, sent.into_inner()).await;
+            }
+            return shared.broke(error);
+        }
+    };
+    {
+        let mut tally = shared.tally();
+        tally.left += sent.into_inner();
+        tally.all_in_band &= agreed.in_band;
+        tally.acknowledged.bytes += agreed.delivered.bytes;
+        tally.acknowledged.messages += agreed.delivered.messages;
+    }
+    shared.ended(agreed.at);
+    if agreed.in_band {
+        say_done(shared, flow).await;
+    }
+}
+
+/// Whether the deadline has stopped the transfer of an end that connects.
+fn is_over_by_deadline(shared: &Shared<'_>) -> bool {
+    matches!(&shared.watch, Watch::Connecting(watch, _) if watch.is_by_deadline())
+}
+
+/// Gives the messages that are in the flow at the deadline a while to leave it; notes how many have
+/// left this end of those `handed_over`, and tells the receiver.
+async fn settle<F: MessageFlow>(shared: &Shared<'_>, index: u16, flow: &mut F, handed_over: u64) {
+    // The counters lag behind by the batch under way, whose messages are among those given up.
+    let messages = handed_over.saturating_sub(flow.settle().await);
+    shared.tally().left += messages;
+    let note = Note::Left {
+        flow: index,
+        messages,
+    };
+    shared.trial.context.observer.send_note(note);
+}
+
+/// Sends every message of a flow and its end marker, and waits for the acknowledgement. Counts what
+/// was handed over in `sent`.
+async fn send<E: MessageEndpoint>(
+    shared: &Shared<'_>,
+    endpoint: &E,
+    (bulk, index): (&Bulk, u16),
+    flow: &mut E::Flow,
+    sent: &AtomicU64,
+) -> Result<Agreed, TransportError> {
+    let plan = &bulk.part(index).plan;
+    let until = bulk.duration.map_or(MonotonicTime::NEVER, |duration| {
+        shared.started + duration
+    });
+    let (handed_over, over) = send_data(shared, endpoint, (plan, until), flow, sent).await?;
+    agree(shared, flow, handed_over, over).await
+}
+
+/// Sends every message, or as many as fit until `until`; returns what was handed over, and the moment
+/// when the last message's time at the asked rate is over, which has passed if no rate was asked for.
+async fn send_data<E: MessageEndpoint>(
+    shared: &Shared<'_>,
+    endpoint: &E,
+    (plan, until): (&Plan, MonotonicTime),
+    flow: &mut E::Flow,
+    sent: &AtomicU64,
+) -> Result<(Delivered, MonotonicTime), TransportError> {
+    let live = &shared.trial.context.live;
+    let pace = endpoint.pace().map(|bits| bits as f64 / 8e9);
+    let mut at_once = flow.batch_messages(plan.message).max(1);
+    if let Some(bytes_per_ns) = pace {
+        let bytes = bytes_per_ns * PACED_BATCH.as_nanos() as f64;
+        at_once = at_once.min((bytes / plan.message as f64) as usize).max(1);
+    }
+    let mut batch = plan.content.repeat(at_once);
+    let header = Plan::header(plan.message);
+    let mut next = MonotonicTime::now();
+    let mut handed_over = Delivered::default();
+    while handed_over.messages < plan.count {
+        if pace.is_some() && !next.has_passed() {
+            let executor = endpoint.executor();
+            executor
+                .sleep_unless_stopped(next.min(until), &shared.stop)
+                .await;
+        }
+        if shared.stop.is_stopped() {
+            return Err(TransportError::Cancelled);
+        }
+        let messages = (plan.count - handed_over.messages).min(at_once as u64);
+        let now = MonotonicTime::now();
+        if now >= until {
+            break;
+        }
+        shared.warm_up.is_over(now);
+        let mut end = 0;
+        for sequence in handed_over.messages..handed_over.messages + messages {
+            let length = plan.length(sequence);
+            if Plan::header(length) > 0 {
+                write_header(plan, sequence, now, &mut batch[end..]);
+            } else if header > 0 {
+                // The place of an earlier message's header.
+                batch[end..end + length].copy_from_slice(&plan.content[..length]);
+            }
+            end += length;
+        }
+        flow.send_batch(&batch[..end], plan.message).await?;
+        handed_over.messages += messages;
+        handed_over.bytes += end as u64;
+        sent.store(handed_over.messages, Ordering::Relaxed);
+        live.messages_sent.fetch_add(messages, Ordering::Relaxed);
+        live.bytes_sent.fetch_add(end as u64, Ordering::Relaxed);
+        if let Some(bytes_per_ns) = pace {
+            let span = Duration::from_nanos((end as f64 / bytes_per_ns).ceil() as u64);
+            let earliest = MonotonicTime(now.0.saturating_sub(CATCH_UP.as_nanos() as i64));
+            next = next.max(earliest) + span;
+        }
+    }
+    Ok((handed_over, next.min(until)))
+}
+
+/// Takes what arrives until `until` has come, or until an acknowledgement is among it.
+async fn await_acknowledgement<F: MessageFlow>(
+    shared: &Shared<'_>,
+    flow: &mut F,
+    until: MonotonicTime,
+) -> Result<Option<Delivered>, TransportError> {
+    let mut answer = None;
+    while answer.is_none() {
+        let received = flow
+            .receive_batch(until, &mut |arrival| {
+                if let Some((_, Control::Acknowledgement(delivered))) =
+                    Control::decode(shared.trial, arrival.data)
+                {
+                    answer.get_or_insert(delivered);
+                }
+            })
+            .await?;
+        if received == 0 {
+            break;
+        }
+    }
+    Ok(answer)
+}
+
+/// Asks for the acknowledgement until it comes: in the flow, or, if the way back does not let it
+/// through, over control.
+///
+/// Before `over` it does not ask, and takes no acknowledgement as one: else N messages would have
+/// been sent in the time of N − 1, faster than the rate that was asked for.
+pub(crate) async fn agree<F: MessageFlow>(
+    shared: &Shared<'_>,
+    flow: &mut F,
+    sent: Delivered,
+    over: MonotonicTime,
+) -> Result<Agreed, TransportError> {
+    let (trial, stop) = (shared.trial, &shared.stop);
+    let round_trip = trial.order.path.round_trip_delay;
+    let again_after = (round_trip / 4).clamp(Duration::from_millis(1), Duration::from_millis(250));
+    let in_band = |at, delivered| Agreed {
+        in_band: true,
+        at,
+        delivered,
+    };
+    // What a reliable flow still sends again is not lost. The receiver says so unasked when it has
+    // everything, which may be before the flow itself knows.
+    let mut unasked = None;
+    while unasked.is_none()
+        && shared.theirs().is_none()
+        && !flow.is_drained()
+        && !stop.is_stopped()
+    {
+        let look = MonotonicTime::now() + again_after;
+        unasked = await_acknowledgement(shared, flow, look).await?;
+    }
+    shared.has_sent();
+    if let Some(delivered) = unasked
+        && over.has_passed()
+    {
+        return Ok(in_band(MonotonicTime::now(), delivered));
+    }
+    let patience = trial.probe.longest_round_trip * 4 + Duration::from_millis(500);
+    if !over.has_passed() {
+        // A receiver that has everything says so unasked, and may be gone before it is asked.
+        let early = await_acknowledgement(shared, flow, over).await?;
+        while !stop.is_stopped() && !over.has_passed() {
+            flow.receive_batch(over, &mut |_| {}).await?;
+        }
+        if let Some(delivered) = early {
+            return Ok(in_band(MonotonicTime::now(), delivered));
+        }
+    }
+    loop {
+        if stop.is_stopped() {
+            return Err(TransportError::Cancelled);
+        }
+        message_control::send(trial, flow, Purpose::Transfer, Control::End(sent)).await?;
+        let again = MonotonicTime::now() + again_after;
+        if let Some(delivered) = await_acknowledgement(shared, flow, again).await? {
+            return Ok(in_band(MonotonicTime::now(), delivered));
+        }
+        if let Some((at, delivered)) = shared.theirs()
+            && (at + patience).has_passed()
+        {
+            return Ok(Agreed {
+                in_band: false,
+                at,
+                delivered,
+            });
+        }
+    }
+}
+
+/// Tells the other end that its acknowledgement is here, which spares it a wait; if all copies of
+/// that are lost it waits. After the first one it may be gone already.
+async fn say_done<F: MessageFlow>(shared: &Shared<'_>, flow: &mut F) {
+    for _ in 0..3 {
+        let _ =
+            message_control::send(shared.trial, flow, Purpose::Transfer, Control::Done).await;
+    }
+}
