@@ -78,6 +78,9 @@ pub struct Interval {
     pub congestion_window_bytes: Option<u64>,
     /// Whether the interval lies in the time that the results leave out.
     pub omitted: bool,
+    /// Whether data goes in both directions: the counters of one can be late.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_both_ways: bool,
 }
 
 /// Result of a trial.
@@ -241,21 +244,27 @@ fn count(value: Option<u64>) -> String {
 }
 
 impl Interval {
+    /// Whether data goes in both directions, as an older client shows it too.
+    fn is_both_ways(&self) -> bool {
+        self.is_both_ways || (self.forward.is_some() && self.reverse.is_some())
+    }
+
     fn text(&self, unit: Option<RateUnit>) -> String {
         let span = format!("{}-{} s", seconds(self.from_ns), seconds(self.to_ns));
         let mut text = String::new();
         if self.from_ns == 0 {
-            text.push_str(match (self.forward, self.reverse) {
-                (Some(_), Some(_)) => HEADER_BOTH,
-                _ => HEADER,
+            text.push_str(match self.is_both_ways() {
+                true => HEADER_BOTH,
+                false => HEADER,
             });
         }
         let _ = write!(text, "{span:>10}");
         let resent = count(self.retransmitted_packets);
         let delay = delay(self.round_trip_delay_ns);
-        if let (Some(forward), Some(reverse)) = (self.forward, self.reverse) {
-            for one in [forward, reverse] {
-                let _ = write!(text, "  {:>16}", rate(one.goodput_bps, unit));
+        if self.is_both_ways() {
+            for one in [self.forward, self.reverse] {
+                let one = one.map_or("-".to_owned(), |one| rate(one.goodput_bps, unit));
+                let _ = write!(text, "  {one:>16}");
             }
             let _ = write!(text, "  {delay:>16}  {resent:>6}");
         } else if let Some(one) = self.forward.or(self.reverse) {

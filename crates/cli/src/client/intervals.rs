@@ -63,10 +63,15 @@ impl Intervals {
         end.waiting.push_back(progress);
         let [a, b] = &self.ends;
         let both = !a.waiting.is_empty() && !b.waiting.is_empty();
-        // An end whose counters are late does not hold the lines back for longer than an interval.
+        // An end whose counters are late does not hold the lines back for longer than an interval. One that
+        // receives as well has its last counters soon after the other's.
+        let longest = match self.direction {
+            Direction::Forward | Direction::Reverse => 1,
+            Direction::Both => 2,
+        };
         let late = Host::BOTH
             .into_iter()
-            .any(|host| self.receives(host) && self.ends[host as usize].waiting.len() > 1);
+            .any(|host| self.receives(host) && self.ends[host as usize].waiting.len() > longest);
         if !both && !late {
             return None;
         }
@@ -86,11 +91,12 @@ impl Intervals {
     ) -> Option<Interval> {
         let delivered = |(before, now): (Progress, Progress)| {
             let bytes = now.bytes_delivered.saturating_sub(before.bytes_delivered);
-            let ns = now.elapsed_ns.saturating_sub(before.elapsed_ns).max(1);
-            Delivered {
+            let ns = now.elapsed_ns.saturating_sub(before.elapsed_ns);
+            // Counters that are late are not known, and not zero.
+            (ns > 0).then(|| Delivered {
                 bytes,
                 goodput_bps: bytes as f64 * 8e9 / ns as f64,
-            }
+            })
         };
         let (before, now) = match self.direction {
             Direction::Reverse => client,
@@ -121,12 +127,13 @@ impl Intervals {
             .iter()
             .filter_map(|(_, now)| now.congestion_window_bytes);
         Some(Interval {
+            is_both_ways: self.direction == Direction::Both,
             trial,
             time_unix_ns: now_unix_ns(),
             from_ns: before.elapsed_ns,
             to_ns: now.elapsed_ns,
-            forward: (self.direction != Direction::Reverse).then(|| delivered(server)),
-            reverse: (self.direction != Direction::Forward).then(|| delivered(client)),
+            forward: delivered(server).filter(|_| self.direction != Direction::Reverse),
+            reverse: delivered(client).filter(|_| self.direction != Direction::Forward),
             round_trip_delay_ns: (answers > 0).then(|| delays as f64 / answers as f64),
             retransmitted_packets: resent.reduce(|a, b| a + b),
             congestion_window_bytes: windows.reduce(|a, b| a + b),
@@ -196,6 +203,31 @@ mod tests {
             .expect("one is late");
         assert_eq!(first.reverse.map(|it| it.bytes), Some(10));
         assert_eq!((first.from_ns, first.to_ns), (0, SECOND));
+    }
+
+    #[test]
+    fn late_counters_of_a_direction_are_waited_for_and_are_no_zero() {
+        let mut intervals = Intervals::new(Direction::Both, Duration::from_secs(1), Duration::ZERO);
+        assert_eq!(intervals.add(0, Host::Server, at(1, 10)), None);
+        assert_eq!(intervals.add(0, Host::Server, at(2, 30)), None);
+        let first = intervals.add(0, Host::Client, at(1, 40)).expect("both");
+        let bytes = |of: Option<Delivered>| of.map(|it| it.bytes);
+        assert_eq!(
+            (bytes(first.forward), bytes(first.reverse)),
+            (Some(10), Some(40))
+        );
+        assert_eq!(intervals.add(0, Host::Server, at(3, 50)), None);
+        let second = intervals
+            .add(0, Host::Server, at(4, 70))
+            .expect("one is late");
+        assert_eq!(
+            (bytes(second.forward), bytes(second.reverse)),
+            (Some(20), None)
+        );
+        // Its next interval is longer, and its rate is right.
+        let third = intervals.add(0, Host::Client, at(3, 80)).expect("both");
+        let reverse = third.reverse.expect("counters");
+        assert_eq!((reverse.bytes, reverse.goodput_bps), (40, 40.0 * 8.0 / 2.0));
     }
 
     #[test]

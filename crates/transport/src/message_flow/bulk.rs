@@ -95,9 +95,10 @@ impl Bulk {
 /// Returns the error for options that only streams have.
 fn for_streams() -> TransportError {
     TransportError::Unsupported(Unsupported {
-        reason: "over messages a bulk transfer has no `finish`, no `verify` and no pattern `file`: \
+        reason:
+            "over messages a bulk transfer has no `finish`, no `verify` and no pattern `file`: \
                  these are for streams"
-            .to_owned(),
+                .to_owned(),
         hint: "leave these keys out, or choose a transport of streams".to_owned(),
     })
 }

@@ -83,7 +83,13 @@ pub(super) async fn run<E: MessageEndpoint>(
         findings.warm_up(work.warm_up());
     }
     if sends {
-        report_sent(endpoint, &shared, (handed_over, theirs), &ended, &mut findings);
+        report_sent(
+            endpoint,
+            &shared,
+            (handed_over, theirs),
+            &ended,
+            &mut findings,
+        );
     }
     shared.report_flows(&mut findings);
     Ok(findings.0)
@@ -201,7 +207,11 @@ impl<'a, E: MessageEndpoint> Client<'a, '_, E> {
     }
 
     /// Makes a flow and opens it; its set-up counts from `begun`.
-    async fn open(&self, index: u16, begun: MonotonicTime) -> Result<Opened<'a, E>, TransportError> {
+    async fn open(
+        &self,
+        index: u16,
+        begun: MonotonicTime,
+    ) -> Result<Opened<'a, E>, TransportError> {
         let (shared, end) = (self.shared, self.end);
         let (trial, endpoint) = (end.trial, end.carrier.0);
         let connecting = endpoint.connect(end.peer, Purpose::Transfer, &end.transfer);

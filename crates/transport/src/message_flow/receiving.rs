@@ -76,9 +76,9 @@ impl Ending {
         // Control does not take the path: what was sent before it may be under way still, or wait
         // in the sender's own queues, so as long as something comes more may come. This is only
         // for the case that all markers are lost.
-        let by_note = shared.sent_there().map(|at| {
-            last.map_or(at, |last| last.max(at)) + path.longest_one_way + NOTE_SLACK
-        });
+        let by_note = shared
+            .sent_there()
+            .map(|at| last.map_or(at, |last| last.max(at)) + path.longest_one_way + NOTE_SLACK);
         [by_marker, by_note]
             .into_iter()
             .flatten()
@@ -205,7 +205,8 @@ impl<'a> Receiver<'a> {
         let messages = delivered.messages - self.counted.messages;
         self.counted = delivered;
         Deliveries::note(&mut self.deliveries, now, delivered.bytes);
-        live.messages_delivered.fetch_add(messages, Ordering::Relaxed);
+        live.messages_delivered
+            .fetch_add(messages, Ordering::Relaxed);
         if !self.shared.warm_up.is_over(now) {
             live.bytes_in_warm_up.fetch_add(bytes, Ordering::Relaxed);
         }

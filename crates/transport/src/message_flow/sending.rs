@@ -108,9 +108,9 @@ async fn send<E: MessageEndpoint>(
     sent: &AtomicU64,
 ) -> Result<Agreed, TransportError> {
     let plan = &bulk.part(index).plan;
-    let until = bulk.duration.map_or(MonotonicTime::NEVER, |duration| {
-        shared.started + duration
-    });
+    let until = bulk
+        .duration
+        .map_or(MonotonicTime::NEVER, |duration| shared.started + duration);
     let (handed_over, over) = send_data(shared, endpoint, (plan, until), flow, sent).await?;
     agree(shared, flow, handed_over, over).await
 }
@@ -170,7 +170,9 @@ async fn send_data<E: MessageEndpoint>(
         live.bytes_sent.fetch_add(end as u64, Ordering::Relaxed);
         if let Some(bytes_per_ns) = pace {
             let span = Duration::from_nanos((end as f64 / bytes_per_ns).ceil() as u64);
-            let earliest = MonotonicTime(now.0.saturating_sub(CATCH_UP.as_nanos() as i64));
+            // A batch that is longer than the limit is made up for as a whole.
+            let most = CATCH_UP.max(span).as_nanos() as i64;
+            let earliest = MonotonicTime(now.0.saturating_sub(most));
             next = next.max(earliest) + span;
         }
     }
@@ -223,10 +225,7 @@ pub(crate) async fn agree<F: MessageFlow>(
     // What a reliable flow still sends again is not lost. The receiver says so unasked when it has
     // everything, which may be before the flow itself knows.
     let mut unasked = None;
-    while unasked.is_none()
-        && shared.theirs().is_none()
-        && !flow.is_drained()
-        && !stop.is_stopped()
+    while unasked.is_none() && shared.theirs().is_none() && !flow.is_drained() && !stop.is_stopped()
     {
         let look = MonotonicTime::now() + again_after;
         unasked = await_acknowledgement(shared, flow, look).await?;
@@ -273,7 +272,6 @@ pub(crate) async fn agree<F: MessageFlow>(
 /// that are lost it waits. After the first one it may be gone already.
 async fn say_done<F: MessageFlow>(shared: &Shared<'_>, flow: &mut F) {
     for _ in 0..3 {
-        let _ =
-            message_control::send(shared.trial, flow, Purpose::Transfer, Control::Done).await;
+        let _ = message_control::send(shared.trial, flow, Purpose::Transfer, Control::Done).await;
     }
 }

@@ -17,7 +17,10 @@ fn with(options: BulkOptions) -> impl Fn(&mut TrialOrder) {
 }
 
 /// Returns the sum of a metric over the ends that have it.
-fn total_of<'a>(sender: &'a SideReport, receiver: &'a SideReport) -> impl Fn(&str) -> f64 + use<'a> {
+fn total_of<'a>(
+    sender: &'a SideReport,
+    receiver: &'a SideReport,
+) -> impl Fn(&str) -> f64 + use<'a> {
     move |name| {
         [sender, receiver]
             .iter()
