@@ -84,11 +84,13 @@ pub fn name_of(server: &str) -> &str {
     }
 }
 
+/// Whether a message is one datagram, or one packet, of which there is a longest.
 fn is_of_messages(driver: &str) -> bool {
     registry::drivers()
         .iter()
         .map(|it| it.descriptor())
         .any(|it| it.name == driver && it.carries == regatta_transport::Carries::Messages)
+        || driver == "udp-reliable"
 }
 
 fn workload(args: &ClientArgs, message: Bytes) -> Table {

@@ -54,6 +54,7 @@ lines! {
     udp_parallel: "iperf3 -c HOST -u -P 4 -b 5M", "-t" "0.3";
     udp_bidirectional: "iperf3 -c HOST -u --bidir -b 10M -i 1", "-t" "0.3";
     udp_parallel_reverse: "iperf3 -c HOST -u -b 1M -P 8 -R -J", "-t" "0.3";
+    udp_reliable: "iperf3 -c HOST --transport udp-reliable", "-t" "0.3";
     bytes: "iperf3 -c HOST -n 100M", "-n" "100K";
     bytes_in_parallel: "iperf3 -c HOST -n 1G -P 2", "-n" "100K";
     blocks: "iperf3 -c HOST -k 1000 -l 1K",;

@@ -8,7 +8,8 @@ use super::{
     parts::{LONGEST_NAME, TransportPlace, read_published, read_source, read_transport},
     path::read_condition,
     rounds,
-    section::{File, Section, no_files},
+    section::Section,
+    source::{File, no_files},
     sweep::{Expansion, Part, Written, read_sweeps},
     work::read_workload,
 };

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::words::words;
 
 use super::{
-    BedKind, Emulator, LossBy, Offloads, Placement, Study, StudyError,
-    section::{File, Section},
+    BedKind, Emulator, LossBy, Offloads, Placement, Study, StudyError, section::Section,
+    source::File,
 };
 use crate::condition::Condition;
 

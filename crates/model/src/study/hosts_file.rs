@@ -9,7 +9,8 @@ use std::{
 use super::{
     error::StudyError,
     file::is_host_name,
-    section::{File, Section, no_files},
+    section::Section,
+    source::{File, no_files},
 };
 use crate::{PortRange, units::UnitError, words::words};
 

@@ -20,6 +20,7 @@ mod path;
 mod rounds;
 mod scale;
 mod section;
+mod source;
 mod steps;
 mod sweep;
 mod value_key;

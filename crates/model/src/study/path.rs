@@ -6,7 +6,8 @@ use super::{
     draft::Draft,
     error::StudyError,
     keys::{fault, read_link},
-    section::{File, Section},
+    section::Section,
+    source::File,
     steps::{Staircase, read_staircase},
 };
 use crate::{

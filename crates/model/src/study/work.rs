@@ -6,7 +6,8 @@ use super::{
     error::StudyError,
     key::Fault,
     names::list,
-    section::{File, Section, no_files},
+    section::Section,
+    source::{File, no_files},
     value_key::read_keys,
     work_keys::{PROBE_KEYS, WORKLOAD_KEYS},
 };

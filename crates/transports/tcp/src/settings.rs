@@ -48,6 +48,13 @@ pub(crate) const DSCP: OptionDefinition = OptionDefinition {
     help: "differentiated services code point of the packets (RFC 2474)",
 };
 
+/// Part of a second of which a paced socket takes the bytes in advance: a full send buffer would take seconds to leave
+/// after the end of a transfer with a duration.
+const UNSENT_PER_SECOND: u64 = 50;
+
+/// Least number of bytes that a paced socket takes in advance.
+const LEAST_UNSENT: u64 = 4096;
+
 /// Settings of the sockets of one end, as the options ask for them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SocketSettings {
@@ -83,6 +90,9 @@ impl SocketSettings {
         };
         if let Some(rate) = self.bytes_per_second {
             done("the largest rate (SO_MAX_PACING_RATE)", pace(socket, rate))?;
+            let unsent = (rate / UNSENT_PER_SECOND).clamp(LEAST_UNSENT, u32::MAX.into()) as u32;
+            let set = socket.set_tcp_notsent_lowat(unsent);
+            done("the bytes that wait (TCP_NOTSENT_LOWAT)", set)?;
         }
         if let Some(mss) = self.mss {
             let set = set_integer(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, mss);
@@ -159,6 +169,8 @@ mod tests {
             )
         };
         assert_eq!((read, rate), (0, 1_000_000));
+        // A fiftieth of a second at this rate.
+        assert_eq!(socket.tcp_notsent_lowat().expect("set"), 20_000);
         assert_eq!(socket.tcp_mss().expect("a size"), 1000);
         // The kernel doubles it for its own bookkeeping.
         assert_eq!(socket.send_buffer_size().expect("a size"), 128 << 10);
