@@ -207,16 +207,12 @@ impl TrialRunner<'_> {
 
     fn make_ends_ready(&mut self, trial: &PlannedTrial) -> Result<SocketAddr, TrialFailure> {
         let token = hexadecimal(&rand::rng().random::<[u8; 16]>());
-        self.prepare(trial, Host::Server, &token)?;
-        let Some(listen) = self.await_ready(trial, Host::Server)? else {
-            return Err(TrialFailure::Malformed(
-                Host::Server,
-                "it did not say where it listens".to_owned(),
-            ));
-        };
-        self.prepare(trial, Host::Client, &token)?;
-        self.await_ready(trial, Host::Client)?;
-        Ok(listen)
+        for host in [Host::Server, Host::Client] {
+            self.prepare(trial, host, &token)?;
+        }
+        let silent = "it did not say where it listens";
+        (self.await_ready(trial)?)
+            .ok_or_else(|| TrialFailure::Malformed(Host::Server, silent.to_owned()))
     }
 
     /// Exchanges messages with both ends from the start of the transfer until both have finished. Returns
@@ -382,24 +378,46 @@ impl TrialRunner<'_> {
         condition
     }
 
-    fn await_ready(
-        &mut self,
-        trial: &PlannedTrial,
-        host: Host,
-    ) -> Result<Option<SocketAddr>, TrialFailure> {
+    /// Waits until both ends are ready. Returns the address on which one listens.
+    ///
+    /// # Errors
+    /// The failure of the listening end, if both fail: the other one may fail for want of it.
+    fn await_ready(&mut self, trial: &PlannedTrial) -> Result<Option<SocketAddr>, TrialFailure> {
         let within = limits::prepare(self.plan.workload(trial.cell));
-        match self.next(trial.index, Instant::now() + within)? {
-            Some((from, FromAgent::Ready { listen, .. })) if from == host => Ok(listen),
-            Some((from, answer)) => Err(TrialFailure::Malformed(
-                from,
-                format!("it said {answer:?} before the start"),
-            )),
-            None => Err(TrialFailure::Silent {
-                hosts: vec![host],
-                within,
-                doing: "getting ready",
-            }),
+        let until = Instant::now() + within;
+        let mut missing = Host::BOTH.to_vec();
+        let mut address = None;
+        let mut failed = None;
+        while !missing.is_empty() {
+            let host = match self.next(trial.index, until) {
+                Ok(Some((from, FromAgent::Ready { listen, .. }))) => {
+                    address = address.or(listen);
+                    from
+                }
+                Ok(Some((from, answer))) => {
+                    let said = format!("it said {answer:?} before the start");
+                    return Err(TrialFailure::Malformed(from, said));
+                }
+                Ok(None) => {
+                    return Err(failed.unwrap_or(TrialFailure::Silent {
+                        hosts: missing,
+                        within,
+                        doing: "getting ready",
+                    }));
+                }
+                Err(
+                    failure @ TrialFailure::Failed {
+                        host: Host::Client, ..
+                    },
+                ) => {
+                    failed = Some(failure);
+                    Host::Client
+                }
+                Err(failure) => return Err(failure),
+            };
+            missing.retain(|other| *other != host);
         }
+        failed.map_or(Ok(address), Err)
     }
 
     fn say(&mut self, host: Host, message: &ToAgent) -> Result<(), TrialFailure> {

@@ -12,7 +12,6 @@ use std::{
 use regatta_control::{Role, TrialOrder};
 use regatta_model::Warning;
 use regatta_transport::{MonotonicTime, Purpose, Stop, TransportError, stream::Accepted};
-use tokio::runtime;
 
 use super::{
     Admission, Connection as _, Protocol,
@@ -43,8 +42,6 @@ pub struct Settings {
     pub packet_bytes: usize,
     /// Whether longer packets are sent in fragments.
     pub fragments: bool,
-    /// Maximum time for which an end stays to close its connections in good order.
-    pub drain: Duration,
 }
 
 /// A connection that was opened by the other end and is not taken.
@@ -63,7 +60,6 @@ pub struct End<P: Protocol> {
     pub(super) connect_deadline: Duration,
     peer: IpAddr,
     local: SocketAddr,
-    drain: Duration,
     /// Sizes of the socket's buffers.
     pub buffers: Buffers,
     /// Counters of the socket.
@@ -124,7 +120,6 @@ impl<P: Protocol> End<P> {
             connect_deadline: order.connect_deadline,
             peer: order.peer,
             local,
-            drain: settings.drain,
             buffers,
             counters: Arc::new(counters),
             opening: Mutex::default(),
@@ -311,17 +306,7 @@ impl<P: Protocol> Drop for End<P> {
     fn drop(&mut self) {
         // Their drop takes the lock.
         self.opening().clear();
-        self.driver.lock().release_all();
-        self.driver.changed.notify_one();
-        // A connection that was closed just now still has to say so to the other end. Inside a runtime
-        // there is no other to be had.
-        if runtime::Handle::try_current().is_err() {
-            let drained = poll_fn(|context| self.driver.lock().poll_drained(context));
-            self.runtime.block_on(async {
-                let _ = within(MonotonicTime::now() + self.drain, drained).await;
-            });
-        }
-        self.driver.lock().abort_all();
+        self.driver.lock().close_all();
     }
 }
 

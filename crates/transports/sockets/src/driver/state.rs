@@ -169,44 +169,29 @@ impl<P: Protocol> State<P> {
         }
     }
 
-    /// Waits until every connection that was released has ended.
-    pub fn poll_drained(&mut self, context: &Context<'_>) -> Poll<()> {
-        if self.connections.slots.values().all(|slot| !slot.released) {
-            return Poll::Ready(());
-        }
-        self.connections.waiting.register(context);
-        Poll::Pending
-    }
-
     /// Closes a connection whose owner was dropped; it is dropped when the other end knows.
     pub fn release(&mut self, number: Number) {
-        if let Some(slot) = self.connections.slots.get_mut(&number) {
-            slot.released = true;
-            slot.connection.release();
-        }
-    }
-
-    /// Closes all connections.
-    pub fn release_all(&mut self) {
-        for slot in self
-            .connections
-            .slots
-            .values_mut()
-            .filter(|slot| !slot.released)
+        if let Some(slot) = self.connections.slots.get_mut(&number)
+            && !slot.released
         {
             slot.released = true;
             slot.connection.release();
         }
     }
 
-    /// Aborts all connections, and tells the other end.
-    pub fn abort_all(&mut self) {
+    /// Closes all connections, and sends the other end what says so, once: it learns over control as well that the
+    /// trial is over.
+    pub fn close_all(&mut self) {
         let numbers: Vec<_> = self.connections.slots.keys().copied().collect();
         for number in numbers {
+            self.release(number);
+            self.send(number);
             if let Some(connection) = self.connections.get_mut(number) {
                 connection.abort();
             }
             self.send(number);
+            self.connections.slots.remove(&number);
+            self.protocol.forget(number);
         }
     }
 
