@@ -15,6 +15,7 @@ mod process;
 mod reference;
 mod report;
 mod rounds;
+mod small_trials;
 mod usrsctp;
 mod wdt;
 
@@ -99,6 +100,8 @@ enum Part {
     Sctp,
     /// `wdt` against `tcp` with as many flows.
     Wdt,
+    /// Time of small trials beside their work.
+    SmallTrials,
     /// The emulator.
     Emulator,
 }
@@ -268,6 +271,9 @@ fn bench(arguments: &Arguments) -> Result<bool, BenchError> {
     }
     if asked(Part::Wdt) {
         wdt::compare(&executable, amounts, &mut report);
+    }
+    if asked(Part::SmallTrials) {
+        small_trials::measure(&executable, amounts.quick, &mut report);
     }
     if asked(Part::Emulator) {
         let machines = emulator::measure(amounts.rounds, amounts.packets);
