@@ -273,7 +273,12 @@ fn bench(arguments: &Arguments) -> Result<bool, BenchError> {
         wdt::compare(&executable, amounts, &mut report);
     }
     if asked(Part::SmallTrials) {
-        small_trials::measure(&executable, amounts.quick, &mut report);
+        for measured in small_trials::measure(&executable, amounts.quick) {
+            match measured {
+                Ok(trial) => report.small_trial(trial),
+                Err((name, error)) => report.failed(&name, &error),
+            }
+        }
     }
     if asked(Part::Emulator) {
         let machines = emulator::measure(amounts.rounds, amounts.packets);

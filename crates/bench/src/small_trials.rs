@@ -10,7 +10,7 @@ use regatta_engine::{Done, Event, Listener, ListenerError, Plan, Run, RunOptions
 use regatta_model::{BedKind, Outcome, PathSetup, RunPart, Study, metric::id};
 use serde::Serialize;
 
-use crate::{error::BenchError, report::Report, rounds::Spread};
+use crate::{error::BenchError, rounds::Spread};
 
 /// Round-trip delays of the paths, in milliseconds.
 const ROUND_TRIPS_MS: [u32; 2] = [2, 100];
@@ -85,11 +85,12 @@ impl SmallTrial {
 
     /// Returns the name of the row.
     pub fn name(&self) -> String {
-        format!(
-            "{}, small trials over {} ms",
-            self.driver, self.round_trip_ms
-        )
+        name(self.driver, self.round_trip_ms)
     }
+}
+
+fn name(driver: &str, round_trip_ms: u32) -> String {
+    format!("{driver}, small trials over {round_trip_ms} ms")
 }
 
 /// Times of the trials of a run.
@@ -164,9 +165,9 @@ fn run(driver: &str, bed: &mut Bed, round_trip_ms: u32, trials: u32) -> Result<T
     Ok(times)
 }
 
-/// Measures small trials of every transport over both paths. The first trial of a run is left out: it finds
-/// everything cold.
-pub fn measure(executable: &Path, quick: bool, report: &mut Report) {
+/// Measures small trials of every transport over both paths; returns their times, or the name of what failed with
+/// its error. The first trial of a run is left out: it finds everything cold.
+pub fn measure(executable: &Path, quick: bool) -> Vec<Result<SmallTrial, (String, BenchError)>> {
     let trials = if quick { TRIALS / 4 } else { TRIALS };
     let bed = Bed::up(
         BedKind::Netns,
@@ -177,27 +178,27 @@ pub fn measure(executable: &Path, quick: bool, report: &mut Report) {
     );
     let mut bed = match bed {
         Ok(bed) => bed,
-        Err(error) => return report.failed("small trials", &error.into()),
+        Err(error) => return vec![Err(("small trials".to_owned(), error.into()))],
     };
+    let mut all = Vec::new();
     for &measured in TRANSPORTS {
         for round_trip_ms in ROUND_TRIPS_MS {
-            let name = format!("{}, small trials over {round_trip_ms} ms", measured.0);
-            let times = match run(measured.0, &mut bed, round_trip_ms, trials) {
-                Ok(times) => times,
-                Err(error) => {
-                    report.failed(&name, &error);
-                    continue;
-                }
-            };
-            let Some(beside) = Spread::of(times.beside_ms.into_iter().skip(1)) else {
+            let name = name(measured.0, round_trip_ms);
+            let beside = run(measured.0, &mut bed, round_trip_ms, trials).and_then(|times| {
                 let why = times.failed.first().cloned().unwrap_or_default();
-                report.failed(&name, &BenchError::reference(why));
-                continue;
-            };
-            eprintln!("{name}: {:.1} ms beside the work", beside.median);
-            report.small_trial(SmallTrial::new(measured, round_trip_ms, beside));
+                let beside = Spread::of(times.beside_ms.into_iter().skip(1));
+                beside.ok_or_else(|| BenchError::reference(why))
+            });
+            all.push(match beside {
+                Ok(beside) => {
+                    eprintln!("{name}: {:.1} ms beside the work", beside.median);
+                    Ok(SmallTrial::new(measured, round_trip_ms, beside))
+                }
+                Err(error) => Err((name, error)),
+            });
         }
     }
+    all
 }
 
 #[cfg(test)]

@@ -11,10 +11,7 @@ use regatta_bed::{BedError, guest::wait_for_timers};
 use regatta_control::{
     FromAgent, Host, PathHints, Progress, Role, SideReport, ToAgent, TrialOrder,
 };
-use regatta_model::{
-    BitRate, Clock, Condition, Direction, Outcome, TrialRecord, Workload, WorkloadKind, causes,
-    metric::id,
-};
+use regatta_model::{Clock, Condition, Outcome, TrialRecord, WorkloadKind, causes, metric::id};
 
 use crate::{
     agent::{AgentExit, AgentOutput, Signal},
@@ -25,7 +22,7 @@ use crate::{
     merge::merge,
     plan::PlannedTrial,
     plausible,
-    run::{TrialProgress, TrialRunner, unix_ns},
+    run::{TrialProgress, TrialRunner, bottleneck, unix_ns},
 };
 
 /// Result of running a trial.
@@ -333,7 +330,7 @@ impl TrialRunner<'_> {
             path: PathHints {
                 round_trip_delay: condition.longest_round_trip_delay(),
                 longest_one_way: condition.longest_one_way_ever(),
-                link_rate_bps: bottleneck(condition, self.plan.workload(trial.cell)),
+                link_rate_bps: bottleneck::rate(condition, self.plan.workload(trial.cell)),
                 window_bytes: condition
                     .flow_control_window(self.plan.workload(trial.cell).kind.direction())
                     .map(|window| window.0),
@@ -568,32 +565,6 @@ impl TrialRunner<'_> {
         gone.into_iter()
             .filter_map(|host| Some((host, self.agents.remove(&host)?.reap())))
             .collect()
-    }
-}
-
-/// Returns the highest rate that the link on which a workload's data travels ever has; of both
-/// directions the lower one.
-fn bottleneck(condition: &Condition, workload: &Workload) -> Option<u64> {
-    let highest = |rates: Vec<Option<BitRate>>| {
-        let rates: Option<Vec<u64>> = rates.into_iter().map(|rate| Some(rate?.0)).collect();
-        rates?.into_iter().max()
-    };
-    let forward = highest(
-        condition
-            .settings()
-            .map(|s| s.forward.mean_rate())
-            .collect(),
-    );
-    let reverse = highest(
-        condition
-            .settings()
-            .map(|s| s.reverse.mean_rate())
-            .collect(),
-    );
-    match workload.kind.direction() {
-        Direction::Forward => forward,
-        Direction::Reverse => reverse,
-        Direction::Both => forward.into_iter().chain(reverse).min(),
     }
 }
 

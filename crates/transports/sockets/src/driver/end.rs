@@ -12,6 +12,7 @@ use std::{
 use regatta_control::{Role, TrialOrder};
 use regatta_model::Warning;
 use regatta_transport::{MonotonicTime, Purpose, Stop, TransportError, stream::Accepted};
+use tokio::runtime;
 
 use super::{
     Admission, Connection as _, Protocol,
@@ -29,7 +30,10 @@ use crate::{
 /// Maximum duration of the handshake of an attempt that came in time.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
-/// Properties of an end's socket and of its close.
+/// Maximum time for which an end that is dropped waits for room for the packets that close its connections.
+const CLOSING: Duration = Duration::from_millis(500);
+
+/// Properties of an end's socket.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// Receive buffer of the socket, in bytes.
@@ -306,7 +310,16 @@ impl<P: Protocol> Drop for End<P> {
     fn drop(&mut self) {
         // Their drop takes the lock.
         self.opening().clear();
-        self.driver.lock().close_all();
+        self.driver.lock().release_all();
+        self.driver.changed.notify_one();
+        // Inside a runtime there is no other to be had.
+        if runtime::Handle::try_current().is_err() {
+            let closed = poll_fn(|context| self.driver.lock().poll_closed(context));
+            self.runtime.block_on(async {
+                let _ = within(MonotonicTime::now() + CLOSING, closed).await;
+            });
+        }
+        self.driver.lock().drop_all();
     }
 }
 

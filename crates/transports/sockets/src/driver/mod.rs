@@ -126,6 +126,11 @@ pub trait Connection: Send + 'static {
     /// Ends the connection, as the socket has failed.
     fn fail(&mut self, error: &io::Error);
 
+    /// Whether the packet that closes a released connection has to wait for room before it can be sent.
+    fn waits_to_close(&self) -> bool {
+        false
+    }
+
     /// Whether the connection has ended, and the other end needs to be told nothing more.
     fn is_over(&self) -> bool;
 }

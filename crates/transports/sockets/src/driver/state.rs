@@ -179,13 +179,31 @@ impl<P: Protocol> State<P> {
         }
     }
 
-    /// Closes all connections, and sends the other end what says so, once: it learns over control as well that the
-    /// trial is over.
-    pub fn close_all(&mut self) {
-        let numbers: Vec<_> = self.connections.slots.keys().copied().collect();
-        for number in numbers {
+    /// Closes all connections.
+    pub fn release_all(&mut self) {
+        for number in self.numbers() {
             self.release(number);
             self.send(number);
+        }
+    }
+
+    /// Waits until the packets that close the connections have been sent, once: the other end learns over control as
+    /// well that the trial is over.
+    pub fn poll_closed(&mut self, context: &Context<'_>) -> Poll<()> {
+        let slots = self.connections.slots.values();
+        if !slots
+            .map(|slot| &slot.connection)
+            .any(Connection::waits_to_close)
+        {
+            return Poll::Ready(());
+        }
+        self.connections.waiting.register(context);
+        Poll::Pending
+    }
+
+    /// Drops all connections, and aborts those that are not closed.
+    pub fn drop_all(&mut self) {
+        for number in self.numbers() {
             if let Some(connection) = self.connections.get_mut(number) {
                 connection.abort();
             }
@@ -193,6 +211,10 @@ impl<P: Protocol> State<P> {
             self.connections.slots.remove(&number);
             self.protocol.forget(number);
         }
+    }
+
+    fn numbers(&self) -> Vec<Number> {
+        self.connections.slots.keys().copied().collect()
     }
 
     /// Sends what a connection has to send now, as far as the kernel takes it.
@@ -230,6 +252,9 @@ impl<P: Protocol> State<P> {
             });
             slot.connection.update(flushed);
             self.protocol.updated(*number, &mut slot.connection);
+            if slot.released && !slot.connection.waits_to_close() {
+                self.connections.waiting.wake();
+            }
             if slot.is_over() {
                 over.push(*number);
             } else {
