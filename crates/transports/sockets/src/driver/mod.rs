@@ -2,7 +2,7 @@
 //!
 //! A protocol is a [`Protocol`] with its [`Connection`]s: packets and times go in, packets and wake-ups
 //! come out. [`End`] is one end of a trial over it: the UDP sockets with their offloads, a runtime of one
-//! thread, timers, connecting, accepting, stop, and the drain at the end. [`Handle`] is one connection;
+//! thread, timers, connecting, accepting, stop, and closing. [`Handle`] is one connection;
 //! [`StreamEnd`] and [`MessageEnd`] make an end of it for the workloads.
 
 mod end;
