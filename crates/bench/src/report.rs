@@ -202,11 +202,12 @@ impl Report {
 
 impl Report {
     fn write_small_trials(&self, out: &mut String) -> std::fmt::Result {
-        if !self.small_trials.is_empty() {
+        if let Some(first) = self.small_trials.first() {
+            let title = format!("beside the work of a trial, of {} each", first.trials);
             writeln!(
                 out,
-                "\n{:<44} {:>26} {:>12}   gate",
-                "trials of 100 kB, beside their work", "time", "round trips"
+                "\n{title:<44} {:>26} {:>12}   gate",
+                "time", "round trips"
             )?;
         }
         for trial in &self.small_trials {

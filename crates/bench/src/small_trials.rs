@@ -55,6 +55,8 @@ pub struct SmallTrial {
     /// From the start of a trial to that of the next one, less its transfer with its connection's set-up, in
     /// milliseconds.
     pub beside_ms: Spread,
+    /// Number of trials.
+    pub trials: usize,
     /// Bound on the median; absent where there is none.
     pub at_most_ms: Option<f64>,
     /// Reason why there is no bound.
@@ -64,18 +66,26 @@ pub struct SmallTrial {
 }
 
 impl SmallTrial {
-    fn new((driver, without_bound): Measured, round_trip_ms: u32, beside_ms: Spread) -> Self {
+    /// Returns the median and range of these times, in milliseconds; `None` if there are none.
+    fn of(
+        (driver, without_bound): Measured,
+        round_trip_ms: u32,
+        beside_ms: &[f64],
+    ) -> Option<Self> {
+        let trials = beside_ms.len();
+        let beside_ms = Spread::of(beside_ms.iter().copied())?;
         let (fixed, round_trips) = BOUND;
         let bound = fixed + round_trips * f64::from(round_trip_ms);
         let at_most_ms = without_bound.is_none().then_some(bound);
-        Self {
+        Some(Self {
             driver,
             round_trip_ms,
             beside_ms,
+            trials,
             at_most_ms,
             without_bound,
             passed: at_most_ms.is_none_or(|bound| beside_ms.median <= bound),
-        }
+        })
     }
 
     /// Returns the median in round trips of the path.
@@ -181,21 +191,19 @@ pub fn measure(executable: &Path, quick: bool) -> Vec<Result<SmallTrial, (String
         Err(error) => return vec![Err(("small trials".to_owned(), error.into()))],
     };
     let mut all = Vec::new();
-    for &measured in TRANSPORTS {
+    for &transport in TRANSPORTS {
         for round_trip_ms in ROUND_TRIPS_MS {
-            let name = name(measured.0, round_trip_ms);
-            let beside = run(measured.0, &mut bed, round_trip_ms, trials).and_then(|times| {
+            let name = name(transport.0, round_trip_ms);
+            let measured = run(transport.0, &mut bed, round_trip_ms, trials).and_then(|times| {
+                let warm = times.beside_ms.get(1..).unwrap_or_default();
                 let why = times.failed.first().cloned().unwrap_or_default();
-                let beside = Spread::of(times.beside_ms.into_iter().skip(1));
-                beside.ok_or_else(|| BenchError::reference(why))
+                SmallTrial::of(transport, round_trip_ms, warm)
+                    .ok_or_else(|| BenchError::reference(why))
             });
-            all.push(match beside {
-                Ok(beside) => {
-                    eprintln!("{name}: {:.1} ms beside the work", beside.median);
-                    Ok(SmallTrial::new(measured, round_trip_ms, beside))
-                }
-                Err(error) => Err((name, error)),
-            });
+            if let Ok(trial) = &measured {
+                eprintln!("{name}: {:.1} ms beside the work", trial.beside_ms.median);
+            }
+            all.push(measured.map_err(|error| (name, error)));
         }
     }
     all
@@ -210,11 +218,14 @@ mod tests {
         for (driver, _) in TRANSPORTS {
             study(driver, 2, 3).unwrap_or_else(|error| panic!("{}", error.in_full()));
         }
-        let beside = Spread::of([319.0, 320.0, 321.0]).expect("values");
-        let trial = SmallTrial::new(("tcp", None), 100, beside);
-        assert!(trial.passed && trial.at_most_ms == Some(320.0));
+        let beside = [319.0, 320.0, 321.0];
+        let small = |transport, round_trip_ms| {
+            SmallTrial::of(transport, round_trip_ms, &beside).expect("values")
+        };
+        let trial = small(("tcp", None), 100);
+        assert!(trial.passed && trial.at_most_ms == Some(320.0) && trial.trials == 3);
         assert_eq!(trial.round_trips(), 3.2);
-        assert!(!SmallTrial::new(("tcp", None), 2, beside).passed);
-        assert!(SmallTrial::new(("tcp-tls", Some("two round trips")), 2, beside).passed);
+        assert!(!small(("tcp", None), 2).passed);
+        assert!(small(("tcp-tls", Some("two round trips")), 2).passed);
     }
 }
