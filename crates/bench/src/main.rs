@@ -15,6 +15,7 @@ mod process;
 mod reference;
 mod report;
 mod rounds;
+mod small_trials;
 mod usrsctp;
 mod wdt;
 
@@ -99,6 +100,8 @@ enum Part {
     Sctp,
     /// `wdt` against `tcp` with as many flows.
     Wdt,
+    /// Time of small trials beside their work.
+    SmallTrials,
     /// The emulator.
     Emulator,
 }
@@ -268,6 +271,14 @@ fn bench(arguments: &Arguments) -> Result<bool, BenchError> {
     }
     if asked(Part::Wdt) {
         wdt::compare(&executable, amounts, &mut report);
+    }
+    if asked(Part::SmallTrials) {
+        for measured in small_trials::measure(&executable, amounts.quick) {
+            match measured {
+                Ok(trial) => report.small_trial(trial),
+                Err((name, error)) => report.failed(&name, &error),
+            }
+        }
     }
     if asked(Part::Emulator) {
         let machines = emulator::measure(amounts.rounds, amounts.packets);

@@ -8,6 +8,7 @@ use crate::{
     emulator::Emulation,
     error::BenchError,
     rounds::{Comparison, Figures, Gate, Spread},
+    small_trials::SmallTrial,
 };
 
 /// Shares of datagrams lost, by Regatta's driver and by the reference.
@@ -37,6 +38,7 @@ pub struct Report {
     failures: Vec<Failure>,
     #[serde(skip_serializing_if = "Option::is_none")]
     datagrams_lost_ratio: Option<Lost>,
+    small_trials: Vec<SmallTrial>,
     emulation: Vec<Emulation>,
     warnings: Vec<String>,
 }
@@ -53,6 +55,7 @@ impl Report {
             comparisons: Vec::new(),
             failures: Vec::new(),
             datagrams_lost_ratio: None,
+            small_trials: Vec::new(),
             emulation: Vec::new(),
             warnings: Vec::new(),
         }
@@ -88,16 +91,25 @@ impl Report {
         });
     }
 
+    /// Adds the time of a transport's small trials.
+    pub fn small_trial(&mut self, trial: SmallTrial) {
+        self.small_trials.push(trial);
+    }
+
     /// Adds figures of the emulator.
     pub fn emulation(&mut self, emulation: Vec<Emulation>) {
         self.emulation.extend(emulation);
     }
 
-    /// Names of the comparisons that missed their gates, and of the parts that failed.
-    fn missed(&self) -> Vec<&str> {
+    /// Names of the comparisons and small trials that missed their gates, and of the parts that failed.
+    fn missed(&self) -> Vec<String> {
         let missed = self.comparisons.iter().filter(|one| !one.passed);
-        let failed = self.failures.iter().map(|failure| failure.name.as_str());
-        missed.map(|one| one.name.as_str()).chain(failed).collect()
+        let slow = self.small_trials.iter().filter(|one| !one.passed);
+        let failed = self.failures.iter().map(|failure| failure.name.clone());
+        (missed.map(|one| one.name.clone()))
+            .chain(slow.map(SmallTrial::name))
+            .chain(failed)
+            .collect()
     }
 
     /// Whether every gate is passed.
@@ -158,6 +170,7 @@ impl Report {
                 percent(lost.theirs)
             )?;
         }
+        self.write_small_trials(out)?;
         if !self.emulation.is_empty() {
             writeln!(
                 out,
@@ -184,6 +197,37 @@ impl Report {
         } else {
             writeln!(out, "\nGates missed: {}.", missed.join("; "))
         }
+    }
+}
+
+impl Report {
+    fn write_small_trials(&self, out: &mut String) -> std::fmt::Result {
+        if let Some(first) = self.small_trials.first() {
+            let title = format!("beside the work of a trial, of {} each", first.trials);
+            writeln!(
+                out,
+                "\n{title:<44} {:>26} {:>12}   gate",
+                "time", "round trips"
+            )?;
+        }
+        for trial in &self.small_trials {
+            let Spread { median, min, max } = trial.beside_ms;
+            let gate = match (trial.at_most_ms, trial.without_bound) {
+                (Some(bound), _) => {
+                    let verdict = if trial.passed { "passed" } else { "MISSED" };
+                    format!("at most {bound:.0} ms: {verdict}")
+                }
+                (None, why) => format!("none: {}", why.unwrap_or_default()),
+            };
+            writeln!(
+                out,
+                "{:<44} {:>26} {:>12.1}   {gate}",
+                trial.name(),
+                format!("{median:.1} ms [{min:.1} to {max:.1}]"),
+                trial.round_trips(),
+            )?;
+        }
+        Ok(())
     }
 }
 

@@ -119,7 +119,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "transport-wdt",
         ],
     ),
-    ("bench", &["agent", "bed", "control", "emulation", "model"]),
+    (
+        "bench",
+        &["agent", "bed", "control", "emulation", "engine", "model"],
+    ),
 ];
 
 #[test]

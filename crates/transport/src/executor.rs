@@ -7,7 +7,7 @@ use std::{
     thread::{self, Scope, ScopedJoinHandle},
 };
 
-use crate::{clock::MonotonicTime, driver::TransportError, stop::Stop};
+use crate::{clock::MonotonicTime, driver::TransportError, stop::Stop, wait};
 
 /// Way in which a driver's futures run.
 pub trait Executor: Send + Sync {
@@ -32,6 +32,14 @@ pub trait Executor: Send + Sync {
     /// Waits until the moment has come. A late return is counted as delay by the probe, so timers
     /// that round to whole milliseconds are not good enough.
     fn sleep_until(&self, moment: MonotonicTime) -> impl Future<Output = ()>;
+
+    /// Runs a future that waits for something until a moment at most, and may be dropped. Once `stop` is raised it
+    /// waits no longer: it ends as if its moment had come, or is dropped, for which this returns `None`.
+    fn wait_unless_stopped<F: Future>(
+        &self,
+        stop: &Stop,
+        future: F,
+    ) -> impl Future<Output = Option<F::Output>>;
 
     /// Waits until the moment has come or `stop` is raised; returns whether it is raised.
     fn sleep_unless_stopped(
@@ -105,6 +113,10 @@ impl Executor for Blocking {
                 return;
             }
         }
+    }
+
+    async fn wait_unless_stopped<F: Future>(&self, stop: &Stop, future: F) -> Option<F::Output> {
+        Some(wait::wait_until_stopped(stop, future).await)
     }
 
     async fn sleep_unless_stopped(&self, moment: MonotonicTime, stop: &Stop) -> bool {

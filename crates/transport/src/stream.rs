@@ -108,7 +108,8 @@ pub trait StreamConnection: Send + Sync {
     fn statistics(&self) -> Arc<dyn StatisticsSource>;
 
     /// Closes in good order once both ends have agreed that all is done: what was sent still
-    /// reaches the other end if it is there. Takes at most until `until`.
+    /// reaches the other end if it is there. Takes at most until `until`, at the connecting end no time: there
+    /// the packets that close are sent once, and the other end is told over control as well.
     fn close(self, until: MonotonicTime) -> impl Future<Output = ()>;
 }
 

@@ -1,12 +1,61 @@
 //! Waits for sockets, for drivers that block.
 
-use std::{io, os::fd::AsRawFd, ptr, time::Duration};
+use std::{
+    cell::RefCell,
+    fs::File,
+    future::Future,
+    io::{self, Write as _},
+    os::fd::{AsRawFd, FromRawFd as _, RawFd},
+    ptr,
+    sync::Arc,
+};
 
-use crate::{clock::MonotonicTime, driver::TransportError, stop::Stop};
+use crate::{
+    clock::MonotonicTime,
+    driver::TransportError,
+    stop::{Abort, Stop},
+};
 
-/// Interval at which a listening end looks whether it is stopped. The listening socket itself
-/// cannot be woken by a stop, which belongs to one flow.
-const LOOK: Duration = Duration::from_millis(20);
+/// Event that ends waits of a thread: a descriptor of eventfd(2), readable once a stop was raised.
+#[derive(Debug)]
+struct StopEvent(File);
+
+impl StopEvent {
+    fn new(stop: &Stop) -> io::Result<Arc<Self>> {
+        // SAFETY: no memory is passed.
+        let descriptor = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new, and nobody else's.
+        let event = Arc::new(Self(unsafe { File::from_raw_fd(descriptor) }));
+        stop.on_stop(&event);
+        Ok(event)
+    }
+}
+
+impl Abort for StopEvent {
+    fn abort(&self) {
+        // It can fail only if the event is there already.
+        let _ = (&self.0).write(&1_u64.to_ne_bytes());
+    }
+}
+
+thread_local! {
+    /// Event that ends the waits of this thread.
+    static STOP_EVENT: RefCell<Option<Arc<StopEvent>>> = const { RefCell::new(None) };
+}
+
+/// Runs a future of a blocking driver on this thread. Once `stop` is raised, each of its waits ends as if its moment
+/// had come.
+pub(crate) async fn wait_until_stopped<F: Future>(stop: &Stop, future: F) -> F::Output {
+    // Without a descriptor the waits end at their moments.
+    let event = StopEvent::new(stop).ok();
+    let before = STOP_EVENT.replace(event);
+    let output = future.await;
+    STOP_EVENT.set(before);
+    output
+}
 
 /// Waits until the descriptor is ready for `events` of poll(2) (`POLLIN`, `POLLOUT`), has failed, or
 /// the moment has come; false for the latter.
@@ -14,15 +63,34 @@ const LOOK: Duration = Duration::from_millis(20);
 /// # Errors
 /// The error of the system, other than that a signal came.
 pub fn ready(descriptor: &impl AsRawFd, events: i16, until: MonotonicTime) -> io::Result<bool> {
-    let mut polled = [libc::pollfd {
-        fd: descriptor.as_raw_fd(),
+    STOP_EVENT.with_borrow(|event| ready_or_stopped(descriptor, events, until, event.as_deref()))
+}
+
+fn ready_or_stopped(
+    descriptor: &impl AsRawFd,
+    events: i16,
+    until: MonotonicTime,
+    event: Option<&StopEvent>,
+) -> io::Result<bool> {
+    const NONE: RawFd = -1;
+    let polled = |fd, events| libc::pollfd {
+        fd,
         events,
         revents: 0,
-    }];
+    };
+    let mut both = [
+        polled(descriptor.as_raw_fd(), events),
+        polled(
+            event.map_or(NONE, |event| event.0.as_raw_fd()),
+            libc::POLLIN,
+        ),
+    ];
+    let used = 1 + usize::from(event.is_some());
     loop {
-        match poll(&mut polled, until) {
+        match poll(&mut both[..used], until) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            ready => return ready.map(|ready| ready > 0),
+            Err(error) => return Err(error),
+            Ok(_) => return Ok(both[0].revents != 0),
         }
     }
 }
@@ -45,8 +113,7 @@ fn poll(polled: &mut [libc::pollfd], until: MonotonicTime) -> io::Result<usize> 
 /// that. `what` names the peer in errors.
 ///
 /// # Errors
-/// Those of `take`; [`TransportError::Cancelled`] within some tens of milliseconds after the stop
-/// is raised; [`TransportError::TimedOut`] at `until`.
+/// Those of `take`; [`TransportError::Cancelled`] once the stop is raised; [`TransportError::TimedOut`] at `until`.
 ///
 /// [`StreamEndpoint::accept`]: crate::StreamEndpoint::accept
 pub fn for_next<T>(
@@ -57,15 +124,17 @@ pub fn for_next<T>(
     take: &mut impl FnMut() -> Result<Option<T>, TransportError>,
 ) -> Result<T, TransportError> {
     let begun = MonotonicTime::now();
+    let failed = || TransportError::io(format!("cannot wait for a {what}"));
+    // The listening socket cannot be woken by the stop, which belongs to one flow.
+    let event = StopEvent::new(stop).map_err(failed())?;
     while !stop.is_stopped() {
         // Before the wait too: somebody may be known whom the socket does not tell of any more.
         if let Some(taken) = take()? {
             return Ok(taken);
         }
-        let look = until.min(MonotonicTime::now() + LOOK);
-        let came = ready(listener, libc::POLLIN, look)
-            .map_err(TransportError::io(format!("cannot wait for a {what}")))?;
-        if !came && until.has_passed() {
+        let came =
+            ready_or_stopped(listener, libc::POLLIN, until, Some(&event)).map_err(failed())?;
+        if !came && until.has_passed() && !stop.is_stopped() {
             return Err(TransportError::TimedOut {
                 what: what.to_owned(),
                 seconds: MonotonicTime::now().since(begun).as_secs_f64(),

@@ -1,6 +1,7 @@
 //! A run: bed, agents, path checks, trials in the order of the plan.
 
 mod agents;
+mod bottleneck;
 mod capture;
 mod transfer_time;
 mod trial;

@@ -11,10 +11,7 @@ use regatta_bed::{BedError, guest::wait_for_timers};
 use regatta_control::{
     FromAgent, Host, PathHints, Progress, Role, SideReport, ToAgent, TrialOrder,
 };
-use regatta_model::{
-    BitRate, Clock, Condition, Direction, Outcome, TrialRecord, Workload, WorkloadKind, causes,
-    metric::id,
-};
+use regatta_model::{Clock, Condition, Outcome, TrialRecord, WorkloadKind, causes, metric::id};
 
 use crate::{
     agent::{AgentExit, AgentOutput, Signal},
@@ -25,7 +22,7 @@ use crate::{
     merge::merge,
     plan::PlannedTrial,
     plausible,
-    run::{TrialProgress, TrialRunner, unix_ns},
+    run::{TrialProgress, TrialRunner, bottleneck, unix_ns},
 };
 
 /// Result of running a trial.
@@ -207,16 +204,12 @@ impl TrialRunner<'_> {
 
     fn make_ends_ready(&mut self, trial: &PlannedTrial) -> Result<SocketAddr, TrialFailure> {
         let token = hexadecimal(&rand::rng().random::<[u8; 16]>());
-        self.prepare(trial, Host::Server, &token)?;
-        let Some(listen) = self.await_ready(trial, Host::Server)? else {
-            return Err(TrialFailure::Malformed(
-                Host::Server,
-                "it did not say where it listens".to_owned(),
-            ));
-        };
-        self.prepare(trial, Host::Client, &token)?;
-        self.await_ready(trial, Host::Client)?;
-        Ok(listen)
+        for host in [Host::Server, Host::Client] {
+            self.prepare(trial, host, &token)?;
+        }
+        let silent = "it did not say where it listens";
+        (self.await_ready(trial)?)
+            .ok_or_else(|| TrialFailure::Malformed(Host::Server, silent.to_owned()))
     }
 
     /// Exchanges messages with both ends from the start of the transfer until both have finished. Returns
@@ -337,7 +330,7 @@ impl TrialRunner<'_> {
             path: PathHints {
                 round_trip_delay: condition.longest_round_trip_delay(),
                 longest_one_way: condition.longest_one_way_ever(),
-                link_rate_bps: bottleneck(condition, self.plan.workload(trial.cell)),
+                link_rate_bps: bottleneck::rate(condition, self.plan.workload(trial.cell)),
                 window_bytes: condition
                     .flow_control_window(self.plan.workload(trial.cell).kind.direction())
                     .map(|window| window.0),
@@ -382,24 +375,46 @@ impl TrialRunner<'_> {
         condition
     }
 
-    fn await_ready(
-        &mut self,
-        trial: &PlannedTrial,
-        host: Host,
-    ) -> Result<Option<SocketAddr>, TrialFailure> {
+    /// Waits until both ends are ready. Returns the address on which one listens.
+    ///
+    /// # Errors
+    /// The failure of the listening end, if both fail: the other one may fail for want of it.
+    fn await_ready(&mut self, trial: &PlannedTrial) -> Result<Option<SocketAddr>, TrialFailure> {
         let within = limits::prepare(self.plan.workload(trial.cell));
-        match self.next(trial.index, Instant::now() + within)? {
-            Some((from, FromAgent::Ready { listen, .. })) if from == host => Ok(listen),
-            Some((from, answer)) => Err(TrialFailure::Malformed(
-                from,
-                format!("it said {answer:?} before the start"),
-            )),
-            None => Err(TrialFailure::Silent {
-                hosts: vec![host],
-                within,
-                doing: "getting ready",
-            }),
+        let until = Instant::now() + within;
+        let mut missing = Host::BOTH.to_vec();
+        let mut address = None;
+        let mut failed = None;
+        while !missing.is_empty() {
+            let host = match self.next(trial.index, until) {
+                Ok(Some((from, FromAgent::Ready { listen, .. }))) => {
+                    address = address.or(listen);
+                    from
+                }
+                Ok(Some((from, answer))) => {
+                    let said = format!("it said {answer:?} before the start");
+                    return Err(TrialFailure::Malformed(from, said));
+                }
+                Ok(None) => {
+                    return Err(failed.unwrap_or(TrialFailure::Silent {
+                        hosts: missing,
+                        within,
+                        doing: "getting ready",
+                    }));
+                }
+                Err(
+                    failure @ TrialFailure::Failed {
+                        host: Host::Client, ..
+                    },
+                ) => {
+                    failed = Some(failure);
+                    Host::Client
+                }
+                Err(failure) => return Err(failure),
+            };
+            missing.retain(|other| *other != host);
         }
+        failed.map_or(Ok(address), Err)
     }
 
     fn say(&mut self, host: Host, message: &ToAgent) -> Result<(), TrialFailure> {
@@ -550,32 +565,6 @@ impl TrialRunner<'_> {
         gone.into_iter()
             .filter_map(|host| Some((host, self.agents.remove(&host)?.reap())))
             .collect()
-    }
-}
-
-/// Returns the highest rate that the link on which a workload's data travels ever has; of both
-/// directions the lower one.
-fn bottleneck(condition: &Condition, workload: &Workload) -> Option<u64> {
-    let highest = |rates: Vec<Option<BitRate>>| {
-        let rates: Option<Vec<u64>> = rates.into_iter().map(|rate| Some(rate?.0)).collect();
-        rates?.into_iter().max()
-    };
-    let forward = highest(
-        condition
-            .settings()
-            .map(|s| s.forward.mean_rate())
-            .collect(),
-    );
-    let reverse = highest(
-        condition
-            .settings()
-            .map(|s| s.reverse.mean_rate())
-            .collect(),
-    );
-    match workload.kind.direction() {
-        Direction::Forward => forward,
-        Direction::Reverse => reverse,
-        Direction::Both => forward.into_iter().chain(reverse).min(),
     }
 }
 

@@ -271,14 +271,13 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
 
     /// Closes the connection of a flow that came to its end.
     async fn close(&self, flow: &Part, (connection, mut stream): Opened<E>) {
-        let until = MonotonicTime::now() + CLOSING;
         if !self.shared.sends(flow) {
             // The other end closes once it has the acknowledgement, which closing here would lose.
-            await_close(&mut stream, until).await;
+            await_close(&mut stream, MonotonicTime::now() + CLOSING).await;
         }
         drop(stream);
         if let Some(connection) = connection {
-            connection.close(until).await;
+            connection.close(MonotonicTime::now()).await;
         }
     }
 

@@ -13,13 +13,8 @@ use crate::{
     driver::TransportError,
     opening::Purpose,
     trial::{
-        Trial,
-        carrier::Carrier as _,
-        connecting::{CLOSING, Connecting},
-        findings::Findings,
-        streams::Streams,
-        warm_up::WarmUp,
-        watch::Delivered,
+        Trial, carrier::Carrier as _, connecting::Connecting, findings::Findings, streams::Streams,
+        warm_up::WarmUp, watch::Delivered,
     },
 };
 
@@ -80,7 +75,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
     findings.connection(connections.as_ref());
     findings.facts(endpoint.facts());
     findings.0.measurements.warnings.extend(endpoint.warnings());
-    Streams::<E::Flows>::close(control, MonotonicTime::now() + CLOSING).await;
+    Streams::<E::Flows>::close(control, MonotonicTime::now()).await;
     ended.close().await;
     Ok(findings.0)
 }

@@ -179,22 +179,22 @@ impl<'a, C: Carrier> Connecting<'a, C> {
         output
     }
 
-    /// Closes the flow of the probe under load, and others beside it by `closing`: each takes a round trip.
+    /// Closes the flow of the probe under load, and others by `closing`.
     pub(crate) async fn close_beside<F>(&self, closing: impl FnOnce() -> F + Send)
     where
         F: Future<Output: Send>,
     {
-        let Some(flow) = lock(&self.probe).flow.take() else {
-            closing().await;
-            return;
-        };
-        let close = move || C::close(flow, MonotonicTime::now() + CLOSING);
-        self.carrier.executor().join(closing, close).await;
+        let flow = lock(&self.probe).flow.take();
+        closing().await;
+        if let Some(flow) = flow {
+            C::close(flow, MonotonicTime::now()).await;
+        }
     }
 
     /// Sends the messages of the probe under load on a flow until the work is over.
     pub(crate) async fn probe_on<F: super::carrier::ProbeFlow>(&self, flow: &mut F) -> Probed {
-        probing::under_load(self.trial, flow, self.watch.loaded_since(), &self.over).await
+        let span = (self.watch.loaded_since(), &self.over);
+        probing::under_load(self.trial, self.carrier.executor(), flow, span).await
     }
 
     /// Keeps the results of the probe under load, which had no flow of its own.
@@ -298,7 +298,7 @@ impl<C: Carrier> Ended<'_, C> {
     /// Closes the flow of the probe under load.
     pub(crate) async fn close(self) {
         if let Some(flow) = self.probe.flow {
-            C::close(flow, MonotonicTime::now() + CLOSING).await;
+            C::close(flow, MonotonicTime::now()).await;
         }
     }
 }

@@ -6,12 +6,12 @@ use super::{
     Trial,
     carrier::{Admission, Admitted, Carrier, ProbeFlow},
     message_control::{self, Control},
-    probing::LOOK,
 };
 use crate::{
     clock::MonotonicTime,
     context::WindowEdge,
     driver::TransportError,
+    executor::Executor as _,
     message::{Arrival, MessageEndpoint, MessageFlow},
     opening::Purpose,
     stop::Stop,
@@ -144,6 +144,7 @@ impl<E: MessageEndpoint> Carrier for Messages<'_, E> {
 
     async fn echo(&self, trial: &Trial, probe: &mut Admitted<E::Flow>, over: &Stop) {
         let (flow, purpose) = (&mut probe.flow, probe.purpose);
+        let executor = self.0.executor();
         let mut until = MonotonicTime::NEVER;
         let mut back: Vec<Vec<u8>> = Vec::new();
         let mut done = false;
@@ -153,7 +154,6 @@ impl<E: MessageEndpoint> Carrier for Messages<'_, E> {
                 // it has enough.
                 until = MonotonicTime::now() + trial.probe.last_answers_within();
             }
-            let look = MonotonicTime::now() + LOOK;
             let mut take = |arrival: Arrival<'_>| match Control::decode(trial, arrival.data) {
                 Some((of, Control::Open(_))) if of == purpose => {
                     back.push(Control::Opened.encode(trial, purpose).to_vec());
@@ -162,8 +162,13 @@ impl<E: MessageEndpoint> Carrier for Messages<'_, E> {
                 Some(_) => {}
                 None => back.push(arrival.data.to_vec()),
             };
+            let receiving = flow.receive_batch(until, &mut take);
+            let received = match until {
+                MonotonicTime::NEVER => executor.wait_unless_stopped(over, receiving).await,
+                _ => Some(receiving.await),
+            };
             // The sender's end of the probe says what broke; here it only ends.
-            if flow.receive_batch(look, &mut take).await.is_err() {
+            if matches!(received, Some(Err(_))) {
                 return;
             }
             for message in back.drain(..) {

@@ -1,18 +1,16 @@
 //! Probe messages over any flow.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::sync::atomic::Ordering;
 
 use super::{Trial, carrier::ProbeFlow};
 use crate::{
     clock::MonotonicTime,
     driver::TransportError,
+    executor::Executor,
     opening::Purpose,
     probe::{Delays, MOST_UNDER_WAY, Probed, Schedule, write_probe},
     stop::Stop,
 };
-
-/// Interval at which the probe under load looks whether the transfer has ended.
-pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// Takes answers; returns false when the moment has come.
 async fn receive<F: ProbeFlow>(
@@ -86,20 +84,20 @@ pub(crate) async fn idle<F: ProbeFlow>(
 /// have left, then waits for those under way.
 pub(crate) async fn under_load<F: ProbeFlow>(
     trial: &Trial,
+    executor: &impl Executor,
     flow: &mut F,
-    since: MonotonicTime,
-    over: &Stop,
+    (since, over): (MonotonicTime, &Stop),
 ) -> Probed {
     let mut delays = Delays::default();
     let mut schedule = Schedule::new(&trial.probe, since);
-    let probing = scheduled_messages(trial, flow, (over, &mut schedule), &mut delays);
+    let probing = scheduled_messages((trial, executor), flow, (over, &mut schedule), &mut delays);
     let broken = probing.await.err();
     schedule.note_held_back(&mut delays);
     Probed { delays, broken }
 }
 
 async fn scheduled_messages<F: ProbeFlow>(
-    trial: &Trial,
+    (trial, executor): (&Trial, &impl Executor),
     flow: &mut F,
     (over, schedule): (&Stop, &mut Schedule),
     delays: &mut Delays,
@@ -110,8 +108,9 @@ async fn scheduled_messages<F: ProbeFlow>(
     while let Some(next) = schedule.next(over)
         && has_room
     {
-        let until = next.min(MonotonicTime::now() + LOOK);
-        if !receive(trial, flow, until, delays).await? && next.has_passed() {
+        let receiving = receive(trial, flow, next, delays);
+        let received = executor.wait_unless_stopped(over, receiving).await;
+        if !received.unwrap_or(Ok(false))? && next.has_passed() {
             write_probe(&mut message, delays.depart(next), next);
             schedule.advance();
             // A path that delivers nothing may leave no room for it in the stack.

@@ -23,7 +23,7 @@ use crate::{
     migration::Migration,
     stack::{
         self,
-        quic::{Connection, Endpoint, Side, VarInt, ZeroRttAccepted},
+        quic::{Connection, Side, VarInt, ZeroRttAccepted},
     },
     statistics::Statistics,
     stream::QuicStream,
@@ -50,9 +50,6 @@ pub(crate) struct Shared {
     pub(crate) retries: bool,
     /// Migration, at an end that migrates.
     pub(crate) migration: Option<Migration>,
-    /// Whether closing a connection waits until it is gone; false where another connection follows
-    /// at once.
-    pub(crate) lingers: bool,
 }
 
 /// Handshake that a connection began with.
@@ -132,30 +129,24 @@ impl Abort for Closer {
 
 /// An established connection; closed when dropped.
 pub struct QuicConnection {
-    endpoint: Endpoint,
     closer: Arc<Closer>,
     statistics: Arc<Statistics>,
-    shared: Arc<Shared>,
     beginning: Beginning,
 }
 
 impl QuicConnection {
     pub(crate) fn new(
-        endpoint: Endpoint,
         (connection, watch): (Connection, Arc<Watch>),
         shared: Arc<Shared>,
         beginning: Beginning,
         stop: &Stop,
     ) -> Self {
-        let statistics =
-            Statistics::new(connection.clone(), Arc::clone(&watch), Arc::clone(&shared));
+        let statistics = Statistics::new(connection.clone(), Arc::clone(&watch), shared);
         let closer = Closer::new(connection, watch);
         stop.on_stop(&closer);
         Self {
-            endpoint,
             closer,
             statistics,
-            shared,
             beginning,
         }
     }
@@ -255,18 +246,10 @@ impl StreamConnection for QuicConnection {
                 let _ = within(moment, self.connection().closed()).await;
             }
             Side::Client => {
-                let rtt = stack::figures(self.connection()).smoothed_rtt;
                 self.statistics.release();
                 self.closer.close(DONE, b"done");
-                if self.shared.lingers {
-                    // Should the packet that closes be lost, it is sent again in answer to
-                    // whatever the other end says for three probe timeouts; RFC 9000 §10.2.
-                    let moment = moment.min(MonotonicTime::now() + patience(rtt));
-                    let _ = within(moment, self.endpoint.wait_idle()).await;
-                } else {
-                    // It leaves before another one begins.
-                    tokio::task::yield_now().await;
-                }
+                // The packet that closes leaves before another connection begins.
+                tokio::task::yield_now().await;
             }
         }
     }

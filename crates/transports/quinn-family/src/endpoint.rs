@@ -10,15 +10,12 @@ use std::{
 
 use bytes::Bytes;
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{Handshake, Warning, WorkloadKind};
+use regatta_model::{Handshake, Warning};
 use regatta_transport::{
     MonotonicTime, Purpose, StreamEndpoint, TransportError, stop::Stop, stream::Accepted,
 };
 use regatta_transport_tls::{HandshakeWatch, Resumption};
-use tokio::{
-    runtime::Handle,
-    sync::{Mutex, mpsc},
-};
+use tokio::sync::{Mutex, mpsc};
 
 use regatta_transport_quic_common::{
     facts::stack_facts, files::Files, options::Mode, path::LEAST_PAYLOAD_BYTES,
@@ -47,10 +44,6 @@ use crate::{
     tls::{client_config, resumption, server_config},
     watch::Watch,
 };
-
-/// Maximum time for which an aborted end stays to tell the other end. An end that closed in good
-/// order has waited already.
-const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// End of a trial: its runtime, its socket, its configuration.
 pub struct QuicEndpoint {
@@ -190,7 +183,6 @@ impl QuicEndpoint {
                 files,
                 retries: handshake == Handshake::Retry,
                 migration,
-                lingers: !matches!(order.workload.kind, WorkloadKind::ShortConnections { .. }),
             }),
         })
     }
@@ -502,14 +494,7 @@ fn facts(
 impl Drop for QuicEndpoint {
     fn drop(&mut self) {
         self.endpoint.close(DONE, b"done");
-        // A connection that was closed just now still has to say so to the other end, and to say it
-        // again should that be lost: the other end would otherwise wait for its idle timeout.
-        // Inside a runtime there is no other to be had.
-        if Handle::try_current().is_err() {
-            self.runtime.block_on(async {
-                let _ = tokio::time::timeout(LAST_WORDS, self.endpoint.wait_idle()).await;
-            });
-        }
+        self.runtime.send_the_rest();
     }
 }
 
@@ -534,7 +519,6 @@ impl StreamEndpoint for QuicEndpoint {
     ) -> Result<QuicConnection, TransportError> {
         let (connection, watch, beginning) = self.establish(peer, moment, stop).await?;
         let connection = QuicConnection::new(
-            self.endpoint.clone(),
             (connection, watch),
             Arc::clone(&self.shared),
             beginning,
@@ -565,7 +549,6 @@ impl StreamEndpoint for QuicEndpoint {
             Ok(Attempt {
                 connection, watch, ..
             }) => Accepted::Connection(QuicConnection::new(
-                self.endpoint.clone(),
                 (connection, watch),
                 Arc::clone(&self.shared),
                 beginning,

@@ -34,7 +34,6 @@ pub(crate) fn new(order: &TrialOrder) -> Result<(End<Sctp>, Duration), Transport
             most_segments: if options.gso { usize::MAX } else { 1 },
             packet_bytes: usize::MAX,
             fragments: false,
-            drain: goodbye,
         },
         Sctp::new(
             sizes.stack(&transport, !order.connects()),

@@ -3,7 +3,7 @@
 use std::{future::Future, ops::Deref};
 
 use regatta_transport::{Executor, MonotonicTime, Stop, TransportError};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::timer;
 
@@ -22,6 +22,25 @@ impl Tokio {
             .build()
             .map(Self)
             .map_err(TransportError::io("cannot make a runtime"))
+    }
+}
+
+/// Number of turns in which a stack's tasks send the packets that close its connections: such a packet passes a few
+/// tasks on its way to the socket.
+const LAST_TURNS: usize = 16;
+
+impl Tokio {
+    /// Gives the tasks of a stack whose connections were closed a few turns, in which they send what they can send
+    /// now. There is no wait: both ends learn over control as well that the trial is over.
+    pub fn send_the_rest(&self) {
+        // Inside a runtime there is no other to be had.
+        if Handle::try_current().is_err() {
+            self.0.block_on(async {
+                for _ in 0..LAST_TURNS {
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
     }
 }
 
@@ -58,6 +77,10 @@ impl Executor for Tokio {
 
     async fn sleep_until(&self, moment: MonotonicTime) {
         timer::sleep_until(moment).await;
+    }
+
+    async fn wait_unless_stopped<F: Future>(&self, stop: &Stop, future: F) -> Option<F::Output> {
+        stop.unless_raised(async { Ok(future.await) }).await.ok()
     }
 
     async fn sleep_unless_stopped(&self, moment: MonotonicTime, stop: &Stop) -> bool {

@@ -53,6 +53,8 @@ struct ReceiverState {
     left: BTreeMap<u16, (MonotonicTime, u64)>,
     /// Arrival of the connecting end's account of what it got from this one, and the account.
     theirs: Option<(MonotonicTime, Delivered)>,
+    /// Whether the connecting end has closed its connections.
+    closed: bool,
     /// Whether the thread has ended: no further note will be heard.
     deaf: bool,
     /// Stop of the transfer's flow, once that is there.
@@ -97,7 +99,10 @@ impl ReceiverShared {
                     continue;
                 }
                 Note::Closed => {
-                    closed_by = Some(now + self.close_within);
+                    self.lock().closed = true;
+                    if !self.stop_if_closed() {
+                        closed_by = Some(now + self.close_within);
+                    }
                     continue;
                 }
                 Note::Arrived { .. } => continue,
@@ -123,8 +128,8 @@ impl ReceiverShared {
     }
 
     /// Waits for a note. `closed_by` is the moment by which the packets with which the other end
-    /// closed must have come: a session whose transfer has ended is stopped then, as what it waits
-    /// for was lost.
+    /// closed must have come: a session whose transfer the deadline has ended is stopped then, as what it
+    /// waits for was lost.
     fn next_note(&self, closed_by: &mut Option<MonotonicTime>) -> Option<Note> {
         let mailbox = &self.context.mailbox;
         if let Some(moment) = *closed_by {
@@ -149,7 +154,21 @@ impl ReceiverShared {
             at: MonotonicTime::now(),
             delivered,
         });
+        drop(state);
+        self.stop_if_closed();
         true
+    }
+
+    /// Stops the session of a complete transfer whose other end has closed: it has the acknowledgement, so
+    /// nothing that is under way still is needed. The packets that close would come later than the note, or never.
+    fn stop_if_closed(&self) -> bool {
+        let state = self.lock();
+        let over = state.closed && matches!(state.end, Some(ReceiverEnd::Complete { .. }));
+        drop(state);
+        if over {
+            self.session.stop();
+        }
+        over
     }
 
     fn stop_at_deadline(&self, now: MonotonicTime, sent: u64) {

@@ -1,6 +1,6 @@
 //! One end of quiche in one trial: its configuration, facts and warnings.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 
 use regatta_control::TrialOrder;
 use regatta_model::Handshake;
@@ -18,10 +18,6 @@ use super::{
     tls::{self, RetryTokens},
 };
 use crate::{options::Mode, path::Sizes};
-
-/// Maximum time for which an end stays to tell the other end that a connection has ended. The other
-/// end would otherwise wait for its idle timeout, should the closing packet be lost.
-const DRAIN: Duration = Duration::from_millis(500);
 
 /// Maximum number of packets that the kernel takes at once: `UDP_MAX_SEGMENTS` of older kernels.
 const MOST_SEGMENTS: usize = 64;
@@ -56,7 +52,6 @@ fn new(order: &TrialOrder, options: &Options, sizes: &Sizes) -> Result<End<Quic>
             },
             packet_bytes: usize::MAX,
             fragments: false,
-            drain: DRAIN,
         },
         Quic {
             config,

@@ -279,11 +279,6 @@ impl Entry {
             || (!closed && (self.closing.is_some() || self.quiche.local_error().is_some()))
     }
 
-    /// Whether the other end may have to be told once more that the connection is closed.
-    fn has_last_words(&self) -> bool {
-        self.is_closing() || self.repeated_close.is_some() || (self.released && self.end.is_none())
-    }
-
     /// Stops the flow of datagrams: no more are taken, and queued ones are sent.
     fn halt(&mut self) {
         self.halted = true;
@@ -571,9 +566,15 @@ impl Connection for Entry {
         // The packets are lost, and sent again until the idle timeout ends the connection.
     }
 
+    fn waits_to_close(&self) -> bool {
+        // Datagrams that wait to be sent go first.
+        self.held.is_none() && (self.is_closing() || (self.released && self.end.is_none()))
+    }
+
     fn is_over(&self) -> bool {
         let closed = self.quiche.is_closed() || self.quiche.is_draining();
-        self.held.is_some() || (closed && !self.has_last_words())
+        let is_told = !self.waits_to_close() && self.repeated_close.is_none();
+        self.held.is_some() || (closed && is_told)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A connection of s2n-quic as a [`StreamConnection`].
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use regatta_transport::{
     MonotonicTime, StatisticsSource, StreamConnection, TransportError,
@@ -146,16 +146,7 @@ impl StreamConnection for S2nConnection {
         // Closing forgets what is not acknowledged. The end that sent last is the listening one,
         // so it waits for the connecting one to close, which has nothing under way any more.
         if self.connects {
-            // Should the packet that closes be lost, it is sent again in answer to whatever the
-            // other end says for three probe timeouts; RFC 9000 §10.2.
-            let rtt = self
-                .watch
-                .recovery()
-                .map_or(Duration::ZERO, |recovery| recovery.smoothed_rtt);
-            let draining = 3 * (2 * rtt + Duration::from_millis(25));
             self.close_now();
-            let moment = moment.min(MonotonicTime::now() + draining);
-            let _ = within(moment, self.watch.gone()).await;
         } else {
             let _ = within(moment, self.watch.closed()).await;
         }

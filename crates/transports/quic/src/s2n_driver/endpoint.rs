@@ -7,7 +7,6 @@ use std::{
     net::{IpAddr, SocketAddr, UdpSocket},
     sync::Arc,
     task::Poll,
-    time::Duration,
 };
 
 use regatta_control::{Role, TrialOrder};
@@ -26,7 +25,7 @@ use s2n_quic::{
         tls::rustls as provider,
     },
 };
-use tokio::{runtime::Handle, sync::Mutex};
+use tokio::sync::Mutex;
 
 use super::{
     connection::{End, S2nConnection},
@@ -42,10 +41,6 @@ use crate::{
     socket::{self, Buffers, Counters},
     wait::{timed_out, within},
 };
-
-/// Maximum time for which an aborted end stays to tell the other end. An end that closed in good
-/// order has waited already.
-const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Returns the size of the headers of IP and UDP before a payload, in bytes: s2n-quic includes them
 /// in the size of a packet.
@@ -370,14 +365,7 @@ impl S2nEndpoint {
 impl Drop for S2nEndpoint {
     fn drop(&mut self) {
         self.stack = None;
-        // A connection that was closed just now still has to say so to the other end, and to say it
-        // again should that be lost: the other end would otherwise wait for its idle timeout.
-        // Inside a runtime there is no other to be had.
-        if Handle::try_current().is_err() {
-            self.runtime.block_on(async {
-                let _ = tokio::time::timeout(LAST_WORDS, self.end.board.idle()).await;
-            });
-        }
+        self.runtime.send_the_rest();
     }
 }
 

@@ -44,7 +44,6 @@ pub(super) struct Watch {
     alpn: OnceLock<String>,
     handshake_complete: AtomicBool,
     closed: Signal,
-    gone: Signal,
 }
 
 /// Flag that is raised once, and can be waited for.
@@ -138,21 +137,12 @@ impl Watch {
     pub(super) async fn closed(&self) {
         self.closed.wait().await;
     }
-
-    /// Waits until the stack has forgotten the connection: it stays for three probe timeouts after
-    /// its end to say so again should that be lost; RFC 9000 §10.2.
-    pub(super) async fn gone(&self) {
-        self.gone.wait().await;
-    }
 }
 
 /// State of an end as its stack reports it.
 #[derive(Debug, Default)]
 pub(super) struct Board {
     inbox: Mutex<Inbox>,
-    /// Number of connections that the stack has not forgotten.
-    open: AtomicUsize,
-    forgotten: Notify,
     congestion_control: OnceLock<Option<CongestionControl>>,
     /// Number of packets that are handed to the kernel at once; 1 if it has no such offload.
     segments: AtomicUsize,
@@ -202,18 +192,6 @@ impl Board {
         }
     }
 
-    /// Waits until the stack has forgotten every connection.
-    pub(super) async fn idle(&self) {
-        loop {
-            let mut forgotten = std::pin::pin!(self.forgotten.notified());
-            forgotten.as_mut().enable();
-            if self.open.load(Ordering::Acquire) == 0 {
-                return;
-            }
-            forgotten.await;
-        }
-    }
-
     /// Returns the congestion control of the connections, from the type name of their controller;
     /// `None` for a type that is not known here, or before the first connection.
     pub(super) fn congestion_control(&self) -> Option<CongestionControl> {
@@ -233,7 +211,6 @@ impl Board {
 #[derive(Debug)]
 pub(super) struct Followed {
     pub(super) watch: Arc<Watch>,
-    board: Arc<Board>,
     /// Whether this is a connection of a listening end.
     accepts: bool,
 }
@@ -241,9 +218,6 @@ pub(super) struct Followed {
 impl Drop for Followed {
     fn drop(&mut self) {
         self.watch.closed.raise();
-        self.watch.gone.raise();
-        self.board.open.fetch_sub(1, Ordering::AcqRel);
-        self.board.forgotten.notify_waiters();
     }
 }
 
@@ -261,14 +235,12 @@ impl Subscriber for Writer {
         meta: &ConnectionMeta,
         _info: &ConnectionInfo<'_>,
     ) -> Followed {
-        self.board.open.fetch_add(1, Ordering::AcqRel);
         let accepts = matches!(meta.endpoint_type(), events::EndpointType::Server { .. });
         if accepts {
             self.board.tell(|inbox| inbox.begun += 1);
         }
         Followed {
             watch: Arc::default(),
-            board: Arc::clone(&self.board),
             accepts,
         }
     }

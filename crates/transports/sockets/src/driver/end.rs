@@ -30,7 +30,10 @@ use crate::{
 /// Maximum duration of the handshake of an attempt that came in time.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
-/// Properties of an end's socket and of its close.
+/// Maximum time for which an end that is dropped waits for room for the packets that close its connections.
+const CLOSING: Duration = Duration::from_millis(500);
+
+/// Properties of an end's socket.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// Receive buffer of the socket, in bytes.
@@ -43,8 +46,6 @@ pub struct Settings {
     pub packet_bytes: usize,
     /// Whether longer packets are sent in fragments.
     pub fragments: bool,
-    /// Maximum time for which an end stays to close its connections in good order.
-    pub drain: Duration,
 }
 
 /// A connection that was opened by the other end and is not taken.
@@ -63,7 +64,6 @@ pub struct End<P: Protocol> {
     pub(super) connect_deadline: Duration,
     peer: IpAddr,
     local: SocketAddr,
-    drain: Duration,
     /// Sizes of the socket's buffers.
     pub buffers: Buffers,
     /// Counters of the socket.
@@ -124,7 +124,6 @@ impl<P: Protocol> End<P> {
             connect_deadline: order.connect_deadline,
             peer: order.peer,
             local,
-            drain: settings.drain,
             buffers,
             counters: Arc::new(counters),
             opening: Mutex::default(),
@@ -313,15 +312,14 @@ impl<P: Protocol> Drop for End<P> {
         self.opening().clear();
         self.driver.lock().release_all();
         self.driver.changed.notify_one();
-        // A connection that was closed just now still has to say so to the other end. Inside a runtime
-        // there is no other to be had.
+        // Inside a runtime there is no other to be had.
         if runtime::Handle::try_current().is_err() {
-            let drained = poll_fn(|context| self.driver.lock().poll_drained(context));
+            let closed = poll_fn(|context| self.driver.lock().poll_closed(context));
             self.runtime.block_on(async {
-                let _ = within(MonotonicTime::now() + self.drain, drained).await;
+                let _ = within(MonotonicTime::now() + CLOSING, closed).await;
             });
         }
-        self.driver.lock().abort_all();
+        self.driver.lock().drop_all();
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A protocol is a [`Protocol`] with its [`Connection`]s: packets and times go in, packets and wake-ups
 //! come out. [`End`] is one end of a trial over it: the UDP sockets with their offloads, a runtime of one
-//! thread, timers, connecting, accepting, stop, and the drain at the end. [`Handle`] is one connection;
+//! thread, timers, connecting, accepting, stop, and closing. [`Handle`] is one connection;
 //! [`StreamEnd`] and [`MessageEnd`] make an end of it for the workloads.
 
 mod end;
@@ -125,6 +125,11 @@ pub trait Connection: Send + 'static {
 
     /// Ends the connection, as the socket has failed.
     fn fail(&mut self, error: &io::Error);
+
+    /// Whether the packet that closes a released connection has to wait for room before it can be sent.
+    fn waits_to_close(&self) -> bool {
+        false
+    }
 
     /// Whether the connection has ended, and the other end needs to be told nothing more.
     fn is_over(&self) -> bool;

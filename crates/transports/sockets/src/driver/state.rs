@@ -169,18 +169,11 @@ impl<P: Protocol> State<P> {
         }
     }
 
-    /// Waits until every connection that was released has ended.
-    pub fn poll_drained(&mut self, context: &Context<'_>) -> Poll<()> {
-        if self.connections.slots.values().all(|slot| !slot.released) {
-            return Poll::Ready(());
-        }
-        self.connections.waiting.register(context);
-        Poll::Pending
-    }
-
     /// Closes a connection whose owner was dropped; it is dropped when the other end knows.
     pub fn release(&mut self, number: Number) {
-        if let Some(slot) = self.connections.slots.get_mut(&number) {
+        if let Some(slot) = self.connections.slots.get_mut(&number)
+            && !slot.released
+        {
             slot.released = true;
             slot.connection.release();
         }
@@ -188,26 +181,40 @@ impl<P: Protocol> State<P> {
 
     /// Closes all connections.
     pub fn release_all(&mut self) {
-        for slot in self
-            .connections
-            .slots
-            .values_mut()
-            .filter(|slot| !slot.released)
-        {
-            slot.released = true;
-            slot.connection.release();
+        for number in self.numbers() {
+            self.release(number);
+            self.send(number);
         }
     }
 
-    /// Aborts all connections, and tells the other end.
-    pub fn abort_all(&mut self) {
-        let numbers: Vec<_> = self.connections.slots.keys().copied().collect();
-        for number in numbers {
+    /// Waits until the packets that close the connections have been sent, once: the other end learns over control as
+    /// well that the trial is over.
+    pub fn poll_closed(&mut self, context: &Context<'_>) -> Poll<()> {
+        let slots = self.connections.slots.values();
+        if !slots
+            .map(|slot| &slot.connection)
+            .any(Connection::waits_to_close)
+        {
+            return Poll::Ready(());
+        }
+        self.connections.waiting.register(context);
+        Poll::Pending
+    }
+
+    /// Drops all connections, and aborts those that are not closed.
+    pub fn drop_all(&mut self) {
+        for number in self.numbers() {
             if let Some(connection) = self.connections.get_mut(number) {
                 connection.abort();
             }
             self.send(number);
+            self.connections.slots.remove(&number);
+            self.protocol.forget(number);
         }
+    }
+
+    fn numbers(&self) -> Vec<Number> {
+        self.connections.slots.keys().copied().collect()
     }
 
     /// Sends what a connection has to send now, as far as the kernel takes it.
@@ -245,6 +252,9 @@ impl<P: Protocol> State<P> {
             });
             slot.connection.update(flushed);
             self.protocol.updated(*number, &mut slot.connection);
+            if slot.released && !slot.connection.waits_to_close() {
+                self.connections.waiting.wake();
+            }
             if slot.is_over() {
                 over.push(*number);
             } else {

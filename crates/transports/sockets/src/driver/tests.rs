@@ -197,7 +197,6 @@ fn settings() -> Settings {
         most_segments: 64,
         packet_bytes: 1000,
         fragments: false,
-        drain: Duration::from_secs(5),
     }
 }
 

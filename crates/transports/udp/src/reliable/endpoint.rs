@@ -41,7 +41,6 @@ pub(crate) fn new(
             },
             packet_bytes: (order.path.mtu_bytes as usize).saturating_sub(headers(order.local)),
             fragments: true,
-            drain: order.path.longest_one_way,
         },
         Reliable::new(rules, token, !order.connects()),
     )?;
