@@ -1,4 +1,4 @@
-//! What the engine asks of a bed.
+//! Trait of a bed, as the engine uses it.
 
 use std::net::IpAddr;
 

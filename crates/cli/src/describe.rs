@@ -57,7 +57,7 @@ pub fn print(
     }))
 }
 
-/// What the run takes, in one line.
+/// Returns the estimate of the run, in one line.
 pub fn estimate(plan: &Plan, jobs: u32, done: &Done) -> String {
     let estimate = plan.estimate(done, jobs);
     format!(
@@ -197,7 +197,7 @@ enum DryRun<'a> {
     },
 }
 
-/// What the run takes.
+/// Estimate of the run.
 #[derive(Serialize)]
 struct EstimateEvent {
     time_ns: u64,

@@ -15,7 +15,7 @@ use crate::{
     plan::{Done, Plan},
 };
 
-/// What a run takes, without repeated trials.
+/// Time and bytes that a run takes, without repeated trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Estimate {
     /// Time of the longest-lasting round by the clock of the run, without path checks.
@@ -67,7 +67,7 @@ struct Transfer {
     bytes: f64,
 }
 
-/// What the trials of one round under one condition take.
+/// Time and bytes of the trials of one round under one condition.
 #[derive(Debug, Clone, Copy, Default)]
 struct BlockEstimate {
     /// Time by the clock of the run.

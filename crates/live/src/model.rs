@@ -30,7 +30,7 @@ pub enum Update {
     Cells(Vec<LiveCell>),
 }
 
-/// What a run is doing.
+/// State of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Now {
     /// Name of the study.

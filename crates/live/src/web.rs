@@ -26,11 +26,11 @@ use futures_util::stream;
 
 use crate::shared::{Shared, Watching};
 
-/// What the page may do: its own script and style, and requests to where it came from.
+/// Policy of the page: its own script and style, and requests to where it came from.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// What the report may do: the script and the style in it, and no requests. It is a sandbox, without access to the page.
+/// Policy of the report: the script and the style in it, and no requests. It is a sandbox, without access to the page.
 const REPORT_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; \
                              font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
                              sandbox allow-scripts";

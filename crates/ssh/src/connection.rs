@@ -77,7 +77,7 @@ impl Destination {
     /// Returns the script that takes the file if need be and becomes the server: one line without single quotes,
     /// which every login shell passes on as it is.
     ///
-    /// What has arrived is kept if the connection ends before. The digest, of what was sent, and unpacking wait for the
+    /// A part that has arrived is kept if the connection ends before. The digest, of what was sent, and unpacking wait for the
     /// whole file: pipes between them cost a slow host more processor time than the work itself, and so does each program
     /// that a shorter script does without. What remains is left to the file itself, see [`crate::tidy_cache`].
     fn script(&self, file: &AgentFile, silence: &str) -> String {
@@ -170,7 +170,7 @@ fn ours() -> String {
     format!("Linux {}", std::env::consts::ARCH)
 }
 
-/// What is known of a host from the dialogue with its script.
+/// Facts about a host from the dialogue with its script.
 #[derive(Debug)]
 pub struct Bootstrap<'a> {
     file: &'a AgentFile,

@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 struct Job {
     /// Typst source.
     template: String,
-    /// What the template reads as `page.json`.
+    /// Content of `page.json`, which the template reads.
     page: Box<RawValue>,
     /// Identity of the document.
     identity: String,

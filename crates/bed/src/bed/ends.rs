@@ -79,7 +79,7 @@ impl StartingEnd {
     }
 }
 
-/// What a path daemon has made: the whole path, or one end of it.
+/// Path that a daemon has made: the whole path, or one end of it.
 #[derive(Debug)]
 pub(super) struct Ends {
     pub(super) user_namespace: bool,

@@ -13,7 +13,7 @@
 //! - freed memory is kept, as the agents do;
 //! - 32 chunks at once from the connection (quinn, noq), 16 (s2n-quic), or 128 KiB (quiche).
 //!
-//! What else the perf program of quinn does differently was measured and made no clear difference:
+//! Other differences of quinn's perf program were measured and made no clear difference:
 //! writes of 1 MiB, a stream window of 1.25 MiB, a send buffer of 10 MiB. With AWS-LC instead of
 //! ring, quinn needs 4 % more CPU time, noq 1 to 2 %.
 

@@ -22,7 +22,7 @@ use crate::{charset, output};
 pub struct Progress {
     how: How,
     pace: Pace,
-    /// What the whole run takes, in one line.
+    /// Estimate of the whole run, in one line.
     estimate: String,
 }
 

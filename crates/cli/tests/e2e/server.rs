@@ -23,7 +23,7 @@ const WHOLE_SCHEMA: &str = include_str!("../../../../schemas/client.schema.json"
 pub struct Server {
     pub child: Child,
     output: BufReader<ChildStdout>,
-    /// What a client is given: `host:port#token`.
+    /// Address that a client is given: `host:port#token`.
     pub address: String,
 }
 

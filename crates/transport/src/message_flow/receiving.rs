@@ -160,7 +160,7 @@ pub(super) struct Receiver<'a> {
     shared: &'a Shared<'a>,
     flow: u16,
     sink: Box<dyn MessageSink>,
-    /// What the live counters have of the flow.
+    /// Part of the live counters that is the flow's.
     counted: Delivered,
     deliveries: Option<Deliveries>,
     one_way: Hdr<u64>,

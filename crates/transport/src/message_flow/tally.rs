@@ -121,7 +121,7 @@ impl Tally {
     }
 }
 
-/// What an end that sends knows of its messages when the transfer has ended.
+/// State of the messages of an end that sends, when the transfer has ended.
 pub(super) struct Sent {
     /// Bytes and messages that were handed over.
     pub handed_over: Delivered,

@@ -1,4 +1,4 @@
-//! What is kept of a program as long as its file stays the same: its description, and an idle process of one with the
+//! State that is kept of a program as long as its file stays the same: its description, and an idle process of one with the
 //! capability `repeat`. An interpreter that has to be started, and load its modules, for each answer and each trial
 //! would take most of the time between trials.
 
