@@ -143,3 +143,45 @@ pub fn for_next<T>(
     }
     Err(TransportError::Cancelled)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Write as _, net::TcpListener, os::unix::net::UnixStream, thread};
+
+    use super::*;
+    use crate::executor::{Blocking, Executor as _};
+
+    #[test]
+    fn a_stop_ends_the_waits_of_its_thread_and_nothing_is_missed() {
+        let (mut here, there) = UnixStream::pair().expect("sockets");
+        let stop = Stop::new();
+        let wait = || {
+            let waiting = async { ready(&there, libc::POLLIN, MonotonicTime::NEVER) };
+            let waited = Blocking.block_on(Blocking.wait_unless_stopped(&stop, waiting));
+            waited.expect("not dropped").expect("no error")
+        };
+        thread::scope(|scope| {
+            let waiting = scope.spawn(wait);
+            stop.stop();
+            assert!(!waiting.join().expect("no panic"));
+        });
+        here.write_all(b"x").expect("room");
+        assert!(wait(), "what is there comes first");
+        assert!(ready(&there, libc::POLLIN, MonotonicTime::NEVER).expect("no error"));
+    }
+
+    #[test]
+    fn a_stop_ends_the_wait_for_a_peer() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
+        let stop = Stop::new();
+        let accepted: Result<(), _> = thread::scope(|scope| {
+            let accepting = scope.spawn(|| {
+                let until = MonotonicTime::NEVER;
+                for_next(&listener, "peer", until, &stop, &mut || Ok(None))
+            });
+            stop.stop();
+            accepting.join().expect("no panic")
+        });
+        assert!(matches!(accepted, Err(TransportError::Cancelled)));
+    }
+}

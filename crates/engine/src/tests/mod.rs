@@ -1,6 +1,7 @@
 //! Tests of runs on a fake bed: events, their order, and failures.
 
 mod monitors;
+mod ready;
 mod repeats;
 mod series;
 mod successes;

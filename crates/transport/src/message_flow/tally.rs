@@ -149,8 +149,9 @@ impl Shared<'_> {
         let mut messages = sent.handed_over.messages.max(sent.theirs.messages);
         let mut left = messages;
         if sent.by_deadline {
-            messages = messages.max(tally.left);
-            left = tally.left;
+            // As the receiver counts them: a batch that was handed over after the deadline is in neither.
+            left = (tally.left).min(self.sent_on_flow(sent.handed_over.messages));
+            messages = messages.max(left);
         }
         let retransmission = match self.reliable {
             true => "by the transport",

@@ -116,7 +116,7 @@ async fn serve_all<'a, E: StreamEndpoint>(
 
 /// Waits for a further connection; returns none once every flow has ended.
 async fn accept_next<E: StreamEndpoint>(serving: &Serving<'_, E>) -> Option<Admitted<FlowOf<E>>> {
-    // A blocking driver's wait cannot be woken, so it is made in short ones.
+    // The trial's stop alone wakes a blocking driver's wait, so it is made in short ones.
     const LOOK: Duration = Duration::from_millis(200);
     let (end, accepting) = (serving.end, &serving.accepting);
     let (limit, mut admission) = (end.watch.limit(), Admission::default());

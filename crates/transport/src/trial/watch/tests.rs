@@ -1,9 +1,11 @@
-//! Tests of the moment at which the deadline of a transfer begins.
+//! Tests of the moment at which the deadline of a transfer begins, and of that at which a session is over.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use super::{SenderEnd, SenderWatch};
-use crate::{clock::MonotonicTime, stop::Stop, testing};
+use regatta_control::{Note, Role};
+
+use super::{Delivered, ReceiverWatch, SenderEnd, SenderWatch};
+use crate::{clock::MonotonicTime, stop::Stop, testing, trial::Trial};
 
 const CONNECT: Duration = Duration::from_secs(1);
 const DEADLINE: Duration = Duration::from_millis(20);
@@ -38,4 +40,30 @@ fn the_deadline_counts_from_the_first_connection() {
         }
     });
     assert_eq!(ended, connected + DEADLINE, "beyond the connect deadline");
+}
+
+/// Checks that the session of a listening end is stopped as soon as its transfer is complete and the other end has
+/// closed, although packets may be under way for a minute.
+fn is_over_when_complete_and_closed(closed_first: bool) {
+    let mut order = testing::order_for(Role::Receiver, "any", 1, 1);
+    order.path.longest_one_way = Duration::from_secs(60);
+    let (context, _) = testing::trial_context();
+    let mailbox = Arc::clone(&context.mailbox);
+    let trial = Trial::new(&order, context).expect("a trial");
+    let watch = ReceiverWatch::new(&trial).expect("a thread can be started");
+    if closed_first {
+        mailbox.put(Note::Closed);
+    }
+    assert!(watch.complete(Delivered::default()));
+    if !closed_first {
+        assert!(!trial.stop.is_stopped(), "the other end may ask again");
+        mailbox.put(Note::Closed);
+    }
+    let soon = MonotonicTime::now() + Duration::from_secs(30);
+    assert!(trial.stop.wait_until(soon));
+}
+
+crate::test_cases! { is_over_when_complete_and_closed:
+    complete_first(false)
+    closed_first(true)
 }
