@@ -41,7 +41,7 @@ fn run(study: &str) -> RunData {
         let goodput = goodput(trial, link.loss.0, link.delay.as_secs_f64());
         let noise = 1.0 + 0.2 * (draws.unit() - 0.5) + 0.02 * f64::from(trial.round % 3);
         let metrics = &mut trial.measurements.metrics;
-        metrics.insert("goodput_bps".into(), goodput * noise);
+        metrics.insert("goodput_bps", goodput * noise);
     }
     data
 }

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::{
     FILE_NAME, ResultsError, RunState,
     open::{beside, connect, examine, explain, has_log},
-    query::Source,
+    query::{Source, Span},
 };
 
 /// Read-only run, as it was when it was opened: later additions of a live run are not visible.
@@ -159,7 +159,7 @@ impl Reader {
     /// # Errors
     /// As [`Reader::header`].
     pub fn trials(&self) -> Result<Vec<TrialRecord>, ResultsError> {
-        self.source().trials(true)
+        self.source().trials(Span::ALL, true)
     }
 
     /// Returns the positions in the plan of the trials that are stored, in order.
