@@ -14,6 +14,7 @@ mod published;
 mod ranking;
 mod stacks;
 mod summary;
+mod sweep_crossings;
 mod sweep_result;
 mod sweeps;
 mod verdict;

@@ -1,0 +1,295 @@
+//! Crossings of the lines of a sweep along each of its parameters that is a quantity, and the sentences about them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use regatta_model::{Better, MetricDefinition, Spacing, Sweep, Sweeps, Unit};
+use regatta_stats::crossings;
+
+use super::{
+    CONFIDENCE,
+    claims::Index,
+    sweep_result::{SweepCrossing, SweepResult},
+    sweeps::{Family, order},
+};
+use crate::{
+    RunData,
+    format::{Scale, quantity},
+    language::{self, tr},
+};
+
+/// Most crossings of one pair along one axis that have a sentence each; more of them share one.
+const MOST_SINGLE: usize = 3;
+
+/// Logarithms of the metric of a cell, by round.
+type Logs = BTreeMap<u32, f64>;
+
+/// Label of a line, and the logarithms of its cells by their positions on the axes.
+type LineLogs<'a> = (&'a str, BTreeMap<&'a [usize], Logs>);
+
+/// Returns the crossings of every pair of lines along each axis of quantities, for each place on the other axes.
+pub fn all(
+    data: &RunData,
+    family: &Family<'_>,
+    definition: &MetricDefinition,
+    index: &Index<'_>,
+) -> Vec<SweepCrossing> {
+    let lines = family.lines.iter().map(|line| {
+        let cells = line.cells.iter();
+        let logs = cells.map(|(at, cell)| (at.as_slice(), index.logs(*cell, definition.name)));
+        (line.label.as_str(), logs.collect())
+    });
+    let lines: Vec<LineLogs<'_>> = lines.collect();
+    let higher_is_better = definition.better != Better::Lower;
+    let axes = 0..family.axes.len();
+    axes.flat_map(|axis| along(data, family, &lines, axis, higher_is_better))
+        .collect()
+}
+
+/// Returns the crossings along the axis at a position of the family's axes.
+fn along(
+    data: &RunData,
+    family: &Family<'_>,
+    lines: &[LineLogs<'_>],
+    axis: usize,
+    higher_is_better: bool,
+) -> Vec<SweepCrossing> {
+    let study = &data.header.study;
+    let sweep = &study.sweeps.sweeps[family.axes[axis]];
+    let order = order(sweep);
+    let on_axis = |value: f64| match sweep.scale {
+        Spacing::Linear => value,
+        Spacing::Log => value.ln(),
+    };
+    let back = |value: f64| match sweep.scale {
+        Spacing::Linear => value,
+        Spacing::Log => value.exp(),
+    };
+    let Some(x) = (order.iter())
+        .map(|value| sweep.values[*value].value.map(on_axis))
+        .collect::<Option<Vec<f64>>>()
+    else {
+        return Vec::new();
+    };
+    let nothing = Logs::new();
+    let mut all = Vec::new();
+    for place in places(family, axis) {
+        let points = |logs: &BTreeMap<&[usize], Logs>| -> Vec<Logs> {
+            let at = |value: &usize| {
+                let mut at = place.clone();
+                at.insert(axis, *value);
+                at
+            };
+            let points = order.iter().map(|value| logs.get(at(value).as_slice()));
+            points.map(|logs| logs.unwrap_or(&nothing).clone()).collect()
+        };
+        let lines: Vec<(&str, Vec<Logs>)> = (lines.iter())
+            .map(|(label, logs)| (*label, points(logs)))
+            .collect();
+        for (position, a) in lines.iter().enumerate() {
+            for b in &lines[position + 1..] {
+                let logs = ratios(&a.1, &b.1);
+                for found in crossings(&x, &logs, CONFIDENCE, study.seed) {
+                    let (above, below) = match found.rises == higher_is_better {
+                        true => (a.0, b.0),
+                        false => (b.0, a.0),
+                    };
+                    let others = place.iter().zip(others(family, axis)).map(|(value, other)| {
+                        let order = self::order(&study.sweeps.sweeps[other]);
+                        let position = order.iter().position(|it| it == value);
+                        position.unwrap_or_default() as u32
+                    });
+                    let mut crossing = SweepCrossing {
+                        above: above.to_owned(),
+                        below: below.to_owned(),
+                        axis: axis as u32,
+                        others: others.collect(),
+                        value: back(found.at),
+                        ci95: found.interval.map(|end| end.map(back)),
+                        text: String::new(),
+                    };
+                    crossing.text = in_words(&study.sweeps, family, &crossing);
+                    all.push(crossing);
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Returns the places on the axes of a family without this one, as positions in the study.
+fn places(family: &Family<'_>, axis: usize) -> BTreeSet<Vec<usize>> {
+    let cells = family.lines.iter().flat_map(|line| line.cells.keys());
+    cells
+        .map(|at| {
+            let mut place = at.clone();
+            place.remove(axis);
+            place
+        })
+        .collect()
+}
+
+/// Returns the sweeps of the axes of a family without this one.
+fn others(family: &Family<'_>, axis: usize) -> impl Iterator<Item = usize> {
+    let axes = family.axes.iter().enumerate();
+    axes.filter(move |(position, _)| *position != axis)
+        .map(|(_, sweep)| *sweep)
+}
+
+/// Returns the log ratios of two lines, by point and round; rounds that no point has are left out.
+fn ratios(a: &[Logs], b: &[Logs]) -> Vec<Vec<Option<f64>>> {
+    let rounds: BTreeSet<u32> = a.iter().flat_map(BTreeMap::keys).copied().collect();
+    let point = |(a, b): (&Logs, &Logs)| {
+        let ratio = |round| Some(a.get(round)? - b.get(round)?);
+        rounds.iter().map(ratio).collect()
+    };
+    a.iter().zip(b).map(point).collect()
+}
+
+/// Returns the sentences about the crossings of a sweep, in their order: one for each, or one for all of a pair along an
+/// axis if these are many.
+pub fn sentences(sweeps: &Sweeps, family: &Family<'_>, result: &SweepResult) -> Vec<String> {
+    let all = &result.crossings;
+    let sentence = |(position, crossing): (usize, &SweepCrossing)| {
+        let group: Vec<&SweepCrossing> = all.iter().filter(|it| are_alike(it, crossing)).collect();
+        let is_first = || all[..position].iter().all(|it| !are_alike(it, crossing));
+        match group.len() > MOST_SINGLE {
+            true => is_first().then(|| range_in_words(sweeps, family, &group)),
+            false => Some(crossing.text.clone()),
+        }
+    };
+    all.iter().enumerate().filter_map(sentence).collect()
+}
+
+/// Returns the number of crossings that the first sentence is about; `None` without any.
+pub fn in_first_sentence(crossings: &[SweepCrossing]) -> Option<usize> {
+    let first = crossings.first()?;
+    let alike = crossings.iter().filter(|it| are_alike(it, first)).count();
+    Some(if alike > MOST_SINGLE { alike } else { 1 })
+}
+
+/// Whether two crossings are of one pair in the same direction along the same axis, and equally certain.
+fn are_alike(a: &SweepCrossing, b: &SweepCrossing) -> bool {
+    (a.axis, &a.above, &a.below, is_open(a)) == (b.axis, &b.above, &b.below, is_open(b))
+}
+
+/// Whether the interval reaches beyond the values of the sweep.
+fn is_open(crossing: &SweepCrossing) -> bool {
+    crossing.ci95.iter().any(Option::is_none)
+}
+
+/// Formats a value of a sweep.
+fn value_text(sweep: &Sweep, value: f64) -> String {
+    match sweep.unit {
+        Some(Unit::Count) | None => crate::format::number(value),
+        Some(unit) => quantity(unit, value),
+    }
+}
+
+/// Returns the value of a crossing and the ends of its interval in words.
+fn value_and_ends(sweep: &Sweep, crossing: &SweepCrossing) -> [String; 3] {
+    let scale = sweep
+        .unit
+        .map(|unit| Scale::for_largest(unit, crossing.value));
+    let end = |value: f64| match scale {
+        Some(scale) => scale.text(value),
+        None => crate::format::number(value),
+    };
+    let [low, high] = crossing.ci95;
+    [
+        language::sentence(&sweep.in_words(&value_text(sweep, crossing.value))),
+        low.map_or_else(|| tr!("below the smallest value"), end),
+        high.map_or_else(|| tr!("above the largest value"), end),
+    ]
+}
+
+/// Returns the words for the place of a crossing on the other axes; empty without any.
+fn place_in_words(sweeps: &Sweeps, family: &Family<'_>, crossing: &SweepCrossing) -> String {
+    let others = others(family, crossing.axis as usize).zip(&crossing.others);
+    let places: Vec<String> = others
+        .filter_map(|(other, position)| {
+            let other = &sweeps.sweeps[other];
+            let value = *order(other).get(*position as usize)?;
+            Some(language::sentence(&other.in_words(&other.values[value].text)))
+        })
+        .collect();
+    places.join(", ")
+}
+
+/// Returns the sentence of one crossing.
+fn in_words(sweeps: &Sweeps, family: &Family<'_>, crossing: &SweepCrossing) -> String {
+    let sweep = &sweeps.sweeps[family.axes[crossing.axis as usize]];
+    let place = match place_in_words(sweeps, family, crossing) {
+        place if place.is_empty() => place,
+        place => tr!("at {}, ", place),
+    };
+    let SweepCrossing { above, below, .. } = crossing;
+    let [at, low, high] = value_and_ends(sweep, crossing);
+    match is_open(crossing) {
+        false => tr!(
+            "{}`{}` overtakes `{}` above {} [{}, {}]",
+            place,
+            above,
+            below,
+            at,
+            low,
+            high
+        ),
+        true => tr!(
+            "{}`{}` seems to overtake `{}` near {}, but the interval reaches beyond the values [{}, {}]",
+            place,
+            above,
+            below,
+            at,
+            low,
+            high
+        ),
+    }
+}
+
+/// Returns the sentence of several alike crossings: the lowest and the highest, and at how many places there is one.
+fn range_in_words(sweeps: &Sweeps, family: &Family<'_>, group: &[&SweepCrossing]) -> String {
+    let by_value = |a: &&&SweepCrossing, b: &&&SweepCrossing| a.value.total_cmp(&b.value);
+    let ends = [group.iter().min_by(by_value), group.iter().max_by(by_value)];
+    let [Some(lowest), Some(highest)] = ends else {
+        return String::new();
+    };
+    let axis = lowest.axis as usize;
+    let sweep = &sweeps.sweeps[family.axes[axis]];
+    let crossing = |it: &SweepCrossing| {
+        let [at, low, high] = value_and_ends(sweep, it);
+        (format!("{at} [{low}, {high}]"), place_in_words(sweeps, family, it))
+    };
+    let (low, low_place) = crossing(lowest);
+    let (high, high_place) = crossing(highest);
+    let titles = others(family, axis).map(|other| sweeps.sweeps[other].title());
+    let titles: Vec<String> = titles.map(|title| language::text(&title).to_owned()).collect();
+    let found: BTreeSet<&[u32]> = group.iter().map(|it| it.others.as_slice()).collect();
+    let (found, all) = (found.len(), places(family, axis).len());
+    let places = match &titles[..] {
+        [one] => tr!("at {} of {} values of {}", found, all, one),
+        several => tr!("at {} of {} combinations of {}", found, all, several.join(", ")),
+    };
+    let SweepCrossing { above, below, .. } = lowest;
+    match is_open(lowest) {
+        false => tr!(
+            "`{}` overtakes `{}` above {} (lowest, at {}) to {} (highest, at {}), {}",
+            above,
+            below,
+            low,
+            low_place,
+            high,
+            high_place,
+            places
+        ),
+        true => tr!(
+            "`{}` seems to overtake `{}` near {} (lowest, at {}) to {} (highest, at {}), {}, but the intervals reach beyond the values",
+            above,
+            below,
+            low,
+            low_place,
+            high,
+            high_place,
+            places
+        ),
+    }
+}
