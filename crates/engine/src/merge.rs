@@ -153,12 +153,7 @@ fn facts(sides: &[(Role, SideReport); 2]) -> BTreeMap<String, String> {
 /// The listening end measured CPU time over its own window, from the arrival of the flow to its
 /// last part in it: shorter by about one round trip, in which it does nothing. Both windows are
 /// without the warm-up.
-fn charge_listening(
-    metrics: &mut MetricValues,
-    listening: Role,
-    own_ns: f64,
-    transfer_ns: f64,
-) {
+fn charge_listening(metrics: &mut MetricValues, listening: Role, own_ns: f64, transfer_ns: f64) {
     if own_ns <= 0.0 || transfer_ns <= 0.0 {
         return;
     }

@@ -217,7 +217,10 @@ mod tests {
     #[test]
     fn values_are_found_changed_and_removed_by_name() {
         let mut values = MetricValues::from([("b", 2.0), ("a", 1.0), ("b", 3.0)]);
-        assert_eq!(values.iter().collect::<Vec<_>>(), [("a", &1.0), ("b", &3.0)]);
+        assert_eq!(
+            values.iter().collect::<Vec<_>>(),
+            [("a", &1.0), ("b", &3.0)]
+        );
         assert_eq!(values.insert("aa".to_owned(), 4.0), None);
         assert_eq!(values.insert("a", 5.0), Some(1.0));
         assert_eq!(values.keys().collect::<Vec<_>>(), ["a", "aa", "b"]);
@@ -231,7 +234,8 @@ mod tests {
         let values = MetricValues::from([("b", 2.0), ("a", 1.5)]);
         let json = serde_json::to_string(&values).expect("JSON");
         assert_eq!(json, r#"{"a":1.5,"b":2.0}"#);
-        let read: MetricValues = serde_json::from_str(r#"{"b":2.0,"a":0.0,"a":1.5}"#).expect("it is read");
+        let read: MetricValues =
+            serde_json::from_str(r#"{"b":2.0,"a":0.0,"a":1.5}"#).expect("it is read");
         assert_eq!(read, values);
         assert!(serde_json::from_str::<MetricValues>("[1]").is_err());
     }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    metric::id, metric_values::MetricValues, outcome::Outcome, shard::RunPart, study::Study, warning_code,
+    metric::id, metric_values::MetricValues, outcome::Outcome, shard::RunPart, study::Study,
+    warning_code,
 };
 
 /// Facts about a host by name: kernel, CPU, governor, sysctls, offloads, versions of every stack.

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
     path::Path,
+    sync::Arc,
 };
 
 use regatta_model::{
@@ -34,7 +35,7 @@ pub struct RunData {
     pub hosts: Vec<HostTimeline>,
     /// Name of the machine that ran each trial, by the number of its record, for a merged run in real
     /// time; else empty: in virtual time all machines give the same figures.
-    pub nodes: BTreeMap<u32, String>,
+    pub nodes: BTreeMap<u32, Arc<str>>,
     /// State of the run: running only if a process was writing it when it was read.
     pub state: RunState,
 }

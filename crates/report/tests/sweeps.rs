@@ -84,7 +84,8 @@ const DELAY_CROSSING: f64 = 66e6;
 /// the goodput of `tcp` by the round-trip time relative to the crossing, which hardly depends on the loss.
 fn by_delay(advantage: impl Fn(f64) -> f64) -> RunData {
     let losses = "[[sweep]]\nkey = \"condition.loss\"\nvalues = [\"0.5%\", \"1%\", \"2%\", \"4%\", \"8%\"]\n";
-    let delays = "[[sweep]]\nkey = \"condition.rtt\"\nfrom = \"20ms\"\nto = \"120ms\"\npoints = 6\n";
+    let delays =
+        "[[sweep]]\nkey = \"condition.rtt\"\nfrom = \"20ms\"\nto = \"120ms\"\npoints = 6\n";
     run_with(&format!("{HEAD}{losses}{delays}"), |trial, loss, delay| {
         let crossing = DELAY_CROSSING * (loss / 0.01).powf(0.01);
         let tcp = 1e6 / (delay * loss.sqrt());
@@ -148,7 +149,9 @@ fn crossings_along_the_second_parameter_are_found_and_share_a_sentence() {
         .map(|it| (it.axis, it.others.as_slice(), it.above.as_str()))
         .collect();
     let expected = [0, 1, 2, 3, 4].map(|loss| vec![loss]);
-    let expected = expected.each_ref().map(|at| (1, at.as_slice(), "quic-quinn"));
+    let expected = expected
+        .each_ref()
+        .map(|at| (1, at.as_slice(), "quic-quinn"));
     assert_eq!(found, expected);
     for crossing in &sweep.crossings {
         let distance = (crossing.value / DELAY_CROSSING - 1.0).abs();
@@ -156,18 +159,36 @@ fn crossings_along_the_second_parameter_are_found_and_share_a_sentence() {
         let [Some(low), Some(high)] = crossing.ci95 else {
             panic!("{crossing:?}");
         };
-        assert!(low < crossing.value && crossing.value < high, "{crossing:?}");
-        assert!(crossing.text.contains(" loss, `quic-quinn` overtakes `tcp` above "), "{}", crossing.text);
+        assert!(
+            low < crossing.value && crossing.value < high,
+            "{crossing:?}"
+        );
+        assert!(
+            crossing
+                .text
+                .contains(" loss, `quic-quinn` overtakes `tcp` above "),
+            "{}",
+            crossing.text
+        );
     }
     let [sentence] = &sweep.sentences[..] else {
         panic!("{:?}", sweep.sentences);
     };
-    assert!(sentence.starts_with("`quic-quinn` overtakes `tcp` above "), "{sentence}");
-    assert!(sentence.ends_with(" loss), at 5 of 5 values of loss"), "{sentence}");
+    assert!(
+        sentence.starts_with("`quic-quinn` overtakes `tcp` above "),
+        "{sentence}"
+    );
+    assert!(
+        sentence.ends_with(" loss), at 5 of 5 values of loss"),
+        "{sentence}"
+    );
     let by_value = |a: &&SweepCrossing, b: &&SweepCrossing| a.value.total_cmp(&b.value);
     let lowest = sweep.crossings.iter().min_by(by_value).expect("one");
     let words = lowest.text.split(" above ").last().expect("a value");
-    assert!(sentence.contains(&format!("{words} (lowest, at ")), "{sentence} {words}");
+    assert!(
+        sentence.contains(&format!("{words} (lowest, at ")),
+        "{sentence} {words}"
+    );
     // All that the verdict has to say of the crossings is this sentence.
     let verdict = &summary.verdict.overall;
     assert!(verdict.contains(&format!("; {sentence}.")), "{verdict}");
@@ -182,8 +203,13 @@ fn a_run_without_a_crossing_has_none_along_either_parameter() {
     let summary = summarise(&by_delay(|_| 0.7));
     let sweep = &summary.sweeps[0];
     assert_eq!(sweep.crossings, []);
-    let sentence = "no crossing of `tcp` and `quic-quinn` was found: of 30 comparisons, `tcp` is ahead in 30";
-    assert!(sweep.sentences[0].starts_with(sentence), "{:?}", sweep.sentences);
+    let sentence =
+        "no crossing of `tcp` and `quic-quinn` was found: of 30 comparisons, `tcp` is ahead in 30";
+    assert!(
+        sweep.sentences[0].starts_with(sentence),
+        "{:?}",
+        sweep.sentences
+    );
 }
 
 #[test]

@@ -238,10 +238,7 @@ fn rounds_that_contradict_one_another_make_no_winner() {
             trial.round = round;
             trial.transport = label.to_owned();
             trial.outcome = Outcome::Measured;
-            trial
-                .measurements
-                .metrics
-                .insert("goodput_bps", goodput);
+            trial.measurements.metrics.insert("goodput_bps", goodput);
             data.trials.push(trial);
         }
     }
@@ -286,10 +283,7 @@ fn rare_failures_are_said_and_ranked() {
     let mut data =
         two(|label, round| Some(if label == "a" { 20.0 } else { 30.0 } + round as f64 * 0.1));
     for trial in &mut data.trials {
-        trial
-            .measurements
-            .metrics
-            .insert("messages_sent", 1000.0);
+        trial.measurements.metrics.insert("messages_sent", 1000.0);
         trial.measurements.metrics.insert(
             "requests_unanswered",
             f64::from(u8::from(trial.transport == "b")),

@@ -27,7 +27,8 @@ pub const SERIES_FILE_NAME: &str = "series.csv";
 const TRIALS_AT_ONCE: usize = 4096;
 
 /// Query for the metrics that have a value; see [`Reader::trials`] for values that are none.
-const OCCURRING_METRICS: &str = "SELECT DISTINCT name FROM metric WHERE abs(value) <= 1.7976931348623157e308";
+const OCCURRING_METRICS: &str =
+    "SELECT DISTINCT name FROM metric WHERE abs(value) <= 1.7976931348623157e308";
 
 /// Writes one row for each attempt at a trial, in the order of its number.
 ///
@@ -46,7 +47,11 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
     let text = |sql: &str| source.rows(sql, |row| row.get::<_, String>(0));
     // Of names that this version does not know, as a file of another version may hold them, the order is theirs.
     let mut metrics = text(OCCURRING_METRICS)?;
-    let place = |name: &String| metric::METRICS.iter().position(|metric| metric.name == name);
+    let place = |name: &String| {
+        metric::METRICS
+            .iter()
+            .position(|metric| metric.name == name)
+    };
     metrics.sort_by_cached_key(|name| (place(name).unwrap_or(usize::MAX), name.clone()));
     let facts = text("SELECT DISTINCT name FROM fact ORDER BY name")?;
 
@@ -89,9 +94,11 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
             let read_back = (facts.iter())
                 .map(|name| cell(measurements.facts.get(name).cloned().unwrap_or_default()));
             csv.write_record(
-                (identity(&trial).into_iter().chain(parameters.of_trial(&trial)))
-                    .chain(measured)
-                    .chain(read_back),
+                (identity(&trial)
+                    .into_iter()
+                    .chain(parameters.of_trial(&trial)))
+                .chain(measured)
+                .chain(read_back),
             )?;
         }
     }

@@ -254,7 +254,8 @@ impl Source<'_> {
                 condition: row.get(3)?,
                 workload: row.get(4)?,
                 started_unix_ns: row.get(5)?,
-                seed: seed.map_err(|_| damaged(format!("the seed of trial {index} is not a number")))?,
+                seed: seed
+                    .map_err(|_| damaged(format!("the seed of trial {index} is not a number")))?,
                 outcome: (Outcome::ALL.into_iter())
                     .find(|known| known.name() == outcome)
                     .ok_or_else(|| damaged(format!("`{outcome}` is not an outcome")))?,
@@ -366,9 +367,13 @@ impl Source<'_> {
                 if let Some(trial) = current.take() {
                     give(trial, of_trial.drain(..));
                 }
-                current = trials.find(|trial| trial.index >= index).filter(|trial| trial.index == index);
+                current = trials
+                    .find(|trial| trial.index >= index)
+                    .filter(|trial| trial.index == index);
                 if current.is_none() {
-                    return Err(damaged(format!("a row of trial {index}, which is not there")));
+                    return Err(damaged(format!(
+                        "a row of trial {index}, which is not there"
+                    )));
                 }
             }
             of_trial.push(read(row)?);

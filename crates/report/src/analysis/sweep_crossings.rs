@@ -7,7 +7,7 @@ use regatta_stats::crossings;
 
 use super::{
     CONFIDENCE,
-    claims::Index,
+    index::{Index, Logs, Shared},
     sweep_result::{SweepCrossing, SweepResult},
     sweeps::{Family, order},
 };
@@ -20,18 +20,14 @@ use crate::{
 /// Most crossings of one pair along one axis that have a sentence each; more of them share one.
 const MOST_SINGLE: usize = 3;
 
-/// Logarithms of the metric of a cell, by round.
-type Logs = BTreeMap<u32, f64>;
-
 /// Label of a line, and the logarithms of its cells by their positions on the axes.
-type LineLogs<'a> = (&'a str, BTreeMap<&'a [usize], Logs>);
+type LineLogs<'a> = (&'a str, BTreeMap<&'a [usize], &'a Logs>);
 
 /// Returns the crossings of every pair of lines along each axis of quantities, for each place on the other axes.
 pub fn all(
-    data: &RunData,
+    index: &Index<'_>,
     family: &Family<'_>,
     definition: &MetricDefinition,
-    index: &Index<'_>,
 ) -> Vec<SweepCrossing> {
     let lines = family.lines.iter().map(|line| {
         let cells = line.cells.iter();
@@ -41,15 +37,15 @@ pub fn all(
     let lines: Vec<LineLogs<'_>> = lines.collect();
     let higher_is_better = definition.better != Better::Lower;
     let axes = 0..family.axes.len();
-    axes.flat_map(|axis| along(data, family, &lines, axis, higher_is_better))
+    axes.flat_map(|axis| along(index.data, family, &lines, axis, higher_is_better))
         .collect()
 }
 
 /// Returns the crossings along the axis at a position of the family's axes.
-fn along(
+fn along<'l>(
     data: &RunData,
     family: &Family<'_>,
-    lines: &[LineLogs<'_>],
+    lines: &[LineLogs<'l>],
     axis: usize,
     higher_is_better: bool,
 ) -> Vec<SweepCrossing> {
@@ -70,19 +66,20 @@ fn along(
     else {
         return Vec::new();
     };
-    let nothing = Logs::new();
     let mut all = Vec::new();
     for place in places(family, axis) {
-        let points = |logs: &BTreeMap<&[usize], Logs>| -> Vec<Logs> {
+        let points = |logs: &BTreeMap<&[usize], &'l Logs>| -> Vec<&'l Logs> {
             let at = |value: &usize| {
                 let mut at = place.clone();
                 at.insert(axis, *value);
                 at
             };
             let points = order.iter().map(|value| logs.get(at(value).as_slice()));
-            points.map(|logs| logs.unwrap_or(&nothing).clone()).collect()
+            points
+                .map(|logs| logs.copied().unwrap_or_default())
+                .collect()
         };
-        let lines: Vec<(&str, Vec<Logs>)> = (lines.iter())
+        let lines: Vec<(&str, Vec<&Logs>)> = (lines.iter())
             .map(|(label, logs)| (*label, points(logs)))
             .collect();
         for (position, a) in lines.iter().enumerate() {
@@ -93,11 +90,14 @@ fn along(
                         true => (a.0, b.0),
                         false => (b.0, a.0),
                     };
-                    let others = place.iter().zip(others(family, axis)).map(|(value, other)| {
-                        let order = self::order(&study.sweeps.sweeps[other]);
-                        let position = order.iter().position(|it| it == value);
-                        position.unwrap_or_default() as u32
-                    });
+                    let others = place
+                        .iter()
+                        .zip(others(family, axis))
+                        .map(|(value, other)| {
+                            let order = self::order(&study.sweeps.sweeps[other]);
+                            let position = order.iter().position(|it| it == value);
+                            position.unwrap_or_default() as u32
+                        });
                     let mut crossing = SweepCrossing {
                         above: above.to_owned(),
                         below: below.to_owned(),
@@ -136,10 +136,19 @@ fn others(family: &Family<'_>, axis: usize) -> impl Iterator<Item = usize> {
 }
 
 /// Returns the log ratios of two lines, by point and round; rounds that no point has are left out.
-fn ratios(a: &[Logs], b: &[Logs]) -> Vec<Vec<Option<f64>>> {
-    let rounds: BTreeSet<u32> = a.iter().flat_map(BTreeMap::keys).copied().collect();
-    let point = |(a, b): (&Logs, &Logs)| {
-        let ratio = |round| Some(a.get(round)? - b.get(round)?);
+fn ratios(a: &[&Logs], b: &[&Logs]) -> Vec<Vec<Option<f64>>> {
+    let rounds: BTreeSet<u32> = a
+        .iter()
+        .flat_map(|logs| logs.iter().map(|(round, _)| *round))
+        .collect();
+    let point = |(a, b): (&&Logs, &&Logs)| {
+        let shared = Shared::of(a, b);
+        let mut found = shared.rounds.into_iter().zip(shared.ratios).peekable();
+        let ratio = |round: &u32| {
+            found
+                .next_if(|(next, _)| next == round)
+                .map(|(_, ratio)| ratio)
+        };
         rounds.iter().map(ratio).collect()
     };
     a.iter().zip(b).map(point).collect()
@@ -209,7 +218,9 @@ fn place_in_words(sweeps: &Sweeps, family: &Family<'_>, crossing: &SweepCrossing
         .filter_map(|(other, position)| {
             let other = &sweeps.sweeps[other];
             let value = *order(other).get(*position as usize)?;
-            Some(language::sentence(&other.in_words(&other.values[value].text)))
+            Some(language::sentence(
+                &other.in_words(&other.values[value].text),
+            ))
         })
         .collect();
     places.join(", ")
@@ -257,17 +268,27 @@ fn range_in_words(sweeps: &Sweeps, family: &Family<'_>, group: &[&SweepCrossing]
     let sweep = &sweeps.sweeps[family.axes[axis]];
     let crossing = |it: &SweepCrossing| {
         let [at, low, high] = value_and_ends(sweep, it);
-        (format!("{at} [{low}, {high}]"), place_in_words(sweeps, family, it))
+        (
+            format!("{at} [{low}, {high}]"),
+            place_in_words(sweeps, family, it),
+        )
     };
     let (low, low_place) = crossing(lowest);
     let (high, high_place) = crossing(highest);
     let titles = others(family, axis).map(|other| sweeps.sweeps[other].title());
-    let titles: Vec<String> = titles.map(|title| language::text(&title).to_owned()).collect();
+    let titles: Vec<String> = titles
+        .map(|title| language::text(&title).to_owned())
+        .collect();
     let found: BTreeSet<&[u32]> = group.iter().map(|it| it.others.as_slice()).collect();
     let (found, all) = (found.len(), places(family, axis).len());
     let places = match &titles[..] {
         [one] => tr!("at {} of {} values of {}", found, all, one),
-        several => tr!("at {} of {} combinations of {}", found, all, several.join(", ")),
+        several => tr!(
+            "at {} of {} combinations of {}",
+            found,
+            all,
+            several.join(", ")
+        ),
     };
     let SweepCrossing { above, below, .. } = lowest;
     match is_open(lowest) {

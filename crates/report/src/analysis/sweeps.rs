@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use regatta_model::{MetricDefinition, Part, Spacing, Sweep, Sweeps, metric, metric::id};
 
 use super::{
-    claims::Index,
+    index::Index,
     summary::{Cell, Comparison, Conclusion, Summary},
     sweep_crossings,
     sweep_result::{SweepAxis, SweepCell, SweepCrossing, SweepResult, SweepValue},
@@ -159,12 +159,12 @@ fn families(data: &RunData) -> Vec<Family<'_>> {
 }
 
 /// Returns each metric against the parameters, for each family of cells that differ in these only.
-pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<SweepResult> {
+pub fn all(index: &Index<'_>, cells: &[Cell], comparisons: &[Comparison]) -> Vec<SweepResult> {
+    let data = index.data;
     let study = &data.header.study;
     if study.sweeps.is_empty() {
         return Vec::new();
     }
-    let index = Index::of(data);
     let by_name: BTreeMap<[&str; 3], &Cell> = (cells.iter())
         .map(|cell| {
             let name = [&cell.transport, &cell.condition, &cell.workload];
@@ -195,7 +195,7 @@ pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<Sw
             }
             if name == primary {
                 result.is_primary = true;
-                result.crossings = sweep_crossings::all(data, &family, definition, &index);
+                result.crossings = sweep_crossings::all(index, &family, definition);
                 result.sentences = sentences(&study.sweeps, &family, &result, comparisons);
             }
             results.push(result);

@@ -336,7 +336,10 @@ fn about_sweeps(summary: &Summary, leaders: &[(String, usize)]) -> Option<String
         .map(|sweep| sweep.crossings.len())
         .sum();
     let first = (summary.sweeps.iter()).find_map(|sweep| {
-        Some((sweep.sentences.first()?, sweep_crossings::in_first_sentence(&sweep.crossings)?))
+        Some((
+            sweep.sentences.first()?,
+            sweep_crossings::in_first_sentence(&sweep.crossings)?,
+        ))
     });
     let crossings = match first {
         None => String::new(),

@@ -9,7 +9,7 @@ use regatta_model::{Outcome, TrialRecord, Warning, metric::id, units::format_dur
 
 use super::{
     builds,
-    claims::Index,
+    index::Index,
     summary::{Cell, Comparison, CountedWarning},
 };
 use crate::{
@@ -24,7 +24,8 @@ use crate::{
 /// Warnings of trials are equal if their code and hint are: their sentences carry the trial's
 /// figures. One that is a warning of the run to the letter, as a failed path check marks its
 /// trials, is listed with that.
-pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<CountedWarning> {
+pub fn all(index: &Index<'_>, cells: &[Cell], comparisons: &[Comparison]) -> Vec<CountedWarning> {
+    let data = index.data;
     let of_run = data.warnings.iter().cloned();
     let of_run = of_run.chain(builds::warnings(&data.header));
     let mut warnings: Vec<Warning> = Vec::new();
@@ -74,7 +75,7 @@ pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<Co
     counted.extend(series(data));
     counted.extend(correlated(data, cells, comparisons));
     counted.extend(drifting(cells));
-    counted.extend(nodes_disagree(data));
+    counted.extend(nodes_disagree(index));
     counted
 }
 
@@ -227,8 +228,8 @@ fn correlated(
 }
 
 /// Returns a warning about pairs whose ratio depends on the machine.
-fn nodes_disagree(data: &RunData) -> Option<CountedWarning> {
-    let places = Index::of(data).disagreements();
+fn nodes_disagree(index: &Index<'_>) -> Option<CountedWarning> {
+    let places = index.disagreements();
     let warning = Warning::new(
         "nodes_disagree",
         tr!(
