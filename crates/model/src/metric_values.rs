@@ -75,7 +75,6 @@ impl MetricValues {
     }
 
     /// Iterates over names and values.
-    #[must_use]
     pub fn iter(&self) -> Iter<'_> {
         let pair: Pair = |(name, value)| (name, value);
         self.0.iter().map(pair)

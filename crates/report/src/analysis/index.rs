@@ -14,6 +14,9 @@ pub const CORRELATED: f64 = 0.05;
 /// Logarithms of a metric of a cell, by round, ascending.
 pub type Logs = [(u32, f64)];
 
+/// Logarithms of each metric.
+type MetricLogs<'a> = BTreeMap<&'a str, Vec<(u32, f64)>>;
+
 /// Trials by transport, condition and workload, in the order of the plan.
 pub type ByCell<'a> = BTreeMap<[&'a str; 3], Vec<&'a TrialRecord>>;
 
@@ -43,7 +46,7 @@ pub fn logarithms<'a>(
 pub struct Index<'a> {
     pub(super) data: &'a RunData,
     /// Logarithms of the metrics that are compared, by metric, of each cell in order.
-    logs: Vec<([&'a str; 3], BTreeMap<&'a str, Vec<(u32, f64)>>)>,
+    logs: Vec<([&'a str; 3], MetricLogs<'a>)>,
     /// Number of the machine that ran a round, by condition, where there were several.
     nodes: BTreeMap<&'a str, BTreeMap<u32, u32>>,
 }
@@ -167,11 +170,8 @@ impl<'a> Index<'a> {
 }
 
 /// Returns the logarithms of some metrics of the measured ones of some trials.
-fn compared_logs<'a>(
-    metrics: &BTreeSet<&'a str>,
-    trials: &[&TrialRecord],
-) -> BTreeMap<&'a str, Vec<(u32, f64)>> {
-    let mut logs: BTreeMap<&str, Vec<(u32, f64)>> = BTreeMap::new();
+fn compared_logs<'a>(metrics: &BTreeSet<&'a str>, trials: &[&TrialRecord]) -> MetricLogs<'a> {
+    let mut logs = MetricLogs::new();
     for trial in trials.iter().filter(|it| it.outcome == Outcome::Measured) {
         for (name, value) in &trial.measurements.metrics {
             let log = value.ln();
