@@ -157,28 +157,35 @@ fn ratios(a: &[&Logs], b: &[&Logs]) -> Vec<Vec<Option<f64>>> {
 /// Returns the sentences about the crossings of a sweep, in their order: one for each, or one for all of a pair along an
 /// axis if these are many.
 pub fn sentences(sweeps: &Sweeps, family: &Family<'_>, result: &SweepResult) -> Vec<String> {
-    let all = &result.crossings;
-    let sentence = |(position, crossing): (usize, &SweepCrossing)| {
-        let group: Vec<&SweepCrossing> = all.iter().filter(|it| are_alike(it, crossing)).collect();
-        let is_first = || all[..position].iter().all(|it| !are_alike(it, crossing));
-        match group.len() > MOST_SINGLE {
-            true => is_first().then(|| range_in_words(sweeps, family, &group)),
-            false => Some(crossing.text.clone()),
+    let mut groups: BTreeMap<Kind<'_>, Vec<&SweepCrossing>> = BTreeMap::new();
+    for crossing in &result.crossings {
+        groups.entry(kind(crossing)).or_default().push(crossing);
+    }
+    let sentence = |crossing: &SweepCrossing| match groups.get_mut(&kind(crossing)) {
+        // The sentence of all was at the first of them.
+        Some(group) if group.is_empty() => None,
+        Some(group) if group.len() > MOST_SINGLE => {
+            Some(range_in_words(sweeps, family, &std::mem::take(group)))
         }
+        _ => Some(crossing.text.clone()),
     };
-    all.iter().enumerate().filter_map(sentence).collect()
+    result.crossings.iter().filter_map(sentence).collect()
 }
 
 /// Returns the number of crossings that the first sentence is about; `None` without any.
 pub fn in_first_sentence(crossings: &[SweepCrossing]) -> Option<usize> {
     let first = crossings.first()?;
-    let alike = crossings.iter().filter(|it| are_alike(it, first)).count();
+    let alike = crossings.iter().filter(|it| kind(it) == kind(first));
+    let alike = alike.count();
     Some(if alike > MOST_SINGLE { alike } else { 1 })
 }
 
-/// Whether two crossings are of one pair in the same direction along the same axis, and equally certain.
-fn are_alike(a: &SweepCrossing, b: &SweepCrossing) -> bool {
-    (a.axis, &a.above, &a.below, is_open(a)) == (b.axis, &b.above, &b.below, is_open(b))
+/// What crossings that share a sentence have in common: axis, pair and direction, and whether the interval is open.
+type Kind<'a> = (u32, [&'a str; 2], bool);
+
+fn kind(crossing: &SweepCrossing) -> Kind<'_> {
+    let SweepCrossing { above, below, .. } = crossing;
+    (crossing.axis, [above, below], is_open(crossing))
 }
 
 /// Whether the interval reaches beyond the values of the sweep.

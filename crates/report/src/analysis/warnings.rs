@@ -38,8 +38,11 @@ pub fn all(index: &Index<'_>, cells: &[Cell], comparisons: &[Comparison]) -> Vec
         .map(|warning| CountedWarning::of_run(warning, Vec::new()))
         .collect();
     let of_run = counted.len();
+    // Transports and conditions of each warning, as `cells` has them in words.
+    let mut places: BTreeSet<(usize, [&str; 2])> = BTreeSet::new();
     for trial in &data.trials {
-        let cell = named(&trial.transport, &trial.condition);
+        let place = [&*trial.transport, &*trial.condition];
+        let cell = || named(&trial.transport, &trial.condition);
         for (position, warning) in trial.measurements.warnings.iter().enumerate() {
             // One trial may carry a code twice, once for each end: it counts once.
             let alike = |w: &Warning| w.code == warning.code && w.hint == warning.hint;
@@ -54,15 +57,18 @@ pub fn all(index: &Index<'_>, cells: &[Cell], comparisons: &[Comparison]) -> Vec
                     if position >= of_run {
                         known.trials += 1;
                     }
-                    if !known.cells.contains(&cell) {
-                        known.cells.push(cell.clone());
+                    if places.insert((position, place)) {
+                        known.cells.push(cell());
                     }
                 }
-                None => counted.push(CountedWarning {
-                    warning: warning.clone(),
-                    trials: 1,
-                    cells: vec![cell.clone()],
-                }),
+                None => {
+                    places.insert((counted.len(), place));
+                    counted.push(CountedWarning {
+                        warning: warning.clone(),
+                        trials: 1,
+                        cells: vec![cell()],
+                    });
+                }
             }
         }
     }
