@@ -161,15 +161,16 @@ pub fn sentences(sweeps: &Sweeps, family: &Family<'_>, result: &SweepResult) -> 
     for crossing in &result.crossings {
         groups.entry(kind(crossing)).or_default().push(crossing);
     }
-    let sentence = |crossing: &SweepCrossing| match groups.get_mut(&kind(crossing)) {
-        // The sentence of all was at the first of them.
-        Some(group) if group.is_empty() => None,
-        Some(group) if group.len() > MOST_SINGLE => {
-            Some(range_in_words(sweeps, family, &std::mem::take(group)))
-        }
-        _ => Some(crossing.text.clone()),
-    };
-    result.crossings.iter().filter_map(sentence).collect()
+    let said =
+        (result.crossings.iter()).filter_map(|crossing| match groups.get_mut(&kind(crossing)) {
+            // The sentence of all was at the first of them.
+            Some(group) if group.is_empty() => None,
+            Some(group) if group.len() > MOST_SINGLE => {
+                Some(range_in_words(sweeps, family, &std::mem::take(group)))
+            }
+            _ => Some(crossing.text.clone()),
+        });
+    said.collect()
 }
 
 /// Returns the number of crossings that the first sentence is about; `None` without any.
