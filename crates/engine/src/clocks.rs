@@ -182,7 +182,7 @@ fn correct(
         let reason = match found {
             Some((correction, bound)) if is_reportable(measured - correction, bound) => {
                 for name in &metrics {
-                    if let Some(value) = measurements.metrics.get_mut(*name) {
+                    if let Some(value) = measurements.metrics.get_mut(name) {
                         *value = (*value - correction).max(0.0);
                     }
                 }
@@ -200,7 +200,7 @@ fn correct(
             }
         };
         for name in &metrics {
-            measurements.metrics.remove(*name);
+            measurements.metrics.remove(name);
         }
         measurements
             .histograms

@@ -15,7 +15,7 @@ use regatta_model::{Measurements, Outcome, RunHeader, Shard, Study, TrialRecord}
 use regatta_results::{RunState, Store};
 use regatta_telemetry::testing::repetitions;
 
-use crate::help::{Bench, Done};
+use crate::help::{self, Bench};
 
 /// Number of shards of each plan.
 pub const SHARDS: u32 = 20;
@@ -129,7 +129,7 @@ fn merge_and_report(name: &str, plan: &Plan) {
         .unwrap_or_else(|| env!("CARGO_BIN_EXE_regatta").into());
     let mut command = bench.command(program);
     command.args(["merge", &out]).args(&parts);
-    let done = Done::from(command.output().expect("the program starts"));
+    let done = help::Done::from(command.output().expect("the program starts"));
     // Nobody has checked the paths.
     done.assert_code(1);
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("figures");
