@@ -403,9 +403,7 @@ mod tests {
     #[test]
     fn drawn_means_and_resampled_rounds_give_the_same_interval() {
         let mut logs = synthetic(2.3, 400, 1.0, 7);
-        for round in 0..50 {
-            logs[2][round] = None;
-        }
+        logs[2][..50].fill(None);
         let all: Vec<usize> = (0..400).collect();
         let points: Vec<(f64, &[Option<f64>], f64)> = (X.iter().zip(&logs))
             .map(|(x, values)| (*x, values.as_slice(), mean(values, &all).expect("values")))
