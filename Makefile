@@ -155,10 +155,11 @@ tests: $(CARGO_NEXTEST) tools-build tools-test typeset external export-readers l
 	@REGATTA_TEST_RUN_DIR=$$(mktemp -d); export REGATTA_TEST_RUN_DIR; trap 'rm -rf "$$REGATTA_TEST_RUN_DIR"' EXIT; \
 	$(NEXTEST) $(NEXTEST_ARGS)
 
-# Checks that take too long for every change: 200 kills, the statistics on synthetic data, the README's commands in
-# a fresh clone.
-nightly: build
-	REGATTA_LONG_TESTS=1 $(MAKE) tests NEXTEST_ARGS="--profile nightly"
+# Checks that take too long for every change: 10 000 trials in shards, 200 kills, the statistics on synthetic data, the
+# README's commands in a fresh clone.
+nightly: build lab-kernel
+	scripts/check-shards
+	REGATTA_LONG_TESTS=1 REGATTA_RELEASE="$(CURDIR)/regatta" $(MAKE) tests NEXTEST_ARGS="--profile nightly"
 	@page=$$(mktemp); trap 'rm -f "$$page"' EXIT; cp docs/validity.md "$$page"; \
 	$(MAKE) validity VALIDITY="$$page"
 	PATH="$(BUILT):$$PATH" scripts/readme-commands --whole </dev/null

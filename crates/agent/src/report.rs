@@ -17,11 +17,10 @@ use crate::observer::Observed;
 pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
     let mut put = |name: &str, value: Option<f64>| {
         if let Some(value) = value.filter(|value| value.is_finite()) {
-            report
-                .measurements
-                .metrics
-                .entry(name.to_owned())
-                .or_insert(value);
+            let metrics = &mut report.measurements.metrics;
+            if !metrics.contains_key(name) {
+                metrics.insert(name, value);
+            }
         }
     };
     let (side, names) = (role.name(), role.metrics());

@@ -97,7 +97,7 @@ pub struct Ended {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hint: String,
     /// Metrics by name, as `regatta list metrics` defines them.
-    pub metrics: std::collections::BTreeMap<String, f64>,
+    pub metrics: regatta_model::MetricValues,
     /// Round trips per minute under load: 60 s over the mean round-trip delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trips_per_minute: Option<f64>,

@@ -66,11 +66,13 @@ pub fn merge(args: &MergeArgs, colour: Colour) -> Result<Code, Failure> {
         failed: count(&merged, Outcome::Failed),
         unsupported: count(&merged, Outcome::Unsupported),
     };
+    let shards = missing_shards(&merge, &plan, &merged.missing);
+    // The report of a large plan needs the memory.
+    drop((merge, plan));
     let code = match args.no_report {
         true => tally.verdict(false),
         false => run::finish(&args.out, None, colour, tally, None)?,
     };
-    let shards = missing_shards(&merge, &plan, &merged.missing);
     tell_missing(&args.out, &merged, &shards)?;
     Ok(match merged.missing.is_empty() {
         true => code,

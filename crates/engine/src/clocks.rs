@@ -182,7 +182,7 @@ fn correct(
         let reason = match found {
             Some((correction, bound)) if is_reportable(measured - correction, bound) => {
                 for name in &metrics {
-                    if let Some(value) = measurements.metrics.get_mut(*name) {
+                    if let Some(value) = measurements.metrics.get_mut(name) {
                         *value = (*value - correction).max(0.0);
                     }
                 }
@@ -200,7 +200,7 @@ fn correct(
             }
         };
         for name in &metrics {
-            measurements.metrics.remove(*name);
+            measurements.metrics.remove(name);
         }
         measurements
             .histograms
@@ -262,9 +262,8 @@ fn shifted(histogram: &Histogram, correction: f64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
-    use regatta_model::{Bytes, Spread, WorkloadKind};
+    use regatta_model::{Bytes, MetricValues, Spread, WorkloadKind};
     use regatta_stats::clocks::OffsetInterval;
 
     use super::*;
@@ -317,7 +316,7 @@ mod tests {
     /// Delays of 20 and 40 ms that were measured as 23 and 43.
     fn measured() -> Measurements {
         Measurements {
-            metrics: BTreeMap::from([
+            metrics: MetricValues::from([
                 ("one_way_delay_ns".to_owned(), 23.0 * MS),
                 ("message_delay_ns".to_owned(), 33.0 * MS),
                 ("message_delay_p50_ns".to_owned(), 23.0 * MS),

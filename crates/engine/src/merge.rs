@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use regatta_bed::{LinkCounters, PathCounters, UnsupportedCounters};
 use regatta_control::{Host, Role, SideReport};
 use regatta_model::{
-    Condition, Direction, Link, Measurements, QueueDiscipline, Warning,
+    Condition, Direction, Link, Measurements, MetricValues, QueueDiscipline, Warning,
     metric::id,
     metric::{self, Combination, LinkMetrics},
 };
@@ -112,9 +112,9 @@ pub(crate) fn merge(
 
 /// Merges the metrics of both ends, each by its rule; values that are not finite are left out. `both` says
 /// whether data goes in both directions.
-fn merged_metrics(sides: &[(Role, SideReport); 2], both: bool) -> BTreeMap<String, f64> {
+fn merged_metrics(sides: &[(Role, SideReport); 2], both: bool) -> MetricValues {
     let [sender, receiver] = sides.each_ref().map(|(_, side)| &side.measurements.metrics);
-    let finite = |metrics: &BTreeMap<String, f64>, name| {
+    let finite = |metrics: &MetricValues, name| {
         let value = metrics.get(name).copied();
         value.filter(|value| value.is_finite())
     };
@@ -123,7 +123,7 @@ fn merged_metrics(sides: &[(Role, SideReport); 2], both: bool) -> BTreeMap<Strin
         .filter_map(|name| {
             let rule = metric::find(name).map_or(Combination::Sender, |m| m.combination);
             let (sender, receiver) = (finite(sender, name), finite(receiver, name));
-            Some((name.clone(), rule.combine(sender, receiver, both)?))
+            Some((name, rule.combine(sender, receiver, both)?))
         })
         .collect()
 }
@@ -153,12 +153,7 @@ fn facts(sides: &[(Role, SideReport); 2]) -> BTreeMap<String, String> {
 /// The listening end measured CPU time over its own window, from the arrival of the flow to its
 /// last part in it: shorter by about one round trip, in which it does nothing. Both windows are
 /// without the warm-up.
-fn charge_listening(
-    metrics: &mut BTreeMap<String, f64>,
-    listening: Role,
-    own_ns: f64,
-    transfer_ns: f64,
-) {
+fn charge_listening(metrics: &mut MetricValues, listening: Role, own_ns: f64, transfer_ns: f64) {
     if own_ns <= 0.0 || transfer_ns <= 0.0 {
         return;
     }
@@ -171,7 +166,7 @@ fn charge_listening(
 }
 
 /// Adds the goodput of each direction, of a transfer in both directions at once.
-fn by_direction(metrics: &mut BTreeMap<String, f64>, sides: &[(Role, SideReport); 2]) {
+fn by_direction(metrics: &mut MetricValues, sides: &[(Role, SideReport); 2]) {
     let (Some(goodput), Some(all)) = (
         metrics.get(id::GOODPUT_BPS).copied(),
         counted(metrics).filter(|all| *all > 0.0),
@@ -190,7 +185,7 @@ fn by_direction(metrics: &mut BTreeMap<String, f64>, sides: &[(Role, SideReport)
 }
 
 /// Returns the delivered bytes that count towards goodput: those after the warm-up.
-fn counted(metrics: &BTreeMap<String, f64>) -> Option<f64> {
+fn counted(metrics: &MetricValues) -> Option<f64> {
     let warm_up = metrics.get(id::WARM_UP_BYTES).copied().unwrap_or(0.0);
     Some((metrics.get(id::BYTES_DELIVERED)? - warm_up).max(0.0))
 }
@@ -198,7 +193,7 @@ fn counted(metrics: &BTreeMap<String, f64>) -> Option<f64> {
 /// Adds the path's counters. `direction` is that of the data, whose link is the path's forward one
 /// in every metric.
 fn add_path(
-    metrics: &mut BTreeMap<String, f64>,
+    metrics: &mut MetricValues,
     condition: &Condition,
     path: &PathCounters,
     since: Duration,
@@ -262,7 +257,7 @@ fn add_path(
 /// asks for the impairment, and none where it does not or where the emulator cannot count it.
 /// `back` selects the condition's link from the listening host.
 fn add_asked(
-    metrics: &mut BTreeMap<String, f64>,
+    metrics: &mut MetricValues,
     condition: &Condition,
     names: LinkMetrics,
     counters: &LinkCounters,
@@ -318,9 +313,9 @@ fn add_asked(
 
 /// Adds the metrics that need both ends. `time` is that of the transfer and `counted_ns` that in
 /// which the counted bytes were delivered, both without the warm-up, in nanoseconds.
-fn derive(metrics: &mut BTreeMap<String, f64>, (time, counted_ns): (f64, f64), has_goodput: bool) {
-    let get = |metrics: &BTreeMap<String, f64>, name: &str| metrics.get(name).copied();
-    let put = |metrics: &mut BTreeMap<String, f64>, name: &str, value: f64| {
+fn derive(metrics: &mut MetricValues, (time, counted_ns): (f64, f64), has_goodput: bool) {
+    let get = |metrics: &MetricValues, name: &str| metrics.get(name).copied();
+    let put = |metrics: &mut MetricValues, name: &str, value: f64| {
         if value.is_finite() {
             metrics.insert(name.to_owned(), value);
         }
@@ -369,7 +364,7 @@ mod tests {
 
     #[test]
     fn a_workload_without_goodput_gets_none() {
-        let delivered = BTreeMap::from([
+        let delivered = MetricValues::from([
             ("bytes_delivered".to_owned(), 1000.0),
             ("transfer_time_ns".to_owned(), 1e6),
             ("messages_sent".to_owned(), 10.0),
@@ -387,7 +382,7 @@ mod tests {
 
     #[test]
     fn the_receivers_cpu_is_put_over_the_transfer_time() {
-        let mut metrics = BTreeMap::from([
+        let mut metrics = MetricValues::from([
             ("cpu_sender_ratio".to_owned(), 0.5),
             ("cpu_receiver_ratio".to_owned(), 0.4),
         ]);
@@ -416,7 +411,7 @@ mod tests {
         sender: SideReport,
         receiver: SideReport,
         path: Option<&PathCounters>,
-    ) -> BTreeMap<String, f64> {
+    ) -> MetricValues {
         merged_whole(options, sender, receiver, path).metrics
     }
 
@@ -436,7 +431,7 @@ mod tests {
         merge(&plan, &trial, sender, receiver, path, true)
     }
 
-    fn near(metrics: &BTreeMap<String, f64>, name: &str, value: f64) {
+    fn near(metrics: &MetricValues, name: &str, value: f64) {
         let found = metrics.get(name).copied().unwrap_or(f64::NAN);
         assert!((found / value - 1.0).abs() < 1e-9, "{name}: {found}");
     }

@@ -169,7 +169,7 @@ fn report(role: Role) -> SideReport {
         ..SideReport::default()
     };
     let mut put = |name: &str, value: f64| {
-        report.measurements.metrics.insert(name.into(), value);
+        report.measurements.metrics.insert(name, value);
     };
     match role {
         Role::Sender => {

@@ -7,6 +7,7 @@ mod causes;
 pub mod condition;
 pub mod host_sample;
 pub mod metric;
+mod metric_values;
 pub mod outcome;
 pub mod port_range;
 pub mod record;
@@ -26,6 +27,7 @@ pub use condition::{
 };
 pub use host_sample::{HostSample, HostSamples};
 pub use metric::{Better, METRICS, MetricDefinition, Unit};
+pub use metric_values::MetricValues;
 pub use outcome::Outcome;
 pub use port_range::PortRange;
 pub use record::{

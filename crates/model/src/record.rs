@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{metric::id, outcome::Outcome, shard::RunPart, study::Study, warning_code};
+use crate::{
+    metric::id, metric_values::MetricValues, outcome::Outcome, shard::RunPart, study::Study,
+    warning_code,
+};
 
 /// Facts about a host by name: kernel, CPU, governor, sysctls, offloads, versions of every stack.
 ///
@@ -159,7 +162,7 @@ impl Warning {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measurements {
     /// Values by name in [`crate::metric::METRICS`]. Values that were not measured are absent.
-    pub metrics: BTreeMap<String, f64>,
+    pub metrics: MetricValues,
     /// Samples over time.
     pub series: Vec<Series>,
     /// Distributions.

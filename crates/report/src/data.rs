@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
     path::Path,
+    sync::Arc,
 };
 
 use regatta_model::{
@@ -34,7 +35,7 @@ pub struct RunData {
     pub hosts: Vec<HostTimeline>,
     /// Name of the machine that ran each trial, by the number of its record, for a merged run in real
     /// time; else empty: in virtual time all machines give the same figures.
-    pub nodes: BTreeMap<u32, String>,
+    pub nodes: BTreeMap<u32, Arc<str>>,
     /// State of the run: running only if a process was writing it when it was read.
     pub state: RunState,
 }
@@ -92,16 +93,14 @@ fn state(dir: &Path, saved: RunState) -> RunState {
 /// Splits records into the last attempt at each trial, in the place of the first, and the earlier
 /// attempts.
 fn last_attempts(records: Vec<TrialRecord>) -> (Vec<TrialRecord>, Vec<TrialRecord>) {
+    // Only an invalid trial has several attempts, which most runs have none of.
+    if records.iter().all(|record| record.attempt <= 1) {
+        return (records, Vec::new());
+    }
     let mut last: Vec<TrialRecord> = Vec::new();
     let mut places: BTreeMap<(u32, [String; 3]), usize> = BTreeMap::new();
     let mut earlier = Vec::new();
-    let several = records.iter().any(|record| record.attempt > 1);
     for record in records {
-        // Only an invalid trial has several attempts, which most runs have none of.
-        if !several {
-            last.push(record);
-            continue;
-        }
         let cell = [&record.transport, &record.condition, &record.workload].map(String::clone);
         match places.entry((record.round, cell)) {
             Entry::Occupied(place) => {
@@ -272,7 +271,7 @@ impl RunData {
             .trials
             .iter()
             .filter(|trial| trial.outcome == Outcome::Measured)
-            .flat_map(|trial| trial.measurements.metrics.keys().map(String::as_str))
+            .flat_map(|trial| trial.measurements.metrics.keys())
             .collect();
         regatta_model::METRICS
             .iter()

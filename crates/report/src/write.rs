@@ -55,7 +55,8 @@ pub fn write_files(
     // For machines: the same in every language.
     let english = (language::current() != Language::English)
         .then(|| language::with(Language::English, || summarise(data)));
-    Reader::open(dir)
+    // The run was checked when it was read.
+    Reader::unexamined(dir)
         .and_then(|reader| exports::write_exports(&reader, dir))
         .map_err(|error| match error {
             ResultsError::Export { path, source } => ReportError::Write { path, source },

@@ -40,15 +40,15 @@ fn run() -> RunData {
         let is_whole = !fails(&trial.transport, &trial.condition);
         trial.measurements.warnings.clear();
         let metrics = &mut trial.measurements.metrics;
-        metrics.insert("bytes_sent".into(), 1e7);
-        metrics.insert("bytes_delivered".into(), if is_whole { 1e7 } else { 9e6 });
-        metrics.insert("whole_transfer_ratio".into(), f64::from(u8::from(is_whole)));
+        metrics.insert("bytes_sent", 1e7);
+        metrics.insert("bytes_delivered", if is_whole { 1e7 } else { 9e6 });
+        metrics.insert("whole_transfer_ratio", f64::from(u8::from(is_whole)));
         let seconds = match trial.transport.as_str() {
             "tcp" => 2.0,
             _ => 1.0,
         };
         let noise = 1.0 + 0.001 * f64::from(trial.round);
-        metrics.insert("transfer_time_ns".into(), seconds * noise * 1e9);
+        metrics.insert("transfer_time_ns", seconds * noise * 1e9);
         if !is_whole {
             metrics.remove("transfer_time_ns");
         }
@@ -125,7 +125,7 @@ fn the_share_of_whole_transfers_has_an_exact_interval() {
         if trial.transport == "udp" && trial.condition.contains("1 %") {
             let metrics = &mut trial.measurements.metrics;
             let value = values.next().expect("four trials");
-            metrics.insert("whole_transfer_ratio".into(), value);
+            metrics.insert("whole_transfer_ratio", value);
         }
     }
     let summary = summarise(&data);

@@ -58,10 +58,7 @@ fn only_measured_trials_enter_a_mean() {
     let before = summarise(&data);
     for trial in &mut data.trials {
         if trial.outcome == Outcome::Failed {
-            trial
-                .measurements
-                .metrics
-                .insert("goodput_bps".into(), 1e12);
+            trial.measurements.metrics.insert("goodput_bps", 1e12);
         }
     }
     let after = summarise(&data);
@@ -200,7 +197,7 @@ fn gates_say_what_was_missed() {
     data.trials[0]
         .measurements
         .metrics
-        .insert("messages_corrupted".into(), 1.0);
+        .insert("messages_corrupted", 1.0);
     assert_eq!(failed(&data), ["path_within_tolerance", "data_intact"]);
 }
 
@@ -356,18 +353,12 @@ fn a_page_asks_for_nothing_outside_itself() {
 fn values_that_are_no_numbers_do_no_harm() {
     let mut data = common::full();
     for trial in data.trials.iter_mut().step_by(3) {
+        trial.measurements.metrics.insert("goodput_bps", f64::NAN);
         trial
             .measurements
             .metrics
-            .insert("goodput_bps".into(), f64::NAN);
-        trial
-            .measurements
-            .metrics
-            .insert("round_trip_delay_ns".into(), f64::INFINITY);
-        trial
-            .measurements
-            .metrics
-            .insert("cpu_host_ratio".into(), 0.0);
+            .insert("round_trip_delay_ns", f64::INFINITY);
+        trial.measurements.metrics.insert("cpu_host_ratio", 0.0);
         for series in &mut trial.measurements.series {
             series.values.iter_mut().for_each(|v| *v = f64::NAN);
             series.t_ns.pop();
@@ -431,7 +422,7 @@ fn who_delivered_nothing_is_not_the_fastest() {
     data.trials
         .retain(|trial| trial.transport == "tcp" && trial.condition == "loss-5");
     for trial in &mut data.trials {
-        trial.measurements.metrics.insert("goodput_bps".into(), 0.0);
+        trial.measurements.metrics.insert("goodput_bps", 0.0);
     }
     let verdict = summarise(&data).verdict;
     let text = &verdict
@@ -465,10 +456,7 @@ fn who_closed_too_early_is_not_said_to_never_retransmit() {
             trial.index = index;
             trial.workload = "abandoned".into();
             if trial.transport == "tcp" && trial.outcome == Outcome::Measured {
-                trial
-                    .measurements
-                    .metrics
-                    .insert("message_loss_ratio".into(), 0.4);
+                trial.measurements.metrics.insert("message_loss_ratio", 0.4);
             }
             trial
         })

@@ -3,7 +3,13 @@
 mod common;
 
 use regatta_model::{Study, TrialRecord};
-use regatta_report::{RunData, html, summarise, terminal};
+use regatta_report::{
+    RunData,
+    analysis::SweepCrossing,
+    html,
+    language::{self, Language},
+    summarise, terminal,
+};
 
 const HEAD: &str = r#"
 name = "sweep"
@@ -31,6 +37,11 @@ const CROSSING: f64 = 0.008;
 /// Creates a run of a study whose goodput follows the loss: that of `tcp` by its square root, that of
 /// `quic-quinn` less, with noise of each trial and of each round.
 fn run(study: &str) -> RunData {
+    run_with(study, goodput)
+}
+
+/// Creates a run of a study with noise of each trial and of each round around the goodput by loss and one-way delay.
+fn run_with(study: &str, goodput: impl Fn(&TrialRecord, f64, f64) -> f64) -> RunData {
     let study = Study::parse(study, "study.toml").expect("a sound study");
     let mut data = common::run(study, |_| None);
     let conditions = data.header.study.conditions.clone();
@@ -41,7 +52,7 @@ fn run(study: &str) -> RunData {
         let goodput = goodput(trial, link.loss.0, link.delay.as_secs_f64());
         let noise = 1.0 + 0.2 * (draws.unit() - 0.5) + 0.02 * f64::from(trial.round % 3);
         let metrics = &mut trial.measurements.metrics;
-        metrics.insert("goodput_bps".into(), goodput * noise);
+        metrics.insert("goodput_bps", goodput * noise);
     }
     data
 }
@@ -64,6 +75,25 @@ fn two_parameters() -> RunData {
     let delays =
         "[[sweep]]\nkey = \"condition.rtt\"\nvalues = [\"5ms\", \"20ms\", \"60ms\", \"120ms\"]\n";
     run(&format!("{HEAD}{losses}{delays}"))
+}
+
+/// Round-trip time at which the transports of [`by_delay`] have the same goodput, at a loss of 1 %, in nanoseconds.
+const DELAY_CROSSING: f64 = 66e6;
+
+/// Creates a run in which the second parameter alone, the round-trip time, decides: `quic-quinn` has `advantage` times
+/// the goodput of `tcp` by the round-trip time relative to the crossing, which hardly depends on the loss.
+fn by_delay(advantage: impl Fn(f64) -> f64) -> RunData {
+    let losses = "[[sweep]]\nkey = \"condition.loss\"\nvalues = [\"0.5%\", \"1%\", \"2%\", \"4%\", \"8%\"]\n";
+    let delays =
+        "[[sweep]]\nkey = \"condition.rtt\"\nfrom = \"20ms\"\nto = \"120ms\"\npoints = 6\n";
+    run_with(&format!("{HEAD}{losses}{delays}"), |trial, loss, delay| {
+        let crossing = DELAY_CROSSING * (loss / 0.01).powf(0.01);
+        let tcp = 1e6 / (delay * loss.sqrt());
+        match trial.transport.as_str() {
+            "tcp" => tcp,
+            _ => tcp * advantage(2e9 * delay / crossing),
+        }
+    })
 }
 
 /// Creates a run with 200 cells.
@@ -110,6 +140,79 @@ fn a_crossing_is_found_and_said() {
 }
 
 #[test]
+fn crossings_along_the_second_parameter_are_found_and_share_a_sentence() {
+    let data = by_delay(f64::sqrt);
+    let summary = summarise(&data);
+    let sweep = &summary.sweeps[0];
+    assert_eq!(sweep.axes[1].key, "condition.rtt");
+    let found: Vec<(u32, &[u32], &str)> = (sweep.crossings.iter())
+        .map(|it| (it.axis, it.others.as_slice(), it.above.as_str()))
+        .collect();
+    let expected = [0, 1, 2, 3, 4].map(|loss| vec![loss]);
+    let expected = expected
+        .each_ref()
+        .map(|at| (1, at.as_slice(), "quic-quinn"));
+    assert_eq!(found, expected);
+    for crossing in &sweep.crossings {
+        let distance = (crossing.value / DELAY_CROSSING - 1.0).abs();
+        assert!(distance < 0.15, "{crossing:?}");
+        let [Some(low), Some(high)] = crossing.ci95 else {
+            panic!("{crossing:?}");
+        };
+        assert!(
+            low < crossing.value && crossing.value < high,
+            "{crossing:?}"
+        );
+        assert!(
+            crossing
+                .text
+                .contains(" loss, `quic-quinn` overtakes `tcp` above "),
+            "{}",
+            crossing.text
+        );
+    }
+    let [sentence] = &sweep.sentences[..] else {
+        panic!("{:?}", sweep.sentences);
+    };
+    assert!(
+        sentence.starts_with("`quic-quinn` overtakes `tcp` above "),
+        "{sentence}"
+    );
+    assert!(
+        sentence.ends_with(" loss), at 5 of 5 values of loss"),
+        "{sentence}"
+    );
+    let by_value = |a: &&SweepCrossing, b: &&SweepCrossing| a.value.total_cmp(&b.value);
+    let lowest = sweep.crossings.iter().min_by(by_value).expect("one");
+    let words = lowest.text.split(" above ").last().expect("a value");
+    assert!(
+        sentence.contains(&format!("{words} (lowest, at ")),
+        "{sentence} {words}"
+    );
+    // All that the verdict has to say of the crossings is this sentence.
+    let verdict = &summary.verdict.overall;
+    assert!(verdict.contains(&format!("; {sentence}.")), "{verdict}");
+    let russian = language::with(Language::Russian, || summarise(&data));
+    let sentence = &russian.sweeps[0].sentences[0];
+    assert!(sentence.contains("при значениях (5 из 5)"), "{sentence}");
+    page("by-delay", &data);
+}
+
+#[test]
+fn a_run_without_a_crossing_has_none_along_either_parameter() {
+    let summary = summarise(&by_delay(|_| 0.7));
+    let sweep = &summary.sweeps[0];
+    assert_eq!(sweep.crossings, []);
+    let sentence =
+        "no crossing of `tcp` and `quic-quinn` was found: of 30 comparisons, `tcp` is ahead in 30";
+    assert!(
+        sweep.sentences[0].starts_with(sentence),
+        "{:?}",
+        sweep.sentences
+    );
+}
+
+#[test]
 fn the_same_run_has_the_same_crossings() {
     assert_eq!(summarise(&one_parameter()), summarise(&one_parameter()));
 }
@@ -119,7 +222,7 @@ fn every_summary_of_a_sweep_follows_the_schema() {
     let schema = include_str!("../../../schemas/summary.schema.json");
     let schema = serde_json::from_str(schema).expect("the schema is JSON");
     let validator = jsonschema::validator_for(&schema).expect("the schema is one");
-    for data in [one_parameter(), two_parameters()] {
+    for data in [one_parameter(), two_parameters(), by_delay(f64::sqrt)] {
         let summary = serde_json::to_value(summarise(&data)).expect("plain values");
         let errors: Vec<String> = validator
             .iter_errors(&summary)

@@ -28,7 +28,7 @@ fn made(labels: [&str; 3], goodput: impl Fn(&str, usize) -> Option<f64>) -> RunD
                 _ = trial
                     .measurements
                     .metrics
-                    .insert("goodput_bps".into(), value * 1e6)
+                    .insert("goodput_bps", value * 1e6)
             }
             None => trial.outcome = Outcome::Invalid,
         }
@@ -238,10 +238,7 @@ fn rounds_that_contradict_one_another_make_no_winner() {
             trial.round = round;
             trial.transport = label.to_owned();
             trial.outcome = Outcome::Measured;
-            trial
-                .measurements
-                .metrics
-                .insert("goodput_bps".into(), goodput);
+            trial.measurements.metrics.insert("goodput_bps", goodput);
             data.trials.push(trial);
         }
     }
@@ -264,11 +261,11 @@ fn connections_that_failed_keep_the_others_from_the_first_place() {
         trial
             .measurements
             .metrics
-            .insert("connections_failed".into(), failed);
+            .insert("connections_failed", failed);
         trial
             .measurements
             .metrics
-            .insert("connections_completed".into(), 100.0 - failed);
+            .insert("connections_completed", 100.0 - failed);
     }
     let summary = summarise(&data);
     assert_eq!(letters(&summary), [("a", "a")]);
@@ -286,12 +283,9 @@ fn rare_failures_are_said_and_ranked() {
     let mut data =
         two(|label, round| Some(if label == "a" { 20.0 } else { 30.0 } + round as f64 * 0.1));
     for trial in &mut data.trials {
-        trial
-            .measurements
-            .metrics
-            .insert("messages_sent".into(), 1000.0);
+        trial.measurements.metrics.insert("messages_sent", 1000.0);
         trial.measurements.metrics.insert(
-            "requests_unanswered".into(),
+            "requests_unanswered",
             f64::from(u8::from(trial.transport == "b")),
         );
     }
@@ -348,7 +342,7 @@ fn rounds_that_are_alike_widen_the_intervals_and_are_warned_of() {
             trial
                 .measurements
                 .metrics
-                .insert("goodput_bps".into(), goodput * 1e6);
+                .insert("goodput_bps", goodput * 1e6);
             data.trials.push(trial);
         }
     }
@@ -708,8 +702,8 @@ fn quantities_in_a_verdict_have_units_that_people_say() {
     for trial in &mut data.trials {
         let metrics = &mut trial.measurements.metrics;
         let seconds = metrics["goodput_bps"] / 1e6;
-        metrics.insert("transfer_time_ns".into(), seconds * 1e9);
-        metrics.insert("requests_per_second".into(), seconds * 10.0);
+        metrics.insert("transfer_time_ns", seconds * 1e9);
+        metrics.insert("requests_per_second", seconds * 10.0);
     }
     let text = |metric: &str| {
         let mut data = data.clone();

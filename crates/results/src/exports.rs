@@ -1,7 +1,7 @@
 //! CSV files made from a results file.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     io::{self, Write},
     path::Path,
 };
@@ -13,7 +13,7 @@ use crate::{
     cell::cell,
     hosts_csv::{HOSTS_FILE_NAME, hosts_csv},
     open::explain,
-    query::read_series,
+    query::{Span, read_series},
     replace::{ReplaceError, replace},
 };
 
@@ -22,6 +22,13 @@ pub const TRIALS_FILE_NAME: &str = "trials.csv";
 
 /// Name of the file with one row for each sample.
 pub const SERIES_FILE_NAME: &str = "series.csv";
+
+/// Trials that are read at a time.
+const TRIALS_AT_ONCE: usize = 4096;
+
+/// Query for the metrics that have a value; see [`Reader::trials`] for values that are none.
+const OCCURRING_METRICS: &str =
+    "SELECT DISTINCT name FROM metric WHERE abs(value) <= 1.7976931348623157e308";
 
 /// Writes one row for each attempt at a trial, in the order of its number.
 ///
@@ -36,28 +43,17 @@ pub const SERIES_FILE_NAME: &str = "series.csv";
 /// # Errors
 /// Errors of reading and writing.
 pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsError> {
-    let trials = reader.source().trials(false)?;
-    let occurs = |name: &str| {
-        trials
+    let source = reader.source();
+    let text = |sql: &str| source.rows(sql, |row| row.get::<_, String>(0));
+    // Of names that this version does not know, as a file of another version may hold them, the order is theirs.
+    let mut metrics = text(OCCURRING_METRICS)?;
+    let place = |name: &String| {
+        metric::METRICS
             .iter()
-            .any(|trial| trial.measurements.metrics.contains_key(name))
+            .position(|metric| metric.name == name)
     };
-    let mut metrics: Vec<&str> = metric::METRICS
-        .iter()
-        .map(|metric| metric.name)
-        .filter(|name| occurs(name))
-        .collect();
-    // A file of another version may hold metrics that this one does not know.
-    let unknown: BTreeSet<&str> = trials
-        .iter()
-        .flat_map(|trial| trial.measurements.metrics.keys().map(String::as_str))
-        .filter(|name| metric::find(name).is_none())
-        .collect();
-    metrics.extend(unknown);
-    let facts: BTreeSet<&str> = trials
-        .iter()
-        .flat_map(|trial| trial.measurements.facts.keys().map(String::as_str))
-        .collect();
+    metrics.sort_by_cached_key(|name| (place(name).unwrap_or(usize::MAX), name.clone()));
+    let facts = text("SELECT DISTINCT name FROM fact ORDER BY name")?;
 
     let sweeps = reader.header()?.study.sweeps;
     let parameters = Parameters::of(&sweeps);
@@ -82,34 +78,29 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
             .into_iter()
             .map(str::to_owned)
             .chain(parameters.keys.iter().cloned())
-            .chain(metrics.iter().map(|&name| name.to_owned()))
+            .chain(metrics.iter().cloned())
             .chain(facts.iter().map(|name| format!("fact.{name}")))
             .map(cell),
     )?;
-    for trial in &trials {
-        let measured = metrics.iter().map(|&name| {
-            trial
-                .measurements
-                .metrics
-                .get(name)
-                .map_or_else(String::new, f64::to_string)
-        });
-        let read_back = facts.iter().map(|&name| {
-            cell(
-                trial
-                    .measurements
-                    .facts
-                    .get(name)
-                    .cloned()
-                    .unwrap_or_default(),
-            )
-        });
-        let swept = parameters.of_trial(trial);
-        csv.write_record(
-            (identity(trial).into_iter().chain(swept))
+    // A part after the other: the trials of a large run need not fit into memory.
+    for part in reader.trial_indices()?.chunks(TRIALS_AT_ONCE) {
+        let [first, last] = [part[0], part[part.len() - 1]].map(i64::from);
+        for trial in source.trials(Span { first, last }, false)? {
+            let measurements = &trial.measurements;
+            let measured = metrics.iter().map(|name| {
+                let value = measurements.metrics.get(name);
+                value.map_or_else(String::new, f64::to_string)
+            });
+            let read_back = (facts.iter())
+                .map(|name| cell(measurements.facts.get(name).cloned().unwrap_or_default()));
+            csv.write_record(
+                (identity(&trial)
+                    .into_iter()
+                    .chain(parameters.of_trial(&trial)))
                 .chain(measured)
                 .chain(read_back),
-        )?;
+            )?;
+        }
     }
     csv.flush().map_err(csv::Error::from)?;
     Ok(())

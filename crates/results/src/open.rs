@@ -104,7 +104,8 @@ fn no_space(path: &Path) -> bool {
     nix::sys::statvfs::statvfs(parent(path)).is_ok_and(|fs| fs.blocks_available() == 0)
 }
 
-/// Opens a file that must exist already; nothing is created.
+/// Opens a file that must exist already; nothing is created. SQLite takes no locks between threads: a connection is used
+/// by one at a time.
 pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, ResultsError> {
     match fs::metadata(path) {
         Err(source) if source.kind() == io::ErrorKind::NotFound => {
@@ -131,8 +132,8 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Resul
     // SQLite would only say that it cannot open the file.
     faccessat(AT_FDCWD, path, AccessFlags::R_OK, AtFlags::AT_EACCESS)
         .map_err(|errno| explain_io(errno.into(), "read", path))?;
-    let mut connection =
-        Connection::open_with_flags(path, flags).map_err(|e| explain(e, "open", path))?;
+    let mut connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        .map_err(|e| explain(e, "open", path))?;
     wait_for_locks(&mut connection, path).map_err(|e| explain(e, "open", path))?;
     Ok(connection)
 }

@@ -1,6 +1,6 @@
 //! Reading rows back into records.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, path::Path, sync::Arc, vec::Drain};
 
 use regatta_model::{
     AskedAchieved, Histogram, HostFacts, Measurements, Outcome, PathCheck, RunHeader, RunPart,
@@ -212,97 +212,129 @@ impl Source<'_> {
         Ok(versions.first().copied().unwrap_or(schema::VERSION))
     }
 
-    /// Reads the rows of all attempts in the order of their number, without what other tables hold of them.
-    fn trial_rows(&self) -> Result<Vec<TrialRecord>, ResultsError> {
+    /// Passes each row of a query about the trials of `span` to `take`, in order.
+    fn each_row(
+        &self,
+        sql: &str,
+        span: Span,
+        mut take: impl FnMut(&Row<'_>) -> Result<(), RowError>,
+    ) -> Result<(), ResultsError> {
+        let mut all = || -> Result<(), RowError> {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let mut rows = statement.query([span.first, span.last])?;
+            while let Some(row) = rows.next()? {
+                take(row)?;
+            }
+            Ok(())
+        };
+        all().map_err(|error| match error {
+            RowError::Sqlite(error) => explain(error, "read", self.path),
+            RowError::Damaged(what) => self.damaged(what),
+        })
+    }
+
+    /// Reads the rows of the attempts of `span` in the order of their number, without what other tables hold of them.
+    fn trial_rows(&self, span: Span) -> Result<Vec<TrialRecord>, ResultsError> {
         let attempt = self.since_version_2(["attempt"], ["1"])?;
-        let rows = self.rows(
-            &format!(
-                "SELECT trial, round, transport, condition, workload, started_unix_ns, seed,
-                     outcome, hint, {attempt}
-                 FROM trial ORDER BY trial"
-            ),
-            |row| {
-                Ok((
-                    TrialRecord {
-                        index: row.get(0)?,
-                        attempt: row.get(9)?,
-                        round: row.get(1)?,
-                        transport: row.get(2)?,
-                        condition: row.get(3)?,
-                        workload: row.get(4)?,
-                        started_unix_ns: row.get(5)?,
-                        seed: 0,
-                        outcome: Outcome::Failed,
-                        reasons: Vec::new(),
-                        hint: row.get(8)?,
-                        measurements: Measurements::default(),
-                    },
-                    row.get::<_, String>(6)?,
-                    row.get::<_, String>(7)?,
-                ))
-            },
-        )?;
-        let mut trials = Vec::with_capacity(rows.len());
-        for (mut trial, seed, outcome) in rows {
-            trial.seed = seed.parse().map_err(|_| {
-                self.damaged(format!("the seed of trial {} is not a number", trial.index))
-            })?;
-            trial.outcome = Outcome::ALL
-                .into_iter()
-                .find(|known| known.name() == outcome)
-                .ok_or_else(|| self.damaged(format!("`{outcome}` is not an outcome")))?;
-            trials.push(trial);
-        }
+        let mut trials = Vec::new();
+        let sql = format!(
+            "SELECT trial, round, transport, condition, workload, started_unix_ns, seed, outcome, hint, {attempt}
+             FROM trial WHERE {IN_SPAN} ORDER BY trial"
+        );
+        self.each_row(&sql, span, |row| {
+            let index = row.get(0)?;
+            let text = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str()?);
+            let outcome = text(7)?;
+            let seed = text(6)?.parse();
+            trials.push(TrialRecord {
+                index,
+                attempt: row.get(9)?,
+                round: row.get(1)?,
+                transport: row.get(2)?,
+                condition: row.get(3)?,
+                workload: row.get(4)?,
+                started_unix_ns: row.get(5)?,
+                seed: seed
+                    .map_err(|_| damaged(format!("the seed of trial {index} is not a number")))?,
+                outcome: (Outcome::ALL.into_iter())
+                    .find(|known| known.name() == outcome)
+                    .ok_or_else(|| damaged(format!("`{outcome}` is not an outcome")))?,
+                reasons: Vec::new(),
+                hint: row.get(8)?,
+                measurements: Measurements::default(),
+            });
+            Ok(())
+        })?;
         Ok(trials)
     }
 
-    /// Reads all attempts in the order of their number; series and histograms only if `whole`.
-    pub(crate) fn trials(&self, whole: bool) -> Result<Vec<TrialRecord>, ResultsError> {
-        let mut trials = self.trial_rows()?;
+    /// Reads the attempts of `span` in the order of their number; series and histograms only if `whole`.
+    pub(crate) fn trials(&self, span: Span, whole: bool) -> Result<Vec<TrialRecord>, ResultsError> {
+        let mut trials = self.trial_rows(span)?;
         self.attach(
             &mut trials,
-            "SELECT trial, reason FROM reason ORDER BY trial, position",
+            span,
+            "SELECT trial, reason FROM reason WHERE {IN_SPAN} ORDER BY trial, position",
             |row| row.get(1),
-            |trial, reason| trial.reasons.push(reason),
+            |trial, reasons| trial.reasons.extend(reasons),
         )?;
+        // All records share the names.
+        let mut names: BTreeMap<String, Arc<str>> = BTreeMap::new();
         self.attach(
             &mut trials,
-            "SELECT trial, name, value FROM metric",
-            |row| Ok((row.get(1)?, row.get(2)?)),
-            |trial, (name, value): (String, f64)| {
-                if value.is_finite() {
-                    trial.measurements.metrics.insert(name, value);
-                } else {
-                    trial.measurements.warnings.push(value_not_kept(format!(
-                        "`{name}` is {value} in the results file and was left out"
-                    )));
-                }
+            span,
+            "SELECT trial, name, value FROM metric WHERE {IN_SPAN} ORDER BY trial, name",
+            |row| {
+                let name = row.get_ref(1)?.as_str()?;
+                let shared = match names.get(name) {
+                    Some(known) => known.clone(),
+                    None => {
+                        let shared: Arc<str> = name.into();
+                        names.insert(name.to_owned(), shared.clone());
+                        shared
+                    }
+                };
+                Ok((shared, row.get(2)?))
+            },
+            |trial, values: Drain<'_, (Arc<str>, f64)>| {
+                let warnings = &mut trial.measurements.warnings;
+                let finite = values.filter(|(name, value)| {
+                    if !value.is_finite() {
+                        warnings.push(value_not_kept(format!(
+                            "`{name}` is {value} in the results file and was left out"
+                        )));
+                    }
+                    value.is_finite()
+                });
+                trial.measurements.metrics = finite.collect();
             },
         )?;
         self.attach(
             &mut trials,
-            "SELECT trial, name, value FROM fact",
+            span,
+            "SELECT trial, name, value FROM fact WHERE {IN_SPAN} ORDER BY trial, name",
             |row| Ok((row.get(1)?, row.get(2)?)),
-            |trial, (name, value)| {
-                trial.measurements.facts.insert(name, value);
-            },
+            |trial, facts| trial.measurements.facts.extend(facts),
         )?;
         self.attach(
             &mut trials,
-            "SELECT trial, code, message, hint FROM warning WHERE trial IS NOT NULL ORDER BY id",
+            span,
+            "SELECT trial, code, message, hint FROM warning WHERE {IN_SPAN} ORDER BY trial, id",
             |row| read_warning(row, 1),
-            |trial, warning| trial.measurements.warnings.push(warning),
+            |trial, warnings| trial.measurements.warnings.extend(warnings),
         )?;
         if whole {
             self.attach(
                 &mut trials,
-                "SELECT trial, side, name, t_ns, value FROM series ORDER BY trial, position",
+                span,
+                "SELECT trial, side, name, t_ns, value FROM series WHERE {IN_SPAN} ORDER BY trial, position",
                 |row| read_series(row, 1),
-                |trial, series| trial.measurements.series.push(series),
+                |trial, series| trial.measurements.series = series.collect(),
             )?;
             self.attach(
                 &mut trials,
-                "SELECT trial, side, name, hdr_v2_base64 FROM histogram ORDER BY trial, position",
+                span,
+                "SELECT trial, side, name, hdr_v2_base64 FROM histogram WHERE {IN_SPAN} ORDER BY trial, position",
                 |row| {
                     Ok(Histogram {
                         side: row.get(1)?,
@@ -310,29 +342,89 @@ impl Source<'_> {
                         hdr_v2_base64: row.get(3)?,
                     })
                 },
-                |trial, histogram| trial.measurements.histograms.push(histogram),
+                |trial, histograms| trial.measurements.histograms = histograms.collect(),
             )?;
         }
         Ok(trials)
     }
 
-    /// Reads the rows of a query, whose first column is a trial, and passes each to that trial with
-    /// `give`.
+    /// Reads the rows of a query about the trials of `span`, whose first column is a trial by which they are ordered,
+    /// and passes those of each trial with `give`.
     fn attach<T>(
         &self,
         trials: &mut [TrialRecord],
+        span: Span,
         sql: &str,
         mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-        mut give: impl FnMut(&mut TrialRecord, T),
+        mut give: impl FnMut(&mut TrialRecord, Drain<'_, T>),
     ) -> Result<(), ResultsError> {
-        for (index, value) in self.rows(sql, |row| Ok((row.get::<_, u32>(0)?, read(row)?)))? {
-            let position = trials
-                .binary_search_by_key(&index, |trial| trial.index)
-                .map_err(|_| self.damaged(format!("a row of trial {index}, which is not there")))?;
-            give(&mut trials[position], value);
+        let mut trials = trials.iter_mut();
+        let mut current: Option<&mut TrialRecord> = None;
+        let mut of_trial = Vec::new();
+        self.each_row(&sql.replace("{IN_SPAN}", IN_SPAN), span, |row| {
+            let index: u32 = row.get(0)?;
+            if current.as_ref().is_none_or(|trial| trial.index != index) {
+                if let Some(trial) = current.take() {
+                    give(trial, of_trial.drain(..));
+                }
+                current = trials
+                    .find(|trial| trial.index >= index)
+                    .filter(|trial| trial.index == index);
+                if current.is_none() {
+                    return Err(damaged(format!(
+                        "a row of trial {index}, which is not there"
+                    )));
+                }
+            }
+            of_trial.push(read(row)?);
+            Ok(())
+        })?;
+        if let Some(trial) = current {
+            give(trial, of_trial.drain(..));
         }
         Ok(())
     }
+}
+
+/// Trials by number, from the first to the last.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Span {
+    pub(crate) first: i64,
+    pub(crate) last: i64,
+}
+
+impl Span {
+    /// All trials.
+    pub(crate) const ALL: Self = Self {
+        first: i64::MIN,
+        last: i64::MAX,
+    };
+}
+
+/// Condition on the rows of a table that they are of the trials of a [`Span`].
+const IN_SPAN: &str = "trial BETWEEN ?1 AND ?2";
+
+/// Error of a row.
+enum RowError {
+    Sqlite(rusqlite::Error),
+    /// Row that Regatta did not store, with what is wrong.
+    Damaged(String),
+}
+
+impl From<rusqlite::Error> for RowError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl From<rusqlite::types::FromSqlError> for RowError {
+    fn from(error: rusqlite::types::FromSqlError) -> Self {
+        Self::Sqlite(error.into())
+    }
+}
+
+fn damaged(what: String) -> RowError {
+    RowError::Damaged(what)
 }
 
 /// Returns the warning that a value of a trial was left out.

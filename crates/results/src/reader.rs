@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use regatta_model::{HostSamples, PathCheck, RunHeader, TrialRecord, Warning};
@@ -13,7 +14,7 @@ use tempfile::TempDir;
 use crate::{
     FILE_NAME, ResultsError, RunState,
     open::{beside, connect, examine, explain, has_log},
-    query::Source,
+    query::{Source, Span},
 };
 
 /// Read-only run, as it was when it was opened: later additions of a live run are not visible.
@@ -40,8 +41,11 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Opens a file as [`Reader::open`] does, without the check of its content: it was checked before.
-    pub(crate) fn unexamined(dir_or_file: &Path) -> Result<Self, ResultsError> {
+    /// Opens a file as [`Reader::open`] does, without the check of its content, which the caller has made before.
+    ///
+    /// # Errors
+    /// As [`Reader::open`], as far as they show without that check.
+    pub fn unexamined(dir_or_file: &Path) -> Result<Self, ResultsError> {
         let path = if dir_or_file.is_dir() {
             dir_or_file.join(FILE_NAME)
         } else {
@@ -159,7 +163,7 @@ impl Reader {
     /// # Errors
     /// As [`Reader::header`].
     pub fn trials(&self) -> Result<Vec<TrialRecord>, ResultsError> {
-        self.source().trials(true)
+        self.source().trials(Span::ALL, true)
     }
 
     /// Returns the positions in the plan of the trials that are stored, in order.
@@ -183,14 +187,20 @@ impl Reader {
     ///
     /// # Errors
     /// As [`Reader::header`].
-    pub fn nodes(&self) -> Result<BTreeMap<u32, String>, ResultsError> {
+    pub fn nodes(&self) -> Result<BTreeMap<u32, Arc<str>>, ResultsError> {
         let source = self.source();
         if source.version()? < 5 {
             return Ok(BTreeMap::new());
         }
-        let sql = "SELECT trial, node FROM part_trial JOIN part ON part.id = part ORDER BY trial";
-        let nodes = source.rows(sql, |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok(nodes.into_iter().collect())
+        let names = source.rows("SELECT id, node FROM part", |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, Arc<str>>(1)?))
+        })?;
+        // The trials of a part share its name.
+        let names: BTreeMap<i64, Arc<str>> = names.into_iter().collect();
+        let sql = "SELECT trial, part FROM part_trial ORDER BY trial";
+        let parts = source.rows(sql, |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let named = |(trial, part): (u32, i64)| Some((trial, names.get(&part)?.clone()));
+        Ok(parts.into_iter().filter_map(named).collect())
     }
 
     /// Passes the samples of the hosts to `take`, in the order in which they were stored.

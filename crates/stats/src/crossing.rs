@@ -8,6 +8,10 @@ const RESAMPLES: usize = 2000;
 /// Degrees of freedom from which Student's t is as good as normal.
 const NORMAL: f64 = 1e6;
 
+/// Most rounds that are resampled; of more, the means of the resamples are drawn from the normal distribution that they
+/// then have.
+pub const MOST_RESAMPLED_ROUNDS: usize = 1000;
+
 /// Fewest rounds from which an interval is made.
 const LEAST_ROUNDS: usize = 3;
 
@@ -35,7 +39,9 @@ pub struct Crossing {
 /// only one. The interval is that of the bootstrap over whole rounds, which keeps what the points of a
 /// round have in common: percentiles of positions for means whose distance from those that were seen is
 /// widened by √(n ∕ (n − 1)) · t ∕ z, because percentiles of few values are too narrow (Hesterberg 2015,
-/// The American Statistician 69, 371–386, "expanded percentile").
+/// The American Statistician 69, 371–386, "expanded percentile"). Of more than [`MOST_RESAMPLED_ROUNDS`], the means are
+/// drawn from the normal distribution with the covariances that resampled means have: the result is the same up to the
+/// error of 2000 draws, without time in proportion to the rounds for each of them.
 ///
 /// Empty for points that are not ascending, lists of different lengths, or fewer than three rounds.
 #[must_use]
@@ -81,6 +87,7 @@ pub fn crossings(
                 confidence,
                 rounds,
                 &mut draws,
+                MOST_RESAMPLED_ROUNDS,
             );
             Some(Crossing {
                 at,
@@ -152,29 +159,46 @@ fn position(points: &[(f64, f64)], rises: bool) -> Option<f64> {
     Some(best.0)
 }
 
+/// Returns the interval of the position of a crossing. At most `most_resampled` rounds are resampled; of more, means are
+/// drawn.
 fn interval(
     points: &[(f64, &[Option<f64>], f64)],
     rises: bool,
     confidence: f64,
     rounds: usize,
     draws: &mut SplitMix,
+    most_resampled: usize,
 ) -> [Option<f64>; 2] {
     let n = rounds as f64;
     let widen =
         (n / (n - 1.0)).sqrt() * t_critical(confidence, n - 1.0) / t_critical(confidence, NORMAL);
-    let mut found: Vec<f64> = (0..RESAMPLES)
-        .filter_map(|_| {
-            let drawn: Vec<usize> = (0..rounds).map(|_| draws.below(rounds)).collect();
-            let resampled: Vec<(f64, f64)> = points
-                .iter()
-                .filter_map(|(x, values, seen)| {
-                    let mean = mean(values, &drawn)?;
-                    Some((*x, seen + widen * (mean - seen)))
+    let mut found: Vec<f64> = match rounds > most_resampled {
+        true => {
+            let factor = cholesky(&covariances(points));
+            (0..RESAMPLES)
+                .filter_map(|_| {
+                    let deviations = correlated_normals(&factor, draws);
+                    let drawn = points.iter().zip(deviations);
+                    let drawn =
+                        drawn.map(|((x, _, seen), deviation)| (*x, seen + widen * deviation));
+                    position(&drawn.collect::<Vec<_>>(), rises)
                 })
-                .collect();
-            position(&resampled, rises)
-        })
-        .collect();
+                .collect()
+        }
+        false => (0..RESAMPLES)
+            .filter_map(|_| {
+                let drawn: Vec<usize> = (0..rounds).map(|_| draws.below(rounds)).collect();
+                let resampled: Vec<(f64, f64)> = points
+                    .iter()
+                    .filter_map(|(x, values, seen)| {
+                        let mean = mean(values, &drawn)?;
+                        Some((*x, seen + widen * (mean - seen)))
+                    })
+                    .collect();
+                position(&resampled, rises)
+            })
+            .collect(),
+    };
     found.sort_by(f64::total_cmp);
     let tail = (1.0 - confidence) / 2.0;
     let rank = (tail * found.len() as f64).floor() as usize;
@@ -188,6 +212,56 @@ fn interval(
     ]
 }
 
+/// Returns the covariances of the means of points over resampled rounds: row by row, up to the diagonal.
+fn covariances(points: &[(f64, &[Option<f64>], f64)]) -> Vec<Vec<f64>> {
+    // What each round adds to a mean when it is drawn once more.
+    let influences: Vec<Vec<f64>> = (points.iter())
+        .map(|(_, values, mean)| {
+            let count = values.iter().flatten().count().max(1) as f64;
+            let influence = |value: &Option<f64>| value.map_or(0.0, |value| (value - mean) / count);
+            values.iter().map(influence).collect()
+        })
+        .collect();
+    let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum();
+    let rows = influences.iter().enumerate();
+    rows.map(|(row, a)| influences[..=row].iter().map(|b| product(a, b)).collect())
+        .collect()
+}
+
+/// Returns the lower triangle whose product with its transpose is a matrix of covariances. A value that others determine
+/// has a diagonal of zero.
+fn cholesky(covariances: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let mut factor: Vec<Vec<f64>> = Vec::with_capacity(covariances.len());
+    for (row, values) in covariances.iter().enumerate() {
+        let mut of_row: Vec<f64> = Vec::with_capacity(row + 1);
+        for (column, value) in values.iter().enumerate() {
+            let other = factor.get(column).unwrap_or(&of_row);
+            let known: f64 = of_row
+                .iter()
+                .zip(&other[..column])
+                .map(|(a, b)| a * b)
+                .sum();
+            let left = value - known;
+            let diagonal = factor.get(column).map(|other| other[column]);
+            let next = match diagonal {
+                None => left.max(0.0).sqrt(),
+                Some(diagonal) if diagonal > 0.0 => left / diagonal,
+                Some(_) => 0.0,
+            };
+            of_row.push(next);
+        }
+        factor.push(of_row);
+    }
+    factor
+}
+
+/// Draws normal values about zero with the covariances of a factor.
+fn correlated_normals(factor: &[Vec<f64>], draws: &mut SplitMix) -> Vec<f64> {
+    let normals: Vec<f64> = factor.iter().map(|_| draws.normal()).collect();
+    let value = |row: &Vec<f64>| row.iter().zip(&normals).map(|(a, z)| a * z).sum();
+    factor.iter().map(value).collect()
+}
+
 /// Generator of the bootstrap's draws; source: Steele, Lea and Flood 2014, OOPSLA.
 struct SplitMix(u64);
 
@@ -198,6 +272,15 @@ impl SplitMix {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
+    }
+
+    /// Returns a normal number with a mean of 0 and a variance of 1; source: Box and Muller 1958, Ann. Math. Stat. 29,
+    /// 610–611.
+    fn normal(&mut self) -> f64 {
+        // Above zero, up to 1.
+        let mut uniform = || ((self.next() >> 11) as f64 + 1.0) / (1_u64 << 53) as f64;
+        let radius = (-2.0 * uniform().ln()).sqrt();
+        radius * (std::f64::consts::TAU * uniform()).cos()
     }
 
     /// Returns a number below `limit`.
@@ -313,6 +396,46 @@ mod tests {
         assert_eq!(crossings(&X, &synthetic(2.5, 2, 0.01, 5), 0.95, 1), []);
         assert_eq!(crossings(&X, &logs, 1.0, 1), []);
         assert_eq!(crossings(&[], &[], 0.95, 1), []);
+    }
+
+    /// Checks that drawn means give the intervals of resampled rounds. The ends have a standard error of 1.5 % of the
+    /// width from 2000 draws each.
+    #[test]
+    fn drawn_means_and_resampled_rounds_give_the_same_interval() {
+        let mut logs = synthetic(2.3, 400, 1.0, 7);
+        logs[2][..50].fill(None);
+        let all: Vec<usize> = (0..400).collect();
+        let points: Vec<(f64, &[Option<f64>], f64)> = (X.iter().zip(&logs))
+            .map(|(x, values)| (*x, values.as_slice(), mean(values, &all).expect("values")))
+            .collect();
+        let ends = |most_resampled| {
+            let ends = interval(&points, true, 0.95, 400, &mut SplitMix(3), most_resampled);
+            ends.map(|end| end.expect("an end within the points"))
+        };
+        let (resampled, drawn) = (ends(400), ends(399));
+        let width = resampled[1] - resampled[0];
+        for (a, b) in resampled.iter().zip(drawn) {
+            assert!((a - b).abs() < 0.06 * width, "{resampled:?} {drawn:?}");
+        }
+        assert!(resampled[0] < 2.3 && 2.3 < resampled[1], "{resampled:?}");
+    }
+
+    #[test]
+    fn a_factor_times_its_transpose_is_the_covariances() {
+        // The third value is the sum of the first two.
+        let covariances = [vec![4.0], vec![2.0, 3.0], vec![6.0, 5.0, 11.0]];
+        let factor = cholesky(&covariances);
+        for (row, values) in covariances.iter().enumerate() {
+            for (column, value) in values.iter().enumerate() {
+                let product: f64 = factor[row]
+                    .iter()
+                    .zip(&factor[column])
+                    .map(|(a, b)| a * b)
+                    .sum();
+                assert!((product - value).abs() < 1e-12, "{factor:?}");
+            }
+        }
+        assert_eq!(factor[2][2], 0.0);
     }
 
     /// Returns the share of 500 synthetic runs whose interval covers the crossing.

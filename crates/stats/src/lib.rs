@@ -20,11 +20,11 @@ mod settling;
 
 pub use binomial::{binomial_interval, plausible_counts};
 pub use correction::{Decision, Test, holm};
-pub use crossing::{Crossing, crossings};
+pub use crossing::{Crossing, MOST_RESAMPLED_ROUNDS, crossings};
 pub use describe::{Description, describe, mean_interval, quantile};
 pub use estimate::{Estimate, blocks_differ, rounds_to_detect};
 pub use letters::compact_letters;
-pub use serial::{Trend, autocorrelation, lag1, trend};
+pub use serial::{autocorrelation, lag1, sen_slope, trend_p_value};
 pub use settling::{SETTLING_BAND, Settling, settling_time};
 
 /// Whether a confidence level can be used: strictly between 0 and 1.

@@ -74,51 +74,103 @@ pub(crate) fn variance_inflation(rho: f64, n: usize) -> f64 {
     sum
 }
 
-/// A steady change over a series.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Trend {
-    /// Two-sided p-value of "there is none", by the normal approximation.
-    pub p_value: f64,
-    /// Median change from one value to the next.
-    pub slope: f64,
-}
-
-/// Tests a series for a steady change; `None` for fewer than four values.
+/// Tests a series for a steady change. Returns the two-sided p-value of "there is none", by the normal approximation;
+/// `None` for fewer than four values.
 ///
 /// Sources: Mann 1945, Econometrica 13, 245–259; Kendall 1975, Rank Correlation Methods (variance
-/// with ties, correction for continuity); Sen 1968, J. Am. Stat. Assoc. 63, 1379–1389 (slope).
+/// with ties, correction for continuity).
 #[must_use]
-pub fn trend(values: &[f64]) -> Option<Trend> {
+pub fn trend_p_value(values: &[f64]) -> Option<f64> {
     if values.len() < 4 || values.iter().any(|v| !v.is_finite()) {
         return None;
     }
-    let mut sum = 0.0;
-    let mut slopes = Vec::new();
+    let n = values.len() as f64;
+    let mut sorted = values.to_vec();
+    let falling = sort_counting(&mut sorted, |later, earlier| later < earlier) as f64;
+    let equal = || {
+        let groups = sorted.chunk_by(|a, b| a == b);
+        groups.map(|equal| equal.len() as f64)
+    };
+    let tied: f64 = equal().map(|n| n * (n - 1.0) / 2.0).sum();
+    // Pairs that rise less those that fall.
+    let sum = n * (n - 1.0) / 2.0 - tied - 2.0 * falling;
+    let part = |n: f64| n * (n - 1.0) * (2.0 * n + 5.0);
+    let variance = (part(n) - equal().map(part).sum::<f64>()) / 18.0;
+    let distance = (f64::abs(sum) - 1.0).max(0.0);
+    Some(match variance > 0.0 {
+        true => (2.0 * above(distance / variance.sqrt())).min(1.0),
+        false => 1.0,
+    })
+}
+
+/// Most values of which every pair has its slope computed.
+const MOST_PAIRED: usize = 2000;
+
+/// Returns the median change from one value of a series to the next, over all pairs; `None` for fewer than two values.
+///
+/// Of more than 2000 values it is the lower median, found by bisection.
+///
+/// Source: Sen 1968, J. Am. Stat. Assoc. 63, 1379–1389.
+#[must_use]
+pub fn sen_slope(values: &[f64]) -> Option<f64> {
+    if values.len() < 2 || values.iter().any(|v| !v.is_finite()) {
+        return None;
+    }
+    if values.len() > MOST_PAIRED {
+        return Some(slope_by_bisection(values));
+    }
+    let mut slopes = Vec::with_capacity(values.len() * (values.len() - 1) / 2);
     for (i, a) in values.iter().enumerate() {
         for (j, b) in values.iter().enumerate().skip(i + 1) {
-            sum += (b - a)
-                .partial_cmp(&0.0)
-                .map_or(0.0, |order| f64::from(order as i8));
             slopes.push((b - a) / (j - i) as f64);
         }
     }
-    let part = |n: f64| n * (n - 1.0) * (2.0 * n + 5.0);
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let ties: f64 = sorted
-        .chunk_by(|a, b| a == b)
-        .map(|equal| part(equal.len() as f64))
-        .sum();
-    let variance = (part(values.len() as f64) - ties) / 18.0;
-    let distance = (f64::abs(sum) - 1.0).max(0.0);
-    Some(Trend {
-        p_value: if variance > 0.0 {
-            (2.0 * above(distance / variance.sqrt())).min(1.0)
-        } else {
-            1.0
-        },
-        slope: median(&mut slopes),
-    })
+    Some(median(&mut slopes))
+}
+
+/// Returns the lower median of the slopes of all pairs. The pairs whose slope is at most `m` are those that do not rise
+/// after a line of slope `m` is taken off.
+fn slope_by_bisection(values: &[f64]) -> f64 {
+    let pairs = values.len() as u64 * (values.len() as u64 - 1) / 2;
+    let is_enough = |slope: f64| {
+        let lines = values.iter().enumerate();
+        let mut flat: Vec<f64> = lines.map(|(i, value)| value - slope * i as f64).collect();
+        sort_counting(&mut flat, |later, earlier| later <= earlier) >= pairs.div_ceil(2)
+    };
+    let changes = values.windows(2).map(|pair| pair[1] - pair[0]);
+    let (mut low, mut high) = changes
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), it| {
+            (low.min(it), high.max(it))
+        });
+    // Each slope is a mean of changes. A bit of the result for each step.
+    for _ in 0..64 {
+        let middle = low + (high - low) / 2.0;
+        match is_enough(middle) {
+            true => high = middle,
+            false => low = middle,
+        }
+    }
+    high
+}
+
+/// Sorts values and returns the number of pairs, of an earlier and a later value, of which `counts` says so, a function of
+/// the later and the earlier one that holds for every smaller later value, too.
+fn sort_counting(values: &mut [f64], counts: fn(f64, f64) -> bool) -> u64 {
+    if values.len() < 2 {
+        return 0;
+    }
+    let (earlier, later) = values.split_at_mut(values.len() / 2);
+    let mut count = sort_counting(earlier, counts) + sort_counting(later, counts);
+    let mut before = 0;
+    for value in earlier.iter() {
+        before += later[before..]
+            .iter()
+            .take_while(|it| counts(**it, *value))
+            .count();
+        count += before as u64;
+    }
+    values.sort_by(f64::total_cmp);
+    count
 }
 
 /// Returns the median without sorting all values: there is a slope for each pair of values.

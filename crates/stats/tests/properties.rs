@@ -19,7 +19,8 @@ proptest! {
                 let _ = estimate.detectable(0.95, 0.8);
             }
         }
-        let _ = (trend(&values), autocorrelation(std::slice::from_ref(&values), 1, 0.05));
+        let _ = (trend_p_value(&values), sen_slope(&values));
+        let _ = (lag1(&values), autocorrelation(std::slice::from_ref(&values), 1, 0.05));
         let tests: Vec<Test> = values.iter().map(|&p_value| Test { p_value, weight: 1.0 }).collect();
         for decision in holm(&tests, 0.05) {
             prop_assert!((0.0..=1.0).contains(&decision.adjusted));

@@ -273,16 +273,46 @@ fn series_that_correlate_or_drift_are_seen() {
     close(lag1(&[1.0, 2.0, 3.0, 4.0]).unwrap(), 0.25, 1e-12);
     assert_eq!(lag1(&[5.0; 9]), None);
     let rising: Vec<f64> = (0..10).map(f64::from).collect();
-    let drift = trend(&rising).unwrap();
-    close(drift.p_value, 8.303e-5, 1e-7);
-    close(drift.slope, 1.0, 1e-12);
+    close(trend_p_value(&rising).unwrap(), 8.303e-5, 1e-7);
+    close(sen_slope(&rising).unwrap(), 1.0, 1e-12);
     assert!(autocorrelation(&[rising], 1, 0.05) > 0.5);
     assert_eq!(
         autocorrelation(&[vec![1.0, -1.0, 1.0, -1.0, 1.0, -1.0]], 1, 0.05),
         0.0
     );
-    assert_eq!(trend(&[1.0, 2.0, 3.0]), None);
-    close(trend(&[2.0; 6]).unwrap().p_value, 1.0, 1e-12);
+    assert_eq!(trend_p_value(&[1.0, 2.0, 3.0]), None);
+    close(trend_p_value(&[2.0; 6]).unwrap(), 1.0, 1e-12);
+}
+
+/// The sum and the slopes over all pairs, one by one.
+#[test]
+fn trends_of_many_values_are_those_of_all_pairs() {
+    let value = |i: u32| f64::from(i.wrapping_mul(2_654_435_761) >> 22).round() / 8.0;
+    for n in [37_u32, 2500] {
+        let values: Vec<f64> = (0..n).map(|i| value(i) + f64::from(i / 9) * 0.05).collect();
+        let mut slopes = Vec::new();
+        let mut sum = 0.0;
+        for (i, a) in values.iter().enumerate() {
+            for (j, b) in values.iter().enumerate().skip(i + 1) {
+                sum += f64::from(u8::from(b > a)) - f64::from(u8::from(b < a));
+                slopes.push((b - a) / (j - i) as f64);
+            }
+        }
+        slopes.sort_by(f64::total_cmp);
+        let middle = slopes[(slopes.len() - 1) / 2].midpoint(slopes[slopes.len() / 2]);
+        close(sen_slope(&values).unwrap(), middle, 1e-9);
+        let part = |n: f64| n * (n - 1.0) * (2.0 * n + 5.0);
+        let mut sorted = values.clone();
+        sorted.sort_by(f64::total_cmp);
+        let ties: f64 = sorted
+            .chunk_by(|a, b| a == b)
+            .map(|it| part(it.len() as f64))
+            .sum();
+        assert!(ties > 0.0);
+        let z = (f64::abs(sum) - 1.0) / ((part(f64::from(n)) - ties) / 18.0).sqrt();
+        let p_value = statrs::function::erf::erfc(z / std::f64::consts::SQRT_2);
+        close(trend_p_value(&values).unwrap(), p_value, 1e-9);
+    }
 }
 
 #[test]

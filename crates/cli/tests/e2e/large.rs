@@ -4,15 +4,18 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    time::Instant,
 };
 
+use nix::sys::{
+    resource::{UsageWho, getrusage},
+    time::TimeValLike as _,
+};
 use regatta_engine::{Done, Plan, PlannedTrial};
 use regatta_model::{Measurements, Outcome, RunHeader, Shard, Study, TrialRecord};
 use regatta_results::{RunState, Store};
 use regatta_telemetry::testing::repetitions;
 
-use crate::help::Bench;
+use crate::help::{self, Bench};
 
 /// Number of shards of each plan.
 pub const SHARDS: u32 = 20;
@@ -90,54 +93,72 @@ pub fn store(plan: &Plan, number: u32, dir: &Path) {
     assert!(store.close());
 }
 
-/// Merges and reports a million trials of 600 cells (with `REGATTA_LONG_TESTS`, in release: at most 60 s and
-/// 1 GB), or three thousand.
+/// Merges and reports a million trials of 600 cells (with `REGATTA_LONG_TESTS`), or three thousand.
 #[test]
 fn many_trials_are_merged_and_reported() {
-    let rounds = repetitions(5, 1667);
+    merge_and_report("trials", &plan(repetitions(5, 1667), 15));
+}
+
+/// Merges and reports a million trials of 20 000 cells (with `REGATTA_LONG_TESTS`), or a thousand of 400.
+#[test]
+fn trials_of_many_cells_are_merged_and_reported() {
+    merge_and_report(
+        "cells",
+        &plan(repetitions(3, 50), repetitions(10, 500) as u32),
+    );
+}
+
+/// Merges and reports the shards of a plan in at most 1 GB of memory and, where `REGATTA_RELEASE` names a release build
+/// of the program, which is then measured, in 60 s of processor time.
+fn merge_and_report(name: &str, plan: &Plan) {
     let bench = Bench::new();
     // Each trial is flushed to the disk.
-    let memory = Files::new();
-    let plan = plan(rounds, 15);
+    let memory = Files::new(name);
     let trials = plan.trials().len();
     let parts: Vec<String> = (1..=SHARDS)
         .map(|number| {
             let dir = memory.path(&format!("part-{number}"));
-            store(&plan, number, Path::new(&dir));
+            store(plan, number, Path::new(&dir));
             dir
         })
         .collect();
     let out = memory.path("merged");
-    let mut args = vec!["merge", &out];
-    args.extend(parts.iter().map(String::as_str));
-    let begun = Instant::now();
-    let done = bench.run(&args);
+    let release = std::env::var_os("REGATTA_RELEASE");
+    let program = release
+        .clone()
+        .unwrap_or_else(|| env!("CARGO_BIN_EXE_regatta").into());
+    let mut command = bench.command(program);
+    command.args(["merge", &out]).args(&parts);
+    let done = help::Done::from(command.output().expect("the program starts"));
     // Nobody has checked the paths.
     done.assert_code(1);
-    let took = begun.elapsed();
-    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_CHILDREN);
-    let peak_mb = usage.expect("figures").max_rss() / 1000;
-    println!("{trials} trials merged and reported in {took:.1?} with {peak_mb} MB");
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("figures");
+    let peak_mb = usage.max_rss() / 1000;
+    let seconds = usage.user_time().num_seconds() + usage.system_time().num_seconds();
+    println!(
+        "{trials} trials merged and reported in {seconds} s of processor time with {peak_mb} MB"
+    );
     done.assert_says(&format!(
         "{trials} of {trials} trials are merged, from {SHARDS} files"
     ));
     assert!(peak_mb < 1000, "{peak_mb} MB");
+    assert!(release.is_none() || seconds < 60, "{seconds} s");
 }
 
-/// Directory in memory, which is removed with its files; or that of `REGATTA_KEEP_LARGE`, which is kept, so that a
-/// release build can merge the same shards.
+/// Directory in memory, which is removed with its files; or one in that of `REGATTA_KEEP_LARGE`, which is kept, so that
+/// another build can merge the same shards.
 struct Files {
     dir: PathBuf,
     is_kept: bool,
 }
 
 impl Files {
-    fn new() -> Self {
+    fn new(name: &str) -> Self {
         let kept = std::env::var_os("REGATTA_KEEP_LARGE").map(PathBuf::from);
         let in_memory = || PathBuf::from(format!("/dev/shm/regatta-large-{}", std::process::id()));
         let is_kept = kept.is_some();
-        let dir = kept.unwrap_or_else(in_memory);
-        fs::create_dir(&dir).expect("a new directory");
+        let dir = kept.map_or_else(in_memory, |dir| dir.join(name));
+        fs::create_dir_all(&dir).expect("a new directory");
         Self { dir, is_kept }
     }
 

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use regatta_model::{
     MetricDefinition, OptionValue, Outcome, Transport, TrialRecord, Unit, Workload, metric::id,
 };
-use regatta_stats::{Estimate, autocorrelation, binomial_interval, trend};
+use regatta_stats::{Estimate, autocorrelation, binomial_interval, sen_slope, trend_p_value};
 
 use super::{
     CONFIDENCE,
-    claims::{CORRELATED_CELL, logarithms},
+    claims::CORRELATED_CELL,
     failures,
+    index::{ByCell, Index},
     summary::{Cell, CountedReason, MetricSummary},
 };
 use crate::{
@@ -19,23 +20,19 @@ use crate::{
 };
 
 /// Returns all cells of the study, in its order, including those without any trial.
-pub fn all(data: &RunData) -> Vec<Cell> {
+pub fn all(index: &Index<'_>, trials: &ByCell<'_>) -> Vec<Cell> {
+    let data = index.data;
     let transports = data.header.study.transports.iter();
     let transports: Vec<(&Transport, bool)> = transports
         .map(|transport| (transport, retransmits(data, transport)))
         .collect();
-    let mut trials: BTreeMap<[&str; 3], Vec<&TrialRecord>> = BTreeMap::new();
-    for trial in &data.trials {
-        let cell = [&trial.transport, &trial.condition, &trial.workload].map(String::as_str);
-        trials.entry(cell).or_default().push(trial);
-    }
     let mut cells = Vec::new();
     for group in data.groups() {
         for &(asked, retransmits) in &transports {
             let name = [&asked.label, &group.condition.name, &group.workload.name];
             let trials = trials.get(&name.map(String::as_str));
             let trials = trials.map_or(&[][..], Vec::as_slice);
-            cells.push(cell(data, asked, retransmits, group, trials));
+            cells.push(cell(index, asked, retransmits, group, trials));
         }
     }
     cells
@@ -57,7 +54,7 @@ fn retransmits(data: &RunData, transport: &Transport) -> bool {
 }
 
 fn cell(
-    data: &RunData,
+    index: &Index<'_>,
     asked: &Transport,
     retransmits: bool,
     group: CellGroup<'_>,
@@ -76,10 +73,14 @@ fn cell(
             (outcome.name().to_owned(), count as u64)
         })
         .collect();
-    let primary = data.header.study.primary_metric(work);
-    let logs = logarithms(measured.iter().copied(), primary);
-    let logs: Vec<f64> = logs.into_values().collect();
-    let drift = trend(&logs).filter(|trend| trend.p_value < CORRELATED_CELL);
+    let study = &index.data.header.study;
+    let logs = index.logs(
+        [&asked.label, condition, &work.name],
+        study.primary_metric(work),
+    );
+    let logs: Vec<f64> = logs.iter().map(|(_, log)| *log).collect();
+    let drifts = trend_p_value(&logs).is_some_and(|p_value| p_value < CORRELATED_CELL);
+    let slope = drifts.then(|| sen_slope(&logs)).flatten();
     Cell {
         transport: asked.label.clone(),
         condition: condition.clone(),
@@ -91,11 +92,11 @@ fn cell(
         path_doubted: measured.iter().filter(|t| path_doubted(t)).count() as u64,
         failures: failures::of(trials, work),
         autocorrelation: autocorrelation(std::slice::from_ref(&logs), 1, CORRELATED_CELL),
-        trend_ratio: drift.map(|trend| (trend.slope * (logs.len() - 1) as f64).exp_m1()),
+        trend_ratio: slope.map(|slope| (slope * (logs.len() - 1) as f64).exp_m1()),
         reasons: reasons(trials),
         metrics: descriptions(&measured),
         clock_errors_ns: clock_errors(&measured, work),
-        ranked_by: data.header.study.rank_by.clone(),
+        ranked_by: study.rank_by.clone(),
     }
 }
 

@@ -4,17 +4,18 @@
 //! place, and each change from one condition to another. Every claim in a report, in a table or in
 //! a sentence over several conditions, rests on these decisions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use regatta_model::{Better, Outcome, TrialRecord, Workload, metric, metric::id};
-use regatta_stats::{Estimate, Test, autocorrelation, blocks_differ, holm};
+use regatta_model::{Better, Workload, metric};
+use regatta_stats::{Estimate, Test, autocorrelation, holm};
 
 use super::{
-    CONFIDENCE, compared_metrics,
+    CONFIDENCE, DIFFERENCE_METRICS, compared_metrics,
+    index::{CORRELATED, Index, Shared, trials_by_cell},
     summary::{Claim, Comparison, Conclusion, Difference, WorkloadDifference},
     workloads,
 };
-use crate::{RunData, language::tr};
+use crate::RunData;
 
 /// Probability with which a difference of the detectable ratio is detected.
 pub const POWER: f64 = 0.8;
@@ -23,19 +24,8 @@ pub const POWER: f64 = 0.8;
 /// pairs and the changes between conditions have the rest.
 pub const PRIMARY_SHARE: f64 = 0.8;
 
-/// One-sided level at which the rounds of a place count as correlated.
-const CORRELATED: f64 = 0.05;
-
 /// One-sided level at which the rounds of one cell count as correlated.
 pub const CORRELATED_CELL: f64 = 0.01;
-
-/// Metrics of the published table of relative differences (rate, delay, CPU), and Regatta's own.
-pub const DIFFERENCE_METRICS: [&str; 4] = [
-    id::GOODPUT_BPS,
-    id::ROUND_TRIP_DELAY_NS,
-    id::CPU_HOST_RATIO,
-    id::GOODPUT_PER_CORE_PERCENT_BPS,
-];
 
 /// Claim that is not decided yet.
 struct Pending<T> {
@@ -79,7 +69,7 @@ impl PairSpread {
 /// with at least two shared rounds.
 #[must_use]
 pub fn pair_spreads(data: &RunData) -> Vec<PairSpread> {
-    (comparisons(&Index::of(data)).into_iter())
+    (comparisons(&Index::of(data, &trials_by_cell(data))).into_iter())
         .filter(|pair| pair.primary)
         .filter_map(|Pending { said, estimate, .. }| {
             let estimate = estimate?;
@@ -105,11 +95,10 @@ pub fn strictest_confidence(pairs: usize, others: bool) -> f64 {
 }
 
 /// Returns all comparisons and all differences of a run, between conditions and between workloads, decided together.
-pub fn all(data: &RunData) -> (Vec<Comparison>, Vec<Difference>, Vec<WorkloadDifference>) {
-    let index = Index::of(data);
-    let mut comparisons = comparisons(&index);
-    let mut differences = differences(&index);
-    let mut of_workloads = between_workloads(&index);
+pub fn all(index: &Index<'_>) -> (Vec<Comparison>, Vec<Difference>, Vec<WorkloadDifference>) {
+    let mut comparisons = comparisons(index);
+    let mut differences = differences(index);
+    let mut of_workloads = between_workloads(index);
     let tested = |estimate: &Option<Estimate>| estimate.and_then(|e| e.p_value());
     let tests: Vec<(f64, bool)> = (comparisons.iter())
         .map(|c| (tested(&c.estimate), c.primary))
@@ -198,134 +187,6 @@ fn undecided(n: usize, estimate: Option<&Estimate>, autocorrelation: f64) -> Cla
     }
 }
 
-/// Returns the logarithms of one metric of some trials, by round. Values that are not above zero
-/// are left out: trials that delivered nothing are among the failures of their cell.
-pub fn logarithms<'a>(
-    trials: impl Iterator<Item = &'a TrialRecord>,
-    metric: &str,
-) -> BTreeMap<u32, f64> {
-    trials
-        .filter_map(|trial| Some((trial.round, trial.measurements.metrics.get(metric)?.ln())))
-        .filter(|(_, value)| value.is_finite())
-        .collect()
-}
-
-/// Index of the measured trials of each cell.
-pub struct Index<'a> {
-    data: &'a RunData,
-    cells: BTreeMap<[&'a str; 3], Vec<&'a TrialRecord>>,
-    /// Number of the machine that ran a round of a condition, where there were several.
-    nodes: BTreeMap<(u32, &'a str), usize>,
-}
-
-/// Two transports and their values in the rounds that both have.
-type Pair<'a> = (&'a str, &'a str, Shared);
-
-impl<'a> Index<'a> {
-    /// Builds the index of a run.
-    pub fn of(data: &'a RunData) -> Self {
-        let mut cells: BTreeMap<[&str; 3], Vec<&TrialRecord>> = BTreeMap::new();
-        for trial in data
-            .trials
-            .iter()
-            .filter(|t| t.outcome == Outcome::Measured)
-        {
-            let cell = [&trial.transport, &trial.condition, &trial.workload].map(String::as_str);
-            cells.entry(cell).or_default().push(trial);
-        }
-        let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
-        let nodes = (data.trials.iter())
-            .filter_map(|trial| {
-                let node = data.nodes.get(&trial.index)?;
-                let next = numbers.len();
-                let number = *numbers.entry(node).or_insert(next);
-                Some(((trial.round, trial.condition.as_str()), number))
-            })
-            .collect();
-        Self { data, cells, nodes }
-    }
-
-    /// Returns the machines of some rounds under one condition.
-    fn nodes(&self, condition: &str, rounds: &[u32]) -> Vec<usize> {
-        let node = |round: &u32| self.nodes.get(&(*round, condition)).copied();
-        rounds
-            .iter()
-            .map(|round| node(round).unwrap_or(0))
-            .collect()
-    }
-
-    /// Returns the places in which the machines do not agree about a pair by the metric of the ranking,
-    /// at a level of 1 % for all places together.
-    pub fn disagreements(&self) -> Vec<String> {
-        if self.nodes.values().max().is_none_or(|most| *most == 0) {
-            return Vec::new();
-        }
-        let study = &self.data.header.study;
-        let mut tests = Vec::new();
-        for workload in &study.workloads {
-            let metric = workload.kind.primary_metric();
-            let places = self.pairs(&workload.name, metric).into_iter();
-            for (condition, (pairs, _)) in study.conditions.iter().zip(places) {
-                for (a, b, shared) in pairs {
-                    let nodes = self.nodes(&condition.name, &shared.rounds);
-                    if let Some(p_value) = blocks_differ(&shared.ratios, &nodes) {
-                        tests.push((
-                            p_value,
-                            tr!("`{}` and `{}` under `{}`", a, b, condition.name),
-                        ));
-                    }
-                }
-            }
-        }
-        let level = (1.0 - CONFIDENCE) / 5.0 / tests.len().max(1) as f64;
-        let differing = tests.into_iter().filter(|(p_value, _)| *p_value < level);
-        differing.map(|(_, place)| place).collect()
-    }
-
-    /// Returns the logarithms of a metric of a cell, by round.
-    pub fn logs(&self, cell: [&str; 3], metric: &str) -> BTreeMap<u32, f64> {
-        let trials = self.cells.get(&cell).into_iter().flatten();
-        logarithms(trials.copied(), metric)
-    }
-
-    /// Returns the pairs of each condition by one metric, with the autocorrelation of their ratios:
-    /// the larger one of that of the place and that of all places together. Autocorrelation of
-    /// cells mostly comes from the machine, and a place of few rounds is not enough to detect it.
-    fn pairs(&self, workload: &str, metric: &str) -> Vec<(Vec<Pair<'a>>, f64)> {
-        let study = &self.data.header.study;
-        let mut all = (Vec::new(), 0);
-        let places: Vec<(Vec<Pair<'a>>, f64)> = (study.conditions.iter())
-            .map(|condition| {
-                let columns: Vec<(&str, BTreeMap<u32, f64>)> = (study.transports.iter())
-                    .map(|transport| transport.label.as_str())
-                    .map(|label| (label, self.logs([label, &condition.name, workload], metric)))
-                    .filter(|(_, values)| !values.is_empty())
-                    .collect();
-                let mut pairs = Vec::new();
-                for (position, a) in columns.iter().enumerate() {
-                    for b in &columns[position + 1..] {
-                        pairs.push((a.0, b.0, Shared::of(&a.1, &b.1)));
-                    }
-                }
-                let ratios: Vec<Vec<f64>> = pairs
-                    .iter()
-                    .map(|(_, _, shared)| shared.ratios.clone())
-                    .collect();
-                let degrees = columns.len().max(1) - 1;
-                let own = autocorrelation(&ratios, degrees, CORRELATED);
-                all.0.extend(ratios);
-                all.1 += degrees;
-                (pairs, own)
-            })
-            .collect();
-        let shared = autocorrelation(&all.0, all.1, CORRELATED);
-        let widened = places
-            .into_iter()
-            .map(|(pairs, own)| (pairs, own.max(shared)));
-        widened.collect()
-    }
-}
-
 /// Returns the comparison of every pair under each condition and workload, for each headline
 /// metric.
 fn comparisons(index: &Index<'_>) -> Vec<Pending<Comparison>> {
@@ -370,33 +231,6 @@ fn better(name: &str) -> Better {
     metric::find(name).map_or(Better::Higher, |metric| metric.better)
 }
 
-/// Values of two cells in the rounds that both have.
-struct Shared {
-    /// Rounds that both have.
-    rounds: Vec<u32>,
-    /// Logarithms of the ratios, in the order of the rounds.
-    ratios: Vec<f64>,
-    /// Geometric means of the two cells.
-    means: [Option<f64>; 2],
-}
-
-impl Shared {
-    fn of(a: &BTreeMap<u32, f64>, b: &BTreeMap<u32, f64>) -> Self {
-        let (rounds, both): (Vec<u32>, Vec<[f64; 2]>) = (a.iter())
-            .filter_map(|(round, value)| Some((*round, [*value, *b.get(round)?])))
-            .unzip();
-        let mean = |side: usize| {
-            let sum: f64 = both.iter().map(|pair| pair[side]).sum();
-            (!both.is_empty()).then(|| (sum / both.len() as f64).exp())
-        };
-        Self {
-            rounds,
-            ratios: both.iter().map(|[a, b]| a - b).collect(),
-            means: [mean(0), mean(1)],
-        }
-    }
-}
-
 /// Returns the difference of each transport under each further condition from the first, over the
 /// rounds that have both.
 fn differences(index: &Index<'_>) -> Vec<Pending<Difference>> {
@@ -413,7 +247,7 @@ fn differences(index: &Index<'_>) -> Vec<Pending<Difference>> {
                     let under = |condition: &str| {
                         index.logs([&transport.label, condition, &workload.name], metric)
                     };
-                    let shared = Shared::of(&under(&other.name), &under(&first.name));
+                    let shared = Shared::of(under(&other.name), under(&first.name));
                     let [Some(to), Some(from)] = shared.means else {
                         continue;
                     };
@@ -469,7 +303,7 @@ fn between_workloads(index: &Index<'_>) -> Vec<Pending<WorkloadDifference>> {
                 let with = |workload: &Workload| {
                     index.logs([&transport.label, &condition.name, &workload.name], metric)
                 };
-                let shared = Shared::of(&with(to), &with(from));
+                let shared = Shared::of(with(to), with(from));
                 let [Some(mean_to), Some(mean_from)] = shared.means else {
                     continue;
                 };

@@ -8,12 +8,14 @@ mod cells;
 mod claims;
 mod failures;
 mod gates;
+mod index;
 mod noise;
 mod places;
 mod published;
 mod ranking;
 mod stacks;
 mod summary;
+mod sweep_crossings;
 mod sweep_result;
 mod sweeps;
 mod verdict;
@@ -22,11 +24,13 @@ mod workloads;
 
 use regatta_model::{Study, metric::id};
 use regatta_results::RunState;
+use regatta_stats::MOST_RESAMPLED_ROUNDS;
 
 use crate::{RunData, language::tr};
 pub use cells::describe_metric;
-pub(crate) use claims::{CORRELATED_CELL, PRIMARY_SHARE, logarithms};
-pub use claims::{DIFFERENCE_METRICS, POWER, PairSpread, pair_spreads, strictest_confidence};
+pub(crate) use claims::{CORRELATED_CELL, PRIMARY_SHARE};
+pub use claims::{POWER, PairSpread, pair_spreads, strictest_confidence};
+pub(crate) use index::logarithms;
 pub(crate) use places::Places;
 pub(crate) use summary::path_quantity;
 pub use summary::{
@@ -53,6 +57,14 @@ pub const HEADLINE_METRICS: [&str; 8] = [
     id::GOODPUT_PER_CORE_PERCENT_BPS,
 ];
 
+/// Metrics of the published table of relative differences (rate, delay, CPU), and Regatta's own.
+pub const DIFFERENCE_METRICS: [&str; 4] = [
+    id::GOODPUT_BPS,
+    id::ROUND_TRIP_DELAY_NS,
+    id::CPU_HOST_RATIO,
+    id::GOODPUT_PER_CORE_PERCENT_BPS,
+];
+
 /// Returns the metrics by which transports are compared: that of the study's ranking first, if it is
 /// not among those of every study.
 pub(crate) fn compared_metrics(study: &Study) -> Vec<&str> {
@@ -71,8 +83,10 @@ fn is_compared(metric: &str) -> bool {
 #[must_use]
 pub fn summarise(data: &RunData) -> Summary {
     let study = &data.header.study;
-    let cells = cells::all(data);
-    let (comparisons, differences, workload_differences) = claims::all(data);
+    let trials = index::trials_by_cell(data);
+    let index = index::Index::of(data, &trials);
+    let cells = cells::all(&index, &trials);
+    let (comparisons, differences, workload_differences) = claims::all(&index);
     let claims = (comparisons.iter().map(|c| &c.claim))
         .chain(differences.iter().map(|d| &d.claim))
         .chain(workload_differences.iter().map(|d| &d.claim));
@@ -94,7 +108,7 @@ pub fn summarise(data: &RunData) -> Summary {
         statistics: Statistics {
             confidence: CONFIDENCE,
             tests: claims.filter(|claim| claim.p_value.is_some()).count() as u64,
-            method: method(!study.sweeps.is_empty(), !data.nodes.is_empty()),
+            method: method(data),
         },
         verdict: Verdict {
             overall: String::new(),
@@ -103,8 +117,8 @@ pub fn summarise(data: &RunData) -> Summary {
             workloads: Vec::new(),
         },
         gates: Vec::new(),
-        warnings: warnings::all(data, &cells, &comparisons),
-        sweeps: sweeps::all(data, &cells, &comparisons),
+        warnings: warnings::all(&index, &cells, &comparisons),
+        sweeps: sweeps::all(&index, &cells, &comparisons),
         cells,
         comparisons,
         differences,
@@ -133,7 +147,7 @@ fn state(data: &RunData) -> State {
 }
 
 /// Returns the sentences about the statistical method.
-fn method(has_sweeps: bool, has_nodes: bool) -> Vec<String> {
+fn method(data: &RunData) -> Vec<String> {
     let mut sentences = vec![
         tr!(
             "What transports and conditions are compared by is shown as its geometric mean, with a 95 % confidence interval by Student's t of the logarithms; every other metric as its mean, with Student's interval cut at zero and, for parts of a whole, at 100 %"
@@ -166,11 +180,17 @@ fn method(has_sweeps: bool, has_nodes: bool) -> Vec<String> {
             "Only measured trials enter a figure. A trial that reached its deadline is measured on what had been delivered by then"
         ),
     ];
-    if has_nodes {
+    if !data.nodes.is_empty() {
         sentences.push(tr!("The rounds ran on several nodes. Each pair is compared with the node as a fixed block (Box, Hunter and Hunter 2005, 4.2), so that differences between nodes are no part of the error; an F test at 1 % for all pairs together tells whether the nodes disagree"));
     }
-    if has_sweeps {
+    if !data.header.study.sweeps.is_empty() {
         sentences.push(tr!("In a sweep, a transport overtakes another where the interpolated mean log ratio of their metric crosses 1 between values at which either is ahead for certain (95 % for each value). The interval of that value is made by resampling whole rounds 2000 times (expanded percentiles, Hesterberg 2015); these intervals are not corrected for their number"));
+        if data.rounds() as usize > MOST_RESAMPLED_ROUNDS {
+            sentences.push(tr!(
+                "Of more than {} rounds, the means of the resamples are drawn from the normal distribution that they then have, with the covariances between the values of the sweep",
+                MOST_RESAMPLED_ROUNDS
+            ));
+        }
     }
     sentences
 }

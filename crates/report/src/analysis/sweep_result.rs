@@ -21,7 +21,7 @@ pub struct SweepResult {
     pub lines: Vec<String>,
     /// Cells, line by line.
     pub cells: Vec<SweepCell>,
-    /// Values of the first axis at which one line overtakes another.
+    /// Values of an axis at which one line overtakes another.
     pub crossings: Vec<SweepCrossing>,
     /// Sentences about the crossings.
     pub sentences: Vec<String>,
@@ -84,9 +84,12 @@ pub struct SweepCrossing {
     pub above: String,
     /// Label of the line that is better below the value.
     pub below: String,
-    /// Positions on the further axes.
+    /// Position of the axis along which the lines cross.
+    #[serde(default)]
+    pub axis: u32,
+    /// Positions of the values on the other axes.
     pub others: Vec<u32>,
-    /// The value, in the unit of the first axis.
+    /// The value, in the unit of the axis.
     pub value: f64,
     /// Ends of its 95 % interval; absent where the interval reaches beyond the values of the sweep.
     pub ci95: [Option<f64>; 2],

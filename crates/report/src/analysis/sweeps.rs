@@ -1,21 +1,17 @@
 //! Sweeps: a metric against the parameters that a study varies, and where transports cross.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use regatta_model::{
-    Better, MetricDefinition, Part, Spacing, Sweep, Sweeps, Unit, metric, metric::id,
-};
-use regatta_stats::crossings;
+use regatta_model::{MetricDefinition, Part, Spacing, Sweep, Sweeps, metric, metric::id};
 
 use super::{
-    CONFIDENCE,
-    claims::Index,
+    index::Index,
     summary::{Cell, Comparison, Conclusion, Summary},
+    sweep_crossings,
     sweep_result::{SweepAxis, SweepCell, SweepCrossing, SweepResult, SweepValue},
 };
 use crate::{
     RunData,
-    format::{Scale, quantity},
     language::{self, plural, tr},
 };
 
@@ -36,22 +32,22 @@ struct Entry<'a> {
 }
 
 /// Cells that differ in the values of the same axes only.
-struct Family<'a> {
+pub(super) struct Family<'a> {
     condition: &'a str,
     workload: &'a str,
     /// First workload of the family, whose kind all have.
     kind: &'a str,
     /// Axes: the first sweep of each.
-    axes: Vec<usize>,
+    pub(super) axes: Vec<usize>,
     /// Lines in the order of the study.
-    lines: Vec<Line<'a>>,
+    pub(super) lines: Vec<Line<'a>>,
 }
 
 /// Cells of one transport, of which the axes may be a part.
-struct Line<'a> {
-    label: String,
+pub(super) struct Line<'a> {
+    pub(super) label: String,
     /// Transport, condition and workload of each cell, by its positions on the axes.
-    cells: BTreeMap<Vec<usize>, [&'a str; 3]>,
+    pub(super) cells: BTreeMap<Vec<usize>, [&'a str; 3]>,
 }
 
 /// Returns the entries of a part of the study.
@@ -163,12 +159,12 @@ fn families(data: &RunData) -> Vec<Family<'_>> {
 }
 
 /// Returns each metric against the parameters, for each family of cells that differ in these only.
-pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<SweepResult> {
+pub fn all(index: &Index<'_>, cells: &[Cell], comparisons: &[Comparison]) -> Vec<SweepResult> {
+    let data = index.data;
     let study = &data.header.study;
     if study.sweeps.is_empty() {
         return Vec::new();
     }
-    let index = Index::of(data);
     let by_name: BTreeMap<[&str; 3], &Cell> = (cells.iter())
         .map(|cell| {
             let name = [&cell.transport, &cell.condition, &cell.workload];
@@ -199,8 +195,7 @@ pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<Sw
             }
             if name == primary {
                 result.is_primary = true;
-                result.crossings =
-                    crossings_of(&study.sweeps, &family, definition, &index, study.seed);
+                result.crossings = sweep_crossings::all(index, &family, definition);
                 result.sentences = sentences(&study.sweeps, &family, &result, comparisons);
             }
             results.push(result);
@@ -210,7 +205,7 @@ pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<Sw
 }
 
 /// Returns the positions of the values of a sweep in the order of its axis.
-fn order(sweep: &Sweep) -> Vec<usize> {
+pub(super) fn order(sweep: &Sweep) -> Vec<usize> {
     let mut order: Vec<usize> = (0..sweep.values.len()).collect();
     let value = |position: &usize| sweep.values[*position].value.unwrap_or(0.0);
     order.sort_by(|a, b| value(a).total_cmp(&value(b)));
@@ -294,150 +289,6 @@ fn result(
     }
 }
 
-/// Returns the crossings of every pair of lines along the first axis, for each place on the others.
-fn crossings_of(
-    sweeps: &Sweeps,
-    family: &Family<'_>,
-    definition: &MetricDefinition,
-    index: &Index<'_>,
-    seed: u64,
-) -> Vec<SweepCrossing> {
-    let Some(sweep) = family.axes.first().map(|axis| &sweeps.sweeps[*axis]) else {
-        return Vec::new();
-    };
-    let order = order(sweep);
-    let on_axis = |value: f64| match sweep.scale {
-        Spacing::Linear => value,
-        Spacing::Log => value.ln(),
-    };
-    let Some(x) = (order.iter())
-        .map(|value| sweep.values[*value].value.map(on_axis))
-        .collect::<Option<Vec<f64>>>()
-    else {
-        return Vec::new();
-    };
-    let places: BTreeSet<&[usize]> = (family.lines.iter())
-        .flat_map(|line| line.cells.keys().filter_map(|at| at.get(1..)))
-        .collect();
-    let mut all = Vec::new();
-    for place in places {
-        let lines: Vec<(&str, Vec<BTreeMap<u32, f64>>)> = (family.lines.iter())
-            .map(|Line { label, cells }| {
-                let points = order.iter().map(|value| {
-                    let at = [&[*value], place].concat();
-                    let cell = cells.get(&at);
-                    cell.map_or_else(BTreeMap::new, |cell| index.logs(*cell, definition.name))
-                });
-                (label.as_str(), points.collect())
-            })
-            .collect();
-        for (position, a) in lines.iter().enumerate() {
-            for b in &lines[position + 1..] {
-                let logs = ratios(&a.1, &b.1);
-                for found in crossings(&x, &logs, CONFIDENCE, seed) {
-                    let back = |value: f64| match sweep.scale {
-                        Spacing::Linear => value,
-                        Spacing::Log => value.exp(),
-                    };
-                    let higher_is_better = definition.better != Better::Lower;
-                    let (above, below) = match found.rises == higher_is_better {
-                        true => (a.0, b.0),
-                        false => (b.0, a.0),
-                    };
-                    let mut crossing = SweepCrossing {
-                        above: above.to_owned(),
-                        below: below.to_owned(),
-                        others: place.iter().map(|value| *value as u32).collect(),
-                        value: back(found.at),
-                        ci95: found.interval.map(|end| end.map(back)),
-                        text: String::new(),
-                    };
-                    crossing.text = in_words(sweeps, family, sweep, &crossing);
-                    // Positions on the axes, as cells have them.
-                    for (value, axis) in crossing.others.iter_mut().zip(&family.axes[1..]) {
-                        let order = self::order(&sweeps.sweeps[*axis]);
-                        let position = order.iter().position(|it| *it == *value as usize);
-                        *value = position.unwrap_or_default() as u32;
-                    }
-                    all.push(crossing);
-                }
-            }
-        }
-    }
-    all
-}
-
-/// Returns the log ratios of two lines, by point and round; rounds that no point has are left out.
-fn ratios(a: &[BTreeMap<u32, f64>], b: &[BTreeMap<u32, f64>]) -> Vec<Vec<Option<f64>>> {
-    let rounds: BTreeSet<u32> = a.iter().flat_map(BTreeMap::keys).copied().collect();
-    let point = |(a, b): (&BTreeMap<u32, f64>, &BTreeMap<u32, f64>)| {
-        let ratio = |round| Some(a.get(round)? - b.get(round)?);
-        rounds.iter().map(ratio).collect()
-    };
-    a.iter().zip(b).map(point).collect()
-}
-
-/// Formats a value of a sweep.
-fn value_text(sweep: &Sweep, value: f64) -> String {
-    match sweep.unit {
-        Some(Unit::Count) | None => crate::format::number(value),
-        Some(unit) => quantity(unit, value),
-    }
-}
-
-/// Returns the sentence of a crossing, whose `others` are positions in the study.
-fn in_words(
-    sweeps: &Sweeps,
-    family: &Family<'_>,
-    sweep: &Sweep,
-    crossing: &SweepCrossing,
-) -> String {
-    let places = (family.axes[1..].iter().zip(&crossing.others)).map(|(axis, value)| {
-        let other = &sweeps.sweeps[*axis];
-        language::sentence(&other.in_words(&other.values[*value as usize].text))
-    });
-    let place: Vec<String> = places.collect();
-    let place = match &place[..] {
-        [] => String::new(),
-        place => tr!("at {}, ", place.join(", ")),
-    };
-    let scale = sweep
-        .unit
-        .map(|unit| Scale::for_largest(unit, crossing.value));
-    let end = |value: f64| match scale {
-        Some(scale) => scale.text(value),
-        None => crate::format::number(value),
-    };
-    let SweepCrossing { above, below, .. } = crossing;
-    let at = language::sentence(&sweep.in_words(&value_text(sweep, crossing.value)));
-    match crossing.ci95 {
-        [Some(low), Some(high)] => {
-            tr!(
-                "{}`{}` overtakes `{}` above {} [{}, {}]",
-                place,
-                above,
-                below,
-                at,
-                end(low),
-                end(high)
-            )
-        }
-        [low, high] => {
-            let low = low.map_or_else(|| tr!("below the smallest value"), end);
-            let high = high.map_or_else(|| tr!("above the largest value"), end);
-            tr!(
-                "{}`{}` seems to overtake `{}` near {}, but the interval reaches beyond the values [{}, {}]",
-                place,
-                above,
-                below,
-                at,
-                low,
-                high
-            )
-        }
-    }
-}
-
 /// Returns the number of comparisons in which each of two lines is ahead, and of all.
 fn ahead(result: &SweepResult, comparisons: &[Comparison], [a, b]: [&str; 2]) -> [usize; 3] {
     let lines: BTreeMap<[&str; 3], &str> = (result.cells.iter())
@@ -477,10 +328,9 @@ fn sentences(
     result: &SweepResult,
     comparisons: &[Comparison],
 ) -> Vec<String> {
-    let mut sentences: Vec<String> = (result.crossings.iter())
-        .map(|crossing| crossing.text.clone())
-        .collect();
-    let is_numeric = (family.axes.first()).is_some_and(|axis| sweeps.sweeps[*axis].unit.is_some());
+    let mut sentences = sweep_crossings::sentences(sweeps, family, result);
+    let mut axes = family.axes.iter();
+    let is_numeric = axes.any(|axis| sweeps.sweeps[*axis].unit.is_some());
     for (position, a) in result.lines.iter().enumerate() {
         for b in &result.lines[position + 1..] {
             let is_pair = |crossing: &&SweepCrossing| {

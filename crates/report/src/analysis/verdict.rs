@@ -8,7 +8,7 @@ use super::{
     ranking::Place,
     stacks,
     summary::{Cell, Conclusion, ConditionVerdict, Ranked, StackRow, Summary, Verdict},
-    workloads,
+    sweep_crossings, workloads,
 };
 use crate::{
     RunData,
@@ -332,15 +332,20 @@ fn about_sweeps(summary: &Summary, leaders: &[(String, usize)]) -> Option<String
     let counts: Vec<String> = (leaders.iter())
         .map(|(who, count)| tr!("{} in {}", who, count))
         .collect();
-    let crossings: Vec<&str> = (summary.sweeps.iter())
-        .flat_map(|sweep| &sweep.crossings)
-        .map(|crossing| crossing.text.as_str())
-        .collect();
-    let crossings = match crossings[..] {
-        [] => String::new(),
-        [one] => format!("; {one}"),
-        [first, ..] => plural!(
-            crossings.len() as u64 - 1,
+    let all_crossings: usize = (summary.sweeps.iter())
+        .map(|sweep| sweep.crossings.len())
+        .sum();
+    let first = (summary.sweeps.iter()).find_map(|sweep| {
+        Some((
+            sweep.sentences.first()?,
+            sweep_crossings::in_first_sentence(&sweep.crossings)?,
+        ))
+    });
+    let crossings = match first {
+        None => String::new(),
+        Some((first, said)) if said == all_crossings => format!("; {first}"),
+        Some((first, said)) => plural!(
+            (all_crossings - said) as u64,
             "; {1}; and {0} further crossing",
             "; {1}; and {0} further crossings",
             first

@@ -9,7 +9,7 @@ use regatta_model::{Outcome, TrialRecord, Warning, metric::id, units::format_dur
 
 use super::{
     builds,
-    claims::Index,
+    index::Index,
     summary::{Cell, Comparison, CountedWarning},
 };
 use crate::{
@@ -24,7 +24,8 @@ use crate::{
 /// Warnings of trials are equal if their code and hint are: their sentences carry the trial's
 /// figures. One that is a warning of the run to the letter, as a failed path check marks its
 /// trials, is listed with that.
-pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<CountedWarning> {
+pub fn all(index: &Index<'_>, cells: &[Cell], comparisons: &[Comparison]) -> Vec<CountedWarning> {
+    let data = index.data;
     let of_run = data.warnings.iter().cloned();
     let of_run = of_run.chain(builds::warnings(&data.header));
     let mut warnings: Vec<Warning> = Vec::new();
@@ -37,8 +38,11 @@ pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<Co
         .map(|warning| CountedWarning::of_run(warning, Vec::new()))
         .collect();
     let of_run = counted.len();
+    // Transports and conditions of each warning, as `cells` has them in words.
+    let mut places: BTreeSet<(usize, [&str; 2])> = BTreeSet::new();
     for trial in &data.trials {
-        let cell = named(&trial.transport, &trial.condition);
+        let place = [&*trial.transport, &*trial.condition];
+        let cell = || named(&trial.transport, &trial.condition);
         for (position, warning) in trial.measurements.warnings.iter().enumerate() {
             // One trial may carry a code twice, once for each end: it counts once.
             let alike = |w: &Warning| w.code == warning.code && w.hint == warning.hint;
@@ -53,15 +57,18 @@ pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<Co
                     if position >= of_run {
                         known.trials += 1;
                     }
-                    if !known.cells.contains(&cell) {
-                        known.cells.push(cell.clone());
+                    if places.insert((position, place)) {
+                        known.cells.push(cell());
                     }
                 }
-                None => counted.push(CountedWarning {
-                    warning: warning.clone(),
-                    trials: 1,
-                    cells: vec![cell.clone()],
-                }),
+                None => {
+                    places.insert((counted.len(), place));
+                    counted.push(CountedWarning {
+                        warning: warning.clone(),
+                        trials: 1,
+                        cells: vec![cell()],
+                    });
+                }
             }
         }
     }
@@ -74,7 +81,7 @@ pub fn all(data: &RunData, cells: &[Cell], comparisons: &[Comparison]) -> Vec<Co
     counted.extend(series(data));
     counted.extend(correlated(data, cells, comparisons));
     counted.extend(drifting(cells));
-    counted.extend(nodes_disagree(data));
+    counted.extend(nodes_disagree(index));
     counted
 }
 
@@ -227,8 +234,8 @@ fn correlated(
 }
 
 /// Returns a warning about pairs whose ratio depends on the machine.
-fn nodes_disagree(data: &RunData) -> Option<CountedWarning> {
-    let places = Index::of(data).disagreements();
+fn nodes_disagree(index: &Index<'_>) -> Option<CountedWarning> {
+    let places = index.disagreements();
     let warning = Warning::new(
         "nodes_disagree",
         tr!(

@@ -98,7 +98,7 @@ fn measurements(draws: &mut Draws, goodput: f64, samples: usize, step: Duration)
         "retransmit_ratio",
         "congestion_window_mean_bytes",
     ];
-    let mut metrics: std::collections::BTreeMap<String, f64> = names
+    let mut metrics: regatta_model::MetricValues = names
         .iter()
         .map(|name| ((*name).to_owned(), goodput * (0.95 + 0.1 * draws.unit())))
         .collect();

@@ -1,10 +1,10 @@
 //! Values of one trial of the synthetic run.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hdrhistogram::serialization::{Serializer, V2Serializer};
-use regatta_model::{Histogram, Series, TrialRecord, Warning};
+use regatta_model::{Histogram, MetricValues, Series, TrialRecord, Warning};
 
 use super::{Draws, MS};
 
@@ -185,7 +185,7 @@ fn probes(seconds: f64) -> u32 {
     (seconds * 50.0) as u32
 }
 
-fn metrics(record: &TrialRecord, values: &Values, draws: &mut Draws) -> BTreeMap<String, f64> {
+fn metrics(record: &TrialRecord, values: &Values, draws: &mut Draws) -> MetricValues {
     let &Values {
         ref shape,
         rate,

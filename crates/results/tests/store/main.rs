@@ -161,8 +161,8 @@ fn a_trial_is_stored_once_and_whole() {
     let mut odd = trial(9);
     odd.measurements
         .metrics
-        .insert("cpu_sender_ratio".into(), f64::NAN);
-    odd.measurements.metrics.insert("speed".into(), 1.0);
+        .insert("cpu_sender_ratio", f64::NAN);
+    odd.measurements.metrics.insert("speed", 1.0);
     odd.measurements.series[0].values[1] = f64::INFINITY;
     store.add_trial(&odd).unwrap();
     drop(store);

@@ -268,7 +268,7 @@ fn caption(
     let mut text = tr!(
         "Mark: mean of the tables; bar: its 95 % confidence interval. The lines between the marks are interpolated."
     );
-    if !sweep.crossings.is_empty() {
+    if sweep.crossings.iter().any(|crossing| crossing.axis == 0) {
         text += &tr!(
             " Grey: interval of the value at which one transport overtakes another; dotted: the value."
         );
@@ -393,7 +393,7 @@ fn crossings(
     place: &[u32],
     x_axis: &ParameterAxis,
 ) {
-    let here = |crossing: &&SweepCrossing| crossing.others == place;
+    let here = |crossing: &&SweepCrossing| crossing.axis == 0 && crossing.others == place;
     for crossing in sweep.crossings.iter().filter(here) {
         let Some(at) = x_axis.position(crossing.value) else {
             continue;

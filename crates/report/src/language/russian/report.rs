@@ -94,6 +94,8 @@ pub const MESSAGES: &[Message] = &[
         &["Раунды шли на нескольких узлах. Каждая пара сравнивается с узлом как фиксированным блоком (Box, Hunter и Hunter 2005, 4.2), так что различия между узлами не входят в ошибку; критерий Фишера с уровнем 1 % для всех пар вместе показывает, расходятся ли узлы"]),
     ("In a sweep, a transport overtakes another where the interpolated mean log ratio of their metric crosses 1 between values at which either is ahead for certain (95 % for each value). The interval of that value is made by resampling whole rounds 2000 times (expanded percentiles, Hesterberg 2015); these intervals are not corrected for their number",
         &["В развёртке один транспорт обгоняет другой там, где интерполированное среднее логарифма отношения их метрики проходит через 1 между значениями, при которых каждый из них достоверно впереди (95 % для каждого значения). Доверительный интервал этого значения получен 2000 повторными выборками целых раундов (расширенные процентили, Hesterberg 2015); поправка на число таких интервалов не вводится"]),
+    ("Of more than {} rounds, the means of the resamples are drawn from the normal distribution that they then have, with the covariances between the values of the sweep",
+        &["Если раундов больше {}, средние повторных выборок берутся из нормального распределения, которое они тогда имеют, с ковариациями между значениями развёртки"]),
 
     // Builds.
     (" at the {}", &[" ({})"]),

@@ -90,10 +90,7 @@ pub fn trial(index: u32) -> TrialRecord {
         reasons: Vec::new(),
         hint: String::new(),
         measurements: Measurements {
-            metrics: BTreeMap::from([
-                ("goodput_bps".into(), 0.1 + 82.8e6),
-                ("messages_sent".into(), 1000.0),
-            ]),
+            metrics: MetricValues::from([("goodput_bps", 0.1 + 82.8e6), ("messages_sent", 1000.0)]),
             series: vec![Series {
                 name: "goodput_bps".into(),
                 side: "receiver".into(),

@@ -1,0 +1,324 @@
+//! Crossings of the lines of a sweep along each of its parameters that is a quantity, and the sentences about them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use regatta_model::{Better, MetricDefinition, Spacing, Sweep, Sweeps, Unit};
+use regatta_stats::crossings;
+
+use super::{
+    CONFIDENCE,
+    index::{Index, Logs, Shared},
+    sweep_result::{SweepCrossing, SweepResult},
+    sweeps::{Family, order},
+};
+use crate::{
+    RunData,
+    format::{Scale, quantity},
+    language::{self, tr},
+};
+
+/// Most crossings of one pair along one axis that have a sentence each; more of them share one.
+const MOST_SINGLE: usize = 3;
+
+/// Label of a line, and the logarithms of its cells by their positions on the axes.
+type LineLogs<'a> = (&'a str, BTreeMap<&'a [usize], &'a Logs>);
+
+/// Returns the crossings of every pair of lines along each axis of quantities, for each place on the other axes.
+pub fn all(
+    index: &Index<'_>,
+    family: &Family<'_>,
+    definition: &MetricDefinition,
+) -> Vec<SweepCrossing> {
+    let lines = family.lines.iter().map(|line| {
+        let cells = line.cells.iter();
+        let logs = cells.map(|(at, cell)| (at.as_slice(), index.logs(*cell, definition.name)));
+        (line.label.as_str(), logs.collect())
+    });
+    let lines: Vec<LineLogs<'_>> = lines.collect();
+    let higher_is_better = definition.better != Better::Lower;
+    let axes = 0..family.axes.len();
+    axes.flat_map(|axis| along(index.data, family, &lines, axis, higher_is_better))
+        .collect()
+}
+
+/// Returns the crossings along the axis at a position of the family's axes.
+fn along<'l>(
+    data: &RunData,
+    family: &Family<'_>,
+    lines: &[LineLogs<'l>],
+    axis: usize,
+    higher_is_better: bool,
+) -> Vec<SweepCrossing> {
+    let study = &data.header.study;
+    let sweep = &study.sweeps.sweeps[family.axes[axis]];
+    let order = order(sweep);
+    let on_axis = |value: f64| match sweep.scale {
+        Spacing::Linear => value,
+        Spacing::Log => value.ln(),
+    };
+    let back = |value: f64| match sweep.scale {
+        Spacing::Linear => value,
+        Spacing::Log => value.exp(),
+    };
+    let Some(x) = (order.iter())
+        .map(|value| sweep.values[*value].value.map(on_axis))
+        .collect::<Option<Vec<f64>>>()
+    else {
+        return Vec::new();
+    };
+    let mut all = Vec::new();
+    for place in places(family, axis) {
+        let points = |logs: &BTreeMap<&[usize], &'l Logs>| -> Vec<&'l Logs> {
+            let at = |value: &usize| {
+                let mut at = place.clone();
+                at.insert(axis, *value);
+                at
+            };
+            let points = order.iter().map(|value| logs.get(at(value).as_slice()));
+            points
+                .map(|logs| logs.copied().unwrap_or_default())
+                .collect()
+        };
+        let lines: Vec<(&str, Vec<&Logs>)> = (lines.iter())
+            .map(|(label, logs)| (*label, points(logs)))
+            .collect();
+        for (position, a) in lines.iter().enumerate() {
+            for b in &lines[position + 1..] {
+                let logs = ratios(&a.1, &b.1);
+                for found in crossings(&x, &logs, CONFIDENCE, study.seed) {
+                    let (above, below) = match found.rises == higher_is_better {
+                        true => (a.0, b.0),
+                        false => (b.0, a.0),
+                    };
+                    let others = place
+                        .iter()
+                        .zip(others(family, axis))
+                        .map(|(value, other)| {
+                            let order = self::order(&study.sweeps.sweeps[other]);
+                            let position = order.iter().position(|it| it == value);
+                            position.unwrap_or_default() as u32
+                        });
+                    let mut crossing = SweepCrossing {
+                        above: above.to_owned(),
+                        below: below.to_owned(),
+                        axis: axis as u32,
+                        others: others.collect(),
+                        value: back(found.at),
+                        ci95: found.interval.map(|end| end.map(back)),
+                        text: String::new(),
+                    };
+                    crossing.text = in_words(&study.sweeps, family, &crossing);
+                    all.push(crossing);
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Returns the places on the axes of a family without this one, as positions in the study.
+fn places(family: &Family<'_>, axis: usize) -> BTreeSet<Vec<usize>> {
+    let cells = family.lines.iter().flat_map(|line| line.cells.keys());
+    cells
+        .map(|at| {
+            let mut place = at.clone();
+            place.remove(axis);
+            place
+        })
+        .collect()
+}
+
+/// Returns the sweeps of the axes of a family without this one.
+fn others(family: &Family<'_>, axis: usize) -> impl Iterator<Item = usize> {
+    let axes = family.axes.iter().enumerate();
+    axes.filter(move |(position, _)| *position != axis)
+        .map(|(_, sweep)| *sweep)
+}
+
+/// Returns the log ratios of two lines, by point and round; rounds that no point has are left out.
+fn ratios(a: &[&Logs], b: &[&Logs]) -> Vec<Vec<Option<f64>>> {
+    let rounds: BTreeSet<u32> = a
+        .iter()
+        .flat_map(|logs| logs.iter().map(|(round, _)| *round))
+        .collect();
+    let point = |(a, b): (&&Logs, &&Logs)| {
+        let shared = Shared::of(a, b);
+        let mut found = shared.rounds.into_iter().zip(shared.ratios).peekable();
+        let ratio = |round: &u32| {
+            found
+                .next_if(|(next, _)| next == round)
+                .map(|(_, ratio)| ratio)
+        };
+        rounds.iter().map(ratio).collect()
+    };
+    a.iter().zip(b).map(point).collect()
+}
+
+/// Returns the sentences about the crossings of a sweep, in their order: one for each, or one for all of a pair along an
+/// axis if these are many.
+pub fn sentences(sweeps: &Sweeps, family: &Family<'_>, result: &SweepResult) -> Vec<String> {
+    let mut groups: BTreeMap<Kind<'_>, Vec<&SweepCrossing>> = BTreeMap::new();
+    for crossing in &result.crossings {
+        groups.entry(kind(crossing)).or_default().push(crossing);
+    }
+    let said =
+        (result.crossings.iter()).filter_map(|crossing| match groups.get_mut(&kind(crossing)) {
+            // The sentence of all was at the first of them.
+            Some(group) if group.is_empty() => None,
+            Some(group) if group.len() > MOST_SINGLE => {
+                Some(range_in_words(sweeps, family, &std::mem::take(group)))
+            }
+            _ => Some(crossing.text.clone()),
+        });
+    said.collect()
+}
+
+/// Returns the number of crossings that the first sentence is about; `None` without any.
+pub fn in_first_sentence(crossings: &[SweepCrossing]) -> Option<usize> {
+    let first = crossings.first()?;
+    let alike = crossings.iter().filter(|it| kind(it) == kind(first));
+    let alike = alike.count();
+    Some(if alike > MOST_SINGLE { alike } else { 1 })
+}
+
+/// What crossings that share a sentence have in common: axis, pair and direction, and whether the interval is open.
+type Kind<'a> = (u32, [&'a str; 2], bool);
+
+fn kind(crossing: &SweepCrossing) -> Kind<'_> {
+    let SweepCrossing { above, below, .. } = crossing;
+    (crossing.axis, [above, below], is_open(crossing))
+}
+
+/// Whether the interval reaches beyond the values of the sweep.
+fn is_open(crossing: &SweepCrossing) -> bool {
+    crossing.ci95.iter().any(Option::is_none)
+}
+
+/// Formats a value of a sweep.
+fn value_text(sweep: &Sweep, value: f64) -> String {
+    match sweep.unit {
+        Some(Unit::Count) | None => crate::format::number(value),
+        Some(unit) => quantity(unit, value),
+    }
+}
+
+/// Returns the value of a crossing and the ends of its interval in words.
+fn value_and_ends(sweep: &Sweep, crossing: &SweepCrossing) -> [String; 3] {
+    let scale = sweep
+        .unit
+        .map(|unit| Scale::for_largest(unit, crossing.value));
+    let end = |value: f64| match scale {
+        Some(scale) => scale.text(value),
+        None => crate::format::number(value),
+    };
+    let [low, high] = crossing.ci95;
+    [
+        language::sentence(&sweep.in_words(&value_text(sweep, crossing.value))),
+        low.map_or_else(|| tr!("below the smallest value"), end),
+        high.map_or_else(|| tr!("above the largest value"), end),
+    ]
+}
+
+/// Returns the words for the place of a crossing on the other axes; empty without any.
+fn place_in_words(sweeps: &Sweeps, family: &Family<'_>, crossing: &SweepCrossing) -> String {
+    let others = others(family, crossing.axis as usize).zip(&crossing.others);
+    let places: Vec<String> = others
+        .filter_map(|(other, position)| {
+            let other = &sweeps.sweeps[other];
+            let value = *order(other).get(*position as usize)?;
+            Some(language::sentence(
+                &other.in_words(&other.values[value].text),
+            ))
+        })
+        .collect();
+    places.join(", ")
+}
+
+/// Returns the sentence of one crossing.
+fn in_words(sweeps: &Sweeps, family: &Family<'_>, crossing: &SweepCrossing) -> String {
+    let sweep = &sweeps.sweeps[family.axes[crossing.axis as usize]];
+    let place = match place_in_words(sweeps, family, crossing) {
+        place if place.is_empty() => place,
+        place => tr!("at {}, ", place),
+    };
+    let SweepCrossing { above, below, .. } = crossing;
+    let [at, low, high] = value_and_ends(sweep, crossing);
+    match is_open(crossing) {
+        false => tr!(
+            "{}`{}` overtakes `{}` above {} [{}, {}]",
+            place,
+            above,
+            below,
+            at,
+            low,
+            high
+        ),
+        true => tr!(
+            "{}`{}` seems to overtake `{}` near {}, but the interval reaches beyond the values [{}, {}]",
+            place,
+            above,
+            below,
+            at,
+            low,
+            high
+        ),
+    }
+}
+
+/// Returns the sentence of several alike crossings: the lowest and the highest, and at how many places there is one.
+fn range_in_words(sweeps: &Sweeps, family: &Family<'_>, group: &[&SweepCrossing]) -> String {
+    let by_value = |a: &&&SweepCrossing, b: &&&SweepCrossing| a.value.total_cmp(&b.value);
+    let ends = [group.iter().min_by(by_value), group.iter().max_by(by_value)];
+    let [Some(lowest), Some(highest)] = ends else {
+        return String::new();
+    };
+    let axis = lowest.axis as usize;
+    let sweep = &sweeps.sweeps[family.axes[axis]];
+    let crossing = |it: &SweepCrossing| {
+        let [at, low, high] = value_and_ends(sweep, it);
+        (
+            format!("{at} [{low}, {high}]"),
+            place_in_words(sweeps, family, it),
+        )
+    };
+    let (low, low_place) = crossing(lowest);
+    let (high, high_place) = crossing(highest);
+    let titles = others(family, axis).map(|other| sweeps.sweeps[other].title());
+    let titles: Vec<String> = titles
+        .map(|title| language::text(&title).to_owned())
+        .collect();
+    let found: BTreeSet<&[u32]> = group.iter().map(|it| it.others.as_slice()).collect();
+    let (found, all) = (found.len(), places(family, axis).len());
+    let places = match &titles[..] {
+        [one] => tr!("at {} of {} values of {}", found, all, one),
+        several => tr!(
+            "at {} of {} combinations of {}",
+            found,
+            all,
+            several.join(", ")
+        ),
+    };
+    let SweepCrossing { above, below, .. } = lowest;
+    match is_open(lowest) {
+        false => tr!(
+            "`{}` overtakes `{}` above {} (lowest, at {}) to {} (highest, at {}), {}",
+            above,
+            below,
+            low,
+            low_place,
+            high,
+            high_place,
+            places
+        ),
+        true => tr!(
+            "`{}` seems to overtake `{}` near {} (lowest, at {}) to {} (highest, at {}), {}, but the intervals reach beyond the values",
+            above,
+            below,
+            low,
+            low_place,
+            high,
+            high_place,
+            places
+        ),
+    }
+}
