@@ -469,6 +469,13 @@ impl Connector {
             SessionError::Ended { reason } if reason.ends_with("exit status: 255") => {
                 return NO_SESSION.to_owned();
             }
+            SessionError::Ended { reason } if reason.contains("Host key verification failed") => {
+                let destination = ssh.as_deref().unwrap_or_default();
+                return format!(
+                    "make sure that it is the host; `ssh-keygen -R HOST` removes a key that has changed, and `regatta \
+                     hosts add {name} {destination}` accepts the one it has"
+                );
+            }
             _ => "",
         };
         if ended.contains("No space left on device") || ended.contains("Disk quota exceeded") {
@@ -489,6 +496,13 @@ impl Connector {
             return format!(
                 "`ssh {destination} {words} true` has to work without a question: allow it there (for `{program}`, \
                  NOPASSWD in its rules), or leave `become` of `{name}` out of the hosts file"
+            );
+        }
+        if let (false, Some(agent)) = (ended.is_empty(), &self.destination.agent) {
+            return format!(
+                "make sure that `{}` on `{name}` is a Regatta which this user may execute, or leave `agent` out of the \
+                 hosts file, so that this one is sent there",
+                agent.display()
             );
         }
         if !ended.is_empty() {
