@@ -86,9 +86,10 @@ fn host(opened: Opened, printer: Printer) -> Result<(), Failure> {
     let Opened {
         name,
         mut launcher,
-        host,
+        address,
         addresses,
         took,
+        ..
     } = opened;
     let mut text = format!(
         "Host `{name}` is reached in {}.\n",
@@ -97,7 +98,7 @@ fn host(opened: Opened, printer: Printer) -> Result<(), Failure> {
     if let Some([here, there]) = addresses {
         text.push_str(&format!("SSH goes from {here} to {there}.\n"));
     }
-    match (host.address, addresses) {
+    match (address, addresses) {
         (Some(address), _) | (None, Some([_, address])) => {
             text.push_str(&format!("Transfers go to {address}.\n"));
         }
@@ -131,7 +132,7 @@ fn host(opened: Opened, printer: Printer) -> Result<(), Failure> {
         "name": name,
         "reached_in_ns": u64::try_from(took.as_nanos()).unwrap_or(u64::MAX),
         "ssh": addresses.map(|[here, there]| json!({ "from": here, "to": there })),
-        "transfers_to": host.address.or(addresses.map(|[_, there]| there)),
+        "transfers_to": address.or(addresses.map(|[_, there]| there)),
         "capabilities": found["capabilities"],
     }))
 }

@@ -173,7 +173,7 @@ fn host_to_add(
         ssh: Some(destination.to_owned()),
         ..RemoteHost::default()
     });
-    host.address = args.address.or(host.address);
+    host.address = args.address.clone().or(host.address);
     host.ports = args.ports.or(host.ports);
     if !args.ssh_option.is_empty() {
         host.ssh_options.clone_from(&args.ssh_option);
@@ -218,6 +218,7 @@ fn list(file: Option<&Path>) -> Result<Code, Failure> {
         let ssh = host.ssh.as_deref().unwrap_or("this machine");
         let address = host
             .address
+            .as_ref()
             .map_or_else(String::new, |address| format!(", address {address}"));
         let shaping = match &host.shaping {
             None => String::new(),
@@ -252,7 +253,7 @@ fn list_json(file: Option<&Path>) -> Result<Code, Failure> {
         json!({
             "name": name,
             "ssh": host.ssh,
-            "address": host.address,
+            "address": host.address.as_ref().map(ToString::to_string),
             "ports": host.ports.as_ref().map(ToString::to_string),
             "shaping": shaping,
         })

@@ -200,6 +200,30 @@ fn hosts_are_reached_and_measured_over_ipv6() {
 }
 
 #[test]
+fn an_interface_stands_for_its_address() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    let file = lab.bench.path("home/.config/regatta/hosts.toml");
+    let hosts = fs::read_to_string(&file).expect("a file");
+    let with = |name: &str| {
+        let named = format!("address = \"{name}\"");
+        let changed = hosts.replace("address = \"10.98.3.1\"", &named);
+        fs::write(&file, changed).expect("a file");
+    };
+    with("data");
+    let checked = lab.run(&["hosts", "check", "a,b"]);
+    succeeds(&checked);
+    assert!(text(&checked).contains("Transfers go to 10.98.3.1."));
+    succeeds(&lab.race("out", &["--rounds", "1"]).output().expect("a run"));
+    with("eth9");
+    let checked = lab.run(&["hosts", "check", "a,b"]);
+    assert_eq!(checked.status.code(), Some(2), "{}", text(&checked));
+    for expected in ["host `a` has no interface `eth9`", "`data`", "`manage`"] {
+        assert!(text(&checked).contains(expected), "{}", text(&checked));
+    }
+}
+
+#[test]
 fn an_upload_that_broke_off_goes_on() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
