@@ -23,6 +23,14 @@ impl Reported {
             })
         })
     }
+
+    /// Names the host whose process reported this.
+    pub(crate) fn of(self, host: &str) -> Self {
+        Self {
+            message: format!("{host}: {}", self.message),
+            ..self
+        }
+    }
 }
 
 impl From<&str> for Reported {

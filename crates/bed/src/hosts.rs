@@ -26,6 +26,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 /// Longest time for which a host is tried that was lost during a run.
 const RECONNECT_WITHIN: Duration = Duration::from_secs(60);
 
+/// Hint for an address that a host does not have, or that the other one cannot reach.
+pub(crate) const OTHER_ADDRESS: &str =
+    "give both hosts an `address` in the hosts file at which the other one reaches them";
+
 /// Opens sessions with one host.
 pub trait Connect: Debug {
     /// Opens a session. May be called again after a session has ended.
@@ -186,6 +190,11 @@ impl Launcher for SessionLauncher {
                 io::ErrorKind::TimedOut,
                 format!("its path daemon gave no answer within {within:?}"),
             )),
+            (BedError::Refused { what, source, hint }, _) => BedError::Refused {
+                what,
+                source: source.of(&self.host),
+                hint,
+            },
             (other, _) => other,
         }
     }

@@ -1,7 +1,8 @@
 //! Which ports of one host the other one reaches: finds the firewalls between them.
 //!
 //! One process on each host (`regatta port-probe`). One listens, on the ports that the hosts file gives it, the other
-//! one connects and sends. They take requests and answer as JSON lines over standard input and output.
+//! one connects and sends. They take requests and answer as JSON lines over standard input and output: with ports, or
+//! with the error.
 
 use std::{
     collections::BTreeSet,
@@ -22,7 +23,8 @@ use socket2::{Domain, Socket, Type};
 
 use crate::{
     bed::Bed,
-    error::BedError,
+    error::{BedError, Reported},
+    hosts::OTHER_ADDRESS,
     launch::{Errors, Launched},
     messages::write_line,
     test_bed::TestBed as _,
@@ -50,7 +52,7 @@ struct Ports {
     sctp: Option<BTreeSet<u16>>,
 }
 
-/// Requests to the process; it answers each with [`Ports`].
+/// Requests to the process; it answers each with [`Ports`] or an error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Request {
@@ -151,13 +153,18 @@ impl Probe {
 
     fn ask(&mut self, request: &Request) -> Result<Ports, BedError> {
         let asked = write_line(&mut self.launched.input, request);
-        asked
+        let answer: Result<Ports, String> = asked
             .and_then(|()| hear(&mut self.output))
             .and_then(|heard| heard.ok_or_else(|| io::ErrorKind::UnexpectedEof.into()))
             .map_err(|source| BedError::Host {
                 host: format!("`{COMMAND}` on a host"),
                 source,
-            })
+            })?;
+        answer.map_err(|reason| BedError::Refused {
+            what: "try its ports",
+            source: Reported::from(&*reason),
+            hint: OTHER_ADDRESS.to_owned(),
+        })
     }
 }
 
@@ -188,19 +195,21 @@ fn serve(input: &mut impl BufRead, output: &mut impl Write) -> io::Result<()> {
     let mut listeners = Vec::new();
     while let Some(request) = hear(input)? {
         let answer = match request {
-            Request::Listen { address, ports } => {
-                let (ports, listening) = listen(address, ports, &arrived)?;
-                listeners.extend(listening);
-                ports
-            }
-            Request::Reach { from, to, ports } => reach(from, to, &ports)?,
-            Request::Arrived => Ports {
+            Request::Listen { address, ports } => match listen(address, ports, &arrived) {
+                Ok((ports, listening)) => {
+                    listeners.extend(listening);
+                    Ok(ports)
+                }
+                Err(error) => Err(format!("cannot listen at {address}: {error}")),
+            },
+            Request::Reach { from, to, ports } => Ok(reach(from, to, &ports)),
+            Request::Arrived => Ok(Ports {
                 udp: arrived
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .clone(),
                 ..Ports::default()
-            },
+            }),
         };
         write_line(output, &answer)?;
     }
@@ -297,7 +306,7 @@ fn free<T>(bound: io::Result<T>) -> io::Result<Option<T>> {
 }
 
 /// Returns the ports that answer.
-fn reach(from: IpAddr, to: IpAddr, ports: &Ports) -> io::Result<Ports> {
+fn reach(from: IpAddr, to: IpAddr, ports: &Ports) -> Ports {
     let answers = |port: &u16| answers_a_datagram(from, SocketAddr::new(to, *port));
     thread::scope(|scope| {
         let connecting: Vec<_> = ports
@@ -332,11 +341,11 @@ fn reach(from: IpAddr, to: IpAddr, ports: &Ports) -> io::Result<Ports> {
                 .filter_map(|(port, thread)| thread.join().unwrap_or(false).then_some(port))
                 .collect()
         };
-        Ok(Ports {
+        Ports {
             tcp: those_that_answer(connecting),
             udp: those_that_answer(asking),
             sctp: associating.map(those_that_answer),
-        })
+        }
     })
 }
 
@@ -386,7 +395,7 @@ mod tests {
         let mut asked = ports.clone();
         asked.tcp.insert(7309);
         asked.udp.insert(7309);
-        assert_eq!(reach(local, local, &asked).expect("reached"), ports);
+        assert_eq!(reach(local, local, &asked), ports);
         assert_eq!(*arrived.lock().expect("noted"), all);
         drop((taken, listeners));
     }

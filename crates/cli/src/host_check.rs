@@ -66,10 +66,9 @@ pub fn check(names: &[String], hosts_file: Option<&Path>, is_json: bool) -> Resu
         // Nobody has asked for a transfer between the two.
         [name] if name != LOCAL => {
             if let Err(failure) = way([name, LOCAL], hosts_file, printer) {
-                printer.text(&format!(
-                    "No path to this machine: {}",
-                    failure.render(false)
-                ))?;
+                let why = failure.render(false);
+                let why = why.trim_start_matches("error: ");
+                printer.text(&format!("No path to this machine: {why}\n"))?;
                 let (reason, hint) = failure.in_words();
                 printer.json(json!({ "event": "no_path", "from": name, "to": LOCAL, "reason": reason, "hint": hint }))?;
             }
@@ -87,9 +86,10 @@ fn host(opened: Opened, printer: Printer) -> Result<(), Failure> {
     let Opened {
         name,
         mut launcher,
-        host,
+        address,
         addresses,
         took,
+        ..
     } = opened;
     let mut text = format!(
         "Host `{name}` is reached in {}.\n",
@@ -98,7 +98,7 @@ fn host(opened: Opened, printer: Printer) -> Result<(), Failure> {
     if let Some([here, there]) = addresses {
         text.push_str(&format!("SSH goes from {here} to {there}.\n"));
     }
-    match (host.address, addresses) {
+    match (address, addresses) {
         (Some(address), _) | (None, Some([_, address])) => {
             text.push_str(&format!("Transfers go to {address}.\n"));
         }
@@ -132,7 +132,7 @@ fn host(opened: Opened, printer: Printer) -> Result<(), Failure> {
         "name": name,
         "reached_in_ns": u64::try_from(took.as_nanos()).unwrap_or(u64::MAX),
         "ssh": addresses.map(|[here, there]| json!({ "from": here, "to": there })),
-        "transfers_to": host.address.or(addresses.map(|[_, there]| there)),
+        "transfers_to": address.or(addresses.map(|[_, there]| there)),
         "capabilities": found["capabilities"],
     }))
 }
@@ -177,7 +177,8 @@ fn way(names: [&str; 2], hosts_file: Option<&Path>, printer: Printer) -> Result<
         let [a, b] = Host::BOTH.map(|host| bed.address(host));
         printer.text(&format!(
             "Open these ports in the firewalls of both hosts and of what lies between, for packets between {a} and \
-             {b}; `ports = \"5200-5299\"` in the hosts file names those that a host listens on.\n"
+             {b}; `ports = \"5200-5299\"` in the hosts file names those that a host listens on. \
+             Where nothing arrives at any port, give both hosts an `address` at which the other one reaches them.\n"
         ))?;
         return Ok(Code::Failed);
     }

@@ -45,7 +45,7 @@ pub fn hosts(args: &HostsArgs) -> Result<Code, Failure> {
         HostsCommand::List { json: false } => list(file),
         HostsCommand::List { json: true } => list_json(file),
         HostsCommand::Check { names, json } => host_check::check(names, file, *json),
-        HostsCommand::Script { .. } => script(),
+        HostsCommand::Script { name } => script(name),
         HostsCommand::Remove { name, local_only } => remove(name, *local_only, file),
     }
 }
@@ -101,7 +101,9 @@ fn add(args: &AddArgs, file: Option<&Path>) -> Result<Code, Failure> {
                 )
                 .context(format!("cannot set up `{name}`"))
                 .hint(hint),
-                SetUpError::Key(error) => failure_of(error).context(format!("cannot set up `{name}`")),
+                SetUpError::Key(error) => {
+                    failure_of(error, &name).context(format!("cannot set up `{name}`"))
+                }
             }
         });
         match key {
@@ -171,7 +173,7 @@ fn host_to_add(
         ssh: Some(destination.to_owned()),
         ..RemoteHost::default()
     });
-    host.address = args.address.or(host.address);
+    host.address = args.address.clone().or(host.address);
     host.ports = args.ports.or(host.ports);
     if !args.ssh_option.is_empty() {
         host.ssh_options.clone_from(&args.ssh_option);
@@ -216,6 +218,7 @@ fn list(file: Option<&Path>) -> Result<Code, Failure> {
         let ssh = host.ssh.as_deref().unwrap_or("this machine");
         let address = host
             .address
+            .as_ref()
             .map_or_else(String::new, |address| format!(", address {address}"));
         let shaping = match &host.shaping {
             None => String::new(),
@@ -250,7 +253,7 @@ fn list_json(file: Option<&Path>) -> Result<Code, Failure> {
         json!({
             "name": name,
             "ssh": host.ssh,
-            "address": host.address,
+            "address": host.address.as_ref().map(ToString::to_string),
             "ports": host.ports.as_ref().map(ToString::to_string),
             "shaping": shaping,
         })
@@ -260,16 +263,23 @@ fn list_json(file: Option<&Path>) -> Result<Code, Failure> {
     )
 }
 
-fn script() -> Result<Code, Failure> {
-    let key = OwnKey::find_or_make(&key_directory()?).map_err(failure_of)?;
+fn script(name: &str) -> Result<Code, Failure> {
+    let key = OwnKey::find_or_make(&key_directory()?).map_err(|error| failure_of(error, name))?;
     output::show(&key.script())
 }
 
 fn remove(name: &str, local_only: bool, file: Option<&Path>) -> Result<Code, Failure> {
     let mut hosts = HostsFile::read_or_new(file)?;
     let host = hosts.host(name)?.clone();
-    if let (Some(_), Some(destination), false) = (&host.key, &host.ssh, local_only) {
-        let key = OwnKey::find_or_make(&key_directory()?).map_err(failure_of)?;
+    let shared = (hosts.hosts.iter())
+        .find(|(other, it)| *other != name && (&it.ssh, &it.key) == (&host.ssh, &host.key))
+        .filter(|_| host.key.is_some() && !local_only);
+    if let Some((other, _)) = shared {
+        let kept = format!("Regatta's key stays there for `{other}`, which is the same account.\n");
+        output::out(&kept).map_err(Failure::failed)?;
+    } else if let (Some(_), Some(destination), false) = (&host.key, &host.ssh, local_only) {
+        let key =
+            OwnKey::find_or_make(&key_directory()?).map_err(|error| failure_of(error, name))?;
         let passwords = Passwords::new(None);
         let removed = SetUp {
             destination,
@@ -279,7 +289,7 @@ fn remove(name: &str, local_only: bool, file: Option<&Path>) -> Result<Code, Fai
         }
         .remove(&key);
         removed.map_err(|error| {
-            failure_of(error)
+            failure_of(error, name)
                 .context(format!("cannot remove Regatta's key from `{name}`"))
                 .hint(format!(
                     "`regatta hosts remove {name} --local-only` leaves the key there"
@@ -290,8 +300,8 @@ fn remove(name: &str, local_only: bool, file: Option<&Path>) -> Result<Code, Fai
     output::show(&format!("Host `{name}` is removed.\n"))
 }
 
-fn failure_of(error: KeyError) -> Failure {
-    let hint = error.hint();
+fn failure_of(error: KeyError, name: &str) -> Failure {
+    let hint = error.hint(name);
     Failure::failed(error).hint(hint)
 }
 
@@ -376,7 +386,12 @@ impl Prompter for User<'_> {
             write!(terminal, "{} ", prompt.trim_end())?;
             let mut line = String::new();
             io::BufReader::new(terminal).read_line(&mut line)?;
-            Ok(line.trim() == "yes")
+            // The prompt of `ssh` offers both.
+            let mut shown = prompt.split_ascii_whitespace();
+            let mut is_shown = |answer: &str| {
+                answer.starts_with("SHA256:") && shown.any(|it| it.trim_end_matches('.') == answer)
+            };
+            Ok(line.trim() == "yes" || is_shown(line.trim()))
         };
         asked().unwrap_or(false)
     }

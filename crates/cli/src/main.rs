@@ -18,6 +18,7 @@ mod exact;
 mod exit;
 mod export;
 mod figures;
+mod host_address;
 mod host_check;
 mod hosts;
 mod hosts_file;
@@ -155,6 +156,7 @@ fn hidden(command: &OsStr) -> Option<fn() -> ExitCode> {
             let (digest, bytes) = (arguments.next(), arguments.next());
             regatta_ssh::files_main(digest.as_deref(), bytes.as_deref())
         },
+        host_address::COMMAND => || host_address::main(std::env::args().nth(2).as_deref()),
         "guest-run" => regatta_engine::guest::serve,
         _ => return None,
     })

@@ -26,6 +26,7 @@ use regatta_ssh::{AgentFile, Bootstrap, BootstrapError, Destination, NO_SESSION}
 
 use crate::{
     exit::{Failure, no_bed, own_executable},
+    host_address,
     hosts_file::{HostsFile, cache_directory},
     remote_programs::Programs,
 };
@@ -65,7 +66,7 @@ pub fn ends(
                     "the study gives the path a delay, losses or a rate, and host `{name}` has no `shaping`"
                 ),
                 format!(
-                    "add `[{name}.shaping]` to `{}`, as docs/hosts.md says; without `--rtt` and the like the network is used as it is",
+                    "add `[{name}.shaping]` to `{}`, as docs/hosts.md says, or name another file with `--hosts-file`; without `--rtt` and the like the network is used as it is",
                     hosts.path.display()
                 ),
             ));
@@ -86,13 +87,15 @@ pub fn ends(
             Some(_) => programs.on(&connector.name, &opened.session, host.programs.as_deref())?,
             None => Vec::new(),
         };
+        let address =
+            host_address::resolve(host.address.as_ref(), &connector.name, &opened.session)?;
         *connector
             .first
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = Some(opened.session);
         Ok::<_, Failure>(Reached {
             connector,
-            address: host.address,
+            address,
             ports: host.ports,
             shaping: host.shaping.filter(|_| is_shaped),
             addresses: opened.addresses,
@@ -111,7 +114,7 @@ pub fn ends(
 /// Host that was reached.
 struct Reached {
     connector: Connector,
-    /// Address in the hosts file.
+    /// Address in the hosts file, or of the interface that is named there.
     address: Option<IpAddr>,
     ports: Option<PortRange>,
     shaping: Option<Shaping>,
@@ -203,6 +206,8 @@ pub struct Opened {
     pub launcher: SessionLauncher,
     /// Its table of the hosts file.
     pub host: RemoteHost,
+    /// Address in that table, or of the interface that is named there.
+    pub address: Option<IpAddr>,
     /// Addresses of this machine and of the host in the connection, if `ssh` made it.
     pub addresses: Option<[IpAddr; 2]>,
     /// Time that it took.
@@ -230,8 +235,10 @@ pub fn open<'a>(
     let sessions = open_all(&connectors).into_iter().zip(named);
     let opened = sessions.map(|(opened, (name, host))| {
         let opened = opened?;
+        let address = host_address::resolve(host.address.as_ref(), name, &opened.session)?;
         Ok(Opened {
             name: name.to_owned(),
+            address,
             launcher: SessionLauncher::new(format!("host `{name}`"), opened.session),
             host,
             addresses: opened.addresses,
@@ -310,12 +317,13 @@ pub fn receive(
     let Opened {
         launcher,
         host,
+        address,
         addresses,
         ..
     } = open_one(name, hosts_file)?;
     let seen = addresses.map(|[_, server]| server);
     // That of the path between the hosts need not be reached from here.
-    let address = host.address.filter(|address| has_route(*address)).or(seen);
+    let address = address.filter(|address| has_route(*address)).or(seen);
     let address = address.unwrap_or(Ipv4Addr::LOCALHOST.into()).to_string();
     let mut receive = vec!["wdt", "receive", "--no-progress", "--until-end-of-input"];
     receive.extend(["--host", &address]);
@@ -469,6 +477,13 @@ impl Connector {
             SessionError::Ended { reason } if reason.ends_with("exit status: 255") => {
                 return NO_SESSION.to_owned();
             }
+            SessionError::Ended { reason } if reason.contains("Host key verification failed") => {
+                let destination = ssh.as_deref().unwrap_or_default();
+                return format!(
+                    "make sure that it is the host; `ssh-keygen -R HOST` removes a key that has changed, and `regatta \
+                     hosts add {name} {destination}` accepts the one it has"
+                );
+            }
             _ => "",
         };
         if ended.contains("No space left on device") || ended.contains("Disk quota exceeded") {
@@ -489,6 +504,13 @@ impl Connector {
             return format!(
                 "`ssh {destination} {words} true` has to work without a question: allow it there (for `{program}`, \
                  NOPASSWD in its rules), or leave `become` of `{name}` out of the hosts file"
+            );
+        }
+        if let (false, Some(agent)) = (ended.is_empty(), &self.destination.agent) {
+            return format!(
+                "make sure that `{}` on `{name}` is a Regatta which this user may execute, or leave `agent` out of the \
+                 hosts file, so that this one is sent there",
+                agent.display()
             );
         }
         if !ended.is_empty() {

@@ -147,7 +147,8 @@ pub(crate) fn call(
     Ok(Called {
         status,
         output,
-        errors: printable(errors.trim()),
+        // Each of its lines ends with both.
+        errors: printable(errors.replace("\r\n", "\n").trim()),
     })
 }
 

@@ -95,7 +95,7 @@ pub enum KeyError {
         found: String,
     },
     /// The password is wrong, or the host takes none.
-    #[error("the host refused the password")]
+    #[error("the host refused the password: {message}")]
     Refused {
         /// Message of `ssh`.
         message: String,
@@ -115,12 +115,12 @@ pub enum KeyError {
 }
 
 impl KeyError {
-    /// Returns a command or setting that helps; empty if none is known.
+    /// Returns a command or setting that helps to set up the host of this name; empty if none is known.
     #[must_use]
-    pub fn hint(&self) -> String {
+    pub fn hint(&self, name: &str) -> String {
         match self {
             Self::OldSsh { .. } => {
-                "run what `regatta hosts script` prints on the host, then add it again".to_owned()
+                format!("run what `regatta hosts script {name}` prints on the host, then add it again")
             }
             Self::ChangedHostKey { .. } => {
                 "make sure that it is the host, remove its old key with `ssh-keygen -R HOST`, and add it again"
@@ -133,7 +133,7 @@ impl KeyError {
                 format!("make sure that it is the host; then give `--fingerprint {found}`")
             }
             Self::Refused { .. } => {
-                "give the password again, or run what `regatta hosts script` prints on the host".to_owned()
+                format!("give the password again, or run what `regatta hosts script {name}` prints on the host")
             }
             Self::NotTaken { writable } if writable.is_empty() => {
                 "look into the log of `sshd` there; `PubkeyAuthentication` may be off".to_owned()

@@ -66,7 +66,8 @@ impl StartingEnd {
             mut daemon,
             asked,
         } = self;
-        let ends = Ends::made(daemon.answer(asked, Ends::MADE, ANSWER_WITHIN)?)?;
+        let answer = daemon.answer(asked, Ends::MADE, ANSWER_WITHIN);
+        let ends = Ends::made(answer.map_err(|error| launcher.daemon_error(error))?)?;
         let launcher = match (&end.shaping, &ends.namespaces[..]) {
             (Shaping::Macvlan { .. }, [file]) => launcher.within(daemon.id(), *file),
             _ => launcher,

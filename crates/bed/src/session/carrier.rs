@@ -14,8 +14,8 @@ use std::{
 use regatta_model::shell::printable;
 use regatta_process::end_within;
 
-/// Lines of the carrier's standard error that are kept to explain its end.
-const KEPT_LINES: usize = 8;
+/// Lines of the carrier's standard error that are kept to explain its end: what `ssh` says of a changed host key has 13.
+const KEPT_LINES: usize = 16;
 
 /// Time that a carrier has to end by itself once its input is closed.
 pub(super) const EXIT_LIMIT: Duration = Duration::from_secs(2);

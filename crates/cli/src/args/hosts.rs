@@ -1,9 +1,12 @@
 //! Arguments of `regatta hosts`.
 
-use std::{net::IpAddr, os::fd::RawFd, path::PathBuf};
+use std::{os::fd::RawFd, path::PathBuf};
 
 use clap::{Args, Subcommand};
-use regatta_model::{PortRange, study::is_host_name};
+use regatta_model::{
+    PortRange,
+    study::{HostAddress, is_host_name},
+};
 
 /// `regatta hosts`.
 #[derive(Debug, Args)]
@@ -65,9 +68,9 @@ pub struct AddArgs {
     /// Name and destination of further hosts, which are set up at the same time
     #[arg(value_name = "NAME DESTINATION")]
     pub further: Vec<String>,
-    /// Address of the interface that carries the transfers [default: the one that `ssh` reaches]
+    /// Address of the interface that carries the transfers, or its name [default: the one that `ssh` reaches]
     #[arg(long, value_name = "ADDRESS")]
-    pub address: Option<IpAddr>,
+    pub address: Option<HostAddress>,
     /// Ports on which it may listen, as its firewall lets them in, such as 5200-5299 [default: any]
     #[arg(long, value_name = "RANGE")]
     pub ports: Option<PortRange>,

@@ -37,6 +37,7 @@ builtins!(
     "buffer-size",
     "olkhovik-2025-short",
     "olkhovik-2025",
+    "olkhovik-2025-hosts",
     "udpr",
     "udpr-short",
     "udpr-messages",

@@ -1,14 +1,11 @@
 //! Reader of the hosts file: machines that a study can run on, a table for each.
 
-use std::{
-    collections::BTreeMap,
-    net::{IpAddr, Ipv4Addr},
-    path::PathBuf,
-};
+use std::{collections::BTreeMap, net::Ipv4Addr, path::PathBuf};
 
 use super::{
     error::StudyError,
     file::is_host_name,
+    host_address::HostAddress,
     section::Section,
     source::{File, no_files},
 };
@@ -54,8 +51,8 @@ pub struct RemoteHost {
     pub ssh: Option<String>,
     /// Further options of `ssh`.
     pub ssh_options: Vec<String>,
-    /// Address on the path.
-    pub address: Option<IpAddr>,
+    /// Address on the path, or the interface that has it.
+    pub address: Option<HostAddress>,
     /// Ports on which it may listen; absent, any port.
     pub ports: Option<PortRange>,
     /// Words before Regatta there, such as `sudo -n`.
@@ -130,7 +127,7 @@ impl RemoteHost {
                 Some(ssh)
             }
         };
-        let address = section.quantity("address", "\"10.0.0.7\"", address)?;
+        let address = section.parsed("address", "10.0.0.7")?;
         let ports = section.parsed("ports", "5200-5299")?;
         let become_words = section.text("become")?;
         let become_words = become_words
@@ -190,7 +187,10 @@ impl RemoteHost {
                 "ssh_options",
                 (!self.ssh_options.is_empty()).then_some(options),
             ),
-            ("address", self.address.map(|it| quoted(&it.to_string()))),
+            (
+                "address",
+                self.address.as_ref().map(|it| quoted(&it.to_string())),
+            ),
             ("ports", self.ports.map(|it| quoted(&it.to_string()))),
             (
                 "become",
@@ -242,12 +242,6 @@ fn wrong(message: &str, hint: &str) -> UnitError {
     }
 }
 
-fn address(text: &str) -> Result<IpAddr, UnitError> {
-    let hint = "write the address of the interface that carries the transfers, such as `10.0.0.7`";
-    text.parse()
-        .map_err(|_| wrong("this is no IP address", hint))
-}
-
 fn network(text: &str) -> Result<(Ipv4Addr, u8), UnitError> {
     let parts = text.split_once('/');
     let parts = parts.and_then(|(address, bits)| {
@@ -296,7 +290,7 @@ fn read_shaping(mut section: Section<'_>) -> Result<Shaping, StudyError> {
             "write one that `ip link` shows, such as `eth0`",
         ));
     }
-    let address = section.quantity("address", "\"198.18.0.1/24\"", network)?;
+    let address = section.quantity("address", "198.18.0.1/24", network)?;
     let attach = match (attach, address) {
         (Some(AttachKey::Interface), None) => Attach::Interface,
         (Some(AttachKey::Interface), Some((_, span))) => {
@@ -396,6 +390,11 @@ address = "10.0.1.1"
             ("[lab1]\nssh = \"-oProxyCommand=x\"", 2, "no destination"),
             ("[local]\nssh = \"x\"", 2, "this machine"),
             ("[a]\nssh = \"x\"\naddress = \"10.0.0\"", 3, "no IP address"),
+            (
+                "[a]\nssh = \"x\"\naddress = 5",
+                3,
+                "`address = \"10.0.0.7\"`",
+            ),
             (
                 "[a]\nssh = \"x\"\nports = \"5299-5200\"",
                 3,

@@ -7,6 +7,8 @@ use std::{io, net::IpAddr, path::PathBuf};
 
 use regatta_emulation::LinkError;
 
+use crate::hosts::OTHER_ADDRESS;
+
 pub(crate) use self::{interface::InterfaceError, refusal::Refusal};
 
 #[derive(Debug, thiserror::Error)]
@@ -199,7 +201,7 @@ impl DaemonError {
                     Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::EADDRNOTAVAIL)
                 ) =>
             {
-                "give both hosts an `address` in the hosts file at which the other one reaches them".into()
+                OTHER_ADDRESS.into()
             }
             Self::AsItIs { .. } => {
                 "leave delay, loss and rate out, or give both hosts `shaping` in the hosts file".into()

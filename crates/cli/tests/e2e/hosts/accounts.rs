@@ -1,5 +1,5 @@
-//! Accounts and servers of hosts that are set up in other ways: sudo, few sessions, IPv6, a terminal, disks that are full
-//! or cannot be written, uploads that broke off.
+//! Accounts and servers of hosts that are set up in other ways: sudo, few sessions, IPv6, a jump host, a terminal, disks
+//! that are full or cannot be written, uploads that broke off.
 
 use std::io::Read as _;
 
@@ -197,6 +197,30 @@ fn hosts_are_reached_and_measured_over_ipv6() {
     assert_eq!(found.last().map(|path| &path["to"]), Some(&"b".into()));
     let checked = lab.run(&["hosts", "check", "a"]);
     assert!(text(&checked).contains("SSH goes from fd98:1::1 to fd98:1::2"));
+}
+
+#[test]
+fn an_interface_stands_for_its_address() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    let file = lab.bench.path("home/.config/regatta/hosts.toml");
+    let hosts = fs::read_to_string(&file).expect("a file");
+    let with = |name: &str| {
+        let named = format!("address = \"{name}\"");
+        let changed = hosts.replace("address = \"10.98.3.1\"", &named);
+        fs::write(&file, changed).expect("a file");
+    };
+    with("data");
+    let checked = lab.run(&["hosts", "check", "a,b"]);
+    succeeds(&checked);
+    assert!(text(&checked).contains("Transfers go to 10.98.3.1."));
+    succeeds(&lab.race("out", &["--rounds", "1"]).output().expect("a run"));
+    with("eth9");
+    let checked = lab.run(&["hosts", "check", "a,b"]);
+    assert_eq!(checked.status.code(), Some(2), "{}", text(&checked));
+    for expected in ["host `a` has no interface `eth9`", "`data`", "`manage`"] {
+        assert!(text(&checked).contains(expected), "{}", text(&checked));
+    }
 }
 
 #[test]
@@ -412,4 +436,35 @@ fn a_host_whose_temporary_directory_cannot_be_written_runs_a_study() {
     run.args(["--transport", "tcp:cc=reno,quic-quinn,wdt:cc=reno"]);
     let run = run.args(["--size", "300kB", "--rounds", "1"]).output();
     succeeds(&run.expect("a run"));
+}
+
+#[test]
+fn a_jump_host_leads_to_the_other_one() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    // Regatta's own key forwards nothing; a jump host is opened by a key of the user's.
+    let keys = lab.keys("a").replace("restrict ", "");
+    fs::write(lab.home("a").join(".ssh/authorized_keys"), keys).expect("a file");
+    let home = lab.bench.path("home");
+    let (key, known) = (
+        home.join(".config/regatta/ssh/id_ed25519"),
+        lab.bench.path("known"),
+    );
+    let hosts = format!(
+        "[behind]\nssh = \"racer@10.98.3.2\"\nkey = \"{key}\"\nssh_options = [\"-oStrictHostKeyChecking=accept-new\", \
+         \"-oUserKnownHostsFile={known}\", \"-oProxyCommand=ssh -i {key} -oUserKnownHostsFile={known} -W %h:%p \
+         racer@10.98.1.2\"]\n",
+        key = key.display(),
+        known = known.display()
+    );
+    let file = lab.bench.write("jump.toml", &hosts);
+    let checked = lab.run(&[
+        "hosts",
+        "check",
+        "behind",
+        "--hosts-file",
+        &file.to_string_lossy(),
+    ]);
+    succeeds(&checked);
+    assert!(text(&checked).contains("SSH goes from 10.98.3.1 to 10.98.3.2"));
 }

@@ -272,6 +272,12 @@ fn a_host_is_added_again_and_removed() {
     .expect("a file");
     succeeds(&lab.add("a", "not needed", &[]));
     assert_eq!(lab.keys("a").lines().count(), 2);
+    // The account has another name, which needs the key.
+    succeeds(&lab.add("again", "not needed", &[]));
+    let removed = lab.run(&["hosts", "remove", "again"]);
+    succeeds(&removed);
+    assert!(text(&removed).contains("stays there for `a`"));
+    assert_eq!(lab.keys("a").lines().count(), 2);
     succeeds(&lab.run(&["hosts", "remove", "a"]));
     assert_eq!(lab.keys("a"), "# mine\n");
     let file = lab.bench.path("home/.config/regatta/hosts.toml");
@@ -284,6 +290,8 @@ fn a_wrong_password_leaves_nothing() {
     for host in ["a", "b"] {
         let added = lab.add(host, "wrong", &["--accept-new"]);
         fails(&added, "the host refused the password");
+        fails(&added, "Permission denied (");
+        fails(&added, &format!("`regatta hosts script {host}`"));
         assert_eq!(lab.keys(host), "");
     }
     assert!(!lab.bench.path("home/.config/regatta/hosts.toml").exists());
@@ -312,8 +320,11 @@ fn a_changed_host_key_stops_with_the_words_of_ssh() {
     lab.bench.write("known", &format!("10.98.1.2 {other}"));
     let added = lab.add("a", &lab.password, &["--accept-new"]);
     fails(&added, "REMOTE HOST IDENTIFICATION HAS CHANGED");
+    assert!(!text(&added).contains('\u{fffd}'), "{}", text(&added));
     let checked = lab.run(&["hosts", "check", "a"]);
+    fails(&checked, "REMOTE HOST IDENTIFICATION HAS CHANGED");
     fails(&checked, "Host key for 10.98.1.2 has changed");
+    fails(&checked, "hint: make sure that it is the host");
 }
 
 #[test]
@@ -376,37 +387,11 @@ fn another_version_on_the_host_is_refused() {
     let checked = lab.run(&["hosts", "check", "a"]);
     fails(&checked, "Regatta 0.0.9 on the host");
     assert!(text(&checked).contains("leave `agent` of `a` out"));
-}
-
-#[test]
-fn a_jump_host_leads_to_the_other_one() {
-    let Some(lab) = Lab::start() else { return };
-    lab.add_both();
-    // Regatta's own key forwards nothing; a jump host is opened by a key of the user's.
-    let keys = lab.keys("a").replace("restrict ", "");
-    fs::write(lab.home("a").join(".ssh/authorized_keys"), keys).expect("a file");
-    let home = lab.bench.path("home");
-    let (key, known) = (
-        home.join(".config/regatta/ssh/id_ed25519"),
-        lab.bench.path("known"),
+    fs::remove_file(&old).expect("a file");
+    fails(
+        &lab.run(&["hosts", "check", "a"]),
+        "on `a` is a Regatta which this user may execute, or leave `agent` out",
     );
-    let hosts = format!(
-        "[behind]\nssh = \"racer@10.98.3.2\"\nkey = \"{key}\"\nssh_options = [\"-oStrictHostKeyChecking=accept-new\", \
-         \"-oUserKnownHostsFile={known}\", \"-oProxyCommand=ssh -i {key} -oUserKnownHostsFile={known} -W %h:%p \
-         racer@10.98.1.2\"]\n",
-        key = key.display(),
-        known = known.display()
-    );
-    let file = lab.bench.write("jump.toml", &hosts);
-    let checked = lab.run(&[
-        "hosts",
-        "check",
-        "behind",
-        "--hosts-file",
-        &file.to_string_lossy(),
-    ]);
-    succeeds(&checked);
-    assert!(text(&checked).contains("SSH goes from 10.98.3.1 to 10.98.3.2"));
 }
 
 #[test]
@@ -551,7 +536,10 @@ fn an_interface_is_shaped_by_root_alone() {
     let run = lab.race("out", &["--rtt", "30ms"]).output().expect("a run");
     let said = text(&run);
     assert!(!run.status.success(), "{said}");
-    assert!(said.contains("cannot shape the interface `data`"), "{said}");
+    assert!(
+        said.contains("host `a`: cannot shape the interface `data`"),
+        "{said}"
+    );
     assert!(said.contains("become = \"sudo -n\""), "{said}");
 }
 

@@ -1,0 +1,102 @@
+//! Addresses of the interfaces of hosts, which a process there reads (`regatta interface-address`).
+
+use std::{
+    fs::File,
+    io::Read as _,
+    net::{IpAddr, Ipv6Addr},
+    process::ExitCode,
+    time::Duration,
+};
+
+use nix::{ifaddrs::getifaddrs, sys::socket::SockaddrStorage};
+use regatta_bed::{Errors, hosts::SessionLauncher, session::Session};
+use regatta_model::{shell::printable, study::HostAddress};
+
+use crate::exit::{Failure, no_bed};
+
+/// First argument of the process on the host; the interface follows.
+pub const COMMAND: &str = "interface-address";
+
+/// Longest time in which the process ends.
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
+
+/// Returns the address of a host in the hosts file, that of an interface as the host of the session has it.
+///
+/// # Errors
+/// A host without that interface, or without an address on it; a session that has ended.
+pub fn resolve(
+    address: Option<&HostAddress>,
+    host: &str,
+    session: &Session,
+) -> Result<Option<IpAddr>, Failure> {
+    let interface = match address {
+        None => return Ok(None),
+        Some(HostAddress::Ip(address)) => return Ok(Some(*address)),
+        Some(HostAddress::Interface(interface)) => interface,
+    };
+    let launcher = SessionLauncher::new(format!("host `{host}`"), session.clone());
+    let mut launched = launcher
+        .start(&[COMMAND, interface], Errors::Inherit)
+        .map_err(no_bed)?;
+    let mut found = String::new();
+    // An address is short; what another version says instead may be long.
+    let read = File::from(launched.output)
+        .take(1 << 12)
+        .read_to_string(&mut found);
+    read.map_err(Failure::failed)?;
+    launched.process.ended(ENDS_WITHIN);
+    match found.trim().parse() {
+        Ok(address) => Ok(Some(address)),
+        Err(_) => Err(Failure::input(
+            format!(
+                "host `{host}` has no interface `{interface}` with an address{}",
+                match found.trim() {
+                    "" => String::new(),
+                    others => format!(": it has {}", printable(others)),
+                }
+            ),
+            format!(
+                "write another one as `address` of `{host}` in the hosts file, or the address itself"
+            ),
+        )),
+    }
+}
+
+/// Prints the address of the interface that is named in the arguments: the first of IPv4, or else the first of IPv6 that
+/// is not of the link alone. Without such an address, prints the interfaces that have one. The body of
+/// `regatta interface-address`.
+#[must_use]
+pub fn main(interface: Option<&str>) -> ExitCode {
+    let Ok(all) = getifaddrs() else {
+        return ExitCode::FAILURE;
+    };
+    let all: Vec<(String, IpAddr)> = all
+        .filter_map(|found| {
+            // An address may have a label: `eth0` of `eth0:1`.
+            let name = found.interface_name.split(':').next()?.to_owned();
+            Some((name, ip(&found.address?)?))
+        })
+        .collect();
+    let of_it = || all.iter().filter(|(name, _)| Some(&**name) == interface);
+    let first = of_it()
+        .find(|(_, address)| address.is_ipv4())
+        .or_else(|| of_it().next());
+    match first {
+        Some((_, address)) => println!("{address}"),
+        None => {
+            let mut names: Vec<String> = all.iter().map(|(name, _)| format!("`{name}`")).collect();
+            names.dedup();
+            println!("{}", names.join(", "));
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn ip(address: &SockaddrStorage) -> Option<IpAddr> {
+    let of_link = |address: &Ipv6Addr| address.is_unicast_link_local();
+    match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
+        (Some(found), _) => Some(found.ip().into()),
+        (None, Some(found)) => Some(found.ip()).filter(|it| !of_link(it)).map(IpAddr::from),
+        (None, None) => None,
+    }
+}
