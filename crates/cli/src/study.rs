@@ -5,7 +5,7 @@ use std::{fs, path::Path, time::Duration};
 
 use regatta_model::{
     BedKind, Emulator, Guests, Placement, Study,
-    study::{BUILTIN, DEFAULT, StudyFile, builtin, nearest},
+    study::{BUILTIN, Builtin, DEFAULT, StudyFile, builtin, nearest},
     units::format_duration,
 };
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,13 @@ pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
             let StoredStudy { study, study_text } = read_stored(Path::new(name))?;
             return with_options(args, study, study_text, None);
         }
-        Some(name) => read(name)?,
+        Some(name) => match form_for_hosts(args, name) {
+            Some(form) => {
+                eprintln!("note: between hosts `{name}` is the study `{}`", form.name);
+                read_builtin(form.name)?
+            }
+            None => read(name)?,
+        },
     };
     registry::check_file(&read.file).map_err(Failure::bad)?;
     let (study, text) = (read.file.study.clone(), read.text.clone());
@@ -163,6 +169,14 @@ fn no_such(name: &str) -> Failure {
         format!("there is no file and no built-in study `{name}`"),
         format!("{near}the built-in studies are: {}", names.join(", ")),
     )
+}
+
+/// Returns the form of a built-in study for two hosts, if it has one and the run is between hosts.
+fn form_for_hosts(args: &RunArgs, name: &str) -> Option<&'static Builtin> {
+    let is_of_hosts = args.hosts.is_some() || args.bed == Some(BedKind::Hosts);
+    let is_builtin = builtin(name).is_some() && !Path::new(name).exists();
+    let form = builtin(&format!("{name}-hosts"));
+    form.filter(|_| is_of_hosts && is_builtin)
 }
 
 fn read_builtin(name: &str) -> Result<ReadStudy, Failure> {
