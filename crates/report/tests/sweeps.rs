@@ -200,7 +200,7 @@ fn crossings_along_the_second_parameter_are_found_and_share_a_sentence() {
 
 #[test]
 fn a_run_without_a_crossing_has_none_along_either_parameter() {
-    let summary = summarise(&by_delay(|_| 0.7));
+    let summary = summarise(&by_delay(|_| 0.5));
     let sweep = &summary.sweeps[0];
     assert_eq!(sweep.crossings, []);
     let sentence =
