@@ -17,7 +17,8 @@ use regatta_telemetry::{
     interface_of, monotonic_ns, process,
 };
 use regatta_transport::{
-    LiveCounters, Observer, ProtocolSample, Purpose, StatisticsSource, WindowEdge, WindowStatistics,
+    LiveCounters, Observer, Phase, ProtocolSample, Purpose, StatisticsSource, WindowEdge,
+    WindowStatistics,
 };
 
 /// Telemetry of one end of one trial.
@@ -63,31 +64,47 @@ struct Reporting {
 #[derive(Default)]
 struct Reported {
     began_ns: i64,
-    /// Time of the next report.
+    /// Time of the next report, and of the last one.
     due_ns: u64,
+    reported_ns: u64,
     /// Answers and delays of the idle probe.
     idle_answers: u64,
     idle_delay_ns: u64,
 }
 
+impl Reported {
+    fn elapsed_ns(&self) -> u64 {
+        u64::try_from(monotonic_ns() - self.began_ns).unwrap_or_default()
+    }
+}
+
 impl Reporting {
-    /// Begins the window, or begins it again after a warm-up: then the counters of the warm-up are returned.
+    /// Begins the window. A warm-up's end, at which it begins again, ends an interval: its counters are returned.
     fn begin(&self, live: &LiveCounters) -> Option<Progress> {
         let moved = [&live.bytes_sent, &live.bytes_delivered]
             .iter()
             .any(|counter| counter.load(Ordering::Relaxed) > 0);
         // A listening end begins with each flow, before anything has come.
         if moved {
-            let mut of_warm_up = self.report(live, None, None, true)?;
-            of_warm_up.has_ended = false;
-            let mut state = lock(&self.state);
-            state.began_ns = monotonic_ns();
-            state.due_ns = self.interval_ns.unwrap_or_default();
-            return Some(of_warm_up);
+            let interval_ns = self.interval_ns?;
+            let since_ns = {
+                let state = lock(&self.state);
+                state.elapsed_ns().saturating_sub(state.reported_ns)
+            };
+            // One that was due at the same time may have been told of just now.
+            if since_ns < interval_ns / 10 {
+                return None;
+            }
+            let of_warm_up = self.report(live, None, None, true)?;
+            return Some(Progress {
+                has_ended: false,
+                ..of_warm_up
+            });
         }
         *lock(&self.state) = Reported {
             began_ns: monotonic_ns(),
             due_ns: self.interval_ns.unwrap_or_default(),
+            reported_ns: 0,
             idle_answers: live.probe_answers.load(Ordering::Relaxed),
             idle_delay_ns: live.probe_delay_ns.load(Ordering::Relaxed),
         };
@@ -103,12 +120,17 @@ impl Reporting {
         has_ended: bool,
     ) -> Option<Progress> {
         let interval_ns = self.interval_ns?;
+        // The window of a listening end begins with the flow of the idle probe.
+        if live.phase() == Phase::Idle {
+            return None;
+        }
         let mut state = lock(&self.state);
-        let elapsed_ns = u64::try_from(monotonic_ns() - state.began_ns).unwrap_or_default();
+        let elapsed_ns = state.elapsed_ns();
         if elapsed_ns < state.due_ns && !has_ended {
             return None;
         }
         state.due_ns = (elapsed_ns / interval_ns + 1) * interval_ns;
+        state.reported_ns = elapsed_ns;
         let statistics = statistics.unwrap_or_default();
         let less = |counter: &AtomicU64, idle: u64| counter.load(Ordering::Relaxed) - idle;
         Some(Progress {

@@ -309,6 +309,7 @@ impl Ended {
             ("delay", self.delays()),
             ("round trips", self.round_trips()),
             ("lost", self.losses()),
+            ("jitter", self.jitter()),
         ] {
             if let Some(value) = value {
                 line(name, value);
@@ -393,12 +394,24 @@ impl Ended {
     }
 
     fn losses(&self) -> Option<String> {
-        let ratio = self
-            .metric(id::MESSAGE_LOSS_RATIO)
-            .filter(|ratio| *ratio > 0.0)?;
+        let ratio = self.metric(id::MESSAGE_LOSS_RATIO)?;
         let lost = self.metric(id::MESSAGES_LOST).unwrap_or_default();
-        let lost = counted(lost as usize, "message");
-        Some(format!("{lost} ({:.3} %)", ratio * 100.0))
+        let sent = self.metric(id::MESSAGES_SENT).unwrap_or_default();
+        // A stream that lost nothing has nothing to say.
+        if ratio <= 0.0 && !self.metrics.contains_key(id::MESSAGES_REORDERED) {
+            return None;
+        }
+        let sent = counted(sent as usize, "message");
+        Some(format!("{lost} of {sent} ({:.3} %)", ratio * 100.0))
+    }
+
+    fn jitter(&self) -> Option<String> {
+        let jitter = delay(Some(self.metric(id::INTERARRIVAL_JITTER_NS)?));
+        let reordered = self.metric(id::MESSAGES_REORDERED).unwrap_or_default();
+        let duplicated = self.metric(id::MESSAGES_DUPLICATED).unwrap_or_default();
+        Some(format!(
+            "{jitter}; {reordered} out of order, {duplicated} duplicated"
+        ))
     }
 
     fn cpu(&self) -> Option<String> {

@@ -18,9 +18,6 @@ const LEAST_SHARE: u64 = 10;
 struct End {
     last: Progress,
     waiting: VecDeque<Progress>,
-    /// Time of the end's counters that came last, and the time of the warm-up before its beginning.
-    elapsed_ns: u64,
-    before_ns: u64,
 }
 
 /// Makes intervals of the counters of both ends, which come in any order.
@@ -52,14 +49,8 @@ impl Intervals {
     }
 
     /// Takes counters of an end, and returns the interval that they complete.
-    pub fn add(&mut self, trial: u32, host: Host, mut progress: Progress) -> Option<Interval> {
+    pub fn add(&mut self, trial: u32, host: Host, progress: Progress) -> Option<Interval> {
         let end = &mut self.ends[host as usize];
-        // After the warm-up an end counts time from its beginning again.
-        if progress.elapsed_ns < end.elapsed_ns {
-            end.before_ns = self.omit_ns;
-        }
-        end.elapsed_ns = progress.elapsed_ns;
-        progress.elapsed_ns += end.before_ns;
         end.waiting.push_back(progress);
         let [a, b] = &self.ends;
         let both = !a.waiting.is_empty() && !b.waiting.is_empty();
@@ -231,16 +222,12 @@ mod tests {
     }
 
     #[test]
-    fn time_goes_on_after_a_warm_up() {
+    fn intervals_of_a_warm_up_are_marked() {
         let second = Duration::from_secs(1);
         let mut intervals = Intervals::new(Direction::Both, second, second);
         let mut spans = Vec::new();
-        for (seconds, bytes) in [(1, 10), (1, 30), (2, 60)] {
-            // The first second of the transfer follows on that of the warm-up.
+        for (seconds, bytes) in [(1, 10), (2, 30), (3, 60)] {
             for host in Host::BOTH {
-                if bytes == 30 {
-                    intervals.ends[host as usize].elapsed_ns += 1;
-                }
                 let added = intervals.add(0, host, at(seconds, bytes));
                 spans.extend(added.map(|it| (it.from_ns / SECOND, it.to_ns / SECOND, it.omitted)));
             }

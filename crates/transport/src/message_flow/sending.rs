@@ -112,11 +112,12 @@ async fn send<E: MessageEndpoint>(
         .duration
         .map_or(MonotonicTime::NEVER, |duration| shared.started + duration);
     let (handed_over, over) = send_data(shared, endpoint, (plan, until), flow, sent).await?;
-    agree(shared, flow, handed_over, over).await
+    agree(shared, flow, handed_over, over.min(until)).await
 }
 
 /// Sends every message, or as many as fit until `until`; returns what was handed over, and the moment
-/// when the last message's time at the asked rate is over, which has passed if no rate was asked for.
+/// when the last message's time at the asked rate is over, which has passed if no rate was asked for. Notes
+/// the part of that rate that was kept.
 async fn send_data<E: MessageEndpoint>(
     shared: &Shared<'_>,
     endpoint: &E,
@@ -133,7 +134,8 @@ async fn send_data<E: MessageEndpoint>(
     }
     let mut batch = plan.content.repeat(at_once);
     let header = Plan::header(plan.message);
-    let mut next = MonotonicTime::now();
+    let began = MonotonicTime::now();
+    let mut next = began;
     let mut handed_over = Delivered::default();
     while handed_over.messages < plan.count {
         if pace.is_some() && !next.has_passed() {
@@ -176,7 +178,11 @@ async fn send_data<E: MessageEndpoint>(
             next = next.max(earliest) + span;
         }
     }
-    Ok((handed_over, next.min(until)))
+    if let Some(bytes_per_ns) = pace.filter(|_| next > began) {
+        let asked_ns = handed_over.bytes as f64 / bytes_per_ns;
+        shared.tally().note_rate(asked_ns / (next - began) as f64);
+    }
+    Ok((handed_over, next))
 }
 
 /// Takes what arrives until `until` has come, or until an acknowledgement is among it.

@@ -83,6 +83,8 @@ pub(super) struct Tally {
     /// Number of messages that have left this end, of flows that the deadline stopped and of those that
     /// had ended.
     pub left: u64,
+    /// Part of the asked rate that the flow which kept least of it kept, of paced flows from this end.
+    pub rate_ratio: Option<f64>,
     /// Results of an exchange at the end that asks.
     pub asked: Asked,
     pub last_end: Option<MonotonicTime>,
@@ -102,12 +104,18 @@ impl Tally {
             acknowledged: Delivered::default(),
             all_in_band: true,
             left: 0,
+            rate_ratio: None,
             asked: Asked::default(),
             last_end: None,
             statistics: Arc::new(AllConnections::new(end)),
             facts: BTreeMap::new(),
             error: None,
         }
+    }
+
+    /// Notes the part of the asked rate that a flow from this end kept.
+    pub(super) fn note_rate(&mut self, ratio: f64) {
+        self.rate_ratio = Some(self.rate_ratio.map_or(ratio, |least| least.min(ratio)));
     }
 
     /// Adds the statistics of a flow's connection. Returns those of all if it is the first one.
@@ -160,6 +168,7 @@ impl Shared<'_> {
         findings.fact("retransmission", retransmission);
         findings.count(id::BYTES_SENT, bytes);
         findings.count(id::MESSAGES_SENT, messages);
+        findings.metric(id::MESSAGE_RATE_RATIO, tally.rate_ratio);
         if let Some(arrived) = sent.arrived {
             let lost = left.max(sent.theirs.messages).saturating_sub(arrived);
             findings.count(id::MESSAGES_LOST, lost);

@@ -271,13 +271,16 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
 
     /// Closes the connection of a flow that came to its end.
     async fn close(&self, flow: &Part, (connection, mut stream): Opened<E>) {
+        let mut until = MonotonicTime::now();
         if !self.shared.sends(flow) {
-            // The other end closes once it has the acknowledgement, which closing here would lose.
-            await_close(&mut stream, MonotonicTime::now() + CLOSING).await;
+            // The other end closes once it has the acknowledgement, which closing here would lose. After a
+            // duration it has ended its direction before.
+            until = until + CLOSING;
+            await_close(&mut stream, until).await;
         }
         drop(stream);
         if let Some(connection) = connection {
-            connection.close(MonotonicTime::now()).await;
+            connection.close(until).await;
         }
     }
 

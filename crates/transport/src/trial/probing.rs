@@ -110,7 +110,19 @@ async fn scheduled_messages<F: ProbeFlow>(
     {
         let receiving = receive(trial, flow, next, delays);
         let received = executor.wait_unless_stopped(over, receiving).await;
-        if !received.unwrap_or(Ok(false))? && next.has_passed() {
+        let received = match received.unwrap_or(Ok(false)) {
+            // The other end may close before this one knows that the transfer is over.
+            Err(error @ TransportError::Closed { .. }) => {
+                let until = MonotonicTime::now() + trial.probe.last_answers_within();
+                if !executor.sleep_unless_stopped(until, over).await {
+                    return Err(error);
+                }
+                has_room = false;
+                continue;
+            }
+            received => received?,
+        };
+        if !received && next.has_passed() {
             write_probe(&mut message, delays.depart(next), next);
             schedule.advance();
             // A path that delivers nothing may leave no room for it in the stack.

@@ -16,7 +16,7 @@ const LONGEST_DELAY: Duration = Duration::from_millis(750);
 /// Rate of the packets of a check: low enough not to fill the queue of an ordinary access line.
 const RATE: BitRate = BitRate(5_000_000);
 
-/// Largest change of the mean round-trip delay between two checks, as a share and at least this long.
+/// Largest change of the median round-trip delay between two checks, as a share and at least this long.
 const DELAY_CHANGE: f64 = 0.2;
 const LEAST_DELAY_CHANGE_NS: f64 = 2_000_000.0;
 
@@ -57,11 +57,11 @@ pub(crate) fn describe(
         let plan = RoundTrips::new(packets);
         // The time that the packets would take at the rate of the check is no part of this network.
         let transmission = plan.transmission.as_nanos() as f64;
-        let n = round_trips.len() as f64;
-        let mean = round_trips.iter().sum::<f64>() / n + transmission;
+        // Not the mean: a packet that was lost is sent again, which is no delay of the network.
+        let median = median(round_trips) + transmission;
         add(
             "round_trip_delay_ns",
-            mean,
+            median,
             round_trips.len() as u64,
             &|asked| (DELAY_CHANGE * asked).max(LEAST_DELAY_CHANGE_NS),
         );
@@ -84,6 +84,13 @@ pub(crate) fn describe(
         within: quantities.iter().all(|quantity| quantity.within),
         quantities,
     }
+}
+
+/// Returns the median of round trips, of which there is at least one.
+fn median(round_trips: &[f64]) -> f64 {
+    let mut sorted = round_trips.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2])
 }
 
 /// Returns the offset of host b's wall clock against host a's, in nanoseconds, with the bounds that the fastest
