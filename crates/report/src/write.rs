@@ -1,6 +1,9 @@
 //! Files that a run writes beside its results file.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
 
 use regatta_results::{Reader, ReplaceError, ResultsError, exports, hosts_csv::HOSTS_FILE_NAME};
 
@@ -82,9 +85,11 @@ pub fn write_files(
 /// # Errors
 /// [`ReportError::Write`] if the file cannot be written.
 pub fn write_summary(summary: &Summary, dir: &Path) -> Result<PathBuf, ReportError> {
-    let mut text = serde_json::to_string_pretty(summary)?;
-    text.push('\n');
-    replace(&dir.join("summary.json"), &text)
+    // Piece by piece: that of 20 000 cells has 100 MB.
+    replace_by(&dir.join("summary.json"), |out| {
+        serde_json::to_writer_pretty(&mut *out, summary)?;
+        out.write_all(b"\n")
+    })
 }
 
 /// Writes `report.html`.
@@ -128,7 +133,15 @@ pub fn write_comparison(comparison: &RunComparison, path: &Path) -> Result<PathB
 }
 
 fn replace(path: &Path, content: impl AsRef<[u8]>) -> Result<PathBuf, ReportError> {
-    regatta_results::replace(path, |out| out.write_all(content.as_ref())).map_err(|error| {
+    replace_by(path, |out| out.write_all(content.as_ref()))
+}
+
+/// Replaces a file by what `write` writes.
+fn replace_by(
+    path: &Path,
+    write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
+) -> Result<PathBuf, ReportError> {
+    regatta_results::replace(path, write).map_err(|error| {
         let (ReplaceError::Write(source) | ReplaceError::Content(source)) = error;
         ReportError::Write {
             path: path.to_owned(),
