@@ -349,8 +349,12 @@ impl Ended {
             Some(_) => rate(goodput, unit),
             None => BitRate(rounded(goodput)).to_string(),
         };
-        let delivered = self.metric(id::BYTES_DELIVERED).unwrap_or_default();
-        let time = self.metric(id::TRANSFER_TIME_NS).unwrap_or_default();
+        // Both without the time that is left out.
+        let counted = |whole: &str, left_out: &str| {
+            self.metric(whole).unwrap_or_default() - self.metric(left_out).unwrap_or_default()
+        };
+        let delivered = counted(id::BYTES_DELIVERED, id::WARM_UP_BYTES);
+        let time = counted(id::TRANSFER_TIME_NS, id::WARM_UP_NS);
         Some(format!(
             "{goodput}: {} in {:.2} s, counted at the receiver",
             bytes(delivered as u64),

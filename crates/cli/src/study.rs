@@ -66,6 +66,7 @@ pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
             }
             let (file, mut text) = adhoc::study(args)?;
             let mut study = file.study;
+            check_floods(&study)?;
             if args.aa {
                 twice(&mut study);
                 text.push_str("\n# Changed on the command line:\n#   --aa\n");

@@ -55,6 +55,10 @@ pub(super) async fn run<E: StreamEndpoint>(
     };
     let client_ref = &client;
     let whole = end.beside_probe(move || client_ref.carry_all(opened)).await;
+    if shared.ways().1 && !whole.is_empty() {
+        // The last acknowledgement is under way to the other end still, and closing could lose it.
+        let _ = answer_while_closing(trial, endpoint, CLOSING).await;
+    }
     // Only after the probe: the other end stops answering it when they are closed.
     end.close_beside(move || client_ref.close_all(whole)).await;
     let (error, acknowledged) = {
@@ -115,21 +119,26 @@ async fn delivered_each_way<E: StreamEndpoint>(
         }
         SenderEnd::Acknowledged {
             delivered: ours, ..
-        } if shared.abandons() => (ours, answer_while_closing(trial, endpoint).await?),
+        } if shared.abandons() => {
+            let theirs = answer_while_closing(trial, endpoint, CONTROL_ANSWER).await?;
+            (ours, theirs)
+        }
         SenderEnd::Acknowledged {
             delivered: ours, ..
         } => (ours, acknowledged),
     })
 }
 
-/// Waits for the receiver's account of what it got, while the stack closes the connections that
-/// were abandoned: a stack that runs on this thread needs to be polled for that.
+/// Waits for the other end's account of what it got, at most this long, while the stack closes the
+/// connections that were abandoned, or sends the last acknowledgement again: one that runs on this thread needs
+/// to be polled for that.
 async fn answer_while_closing<E: StreamEndpoint>(
     trial: &Trial,
     endpoint: &E,
+    within: Duration,
 ) -> Result<Delivered, TransportError> {
     const LOOK: Duration = Duration::from_millis(5);
-    let until = MonotonicTime::now() + CONTROL_ANSWER;
+    let until = MonotonicTime::now() + within;
     loop {
         match trial.context.mailbox.try_take() {
             Some(Note::Received { messages, bytes }) => return Ok(Delivered { bytes, messages }),

@@ -258,7 +258,7 @@ fn finish<E: StreamEndpoint>(serving: &Serving<'_, E>) {
         if serving.end.watch.complete(delivered) {
             let observer = &shared.trial.context.observer;
             observer.on_window(crate::context::WindowEdge::End);
-            if shared.abandons() {
+            if shared.abandons() || shared.ways().0 {
                 observer.send_note(Note::Received {
                     messages: delivered.messages,
                     bytes: delivered.bytes,
