@@ -16,6 +16,7 @@ mod ranking;
 mod stacks;
 mod summary;
 mod sweep_crossings;
+mod sweep_family;
 mod sweep_result;
 mod sweeps;
 mod verdict;
@@ -39,8 +40,8 @@ pub use summary::{
     Ranked, SCHEMA_VERSION, StackRow, State, Statistics, Summary, Verdict, WorkloadDifference,
     out_of_tolerance,
 };
+pub(crate) use sweep_family::line_label;
 pub use sweep_result::{SweepAxis, SweepCell, SweepCrossing, SweepResult, SweepValue};
-pub(crate) use sweeps::line_label;
 
 /// Level of the intervals of means, and of all claims of a run together.
 pub const CONFIDENCE: f64 = 0.95;

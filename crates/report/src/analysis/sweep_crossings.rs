@@ -8,8 +8,8 @@ use regatta_stats::crossings;
 use super::{
     CONFIDENCE,
     index::{Index, Logs, Shared},
+    sweep_family::{Family, order},
     sweep_result::{SweepCrossing, SweepResult},
-    sweeps::{Family, order},
 };
 use crate::{
     RunData,

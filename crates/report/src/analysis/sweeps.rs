@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use regatta_model::{MetricDefinition, Part, Spacing, Sweep, Sweeps, metric, metric::id};
+use regatta_model::{MetricDefinition, Spacing, Sweep, Sweeps, metric, metric::id};
 
 use super::{
     index::Index,
     summary::{Cell, Comparison, Conclusion, Summary},
     sweep_crossings,
+    sweep_family::{Family, Line, families, order},
     sweep_result::{SweepAxis, SweepCell, SweepCrossing, SweepResult, SweepValue},
 };
 use crate::{
@@ -21,142 +22,6 @@ const FURTHER_METRICS: [&str; 3] = [
     id::GOODPUT_PER_CORE_PERCENT_BPS,
     id::MESSAGE_LOSS_RATIO,
 ];
-
-/// One transport, condition or workload of the study, with its place in the sweeps.
-#[derive(Clone)]
-struct Entry<'a> {
-    name: &'a str,
-    base: &'a str,
-    /// Position of the value by position of the sweep.
-    at: BTreeMap<usize, usize>,
-}
-
-/// Cells that differ in the values of the same axes only.
-pub(super) struct Family<'a> {
-    condition: &'a str,
-    workload: &'a str,
-    /// First workload of the family, whose kind all have.
-    kind: &'a str,
-    /// Axes: the first sweep of each.
-    pub(super) axes: Vec<usize>,
-    /// Lines in the order of the study.
-    pub(super) lines: Vec<Line<'a>>,
-}
-
-/// Cells of one transport, of which the axes may be a part.
-pub(super) struct Line<'a> {
-    pub(super) label: String,
-    /// Transport, condition and workload of each cell, by its positions on the axes.
-    pub(super) cells: BTreeMap<Vec<usize>, [&'a str; 3]>,
-}
-
-/// Returns the entries of a part of the study.
-fn entries<'a>(
-    sweeps: &'a Sweeps,
-    part: Part,
-    names: impl Iterator<Item = &'a str>,
-) -> Vec<Entry<'a>> {
-    let known: BTreeMap<&str, _> = (sweeps.entries.iter())
-        .filter(|entry| entry.part == part)
-        .map(|entry| (entry.name.as_str(), entry))
-        .collect();
-    names
-        .map(|name| match known.get(name) {
-            None => Entry {
-                name,
-                base: name,
-                at: BTreeMap::new(),
-            },
-            Some(entry) => Entry {
-                name,
-                base: &entry.base,
-                at: (entry.at.iter())
-                    .map(|[sweep, value]| (*sweep as usize, *value as usize))
-                    .collect(),
-            },
-        })
-        .collect()
-}
-
-/// Returns the label of the line of a transport among the lines of its sweeps: the label in the study
-/// file, unless the transport differs in something that is no quantity.
-pub fn line_label(sweeps: &Sweeps, label: &str) -> String {
-    let Some(entry) = sweeps.entry(Part::Transport, label) else {
-        return label.to_owned();
-    };
-    let words = sweeps
-        .parameters(entry)
-        .filter(|(sweep, _)| sweep.unit.is_none());
-    let words = words.map(|(sweep, value)| format!(":{}", sweep.in_name(&value.text)));
-    entry.base.clone() + &words.collect::<String>()
-}
-
-/// Returns the families of cells of a study.
-fn families(data: &RunData) -> Vec<Family<'_>> {
-    let study = &data.header.study;
-    let sweeps = &study.sweeps;
-    let transports = study.transports.iter().map(|it| it.label.as_str());
-    let transports = entries(sweeps, Part::Transport, transports);
-    let conditions = study.conditions.iter().map(|it| it.name.as_str());
-    let conditions = entries(sweeps, Part::Condition, conditions);
-    let workloads = study.workloads.iter().map(|it| it.name.as_str());
-    let workloads = entries(sweeps, Part::Workload, workloads);
-    let labels: BTreeMap<&str, String> = (transports.iter())
-        .map(|it| (it.name, line_label(sweeps, it.name)))
-        .collect();
-    let axes = sweeps.axes();
-    let mut families: Vec<Family<'_>> = Vec::new();
-    let mut known: BTreeMap<(&str, &str, Vec<usize>), usize> = BTreeMap::new();
-    for workload in &workloads {
-        for condition in &conditions {
-            for transport in &transports {
-                // A sweep of words of a transport makes lines.
-                let words = |sweep: usize| {
-                    let sweep = &sweeps.sweeps[sweep];
-                    sweep.part == Part::Transport && sweep.unit.is_none()
-                };
-                let place = |axis: &Vec<usize>| {
-                    axis.iter().find_map(|sweep| {
-                        let parts = [transport, condition, workload];
-                        let value = parts.iter().find_map(|it| it.at.get(sweep))?;
-                        (!words(*sweep)).then_some((*sweep, *value))
-                    })
-                };
-                let places: Vec<(usize, usize)> = axes.iter().filter_map(place).collect();
-                if places.is_empty() {
-                    continue;
-                }
-                let of_axes: Vec<usize> = places.iter().map(|(sweep, _)| *sweep).collect();
-                let key = (condition.base, workload.base, of_axes.clone());
-                let position = *known.entry(key).or_insert_with(|| {
-                    families.push(Family {
-                        condition: condition.base,
-                        workload: workload.base,
-                        kind: workload.name,
-                        axes: of_axes,
-                        lines: Vec::new(),
-                    });
-                    families.len() - 1
-                });
-                let lines = &mut families[position].lines;
-                let label = &labels[transport.name];
-                let line = match lines.iter().position(|known| known.label == *label) {
-                    Some(line) => line,
-                    None => {
-                        lines.push(Line {
-                            label: label.clone(),
-                            cells: BTreeMap::new(),
-                        });
-                        lines.len() - 1
-                    }
-                };
-                let at = places.into_iter().map(|(_, value)| value).collect();
-                (lines[line].cells).insert(at, [transport.name, condition.name, workload.name]);
-            }
-        }
-    }
-    families
-}
 
 /// Returns each metric against the parameters, for each family of cells that differ in these only.
 pub fn all(index: &Index<'_>, cells: &[Cell], comparisons: &[Comparison]) -> Vec<SweepResult> {
@@ -202,14 +67,6 @@ pub fn all(index: &Index<'_>, cells: &[Cell], comparisons: &[Comparison]) -> Vec
         }
     }
     results
-}
-
-/// Returns the positions of the values of a sweep in the order of its axis.
-pub(super) fn order(sweep: &Sweep) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..sweep.values.len()).collect();
-    let value = |position: &usize| sweep.values[*position].value.unwrap_or(0.0);
-    order.sort_by(|a, b| value(a).total_cmp(&value(b)));
-    order
 }
 
 fn result(

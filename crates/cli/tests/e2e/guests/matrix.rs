@@ -103,7 +103,7 @@ pub fn unsupported(driver: &str, workload: &str) -> Option<&'static str> {
         ("quic-aioquic" | "quic-go" | "sctp-pysctp", _) if !bulk => Some("external programs"),
         (_, Carries::Files) if !bulk => Some("moves whole files one way"),
         (_, Carries::Messages) => match workload {
-            "digest" => Some("over messages a bulk transfer is one flow"),
+            "digest" => Some("over messages a bulk transfer has no `finish`"),
             "short-connections" => Some("messages without connections"),
             "multi-stream" => Some("messages without streams"),
             _ => None,
