@@ -22,9 +22,9 @@ use crate::{
     },
 };
 
-/// Longest wait for a further flow until the next look whether the transfer has ended: a blocking
-/// driver's wait cannot be woken.
-const LOOK: Duration = Duration::from_millis(200);
+/// Longest wait for a further flow until the next look: whether the transfer has ended, and at the first
+/// messages that the wait for another flow has found, which wake nobody else.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs one end.
 pub(super) async fn run<E: MessageEndpoint>(
