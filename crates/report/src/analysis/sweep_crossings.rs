@@ -181,7 +181,7 @@ pub fn in_first_sentence(crossings: &[SweepCrossing]) -> Option<usize> {
     Some(if alike > MOST_SINGLE { alike } else { 1 })
 }
 
-/// What crossings that share a sentence have in common: axis, pair and direction, and whether the interval is open.
+/// Key of the crossings that share a sentence: axis, pair and direction, and whether the interval is open.
 type Kind<'a> = (u32, [&'a str; 2], bool);
 
 fn kind(crossing: &SweepCrossing) -> Kind<'_> {

@@ -55,8 +55,9 @@ pub(super) async fn run<E: StreamEndpoint>(
     };
     let client_ref = &client;
     let whole = end.beside_probe(move || client_ref.carry_all(opened)).await;
-    if shared.ways().1 && !whole.is_empty() {
-        // The last acknowledgement is under way to the other end still, and closing could lose it.
+    if shared.ways().1 && !shared.stop.is_stopped() {
+        // The last acknowledgement is under way to the other end still, and closing could lose it. At the deadline
+        // the account is that of the transfer's end, which is read below.
         let _ = answer_while_closing(trial, endpoint, CLOSING).await;
     }
     // Only after the probe: the other end stops answering it when they are closed.

@@ -47,7 +47,7 @@ const RATE: OptionDefinition = OptionDefinition {
     name: "rate",
     kind: OptionKind::Rate,
     default: "",
-    help: "rate at which messages leave, counting their bytes; as fast as the kernel \
+    help: "rate at which the messages of each flow leave, counting their bytes; as fast as the kernel \
            takes them if absent",
 };
 
