@@ -12,6 +12,7 @@ pub mod losses;
 pub mod matrix;
 mod offloads;
 mod one;
+mod one_way_ends;
 pub mod two;
 pub mod virtual_time;
 mod windows;
