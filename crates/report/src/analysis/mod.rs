@@ -6,6 +6,7 @@
 mod builds;
 mod cells;
 mod claims;
+mod comparison;
 mod failures;
 mod gates;
 mod index;

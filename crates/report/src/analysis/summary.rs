@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use regatta_model::{AskedAchieved, Outcome, PathCheck, Unit, Warning};
 use serde::{Deserialize, Serialize};
 
+pub use super::comparison::{Claim, Comparison, Conclusion, Difference, WorkloadDifference};
 use super::sweep_result::SweepResult;
 use crate::{
     format::Scale,
@@ -357,132 +358,6 @@ impl MetricSummary {
             None => (self.mean, self.ci95),
         }
     }
-}
-
-/// Conclusion of a claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Conclusion {
-    /// One side is better than the other by this metric.
-    #[serde(rename = "faster")]
-    Faster,
-    /// One side is worse than the other by this metric.
-    #[serde(rename = "slower")]
-    Slower,
-    /// No difference was detected: the interval includes 1.
-    #[serde(rename = "no difference detected")]
-    NoDifferenceDetected,
-    /// Fewer than two rounds have both, or the difference is the same in all rounds and they are
-    /// too few for that not to be chance.
-    #[serde(rename = "not enough rounds")]
-    NotEnoughRounds,
-}
-
-impl Conclusion {
-    /// Returns the name in files and tables.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Faster => "faster",
-            Self::Slower => "slower",
-            Self::NoDifferenceDetected => "no difference detected",
-            Self::NotEnoughRounds => "not enough rounds",
-        }
-    }
-}
-
-/// Ratio with the run's claim about it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Claim {
-    /// Number of rounds that have both sides.
-    pub n: u64,
-    /// Ratio of geometric means.
-    pub ratio: Option<f64>,
-    /// Interval of the ratio at `confidence`: it leaves out 1 exactly where a difference is
-    /// claimed.
-    pub interval: Option<[f64; 2]>,
-    /// Level of the interval: that of the step of Holm's procedure at which the claim was decided.
-    pub confidence: f64,
-    /// Two-sided p-value of "the ratio is 1" by itself.
-    pub p_value: Option<f64>,
-    /// p-value adjusted for every other test of the run.
-    pub p_holm: Option<f64>,
-    /// Smallest ratio above 1 that these rounds detect with a power of 80 %, if no difference was
-    /// detected.
-    pub detectable_ratio: Option<f64>,
-    /// Lag-1 autocorrelation of the rounds for which the interval is widened; 0 where none was
-    /// detected.
-    pub autocorrelation: f64,
-    /// Conclusion.
-    pub conclusion: Conclusion,
-}
-
-/// Comparison of two transports under one condition and workload, by one metric, paired by round.
-/// The ratio is `a / b`, the conclusion seen from `a`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Comparison {
-    /// Name of the condition.
-    pub condition: String,
-    /// Name of the workload.
-    pub workload: String,
-    /// Name of the metric.
-    pub metric: String,
-    /// Label of one transport.
-    pub a: String,
-    /// Label of the other.
-    pub b: String,
-    /// Geometric mean of `a` over the rounds that both have.
-    pub geometric_mean_a: Option<f64>,
-    /// Geometric mean of `b` over the same rounds.
-    pub geometric_mean_b: Option<f64>,
-    /// Ratio and the claim about it.
-    #[serde(flatten)]
-    pub claim: Claim,
-}
-
-/// Difference of one transport under one condition from the first condition of the study, paired by
-/// round. The ratio is `to / from`, the conclusion seen from `to`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Difference {
-    /// Label of the transport.
-    pub transport: String,
-    /// Name of the workload.
-    pub workload: String,
-    /// Name of the metric.
-    pub metric: String,
-    /// Name of the first condition.
-    pub from: String,
-    /// Name of the other condition.
-    pub to: String,
-    /// Geometric mean under `from` over the rounds that have both.
-    pub geometric_mean_from: f64,
-    /// Geometric mean under `to` over the same rounds.
-    pub geometric_mean_to: f64,
-    /// Ratio and the claim about it.
-    #[serde(flatten)]
-    pub claim: Claim,
-}
-
-/// Difference of one transport with one workload from another of the same kind, paired by round. The ratio is
-/// `to / from`, the conclusion seen from `to`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct WorkloadDifference {
-    /// Label of the transport.
-    pub transport: String,
-    /// Name of the condition.
-    pub condition: String,
-    /// Name of the metric: that of the workloads' rankings.
-    pub metric: String,
-    /// Name of the first workload.
-    pub from: String,
-    /// Name of the other workload.
-    pub to: String,
-    /// Geometric mean with `from` over the rounds that have both.
-    pub geometric_mean_from: f64,
-    /// Geometric mean with `to` over the same rounds.
-    pub geometric_mean_to: f64,
-    /// Ratio and the claim about it.
-    #[serde(flatten)]
-    pub claim: Claim,
 }
 
 /// Published figure with the measured one.

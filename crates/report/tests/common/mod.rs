@@ -506,3 +506,16 @@ pub fn labels(data: &RunData) -> BTreeSet<String> {
         .map(|t| t.label.clone())
         .collect()
 }
+
+/// Returns the report as a terminal of this width shows it, without colour.
+pub fn shown(
+    data: &regatta_report::RunData,
+    summary: &regatta_report::Summary,
+    width: u16,
+) -> String {
+    let options = regatta_report::terminal::TerminalOptions {
+        width,
+        color: false,
+    };
+    regatta_report::terminal::render(summary, data, &options)
+}
