@@ -71,7 +71,7 @@ impl Held {
     /// # Errors
     /// No thread can be started.
     pub fn stop_with(self, stopper: Stopper) -> std::io::Result<()> {
-        let words = "stopping: the trial under way is given up, what was measured is kept";
+        let words = "stopping: the trial under way is given up";
         self.end_with(words, move || stopper.stop())
     }
 

@@ -118,7 +118,12 @@ pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code, Failure> {
     };
     let ending = run
         .run(&mut bed, &mut listener)
-        .map_err(|error| Failure::failed(error).context("the measurement broke"))?;
+        .map_err(|error| {
+            let server = &address.host;
+            Failure::failed(error).context("the measurement broke").hint(format!(
+                "see whether `regatta server` still runs on `{server}` and the network reaches it, and start the client again"
+            ))
+        })?;
     screen.borrow_mut().finish()?;
     let ClientListener { store, tally, .. } = listener;
     drop(store);

@@ -57,7 +57,7 @@ pub const WORKLOAD_KEYS: &[ValueKey<WorkloadKind>] = &[
         Bulk { options } => Field::SomeTime(&mut options.duration)
     ))
     .help("Time to send for, instead of a size")
-    .doc("not set | time to send for, instead of `size`")
+    .doc("not set | time to send for from the first connect call, or from its arrival where the listening host sends; instead of `size`")
     .instead_of("size"),
     ValueKey::new("message", KeyKind::Size, "10kB", field!(
         Bulk | StopAndWait { message } => Field::Size(message, MESSAGE),
