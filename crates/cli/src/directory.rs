@@ -42,7 +42,7 @@ pub fn check(asked: Option<&Path>) -> Result<(), Failure> {
             return Err(Failure::input(
                 format!("`{}` holds the results of a run already", dir.display()),
                 format!(
-                    "run `regatta resume {}` to go on with it, or choose another directory",
+                    "run `regatta resume {}` to go on with it, or choose another directory with `--out`",
                     quoted(dir)
                 ),
             ));
@@ -167,5 +167,5 @@ fn cannot_make(dir: &Path, error: std::io::Error) -> Failure {
 fn cannot(what: String, error: std::io::Error) -> Failure {
     Failure::bad(error)
         .context(what)
-        .hint("choose another directory")
+        .hint("choose another directory with `--out`")
 }

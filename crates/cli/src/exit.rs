@@ -113,6 +113,13 @@ impl Failure {
         self
     }
 
+    /// Names `option` in the hint where it names `--out`, for a command whose directory has another
+    /// option.
+    pub fn with_directory_option(mut self, option: &str) -> Self {
+        self.hint = self.hint.replace("`--out`", &format!("`{option}`"));
+        self
+    }
+
     /// Formats the error for standard error.
     pub fn render(&self, colour: bool) -> String {
         // A mistake in a study file has its own form, with line and caret.

@@ -226,9 +226,11 @@ struct Kept {
 impl Kept {
     fn new(args: &ClientArgs) -> Result<Self, Failure> {
         if let Some(asked) = &args.save {
-            directory::check(Some(asked))?;
+            let made = directory::check(Some(asked))
+                .and_then(|()| directory::make(Some(asked), "client"))
+                .map_err(|failure| failure.with_directory_option("--save"))?;
             return Ok(Self {
-                directory: Some(directory::make(Some(asked), "client")?),
+                directory: Some(made),
                 is_asked_for: true,
             });
         }
