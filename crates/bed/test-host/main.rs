@@ -210,13 +210,14 @@ fn ping(peer: &str, count: &str, bytes: &str, interval: &str) -> io::Result<Stri
     socket.set_read_timeout(Some(QUIET))?;
     let receiving = socket.try_clone()?;
     let receiver = thread::spawn(move || {
-        let mut delays = Vec::new();
+        let mut answers = Vec::new();
         let mut buffer = [0; 65536];
         while let Ok((length, _, arrived)) = receive(&receiving, &mut buffer) {
             let [departed, there, back] = [0, 1, 2].map(|index| field(&buffer[..length], index));
-            delays.push(there.saturating_sub(departed) + arrived.saturating_sub(back));
+            let delay = there.saturating_sub(departed) + arrived.saturating_sub(back);
+            answers.push(format!("{departed}:{delay}"));
         }
-        delays
+        answers
     });
     if interval.is_zero() {
         setsockopt(&socket, sockopt::UdpGsoSegment, &(bytes as i32))?;
@@ -231,11 +232,10 @@ fn ping(peer: &str, count: &str, bytes: &str, interval: &str) -> io::Result<Stri
             socket.send(&datagram)
         })?;
     }
-    let delays = receiver
+    let answers = receiver
         .join()
         .map_err(|_| io::Error::other("the receiving thread panicked"))?;
-    let words: Vec<_> = delays.iter().map(u64::to_string).collect();
-    Ok(words.join(" "))
+    Ok(answers.join(" "))
 }
 
 fn at_intervals(

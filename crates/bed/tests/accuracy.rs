@@ -19,9 +19,13 @@ mod real_time {
     use regatta_telemetry::testing::MachineLoad;
 
     use super::*;
-    use crate::common::{median, three};
+    use crate::common::{answers, median, three, until_undisturbed, withheld::Withheld};
 
     /// Round trips through 100 Mbit/s and 30 ms with full packets at 90 % of that rate both ways.
+    ///
+    /// Packets that were under way while a hypervisor withheld a processor are not judged, nor are
+    /// those behind them in the queue, which at 90 % load takes ten times as long to drain as it took
+    /// to fill.
     #[test]
     fn delay_is_exact_under_load() {
         let _load = MachineLoad::watch();
@@ -35,31 +39,38 @@ mod real_time {
         let (count, packet_bytes) = (15_000u64, 1500u64);
         let transmission_ns = packet_bytes * 8 * 10;
         let interval_ns = transmission_ns * 10 / 9;
-        let runs = three(|| {
+        // Transmission is the rate's doing, not the delay's.
+        let asked = 30e6 + 2.0 * transmission_ns as f64;
+        let mut run = || {
             bed.set_condition(&condition, 1).expect("a condition");
+            let withheld = Withheld::watch();
             a.say(&format!(
                 "ping {peer} {count} {} {interval_ns}",
                 packet_bytes - HEADERS
             ));
-            let delays: Vec<f64> = a
-                .hear()
-                .split_whitespace()
-                .map(|word| word.parse().expect("a delay"))
+            let answers = answers(&a.hear());
+            let withheld = withheld.end();
+            assert_eq!(answers.len() as u64, count, "nothing is lost");
+            let judged = |&&(departed, delay): &&(u64, u64)| {
+                !withheld.iter().any(|late| {
+                    let drained = late.end + 10 * (late.end - late.start);
+                    late.start < departed + delay && departed < drained
+                })
+            };
+            let off: Vec<f64> = answers
+                .iter()
+                .filter(judged)
+                .map(|&(_, delay)| delay as f64 - asked)
                 .collect();
-            // Transmission is the rate's doing, not the delay's.
-            let asked = 30e6 + 2.0 * transmission_ns as f64;
-            let n = delays.len() as f64;
-            let mean = delays.iter().sum::<f64>() / n;
-            let near = delays.iter().filter(|delay| (**delay - asked).abs() <= 2e6);
-            // A packet that did not come back is not within anything.
-            let near = near.count() as f64 / count as f64;
+            let n = off.len() as f64;
+            let mean = off.iter().sum::<f64>() / n;
+            let near = off.iter().filter(|off| off.abs() <= 2e6).count() as f64 / n;
             let counters = bed.counters();
-            println!(
-                "{n} back, mean off by {:.0} ns, {near:.4} within 2 ms; {counters:?}",
-                mean - asked
-            );
-            (mean - asked, near)
-        });
+            println!("{n} judged, mean off by {mean:.0} ns, {near:.4} within 2 ms; {counters:?}");
+            // Of fewer packets, one bad moment would be 1 %.
+            (n >= 3000.0).then_some((mean, near))
+        };
+        let runs = [(); 3].map(|()| until_undisturbed(&mut run));
         let off = median(runs.map(|run| run.0));
         let near = median(runs.map(|run| run.1));
         assert!(off.abs() <= 500_000.0, "mean off by {off} ns");

@@ -5,7 +5,7 @@ mod common;
 
 use std::{fs, ops::ControlFlow, time::Duration};
 
-use common::{Agent, bed, condition, explain};
+use common::{Agent, bed, condition, delays, explain};
 use regatta_bed::{
     Bed, BedError, Host, TestBed as _,
     capture::{CaptureOrder, CaptureSummary, read},
@@ -53,10 +53,7 @@ fn ping(bed: &mut Bed, count: u32) -> Vec<u64> {
     let mut near = Agent::start(bed, Host::Client);
     let to = far.listen("echo");
     near.say(&format!("ping {to} {count} 200 20000000"));
-    let line = near.hear();
-    line.split_whitespace()
-        .filter_map(|word| word.parse().ok())
-        .collect()
+    delays(&near.hear())
 }
 
 /// Whether the Internet checksum over an IPv4 header and over UDP with its pseudo-header is all

@@ -16,6 +16,8 @@ use regatta_model::{
 };
 use regatta_telemetry::testing::MachineLoad;
 
+pub mod withheld;
+
 /// Returns the program that stands in for `regatta`.
 pub fn executable() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_regatta-bed-host"))
@@ -110,31 +112,54 @@ impl Agent {
     }
 }
 
+/// Returns the departure (Unix time) and the delay of each answer to `ping`, in nanoseconds.
+pub fn answers(line: &str) -> Vec<(u64, u64)> {
+    let answer = |word: &str| {
+        let (departed, delay) = word.split_once(':')?;
+        Some((departed.parse().ok()?, delay.parse().ok()?))
+    };
+    line.split_whitespace()
+        .map(|word| answer(word).unwrap_or_else(|| panic!("`{word}` is not `DEPARTED:DELAY`")))
+        .collect()
+}
+
+/// Returns the delays of the answers to `ping`, in nanoseconds.
+pub fn delays(line: &str) -> Vec<u64> {
+    answers(line).into_iter().map(|(_, delay)| delay).collect()
+}
+
 impl Drop for Agent {
     fn drop(&mut self) {
         self.launched.process.kill();
     }
 }
 
-/// Makes a measurement on an otherwise idle machine: the hypervisor withheld at most 2 % of its
-/// time and other processes used at most 15 %.
+/// Makes measurements until one is undisturbed, which `measure` says by returning it, with a pause after
+/// each, for at most four minutes.
 ///
-/// A measurement with more is discarded, since no process can keep time without a processor, and
-/// made again after a pause, for at most four minutes. The decision does not depend on the measured
-/// value, so that this is no retrying until it passes.
-pub fn undisturbed<T>(mut measure: impl FnMut() -> T) -> T {
+/// The decision must not depend on the measured value: then this is no retrying until it passes.
+pub fn until_undisturbed<T>(mut measure: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + Duration::from_secs(240);
     while Instant::now() < until {
         let load = MachineLoad::watch();
-        let value = measure();
-        let shares = load.shares();
-        if shares.steal <= 0.02 && shares.others <= 0.15 {
+        if let Some(value) = measure() {
             return value;
         }
         println!("set aside: {}", load.line());
         std::thread::sleep(Duration::from_secs(2));
     }
     panic!("this machine is too busy with other things to measure anything; let it rest");
+}
+
+/// Makes a measurement on an otherwise idle machine: the hypervisor withheld at most 2 % of its
+/// time and other processes used at most 15 %, since no process can keep time without a processor.
+pub fn undisturbed<T>(mut measure: impl FnMut() -> T) -> T {
+    until_undisturbed(|| {
+        let load = MachineLoad::watch();
+        let value = measure();
+        let shares = load.shares();
+        (shares.steal <= 0.02 && shares.others <= 0.15).then_some(value)
+    })
 }
 
 /// Makes three undisturbed measurements, to be judged by their medians.

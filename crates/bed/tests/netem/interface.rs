@@ -28,7 +28,7 @@ use regatta_process::{Stop, descendants};
 
 use crate::{
     NETEM,
-    common::{Agent, condition, explain, quantity},
+    common::{Agent, condition, delays, explain, quantity},
     machines::{Machine, check_shaping},
 };
 
@@ -307,9 +307,7 @@ fn other_addresses_of_the_wire_are_not_shaped() {
     let mut a = Agent::start(&mut bed, Host::Client);
     let mut least = |address: &str| -> u64 {
         a.say(&format!("ping {address}:{port} 5 100 1000"));
-        let heard = a.hear();
-        let delays = heard.split_whitespace().map(|it| it.parse().expect("ns"));
-        delays.min().expect("five")
+        delays(&a.hear()).into_iter().min().expect("five")
     };
     assert!(least("10.7.0.2") >= 80_000_000);
     let other = least("10.7.0.4");

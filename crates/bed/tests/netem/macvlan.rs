@@ -9,7 +9,7 @@ use regatta_bed::{
 
 use crate::{
     NETEM,
-    common::{Agent, condition, explain},
+    common::{Agent, condition, delays, explain},
     machines::{Machine, check_shaping},
 };
 
@@ -73,11 +73,7 @@ fn agents_run_behind_the_macvlans() {
         "ping {}:{port} 5 100 1000",
         bed.address(Host::Server)
     ));
-    let delays: Vec<u64> = a
-        .hear()
-        .split_whitespace()
-        .map(|it| it.parse().expect("ns"))
-        .collect();
+    let delays = delays(&a.hear());
     assert_eq!(delays.len(), 5);
     assert!(
         delays.iter().all(|delay| *delay >= 10_000_000),

@@ -35,7 +35,7 @@ mod virtual_time;
 
 use std::time::Duration;
 
-use common::{Agent, bed_of, explain};
+use common::{Agent, bed_of, delays, explain};
 use regatta_bed::{Bed, Host, TestBed as _};
 use regatta_model::{Condition, Emulator, Link, LossBy, Offloads, PathSetup, Placement};
 
@@ -88,10 +88,6 @@ impl Pings {
         let interval = interval.as_nanos();
         self.a
             .say(&format!("ping {peer} {count} {payload} {interval}"));
-        let answer = self.a.hear();
-        let delays = answer.split_whitespace().map(|word| word.parse());
-        delays
-            .collect::<Result<_, _>>()
-            .unwrap_or_else(|_| panic!("{answer}"))
+        delays(&self.a.hear())
     }
 }
