@@ -60,9 +60,8 @@ fn take(processor: usize) -> io::Result<()> {
     only.set(processor)?;
     sched_setaffinity(Pid::from_raw(0), &only)?;
     // SAFETY: takes a number only.
-    let highest = libc::sched_param {
-        sched_priority: unsafe { libc::sched_get_priority_max(libc::SCHED_FIFO) },
-    };
+    let sched_priority = unsafe { libc::sched_get_priority_max(libc::SCHED_FIFO) };
+    let highest = libc::sched_param { sched_priority };
     // SAFETY: 0 is the calling thread and `highest` a valid parameter.
     match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &highest) } {
         0 => Ok(()),
