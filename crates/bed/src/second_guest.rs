@@ -86,7 +86,7 @@ pub fn main() -> ExitCode {
 fn serve_engine() -> Result<(), Box<dyn std::error::Error>> {
     wire_up(CONTROL_WIRE, ADDRESSES[1])?;
     let listener = TcpListener::bind((ADDRESSES[1], PORT))?;
-    let (stream, _) = listener.accept()?;
+    let stream = accept_engine(&listener)?;
     stream.set_nodelay(true)?;
     let serving = Serving {
         executable: launch::open(&std::env::current_exe()?)?,
@@ -96,4 +96,35 @@ fn serve_engine() -> Result<(), Box<dyn std::error::Error>> {
     };
     serve(stream.try_clone()?.into(), stream, serving)?;
     Ok(())
+}
+
+/// Accepts the connection on which the engine sends. It may have given up some before: [`open`] waits a
+/// second for each, and a connection that is made only then is closed without a byte.
+fn accept_engine(listener: &TcpListener) -> io::Result<TcpStream> {
+    loop {
+        let (stream, _) = listener.accept()?;
+        if matches!(stream.peek(&mut [0]), Ok(1)) {
+            return Ok(stream);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn connections_that_were_given_up_are_passed_over() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let connect = || TcpStream::connect(address).expect("a connection");
+        drop(connect());
+        let mut engine = connect();
+        engine.write_all(b"x").expect("sent");
+        let accepted = accept_engine(&listener).expect("a connection");
+        let (peer, own) = (accepted.peer_addr(), engine.local_addr());
+        assert_eq!(peer.expect("a peer"), own.expect("an address"));
+    }
 }
