@@ -23,6 +23,8 @@ pub enum ClientEvent {
     Interval(Interval),
     /// The trial has ended.
     Ended(Box<Ended>),
+    /// The measurement has ended with an error.
+    Failed(Failed),
 }
 
 /// Beginning of a trial.
@@ -81,6 +83,16 @@ pub struct Interval {
     /// Whether data goes in both directions: the counters of one can be late.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_both_ways: bool,
+}
+
+/// Error that ended the measurement, also one of connecting to the server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    pub time_unix_ns: i64,
+    /// Error with its causes.
+    pub message: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hint: String,
 }
 
 /// Result of a trial.
@@ -148,6 +160,8 @@ impl ClientEvent {
             Self::Started(started) => started.text(),
             Self::Interval(interval) => interval.text(unit),
             Self::Ended(ended) => ended.text(verbose, unit),
+            // Standard error has it.
+            Self::Failed(_) => String::new(),
         }
     }
 }
@@ -231,6 +245,9 @@ impl RateUnit {
 }
 
 fn rate(bps: f64, unit: Option<RateUnit>) -> String {
+    if unit.is_none() && bps > 0.0 && bps < 1e6 {
+        return format!("{:.1} kbit/s", bps / 1e3);
+    }
     let unit = unit.unwrap_or(RATE_UNITS[1]);
     format!("{:.*} {}", unit.decimals, bps / unit.bits as f64, unit.name)
 }
@@ -440,6 +457,7 @@ mod tests {
         assert_eq!(in_unit("g"), "0.094 Gbit/s");
         assert_eq!(in_unit("M"), "11.2 MiB/s");
         assert_eq!(rate(93_830_000.0, None), "93.8 Mbit/s");
+        assert_eq!(rate(960.0, None), "1.0 kbit/s");
         for letter in RateUnit::LETTERS {
             assert!(RateUnit::of(letter).is_some(), "{letter}");
         }

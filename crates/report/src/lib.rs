@@ -15,7 +15,7 @@ mod error;
 pub mod figure_files;
 pub mod format;
 pub mod html;
-pub(crate) mod labels;
+pub mod labels;
 pub mod language;
 pub mod pdf;
 pub mod terminal;

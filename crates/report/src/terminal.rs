@@ -165,9 +165,10 @@ impl Printer<'_> {
 
     fn gates(&mut self) {
         for gate in &self.summary.gates {
-            let (word, code) = match gate.passed {
-                true => (tr!("pass"), "32"),
-                false => (tr!("MISS"), "1;31"),
+            let (word, code) = match (gate.passed, gate.not_judged) {
+                (_, true) => ("–".to_owned(), "33"),
+                (true, _) => (tr!("pass"), "32"),
+                (false, _) => (tr!("MISS"), "1;31"),
             };
             let name = gate.name.replace('_', " ");
             let line = format!("{}: {}", language::text(&name), gate.detail);

@@ -250,6 +250,12 @@ fn a_gate_says_how_many_path_checks_count() {
         says(&data),
         "not judged: the machine spoiled every path check (3)"
     );
+    let options = terminal::TerminalOptions::default();
+    let text = terminal::render(&summarise(&data), &data, &options);
+    assert!(
+        text.contains("–  path within tolerance: not judged"),
+        "{text}"
+    );
 }
 
 #[test]

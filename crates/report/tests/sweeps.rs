@@ -140,6 +140,23 @@ fn a_crossing_is_found_and_said() {
 }
 
 #[test]
+fn a_transport_that_is_not_ranked_crosses_nothing() {
+    let udp = "[[transport]]\ndriver = \"udp\"\nrate = \"20Mbit/s\"\n[[condition]]";
+    let head = HEAD.replace("rate =", "rtt = \"30ms\"\nrate =");
+    let head = head.replace("[[condition]]", udp);
+    let summary = summarise(&run(&format!("{head}{LOSSES}")));
+    let sweep = &summary.sweeps[0];
+    assert_eq!(sweep.lines, ["tcp", "quic-quinn", "udp"]);
+    // Its goodput is that of `quic-quinn`, which crosses that of `tcp`.
+    let pairs: Vec<[&str; 2]> = (sweep.crossings.iter())
+        .map(|it| [it.above.as_str(), it.below.as_str()])
+        .collect();
+    assert_eq!(pairs, [["quic-quinn", "tcp"]]);
+    let said = sweep.sentences.iter().any(|it| it.contains("`udp`"));
+    assert!(!said, "{:?}", sweep.sentences);
+}
+
+#[test]
 fn crossings_along_the_second_parameter_are_found_and_share_a_sentence() {
     let data = by_delay(f64::sqrt);
     let summary = summarise(&data);

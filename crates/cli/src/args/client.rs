@@ -93,7 +93,7 @@ pub struct ClientArgs {
     #[arg(short, long, value_name = "RATE", value_parser = iperf::rate, help_heading = "Work")]
     pub bitrate: Option<BitRate>,
     /// Time at the beginning that the results leave out
-    #[arg(short = 'O', long, value_name = "TIME", value_parser = iperf::seconds, help_heading = "Work")]
+    #[arg(short = 'O', long, value_name = "TIME", value_parser = iperf::seconds_or_none, help_heading = "Work")]
     pub omit: Option<Duration>,
     /// Repetitions of the whole: with several the result is an interval
     #[arg(long, value_name = "N", value_parser = whole(1, 10_000_u32), default_value = "1", help_heading = "Work")]
@@ -121,8 +121,8 @@ pub struct ClientArgs {
     #[arg(short = 'A', long, value_name = "N", value_parser = whole(0, 1023_usize), help_heading = "Transport")]
     pub affinity: Option<usize>,
 
-    /// Time between two lines, in seconds or with a unit; at least 0.1
-    #[arg(short, long, value_name = "TIME", value_parser = iperf::seconds, default_value = "1", help_heading = "Output")]
+    /// Time between two lines, in seconds or with a unit; at least 0.1, or 0 for none
+    #[arg(short, long, value_name = "TIME", value_parser = iperf::seconds_or_none, default_value = "1", help_heading = "Output")]
     pub interval: Duration,
     /// Write one JSON value at the end
     #[arg(short = 'J', long, help_heading = "Output")]

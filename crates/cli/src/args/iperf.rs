@@ -48,15 +48,19 @@ pub(super) fn size(text: &str) -> Result<Bytes, String> {
     super::quantity(text)
 }
 
+/// Parses a span of time: bare seconds, or with a unit.
+pub(super) fn seconds_or_none(text: &str) -> Result<Duration, String> {
+    match split(text) {
+        Some((number, "")) => Duration::try_from_secs_f64(number).map_err(|it| it.to_string()),
+        _ => parse_duration(text).map_err(|error| super::with_hint(&error)),
+    }
+}
+
 /// Parses a span of time above zero: bare seconds, or with a unit.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
-    let span = match split(text) {
-        Some((number, "")) => Duration::try_from_secs_f64(number).map_err(|it| it.to_string())?,
-        _ => parse_duration(text).map_err(|error| super::with_hint(&error))?,
-    };
-    match span.is_zero() {
-        false => Ok(span),
-        true => Err("it must be longer than zero".to_owned()),
+    match seconds_or_none(text)? {
+        Duration::ZERO => Err("it must be longer than zero".to_owned()),
+        span => Ok(span),
     }
 }
 

@@ -153,7 +153,10 @@ fn connect(target: &Target<'_>) -> Result<(TcpStream, [SocketAddr; 2]), Failure>
     let found = named.to_socket_addrs().map_err(|error| {
         Failure::failed(error).context(format!("cannot find `{}`", target.host))
     })?;
-    let found: Vec<SocketAddr> = found
+    let found: Vec<SocketAddr> = found.collect();
+    let of_kind: Vec<SocketAddr> = found
+        .iter()
+        .copied()
         .filter(|it| match it.is_ipv4() {
             true => !target.ipv6_only,
             false => !target.ipv4_only,
@@ -164,8 +167,21 @@ fn connect(target: &Target<'_>) -> Result<(TcpStream, [SocketAddr; 2]), Failure>
                 .is_none_or(|bind| bind.is_ipv4() == it.is_ipv4())
         })
         .collect();
-    let mut last = io::Error::other("it has no address of this kind");
-    for address in found {
+    if of_kind.is_empty() {
+        let addresses: Vec<String> = found.iter().map(|it| it.ip().to_string()).collect();
+        return Err(Failure::input(
+            format!(
+                "`{}` has no address of the family that is asked for",
+                target.host
+            ),
+            format!(
+                "it has {}: leave out `-4` or `-6`, or give `-B` an address of the same family",
+                addresses.join(", ")
+            ),
+        ));
+    }
+    let mut last = io::Error::other("it has no address");
+    for address in of_kind {
         match connect_to(address, target) {
             Ok(stream) => {
                 let ours = stream.local_addr().map_err(Failure::failed)?;

@@ -29,7 +29,7 @@ use self::{
 };
 use crate::{
     args::ClientArgs,
-    client_events::{ClientEvent, Ended, Interval, RateUnit, SCHEMA_VERSION, Started},
+    client_events::{ClientEvent, Ended, Failed, Interval, RateUnit, SCHEMA_VERSION, Started},
     directory,
     exit::{Code, Failure, own_executable},
     interrupt::Held,
@@ -58,10 +58,12 @@ const BESIDE: Duration = Duration::from_secs(2);
 /// Mistakes in the options, a server that cannot be reached, a run that breaks.
 pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code, Failure> {
     let (address, token) = server_of(args)?;
-    if args.interval < LEAST_INTERVAL {
+    // As of iperf3, no time is no lines.
+    let interval = Some(args.interval).filter(|interval| !interval.is_zero());
+    if interval.is_some_and(|interval| interval < LEAST_INTERVAL) {
         return Err(Failure::input(
             "lines cannot come more often than every 0.1 s",
-            "give a longer time, as in `-i 0.1`",
+            "give a longer time, as in `-i 0.1`, or none: `-i 0`",
         ));
     }
     if args.zerocopy {
@@ -85,16 +87,42 @@ pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code, Failure> {
     };
     let screen = Rc::new(RefCell::new(Screen::new(args, output, &file.study)));
     let of_run = Rc::clone(&screen);
-    let interval = args.interval;
     let run = Run::new(plan, options).with_progress(
-        move || Some(interval),
+        move || interval,
         move |progress| of_run.borrow_mut().progress(progress),
     );
     held.stop_with(run.stopper()).map_err(Failure::failed)?;
+    let (result, has_ended) = match measure(args, run, &screen, &kept, (&address, &token)) {
+        Ok((Ending::Complete, tally)) => (Ok(tally.verdict(false)), true),
+        Ok((Ending::Interrupted { reason }, _)) => {
+            let partial = format!("the measurement is partial: {reason}");
+            (Err(Failure::told(partial)), true)
+        }
+        Err(failure) => (Err(failure), false),
+    };
+    let written = screen.borrow_mut().finish(result.as_ref().err());
+    if has_ended {
+        written?;
+        kept.show(args, colour)?;
+    }
+    result
+}
+
+/// Connects to the server and measures.
+///
+/// # Errors
+/// A server that cannot be reached or refuses, a run that breaks.
+fn measure(
+    args: &ClientArgs,
+    run: Run,
+    screen: &Rc<RefCell<Screen>>,
+    kept: &Kept,
+    (address, token): (&ServerAddress, &Token),
+) -> Result<(Ending, Tally), Failure> {
     let target = Target {
         host: &address.host,
         port: args.port.or(address.port).unwrap_or(DEFAULT_PORT),
-        token: &token,
+        token,
         bind: args.bind,
         ipv4_only: args.ipv4,
         ipv6_only: args.ipv6,
@@ -112,7 +140,7 @@ pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code, Failure> {
     let mut bed =
         ServerBed::new(opened.session, name, ips, &own_executable()?).map_err(Failure::failed)?;
     let mut listener = ClientListener {
-        screen: Rc::clone(&screen),
+        screen: Rc::clone(screen),
         store: kept.directory().map(StoreListener::new),
         tally: Tally::default(),
     };
@@ -124,16 +152,7 @@ pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code, Failure> {
                 "see whether `regatta server` still runs on `{server}` and the network reaches it, and start the client again"
             ))
         })?;
-    screen.borrow_mut().finish()?;
-    let ClientListener { store, tally, .. } = listener;
-    drop(store);
-    kept.show(args, colour)?;
-    match ending {
-        Ending::Complete => Ok(tally.verdict(false)),
-        Ending::Interrupted { reason } => Err(Failure::told(format!(
-            "the measurement is partial: {reason}"
-        ))),
-    }
+    Ok((ending, listener.tally))
 }
 
 /// Returns the server and its token.
@@ -147,10 +166,9 @@ fn server_of(args: &ClientArgs) -> Result<(ServerAddress, Token), Failure> {
         let token = token.clone();
         return Ok((address, token));
     }
-    let given = args
-        .token
-        .clone()
-        .or_else(|| std::env::var("REGATTA_TOKEN").ok());
+    let of_environment = || std::env::var("REGATTA_TOKEN").ok();
+    let given = args.token.clone().or_else(of_environment);
+    let given = given.filter(|given| !given.is_empty());
     let given = given.ok_or_else(|| {
         Failure::input(format!("the token of `{}` is missing", address.host), hint)
     })?;
@@ -176,7 +194,9 @@ fn pin(processor: usize) -> Result<(), Failure> {
     set.set(processor)
         .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set))
         .map_err(|error| {
-            Failure::bad(error).context(format!("cannot run on processor {processor}"))
+            Failure::bad(error)
+                .context(format!("cannot run on processor {processor}"))
+                .hint("processors are counted from 0: `lscpu -e` lists those of this machine")
         })
 }
 
@@ -288,6 +308,8 @@ struct TrialJson {
 struct WholeJson<'a> {
     schema_version: u32,
     trials: &'a [TrialJson],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Failed>,
 }
 
 /// Output of the events of a measurement, here and at the server.
@@ -410,12 +432,24 @@ impl Screen {
         }
     }
 
-    fn finish(&mut self) -> Result<(), Failure> {
-        if self.form == Form::Json {
-            self.output.json(&WholeJson {
+    /// Ends the output, in JSON with the failure that ended the measurement.
+    fn finish(&mut self, failure: Option<&Failure>) -> Result<(), Failure> {
+        let error = failure.map(|failure| {
+            let (message, hint) = failure.in_words();
+            Failed {
+                time_unix_ns: output::now_unix_ns(),
+                message,
+                hint,
+            }
+        });
+        match (self.form, error) {
+            (Form::Json, error) => self.output.json(&WholeJson {
                 schema_version: SCHEMA_VERSION,
                 trials: &self.kept,
-            })?;
+                error,
+            })?,
+            (Form::JsonLines, Some(error)) => self.output.json(&ClientEvent::Failed(error))?,
+            _ => {}
         }
         match self.failed.take() {
             Some(error) => Err(error.into()),

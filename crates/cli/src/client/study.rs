@@ -8,7 +8,7 @@ use regatta_model::{
 };
 use toml::{Table, Value};
 
-use crate::{adhoc, args::ClientArgs, exact, exit::Failure, registry};
+use crate::{adhoc, args::ClientArgs, exact, exit::Failure, output, registry};
 
 /// Time to send for unless another is asked for.
 const TIME: Duration = Duration::from_secs(10);
@@ -47,22 +47,26 @@ pub fn study(
         (None, None) => args.time.unwrap_or(TIME) + args.omit.unwrap_or_default() + ARRIVING,
         _ => LONGEST,
     };
+    let samples = match args.interval.is_zero() {
+        true => SAMPLES,
+        false => SAMPLES.min(args.interval),
+    };
     let mut root = Table::from_iter([
         ("name".to_owned(), Value::from("client")),
         ("title".into(), "Measurement against a server".into()),
         ("rounds".into(), i64::from(args.repeat).into()),
         ("hosts".into(), Value::from(vec!["local", name_of(server)])),
         ("deadline".into(), exact::time(deadline).into()),
-        (
-            "sample_interval".into(),
-            exact::time(SAMPLES.min(args.interval)).into(),
-        ),
+        ("sample_interval".into(), exact::time(samples).into()),
     ]);
     if let Some(ms) = args.connect_timeout {
         let time = Duration::from_millis(ms);
         root.insert("connect_deadline".into(), exact::time(time).into());
     }
-    let messages = transports.iter().any(|it| is_of_messages(&it.driver));
+    let of_messages = |transport: &&Transport| is_of_messages(&transport.driver);
+    let messages = transports.iter().any(|it| of_messages(&it));
+    let over_streams = transports.iter().find(|it| !of_messages(it));
+    let over_streams = over_streams.map(|it| it.label.clone());
     let sections = transports.into_iter().map(adhoc::section);
     root.insert("transport".into(), Value::Array(sections.collect()));
     let condition = Table::from_iter([("name".to_owned(), Value::from("path as it is"))]);
@@ -72,6 +76,12 @@ pub fn study(
         (true, IpAddr::V4(_)) => DATAGRAM_V4,
         (true, IpAddr::V6(_)) => DATAGRAM_V6,
     });
+    if let (true, Some(label), None) = (messages, over_streams, args.length) {
+        output::err(&format!(
+            "note: all transports have messages of {message}, of one packet; `{label}` alone has {STREAM_MESSAGE}: `-l` sets \
+             the size"
+        ));
+    }
     root.insert("workload".into(), adhoc::one(workload(args, message)));
     adhoc::parse(&root)
 }
@@ -121,7 +131,7 @@ fn workload(args: &ClientArgs, message: Bytes) -> Table {
     if args.parallel > 1 {
         put("flows", i64::from(args.parallel).into());
     }
-    if let Some(omit) = args.omit {
+    if let Some(omit) = args.omit.filter(|omit| !omit.is_zero()) {
         put("warm_up", exact::time(omit).into());
     }
     workload

@@ -146,6 +146,38 @@ fn the_server_sends_with_r_and_the_client_still_dials() {
 }
 
 #[test]
+fn json_has_the_error_that_ended_the_measurement() {
+    let bench = Bench::new();
+    let mut server = Server::start(&bench, &[]);
+    let mut client = bench.regatta(&["client", &server.address, "-t", "300", "--json-stream"]);
+    let mut client = client.stdout(Stdio::piped()).spawn().expect("it starts");
+    let lines = BufReader::new(client.stdout.take().expect("a pipe")).lines();
+    let mut events = lines.map(|line| {
+        let event: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
+        assert_fits(EVENTS_SCHEMA, &event);
+        event
+    });
+    assert!(events.any(|event| event["event"] == "interval"));
+    let _ = server.child.kill();
+    let _ = server.child.wait();
+    let last = events.last().expect("a line");
+    assert_eq!(last["event"], "failed", "{last}");
+    assert!(
+        last["hint"]
+            .as_str()
+            .is_some_and(|hint| hint.contains("regatta server"))
+    );
+    assert_eq!(client.wait().expect("it ends").code(), Some(1));
+
+    let done = bench.run(&["client", &server.address, "-J"]);
+    done.assert_code(1);
+    let whole: Value = serde_json::from_str(&done.stdout).expect("JSON");
+    assert_fits(WHOLE_SCHEMA, &whole);
+    let message = whole["error"]["message"].as_str().expect("a message");
+    assert!(message.contains("Connection refused"), "{message}");
+}
+
+#[test]
 fn several_trials_have_an_interval_and_a_report_that_is_kept() {
     let bench = Bench::new();
     let server = Server::start(&bench, &[]);

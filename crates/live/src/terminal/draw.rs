@@ -11,7 +11,10 @@ use ratatui::{
     widgets::{Paragraph, Row, Sparkline, Table, Widget, Wrap},
 };
 use regatta_model::{Unit, shell::printable};
-use regatta_report::format::{Scale, quantity};
+use regatta_report::{
+    format::{Scale, quantity},
+    labels::Labels,
+};
 
 use crate::{
     model::{Activity, LiveCell, LiveRun, LiveTrial, Now},
@@ -20,6 +23,9 @@ use crate::{
 
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 const REVERSED: Style = Style::new().add_modifier(Modifier::REVERSED);
+
+/// Least width of the names of cells.
+const LEAST_NAME: u16 = 8;
 
 /// Rows of the trial under way.
 const TRIAL_ROWS: u16 = 6;
@@ -185,10 +191,22 @@ impl View<'_> {
             let largest = values.filter_map(|other| other.value).fold(0.0, f64::max);
             Scale::for_largest(cell.unit, largest)
         };
+        let numbers = if area.width >= 60 {
+            [10, 15, 21]
+        } else {
+            [4, 12, 10]
+        };
         let shown = cells.iter().enumerate().skip(skip).take(room);
-        let rows = shown.map(|(position, cell)| {
+        let names: Vec<String> = shown.clone().map(|(_, cell)| name(cell, several)).collect();
+        // A mark before the name, and a column between any two.
+        let beside = 1 + numbers.iter().sum::<u16>() + numbers.len() as u16;
+        let width = area.width.saturating_sub(beside).max(LEAST_NAME - 1);
+        let labels = Labels::new(names.iter().map(String::as_str), usize::from(width));
+        let rows = shown.zip(&names).map(|((position, cell), name)| {
             let is_current = current == Some(position);
-            let row = Row::new(cell_row(cell, scale_of(cell), several, is_current));
+            let mark = if is_current { ">" } else { " " };
+            let name = format!("{mark}{}", labels.get(name));
+            let row = Row::new(cell_row(name, cell, scale_of(cell)));
             row.style(if is_current { BOLD } else { Style::new() })
         });
         let hidden = cells.len().saturating_sub(room);
@@ -212,13 +230,8 @@ impl View<'_> {
             mean.to_owned(),
             "95 % interval".into(),
         ]);
-        let numbers = if area.width >= 60 {
-            [10, 15, 21]
-        } else {
-            [4, 12, 10]
-        };
         let widths = [
-            Constraint::Min(8),
+            Constraint::Min(LEAST_NAME),
             Constraint::Length(numbers[0]),
             Constraint::Length(numbers[1]),
             Constraint::Length(numbers[2]),
@@ -305,14 +318,20 @@ fn figures_of(trial: &LiveTrial) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// Returns the texts of a cell's row.
-fn cell_row(cell: &LiveCell, scale: Scale, several: bool, is_current: bool) -> [String; 4] {
-    let mark = if is_current { ">" } else { " " };
+/// Returns the name of a cell, with its workload where there are several.
+fn name(cell: &LiveCell, several: bool) -> String {
     let workload = match several {
         true => format!(" · {}", cell.workload),
         false => String::new(),
     };
-    let name = format!("{mark}{} · {}{workload}", cell.transport, cell.condition);
+    printable(&format!(
+        "{} · {}{workload}",
+        cell.transport, cell.condition
+    ))
+}
+
+/// Returns the texts of a cell's row.
+fn cell_row(name: String, cell: &LiveCell, scale: Scale) -> [String; 4] {
     let others: u64 = (cell.outcomes.iter())
         .filter(|(outcome, _)| *outcome != "measured")
         .map(|(_, count)| count)
@@ -326,7 +345,6 @@ fn cell_row(cell: &LiveCell, scale: Scale, several: bool, is_current: bool) -> [
         let [low, high] = scale.ends(value, ends);
         format!("[{low}, {high}]")
     });
-    let name = printable(&name);
     [
         name,
         n,
@@ -342,6 +360,7 @@ fn to_ascii(buffer: &mut Buffer) {
             let plain = match cell.symbol() {
                 "·" => "-",
                 "µ" => "u",
+                "…" => "~",
                 "\u{a0}" => " ",
                 _ => "?",
             };
@@ -395,6 +414,24 @@ mod tests {
         ] {
             assert!(screen.contains(text), "`{text}` is not in\n{screen}");
         }
+    }
+
+    #[test]
+    fn long_labels_are_not_cut_where_they_differ() {
+        let mut run = under_way().run;
+        let cell = run.cells[0].clone();
+        let long = "tcp:cc=cubic:send_buffer=4MiB:receive_buffer=";
+        run.cells = ["1MiB", "2MiB"]
+            .map(|end| LiveCell {
+                transport: format!("{long}{end}"),
+                ..cell.clone()
+            })
+            .to_vec();
+        let screen = drawn(&run, (80, 24), true);
+        assert!(
+            screen.contains("1MiB") && screen.contains("2MiB"),
+            "{screen}"
+        );
     }
 
     #[test]

@@ -7,8 +7,8 @@ super::metrics! {
         "Of a transfer in both directions at once, whose `goodput_bps` is the sum: the part that the connecting host sent, over the same time.";
     GOODPUT_REVERSE_BPS = "goodput_reverse_bps" [BitsPerSecond, Higher] "goodput to the connecting host":
         "Of the same transfer: the part that the listening host sent.";
-    RECEIVER_GOODPUT_BPS = "receiver_goodput_bps" [BitsPerSecond, Higher, Receiver] "goodput at the receiver":
-        "Delivered application bits over the time from the first to the last delivery at the receiver; the bytes of the first delivery, which took no time in that interval, are left out, and a warm-up is not. Absent if there was one delivery only.";
+    RECEIVER_GOODPUT_BPS = "receiver_goodput_bps" [BitsPerSecond, Higher, ReceiverOrSum] "goodput at the receiver":
+        "Delivered application bits over the time from the first to the last delivery at the receiver; the bytes of the first delivery, which took no time in that interval, are left out, and a warm-up is not. Absent if there was one delivery only. Of both directions at once the sum.";
     TRANSFER_TIME_NS = "transfer_time_ns" [Nanoseconds, Lower] "transfer time":
         "From the first connect call to the arrival of the receiver's acknowledgement, where the listening host sends to the delivery of the last byte, or to the deadline. A warm-up is in it.";
     CAPTURED_TRANSFER_TIME_NS = "captured_transfer_time_ns" [Nanoseconds, Lower] "transfer time by the capture":

@@ -26,6 +26,7 @@ fn gate(name: &str, passed: bool, detail: String) -> Gate {
     Gate {
         name: name.to_owned(),
         passed,
+        not_judged: false,
         detail,
     }
 }
@@ -163,11 +164,11 @@ fn path(data: &RunData, summary: &Summary) -> Gate {
     if !unchecked.is_empty() {
         detail.push(tr!("not checked: {}", named(&unchecked)));
     }
-    gate(
-        "path_within_tolerance",
-        outside.is_empty() && unchecked.is_empty(),
-        detail.join("; "),
-    )
+    let passed = outside.is_empty() && unchecked.is_empty();
+    Gate {
+        not_judged: passed && checks.is_empty() && !spoiled.is_empty(),
+        ..gate("path_within_tolerance", passed, detail.join("; "))
+    }
 }
 
 /// Says how many path checks count, `failed` of them outside of the tolerance, and how many do not.

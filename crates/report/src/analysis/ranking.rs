@@ -10,6 +10,16 @@ use super::{
 };
 use crate::{data::CellGroup, language::tr};
 
+/// Returns the reasons for which a cell is not ranked; empty if it is, or was not run at all.
+pub fn reasons(cell: &Cell) -> Vec<String> {
+    let gives_up = (!cell.retransmits && cell.n > 0).then(|| tr!("does not retransmit"));
+    let failed = (cell.failures.iter())
+        .filter(|f| f.ratio() > failures::TOLERATED || f.kind == FailureKind::Nothing);
+    (gives_up.into_iter())
+        .chain(failed.map(Failure::in_words))
+        .collect()
+}
+
 /// Transports under one condition with one workload.
 pub struct Place<'a> {
     /// Condition and workload.
@@ -87,18 +97,10 @@ impl<'a> Place<'a> {
         cell.metrics.get(self.metric.name)?.geometric_mean
     }
 
-    /// Returns the reasons for which a cell is not ranked; empty if it is, or was not run at all.
+    /// Returns the reasons for which a cell is not ranked in this place.
     fn reasons(&self, cell: &Cell) -> Vec<String> {
         let early = self.group.workload.kind.abandons() && cell.retransmits;
-        let gives_up = (!cell.retransmits && cell.n > 0).then(|| tr!("does not retransmit"));
-        let failed = cell
-            .failures
-            .iter()
-            .filter(|f| f.ratio() > failures::TOLERATED || f.kind == FailureKind::Nothing);
-        let mut reasons: Vec<String> = gives_up
-            .into_iter()
-            .chain(failed.map(Failure::in_words))
-            .collect();
+        let mut reasons = reasons(cell);
         if early && !reasons.is_empty() {
             reasons.push(tr!("closed without waiting for delivery"));
         }

@@ -228,6 +228,9 @@ pub struct Gate {
     pub name: String,
     /// Whether the requirement is met.
     pub passed: bool,
+    /// Whether nothing was measured that decides it; it passes then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_judged: bool,
     /// Figures behind the result, one line.
     pub detail: String,
 }

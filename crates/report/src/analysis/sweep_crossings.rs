@@ -24,13 +24,15 @@ const MOST_SINGLE: usize = 3;
 type LineLogs<'a> = (&'a str, BTreeMap<&'a [usize], &'a Logs>);
 
 /// Returns the crossings of every pair of lines along each axis of quantities, for each place on the other axes.
+/// Cells that are not `ranked` have no values.
 pub fn all(
     index: &Index<'_>,
     family: &Family<'_>,
     definition: &MetricDefinition,
+    ranked: &BTreeSet<[&str; 3]>,
 ) -> Vec<SweepCrossing> {
     let lines = family.lines.iter().map(|line| {
-        let cells = line.cells.iter();
+        let cells = line.cells.iter().filter(|(_, cell)| ranked.contains(*cell));
         let logs = cells.map(|(at, cell)| (at.as_slice(), index.logs(*cell, definition.name)));
         (line.label.as_str(), logs.collect())
     });

@@ -1,11 +1,12 @@
 //! Sweeps: a metric against the parameters that a study varies, and where transports cross.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use regatta_model::{MetricDefinition, Spacing, Sweep, Sweeps, metric, metric::id};
 
 use super::{
     index::Index,
+    ranking::reasons,
     summary::{Cell, Comparison, Conclusion, Summary},
     sweep_crossings,
     sweep_family::{Family, Line, families, order},
@@ -30,12 +31,9 @@ pub fn all(index: &Index<'_>, cells: &[Cell], comparisons: &[Comparison]) -> Vec
     if study.sweeps.is_empty() {
         return Vec::new();
     }
-    let by_name: BTreeMap<[&str; 3], &Cell> = (cells.iter())
-        .map(|cell| {
-            let name = [&cell.transport, &cell.condition, &cell.workload];
-            (name.map(String::as_str), cell)
-        })
-        .collect();
+    let by_name: BTreeMap<[&str; 3], &Cell> = cells.iter().map(|cell| (name(cell), cell)).collect();
+    let ranked = cells.iter().filter(|cell| reasons(cell).is_empty());
+    let ranked: BTreeSet<[&str; 3]> = ranked.map(name).collect();
     let mut results = Vec::new();
     for family in families(data) {
         let kind = study.workloads.iter().find(|it| it.name == family.kind);
@@ -60,13 +58,17 @@ pub fn all(index: &Index<'_>, cells: &[Cell], comparisons: &[Comparison]) -> Vec
             }
             if name == primary {
                 result.is_primary = true;
-                result.crossings = sweep_crossings::all(index, &family, definition);
-                result.sentences = sentences(&study.sweeps, &family, &result, comparisons);
+                result.crossings = sweep_crossings::all(index, &family, definition, &ranked);
+                result.sentences = sentences(&study.sweeps, &family, &result, comparisons, &ranked);
             }
             results.push(result);
         }
     }
     results
+}
+
+fn name(cell: &Cell) -> [&str; 3] {
+    [&cell.transport, &cell.condition, &cell.workload].map(String::as_str)
 }
 
 fn result(
@@ -146,14 +148,14 @@ fn result(
     }
 }
 
-/// Returns the number of comparisons in which each of two lines is ahead, and of all.
-fn ahead(result: &SweepResult, comparisons: &[Comparison], [a, b]: [&str; 2]) -> [usize; 3] {
-    let lines: BTreeMap<[&str; 3], &str> = (result.cells.iter())
-        .map(|cell| {
-            let name = [&cell.transport, &cell.condition, &cell.workload];
-            (name.map(String::as_str), cell.line.as_str())
-        })
-        .collect();
+/// Returns the number of comparisons in which each of two lines is ahead, and of all; `lines` are those of the cells by
+/// their names.
+fn ahead(
+    result: &SweepResult,
+    comparisons: &[Comparison],
+    lines: &BTreeMap<[&str; 3], &str>,
+    [a, b]: [&str; 2],
+) -> [usize; 3] {
     let mut counts = [0; 3];
     for it in comparisons.iter().filter(|it| it.metric == result.metric) {
         let line = |transport: &String| {
@@ -184,18 +186,25 @@ fn sentences(
     family: &Family<'_>,
     result: &SweepResult,
     comparisons: &[Comparison],
+    ranked: &BTreeSet<[&str; 3]>,
 ) -> Vec<String> {
+    let lines: BTreeMap<[&str; 3], &str> = (family.lines.iter())
+        .flat_map(|line| line.cells.values().map(|cell| (*cell, line.label.as_str())))
+        .filter(|(cell, _)| ranked.contains(cell))
+        .collect();
+    let is_ranked = |line: &String| lines.values().any(|it| it == line);
     let mut sentences = sweep_crossings::sentences(sweeps, family, result);
     let mut axes = family.axes.iter();
     let is_numeric = axes.any(|axis| sweeps.sweeps[*axis].unit.is_some());
-    for (position, a) in result.lines.iter().enumerate() {
-        for b in &result.lines[position + 1..] {
+    let of_ranked: Vec<&String> = result.lines.iter().filter(|it| is_ranked(it)).collect();
+    for (position, a) in of_ranked.iter().copied().enumerate() {
+        for b in of_ranked[position + 1..].iter().copied() {
             let is_pair = |crossing: &&SweepCrossing| {
                 [&crossing.above, &crossing.below] == [a, b]
                     || [&crossing.above, &crossing.below] == [b, a]
             };
             if is_numeric && !result.crossings.iter().any(|crossing| is_pair(&crossing)) {
-                let [a_ahead, b_ahead, cells] = ahead(result, comparisons, [a, b]);
+                let [a_ahead, b_ahead, cells] = ahead(result, comparisons, &lines, [a, b]);
                 sentences.push(tr!(
                     "no crossing of `{0}` and `{1}` was found: of {2} comparisons, `{0}` is ahead in {3} and `{1}` in {4}, and no difference was detected in {5}",
                     a,

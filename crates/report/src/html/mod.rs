@@ -175,6 +175,7 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
                 context! {
                     name => language::text(&name),
                     passed => gate.passed,
+                    not_judged => gate.not_judged,
                     detail => &*gate.detail,
                 }
             })
