@@ -18,7 +18,7 @@ use regatta_model::Condition;
 
 use super::{
     capture::{AHEAD, CAPTURED, COPY, CORRUPTED, Tap, Verdict},
-    clock::{self, Rests, monotonic_ns, timespec},
+    clock::{self, Coalescing, Rests, monotonic_ns, timespec},
     corruption,
     error::DaemonError,
     lateness::{Arrivals, Lateness},
@@ -197,6 +197,7 @@ impl Forwarder {
                 pool: Vec::new(),
                 arrivals: Arrivals::new(),
                 rests,
+                coalescing: Coalescing::new(),
                 busy_polls: clock::polls_busily(),
                 tap: None,
             };
@@ -303,6 +304,7 @@ struct Running {
     pool: Vec<Box<[u8]>>,
     arrivals: Arrivals,
     rests: Option<Rests>,
+    coalescing: Option<Coalescing>,
     busy_polls: bool,
     /// Capture to which the packets are reported.
     tap: Option<Tap>,
@@ -356,6 +358,9 @@ impl Running {
                 Ok(length) if length > HEADER_BYTES => {
                     let now = monotonic_ns();
                     looked = now;
+                    if let Some(coalescing) = &mut self.coalescing {
+                        coalescing.count(now);
+                    }
                     let free = link.emulated.free_at(length - HEADER_BYTES);
                     let lag_ns = link.lateness.enter(arrived, now, free);
                     let mut frame = Frame {
@@ -443,7 +448,12 @@ impl Running {
             entry(self.links[1].from.as_raw_fd()),
             entry(self.wake.as_raw_fd()),
         ];
-        let from = monotonic_ns();
+        let mut from = monotonic_ns();
+        let pause = self.coalescing.as_ref().and_then(|it| it.pause(from));
+        if let Some(pause) = pause {
+            thread::sleep(pause);
+            from = monotonic_ns();
+        }
         // Polling busily it comes back at once, until something has come or is due.
         let until = if self.busy_polls { Some(from) } else { until };
         let timeout = until.map(|at| timespec(Duration::from_nanos(at.saturating_sub(from))));
@@ -462,8 +472,12 @@ impl Running {
         if returned < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
             return None;
         }
+        let now = monotonic_ns();
+        if let Some(coalescing) = &mut self.coalescing {
+            coalescing.woke(now);
+        }
         if !self.busy_polls {
-            self.arrivals.woke(from, monotonic_ns());
+            self.arrivals.woke(from, now);
         }
         let readable = [polled[0].revents != 0, polled[1].revents != 0];
         for (device, readable) in readable.into_iter().enumerate() {

@@ -17,11 +17,15 @@ use super::{
 };
 
 /// Values of the variable [`VARIABLE`], and their names in the table.
-const SETTINGS: [(&str, &str); 5] = [
+const SETTINGS: [(&str, &str); 6] = [
     ("none", "none"),
     ("slack,short-slices", "timer slack of 1 ns, short slices"),
     ("slack,real-time", "timer slack, real-time priority"),
     ("slack,real-time,rests", "real-time priority and sleeps"),
+    (
+        "slack,real-time,rests,coalescing",
+        "real-time priority, sleeps, coalescing",
+    ),
     ("slack,short-slices,busy-poll", "timer slack, busy polling"),
 ];
 const VARIABLE: &str = "REGATTA_FORWARDER_SCHEDULING";
