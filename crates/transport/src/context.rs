@@ -14,6 +14,7 @@ use regatta_control::Note;
 
 use crate::{
     clock::MonotonicTime,
+    executor::Executor,
     opening::Purpose,
     stop::{Abort, Stop},
 };
@@ -239,6 +240,8 @@ pub struct Mailbox {
 struct Inbox {
     notes: VecDeque<Note>,
     closed: bool,
+    /// Raised by the next note, or when the mailbox is closed.
+    arrival: Option<Stop>,
 }
 
 /// Most notes that are kept, more than a trial can have; the rest of a flood is dropped.
@@ -256,8 +259,7 @@ impl Mailbox {
         if inbox.notes.len() < MAILBOX_LIMIT {
             inbox.notes.push_back(note);
         }
-        drop(inbox);
-        self.changed.notify_all();
+        self.announce(inbox);
     }
 
     /// Takes the oldest note, without waiting.
@@ -288,8 +290,41 @@ impl Mailbox {
 
     /// Ends every wait, now and later.
     pub fn close(&self) {
-        self.lock().closed = true;
+        let mut inbox = self.lock();
+        inbox.closed = true;
+        self.announce(inbox);
+    }
+
+    /// Ends the waits for what was put into an inbox.
+    fn announce(&self, mut inbox: MutexGuard<'_, Inbox>) {
+        let arrival = inbox.arrival.take();
+        drop(inbox);
         self.changed.notify_all();
+        if let Some(arrival) = arrival {
+            arrival.stop();
+        }
+    }
+
+    /// Takes the oldest note, for a task that takes turns with others: waits until the moment has come or
+    /// [`Mailbox::close`] was called.
+    pub(crate) async fn next_note(
+        &self,
+        executor: &impl Executor,
+        moment: MonotonicTime,
+    ) -> Option<Note> {
+        loop {
+            let arrival = {
+                let mut inbox = self.lock();
+                if let Some(note) = inbox.notes.pop_front() {
+                    return Some(note);
+                }
+                if inbox.closed || moment.has_passed() {
+                    return None;
+                }
+                inbox.arrival.get_or_insert_default().clone()
+            };
+            executor.sleep_unless_stopped(moment, &arrival).await;
+        }
     }
 }
 

@@ -55,6 +55,7 @@ pub use driver::{Driver, Session, THREAD_HINT, TransportError, Unsupported};
 pub use executor::{Blocking, Executor};
 pub use message::{Arrival, MessageEndpoint, MessageFlow};
 pub use opening::Purpose;
+pub use probe::idle_messages_at_once;
 pub use session::{
     MessageSession, NOT_STATED, StreamSession, TransferSession, complete_stack_facts,
 };

@@ -158,6 +158,14 @@ pub(crate) fn longest_round_trip(order: &TrialOrder) -> Duration {
     (order.path.longest_one_way * 2).max(order.path.round_trip_delay) + Duration::from_millis(20)
 }
 
+/// Returns the number of messages of the idle probe, where they may be under way at once; zero where one could hold
+/// up another.
+#[must_use]
+pub fn idle_messages_at_once(order: &TrialOrder) -> u32 {
+    let plan = ProbePlan::new(order);
+    plan.idle_interval.map_or(0, |_| plan.idle_messages)
+}
+
 /// Writes sequence number and scheduled departure to the beginning of a message.
 pub(crate) fn write_probe(place: &mut [u8], sequence: u64, scheduled: MonotonicTime) {
     place[..8].copy_from_slice(&sequence.to_le_bytes());

@@ -138,23 +138,15 @@ async fn answer_while_closing<E: StreamEndpoint>(
     endpoint: &E,
     within: Duration,
 ) -> Result<Delivered, TransportError> {
-    const LOOK: Duration = Duration::from_millis(5);
     let until = MonotonicTime::now() + within;
-    loop {
-        match trial.context.mailbox.try_take() {
-            Some(Note::Received { messages, bytes }) => return Ok(Delivered { bytes, messages }),
-            Some(_) => {}
-            None if until.has_passed() || trial.stop.is_stopped() => {
-                return Err(trial.no_answer_over_control());
-            }
-            None => {
-                endpoint
-                    .executor()
-                    .sleep_until(MonotonicTime::now() + LOOK)
-                    .await
-            }
+    let (executor, mailbox) = (endpoint.executor(), &trial.context.mailbox);
+    trial.context.stop.on_stop(mailbox);
+    while let Some(note) = mailbox.next_note(executor, until).await {
+        if let Note::Received { messages, bytes } = note {
+            return Ok(Delivered { bytes, messages });
         }
     }
+    Err(trial.no_answer_over_control())
 }
 
 /// The connecting end while the flows are carried.

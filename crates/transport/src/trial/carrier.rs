@@ -37,6 +37,9 @@ pub(crate) trait ProbeFlow {
     /// Whether a small message would leave at once, although others are under way.
     fn sends_at_once(&self) -> bool;
 
+    /// Whether a message whose sending was cancelled has not left and never will.
+    fn holds_back(&self) -> bool;
+
     /// Sends one message.
     fn send(&mut self, message: &[u8]) -> impl Future<Output = Result<(), TransportError>>;
 

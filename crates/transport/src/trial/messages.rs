@@ -27,6 +27,10 @@ impl<F: MessageFlow> ProbeFlow for F {
         self.is_drained()
     }
 
+    fn holds_back(&self) -> bool {
+        false
+    }
+
     async fn send(&mut self, message: &[u8]) -> Result<(), TransportError> {
         self.send_batch(message, message.len()).await
     }

@@ -104,6 +104,7 @@ async fn scheduled_messages<F: ProbeFlow>(
 ) -> Result<(), TransportError> {
     let mut message = vec![0; trial.probe.message];
     let mut has_room = true;
+    let mut held_back = 0;
     // Asked also when there is no room any more: it notes the end, which bounds the wait for answers.
     while let Some(next) = schedule.next(over)
         && has_room
@@ -127,13 +128,16 @@ async fn scheduled_messages<F: ProbeFlow>(
             schedule.advance();
             // A path that delivers nothing may leave no room for it in the stack.
             match over.unless_raised(flow.send(&message)).await {
-                Err(TransportError::Cancelled) if over.is_stopped() => has_room = false,
+                Err(TransportError::Cancelled) if over.is_stopped() => {
+                    has_room = false;
+                    held_back = u64::from(flow.holds_back());
+                }
                 sent => sent?,
             }
         }
     }
     let until = schedule.answers_until();
-    while delays.unanswered() > 0 {
+    while delays.unanswered() > held_back {
         match receive(trial, flow, until, delays).await {
             Ok(true) => {}
             Ok(false) | Err(TransportError::Closed { .. }) => break,

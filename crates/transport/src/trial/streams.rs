@@ -56,6 +56,10 @@ impl<C, S: ByteStream> ProbeFlow for StreamFlow<C, S> {
         self.stream.sends_at_once()
     }
 
+    fn holds_back(&self) -> bool {
+        !self.stream.sends_at_once()
+    }
+
     async fn send(&mut self, message: &[u8]) -> Result<(), TransportError> {
         self.stream.send_message(message, &Bytes::new()).await?;
         self.stream.flush().await

@@ -4,12 +4,12 @@ use std::{
     collections::{BTreeMap, VecDeque},
     future::poll_fn,
     sync::Arc,
-    time::Duration,
 };
 
 use regatta_transport::{
     Arrival, MessageFlow, MonotonicTime, StatisticsSource, Stop, TransportError,
 };
+use regatta_transport_sockets::timer;
 
 use super::{
     association::{Association, Reader, Reading, Turn},
@@ -26,9 +26,6 @@ const BATCH_MESSAGES: usize = 64;
 
 /// Number of messages that are received at once.
 const SLOTS: usize = 8;
-
-/// Interval at which a waiting receiver checks for a stop.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Buffer that messages are received into.
 pub(crate) struct Memory {
@@ -136,13 +133,11 @@ impl MessageFlow for KernelFlow {
             // The other end is done. The listening end learns over control what was sent, and
             // goes by that.
             Some(Err(_)) if until != MonotonicTime::NEVER => {
-                while !until.has_passed() {
-                    if self.stop.is_stopped() {
-                        return Err(TransportError::Cancelled);
-                    }
-                    tokio::time::sleep(until.remaining().min(LOOK)).await;
-                }
-                Ok(0)
+                let waited = async {
+                    timer::sleep_until(until).await;
+                    Ok(0)
+                };
+                self.stop.unless_raised(waited).await
             }
             Some(Err(error)) => Err(error),
         }

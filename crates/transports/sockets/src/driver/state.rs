@@ -258,7 +258,11 @@ impl<P: Protocol> State<P> {
             if slot.is_over() {
                 over.push(*number);
             } else {
-                turn.at(slot.connection.next_timeout());
+                // What an expired timer has to send goes after a packet that is held back: waiting for the timer would
+                // be no wait, which a virtual clock never passes.
+                let held_back = slot.outbox.waiting().is_some();
+                let next = slot.connection.next_timeout();
+                turn.at(next.filter(|at| !held_back || *at > now));
             }
         }
         for number in over {

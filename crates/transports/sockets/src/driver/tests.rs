@@ -39,6 +39,10 @@ struct Line {
     again: Option<Instant>,
     received: VecDeque<Vec<u8>>,
     tasks: Wakers,
+    /// Moment until which packets are held back, and to which a timer that has expired has nothing to do.
+    held_until: Option<Instant>,
+    /// Number of calls for that timer.
+    expired: u32,
 }
 
 impl Line {
@@ -51,6 +55,8 @@ impl Line {
             again: (!open).then(|| Instant::now() + AGAIN),
             received: VecDeque::new(),
             tasks: Wakers::default(),
+            held_until: None,
+            expired: 0,
         }
     }
 
@@ -74,22 +80,28 @@ impl Line {
 impl Connection for Line {
     const LONGEST_PACKET_BYTES: usize = 1000;
 
-    fn poll_transmit(&mut self, _now: Instant, place: &mut [u8]) -> Option<Transmit> {
+    fn poll_transmit(&mut self, now: Instant, place: &mut [u8]) -> Option<Transmit> {
+        self.held_until = self.held_until.filter(|at| *at > now);
         let packet = self.waiting.pop_front()?;
         place[..packet.len()].copy_from_slice(&packet);
         Some(Transmit {
             bytes: packet.len(),
             from: None,
             to: self.peer,
-            at: None,
+            at: self.held_until,
         })
     }
 
     fn next_timeout(&self) -> Option<Instant> {
-        self.again.filter(|_| !self.ended)
+        let expired = self.held_until.map(|at| at - Duration::from_secs(1));
+        expired.or(self.again.filter(|_| !self.ended))
     }
 
     fn handle_timeout(&mut self, now: Instant) {
+        if self.held_until.is_some() {
+            self.expired += 1;
+            return;
+        }
         self.waiting.push_back(HELLO.to_vec());
         self.again = Some(now + AGAIN);
     }
@@ -284,6 +296,29 @@ fn messages_come_in_order_and_the_close_of_one_end_ends_the_other() {
             receive(&handle).await.expect_err("it was closed");
         },
     );
+}
+
+/// A virtual clock stands still while a thread is busy: the moment of the packet would never come.
+#[test]
+fn an_expired_timer_waits_for_the_packet_that_is_held_back() {
+    let expired = run(
+        async |handle, _| {
+            let held_until = Instant::now() + Duration::from_millis(100);
+            let held = handle.with(|line| line.held_until = Some(held_until));
+            held.expect("it is there");
+            send(&handle, &[b"later"]).await;
+            receive(&handle).await.expect("an answer");
+            assert!(Instant::now() >= held_until);
+            handle.with(|line| line.expired).expect("it is there")
+        },
+        async |end| {
+            let handle = accepted(end).await;
+            assert_eq!(receive(&handle).await.expect("a message"), b"later");
+            send(&handle, &[b"answer"]).await;
+            receive(&handle).await.expect_err("it was closed");
+        },
+    );
+    assert!(expired < 20, "the timer was handled {expired} times");
 }
 
 #[test]

@@ -172,13 +172,18 @@ impl Connection {
         waited: &mut bool,
     ) -> Poll<Result<(), TransportError>> {
         let most = match (self.rules.window, *waited) {
-            (1, _) => 1,
+            (1, _) => self.core.window(),
             (window, false) => 2 * window + TOGETHER,
             (window, true) => 2 * window,
         };
         let polled = self.poll(context, |one| (one.core.held() < most).then_some(()));
         *waited |= polled.is_pending();
         polled
+    }
+
+    /// Whether the window has room for another message now.
+    pub(crate) fn sends_at_once(&self) -> bool {
+        self.core.held() < self.core.window()
     }
 
     /// Takes over one message that fits a datagram; returns whether it is to be sent now.

@@ -268,6 +268,11 @@ impl Core {
         self.sender.held()
     }
 
+    /// Returns the maximum number of messages in flight when the next message is sent.
+    pub(crate) fn window(&self) -> usize {
+        self.sender.window()
+    }
+
     /// Returns the number of messages that were never sent.
     pub(crate) fn unsent(&self) -> usize {
         self.sender.unsent()

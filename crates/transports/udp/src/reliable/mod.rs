@@ -25,7 +25,7 @@ use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, OptionDefinition, OptionKind, Session, StreamSession,
-    TransportError, TrialContext, Unsupported, options,
+    TransportError, TrialContext, Unsupported, idle_messages_at_once, options,
 };
 
 use self::{frame::LARGEST_WINDOW, sender::Rules};
@@ -111,6 +111,7 @@ impl Settings {
         Self {
             rules: Rules {
                 window,
+                at_once: 0,
                 // A longer one would leave the range of the clock.
                 max_wait: RTO_MAX.time(options).unwrap_or_default().min(YEAR),
                 max_retransmits: MAX_RETRANSMITS.number(options).unwrap_or_default(),
@@ -147,7 +148,8 @@ impl Driver for UdpReliable {
         } else {
             None
         };
-        let settings = Settings::new(&order.transport.options);
+        let mut settings = Settings::new(&order.transport.options);
+        settings.rules.at_once = idle_messages_at_once(order);
         let endpoint = endpoint::new(order, settings, datagram)?;
         Ok(Box::new(StreamSession::new(endpoint, order, context)?))
     }

@@ -85,22 +85,26 @@ impl Reliable {
             }
             None => return,
         };
-        let admitted = <&[u8; OPENING_BYTES]>::try_from(opening)
-            .is_ok_and(|opening| opening::decode(opening, self.token).is_some());
+        let purpose = <&[u8; OPENING_BYTES]>::try_from(opening)
+            .ok()
+            .and_then(|opening| opening::decode(opening, self.token));
         if !connections.has_room() {
             // It comes again.
             return;
         }
         // The connection of one that is known answers when it comes again, or is gone.
         let known = self.is_known(session);
-        if !admitted {
+        let Some(purpose) = purpose else {
             connections.reply(to, from, answer(session, Frame::ConRjt));
             if !known {
                 let what = format!("a CONN from `{}` has another token", from.ip());
                 refuse(connections, what);
             }
-        } else if !known {
-            let connection = Connection::accepting(now, session, self.rules, from, opening);
+            return;
+        };
+        if !known {
+            let rules = self.rules.of(purpose);
+            let connection = Connection::accepting(now, session, rules, from, opening);
             connections.insert(session.into(), connection);
             connections.announce(Incoming::Connection(session.into()));
         }
@@ -122,7 +126,7 @@ impl Protocol for Reliable {
         let opening = opening::encode(self.token, purpose);
         // Keyed anew in every process, and different at each call.
         let session = RandomState::new().build_hasher().finish() as u32;
-        let connection = Connection::connecting(session, self.rules, peer, opening);
+        let connection = Connection::connecting(session, self.rules.of(purpose), peer, opening);
         connections.insert(session.into(), connection);
         Ok(session.into())
     }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use regatta_transport::Purpose;
 
 use super::{
     congestion::Congestion,
@@ -25,6 +26,8 @@ const SPARE_HEADS: usize = 256;
 pub(crate) struct Rules {
     /// Maximum number of messages in flight; one is stop-and-wait.
     pub window: usize,
+    /// Number of first messages that may be in flight together in spite of the window: those of the idle probe.
+    pub at_once: u32,
     /// Longest wait before a message without an acknowledgement is sent again; always that for
     /// stop-and-wait.
     pub max_wait: Duration,
@@ -32,6 +35,26 @@ pub(crate) struct Rules {
     pub max_retransmits: u32,
     /// Whether CUBIC limits the bytes in flight.
     pub cubic: bool,
+}
+
+impl Rules {
+    /// Returns the parameters of a connection with this purpose.
+    pub(crate) fn of(self, purpose: Purpose) -> Self {
+        let at_once = match purpose {
+            Purpose::Transfer => 0,
+            _ => self.at_once,
+        };
+        Self { at_once, ..self }
+    }
+
+    /// Returns the maximum number of messages in flight of which `number` is the last.
+    fn window_of(self, number: u64) -> usize {
+        if number < self.at_once.into() {
+            self.window.max(self.at_once as usize)
+        } else {
+            self.window
+        }
+    }
 }
 
 /// Delivery state of a message.
@@ -170,6 +193,11 @@ impl Sender {
         self.first + self.messages.len() as u64
     }
 
+    /// Returns the maximum number of messages in flight when the next message is sent.
+    pub(crate) fn window(&self) -> usize {
+        self.rules.window_of(self.end())
+    }
+
     /// Returns the number of messages that were never sent.
     pub(crate) fn unsent(&self) -> usize {
         (self.end() - self.fresh) as usize
@@ -195,11 +223,11 @@ impl Sender {
 
     /// Takes the next message that is to be sent now, if any may be; it counts as sent.
     pub(crate) fn poll(&mut self, now: Instant) -> Option<u64> {
-        if self.under_way >= self.rules.window {
-            return None;
-        }
         let again = self.lost.first().copied();
         let number = again.or_else(|| (self.fresh < self.end()).then_some(self.fresh))?;
+        if self.under_way >= self.rules.window_of(number) {
+            return None;
+        }
         let window = self.congestion.window();
         let under_way_bytes = self.under_way_bytes;
         let transmission = self.next_transmission;

@@ -73,9 +73,8 @@ impl ByteStream for Stream {
             .await
     }
 
-    /// Its window may begin with one message.
     fn sends_at_once(&self) -> bool {
-        false
+        self.handle.with(|one| one.sends_at_once()).unwrap_or(false)
     }
 
     async fn flush(&mut self) -> Result<(), TransportError> {

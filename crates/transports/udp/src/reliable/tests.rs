@@ -12,6 +12,7 @@ use proptest::{
     prelude::*,
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
+use regatta_transport::Purpose;
 
 use super::{
     core::{Core, Over},
@@ -29,6 +30,7 @@ pub(super) fn start() -> Instant {
 
 const STOP_AND_WAIT: Rules = Rules {
     window: 1,
+    at_once: 0,
     max_wait: Duration::from_secs(1),
     max_retransmits: 15,
     cubic: false,
@@ -265,6 +267,21 @@ fn stop_and_wait_takes_a_round_trip_for_each_message() {
     assert_eq!(sample.smoothed_rtt, Some(ONE_WAY * 2));
     assert_eq!(sample.retransmitted_packets, Some(0));
     assert_eq!(sample.packets_sent, Some(17));
+}
+
+#[test]
+fn the_messages_of_the_idle_probe_share_a_round_trip_before_stop_and_wait() {
+    let rules = Rules {
+        at_once: 8,
+        ..STOP_AND_WAIT
+    };
+    let sent = messages(16);
+    let mut path = Path::new(|_, _| Impairment::Arrives);
+    let done = exchange(&mut path, rules.of(Purpose::LoadProbe), &sent);
+    assert_eq!(done.server.expect("a server").got, sent);
+    // CONN; the first eight messages; the other eight, and the end.
+    assert_eq!(done.time, ONE_WAY * 2 * (1 + 1 + 8 + 1));
+    assert_eq!(rules.of(Purpose::Transfer), STOP_AND_WAIT);
 }
 
 #[test]
