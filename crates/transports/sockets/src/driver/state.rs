@@ -40,6 +40,8 @@ struct Slot<C> {
     connection: C,
     outbox: Outbox,
     released: bool,
+    /// Whether [`State::poll_closed`] waits for the packet that closes the connection to be sent.
+    is_awaited: bool,
 }
 
 /// The connections of one end.
@@ -60,6 +62,7 @@ impl<C: Connection> Connections<C> {
             connection,
             outbox: Outbox::new(self.segmentation, C::LONGEST_PACKET_BYTES),
             released: false,
+            is_awaited: false,
         };
         self.slots.insert(number, slot);
     }
@@ -190,11 +193,10 @@ impl<P: Protocol> State<P> {
     /// Waits until the packets that close the connections have been sent, once: the other end learns over control as
     /// well that the trial is over.
     pub fn poll_closed(&mut self, context: &Context<'_>) -> Poll<()> {
-        let slots = self.connections.slots.values();
-        if !slots
-            .map(|slot| &slot.connection)
-            .any(Connection::waits_to_close)
-        {
+        for slot in self.connections.slots.values_mut() {
+            slot.is_awaited = slot.connection.waits_to_close();
+        }
+        if !self.connections.slots.values().any(|slot| slot.is_awaited) {
             return Poll::Ready(());
         }
         self.connections.waiting.register(context);
@@ -252,7 +254,9 @@ impl<P: Protocol> State<P> {
             });
             slot.connection.update(flushed);
             self.protocol.updated(*number, &mut slot.connection);
-            if slot.released && !slot.connection.waits_to_close() {
+            // Once: a task that is woken may ask for another turn.
+            if slot.is_awaited && !slot.connection.waits_to_close() {
+                slot.is_awaited = false;
                 self.connections.waiting.wake();
             }
             if slot.is_over() {
