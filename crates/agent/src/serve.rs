@@ -200,6 +200,11 @@ impl<W: Write> Agent<W> {
                 Err(failure) => return self.fail(trial, failure),
             },
         };
+        // The controller knows that of a path that it emulates, which the interfaces have, too; of a network that is
+        // used as it is only its hosts know it.
+        if let Ok(mtu_bytes) = regatta_transport::addresses::path_mtu(order.local, order.peer) {
+            order.path.mtu_bytes = mtu_bytes;
+        }
         self.trials += 1;
         let number = self.trials;
         let events = self.events.clone();
