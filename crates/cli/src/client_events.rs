@@ -244,12 +244,17 @@ impl RateUnit {
     }
 }
 
+/// Formats a rate in the unit that is asked for, or in that of its size.
 fn rate(bps: f64, unit: Option<RateUnit>) -> String {
-    if unit.is_none() && bps > 0.0 && bps < 1e6 {
-        return format!("{:.1} kbit/s", bps / 1e3);
+    if let Some(unit) = unit {
+        return format!("{:.*} {}", unit.decimals, bps / unit.bits as f64, unit.name);
     }
-    let unit = unit.unwrap_or(RATE_UNITS[1]);
-    format!("{:.*} {}", unit.decimals, bps / unit.bits as f64, unit.name)
+    match bps {
+        ..1e3 => format!("{bps:.0} bit/s"),
+        ..1e6 => format!("{:.1} kbit/s", bps / 1e3),
+        ..1e9 => format!("{:.1} Mbit/s", bps / 1e6),
+        _ => format!("{:.2} Gbit/s", bps / 1e9),
+    }
 }
 
 fn bytes(bytes: u64) -> String {
@@ -381,12 +386,16 @@ impl Ended {
 
     /// Returns the goodput of each direction, of a transfer in both.
     fn directions(&self, unit: Option<RateUnit>) -> Option<String> {
-        let forward = self.metric(id::GOODPUT_FORWARD_BPS)?;
-        let reverse = self.metric(id::GOODPUT_REVERSE_BPS)?;
+        let names = [id::GOODPUT_FORWARD_BPS, id::GOODPUT_REVERSE_BPS];
+        self.each_way(names, |bps| rate(bps, unit))
+    }
+
+    /// Returns a figure of each direction, of a transfer in both.
+    fn each_way(&self, names: [&str; 2], shown: impl Fn(f64) -> String) -> Option<String> {
+        let [forward, reverse] = names.map(|name| self.metric(name).map(&shown));
         Some(format!(
             "{} to the server, {} to the client",
-            rate(forward, unit),
-            rate(reverse, unit)
+            forward?, reverse?
         ))
     }
 
@@ -423,11 +432,28 @@ impl Ended {
             return None;
         }
         let sent = counted(sent as usize, "message");
-        Some(format!("{lost} of {sent} ({:.3} %)", ratio * 100.0))
+        let ways = self.each_way(
+            [
+                id::MESSAGE_LOSS_FORWARD_RATIO,
+                id::MESSAGE_LOSS_REVERSE_RATIO,
+            ],
+            |ratio| format!("{:.3} %", ratio * 100.0),
+        );
+        let ways = ways.map_or(String::new(), |ways| format!(": {ways}"));
+        Some(format!("{lost} of {sent} ({:.3} %){ways}", ratio * 100.0))
     }
 
     fn jitter(&self) -> Option<String> {
-        let jitter = delay(Some(self.metric(id::INTERARRIVAL_JITTER_NS)?));
+        let jitter = self.metric(id::INTERARRIVAL_JITTER_NS);
+        let jitter = jitter.map(|ns| delay(Some(ns))).or_else(|| {
+            self.each_way(
+                [
+                    id::INTERARRIVAL_JITTER_FORWARD_NS,
+                    id::INTERARRIVAL_JITTER_REVERSE_NS,
+                ],
+                |ns| delay(Some(ns)),
+            )
+        })?;
         let reordered = self.metric(id::MESSAGES_REORDERED).unwrap_or_default();
         let duplicated = self.metric(id::MESSAGES_DUPLICATED).unwrap_or_default();
         Some(format!(
@@ -438,8 +464,13 @@ impl Ended {
     fn cpu(&self) -> Option<String> {
         let sender = self.metric("cpu_sender_ratio")?;
         let receiver = self.metric("cpu_receiver_ratio")?;
+        // Of both directions the sender is the end that connects.
+        let [first, second] = match self.metrics.contains_key(id::GOODPUT_FORWARD_BPS) {
+            true => ["client", "server"],
+            false => ["sender", "receiver"],
+        };
         Some(format!(
-            "sender {:.1} %, receiver {:.1} % of one core",
+            "{first} {:.1} %, {second} {:.1} % of one core",
             sender * 100.0,
             receiver * 100.0
         ))
@@ -457,7 +488,9 @@ mod tests {
         assert_eq!(in_unit("g"), "0.094 Gbit/s");
         assert_eq!(in_unit("M"), "11.2 MiB/s");
         assert_eq!(rate(93_830_000.0, None), "93.8 Mbit/s");
-        assert_eq!(rate(960.0, None), "1.0 kbit/s");
+        assert_eq!(rate(960.0, None), "960 bit/s");
+        assert_eq!(rate(11_600.0, None), "11.6 kbit/s");
+        assert_eq!(rate(12_345_678_900.0, None), "12.35 Gbit/s");
         for letter in RateUnit::LETTERS {
             assert!(RateUnit::of(letter).is_some(), "{letter}");
         }

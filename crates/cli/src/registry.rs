@@ -1,7 +1,7 @@
 //! Registry of drivers by name, and the checks of a study's transports.
 
 use regatta_model::{
-    Study, Transport,
+    Clock, Study, Transport, Workload, WorkloadKind,
     study::{StudyError, StudyFile, nearest},
 };
 use regatta_transport::Driver;
@@ -13,7 +13,7 @@ pub fn drivers() -> Vec<&'static dyn Driver> {
     regatta_agent::registry()
 }
 
-/// Error in a transport.
+/// Error in a transport, or in its use.
 pub struct Wrong {
     /// Name of the option; `None` if the driver's name is wrong.
     pub option: Option<String>,
@@ -21,6 +21,12 @@ pub struct Wrong {
     pub message: String,
     /// Hint on what to write instead.
     pub hint: String,
+}
+
+impl From<Wrong> for Failure {
+    fn from(wrong: Wrong) -> Self {
+        Self::input(wrong.message, wrong.hint)
+    }
 }
 
 /// Checks a transport's driver and options.
@@ -112,13 +118,44 @@ pub fn check_probes(study: &Study) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Checks that every transfer comes to an end: in virtual time the clock stands still while a sender works, so that the
+/// duration of one that never waits is never over.
+///
+/// # Errors
+/// The first transport and workload of which a transfer would not end.
+pub fn check_endings(study: &Study) -> Result<(), Wrong> {
+    if study.guest.clock != Clock::Virtual {
+        return Ok(());
+    }
+    let for_a_time = |it: &&Workload| matches!(&it.kind, WorkloadKind::Bulk { options, .. } if options.duration.is_some());
+    let Some(workload) = study.workloads.iter().find(for_a_time) else {
+        return Ok(());
+    };
+    let never_waits = |it: &&Transport| {
+        regatta_agent::find_driver(&it.driver).is_some_and(|driver| driver.never_waits(&it.options))
+    };
+    match study.transports.iter().find(never_waits) {
+        None => Ok(()),
+        Some(Transport { label, driver, .. }) => Err(Wrong {
+            option: None,
+            message: format!(
+                "`{label}` has no rate and never waits, so that in virtual time the `duration` of `{}` is never over",
+                workload.name
+            ),
+            hint: format!(
+                "give it a rate, such as `--transport {driver}:rate=50Mbit/s`, or the workload a `size` instead"
+            ),
+        }),
+    }
+}
+
 /// Checks transports that were named on the command line.
 ///
 /// # Errors
 /// The first mistake.
 pub fn check_all(transports: &[Transport]) -> Result<(), Failure> {
     for transport in transports {
-        check(transport).map_err(|wrong| Failure::input(wrong.message, wrong.hint))?;
+        check(transport)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 use std::{fs, path::Path, time::Duration};
 
 use regatta_model::{
-    BedKind, Clock, Emulator, Guests, Placement, Study, Transport, Workload, WorkloadKind,
+    BedKind, Emulator, Guests, Placement, Study,
     study::{BUILTIN, Builtin, DEFAULT, StudyFile, builtin, nearest},
     units::format_duration,
 };
@@ -66,7 +66,7 @@ pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
             }
             let (file, mut text) = adhoc::study(args)?;
             let mut study = file.study;
-            check_floods(&study)?;
+            registry::check_endings(&study)?;
             if args.aa {
                 twice(&mut study);
                 text.push_str("\n# Changed on the command line:\n#   --aa\n");
@@ -108,7 +108,7 @@ fn with_options(
         let hint = mistake.hint;
         Failure::bad(mistake).hint(hint)
     })?;
-    check_floods(&study)?;
+    registry::check_endings(&study)?;
     if !changes.is_empty() {
         text.push_str("\n# Changed on the command line:");
         for change in &changes {
@@ -117,25 +117,6 @@ fn with_options(
         text.push('\n');
     }
     Ok(Chosen { study, text, read })
-}
-
-/// Refuses `udp` without a rate for a time in virtual time: the sender never waits, so that the clock stands still and the
-/// time is never over.
-fn check_floods(study: &Study) -> Result<(), Failure> {
-    let floods = |it: &Transport| it.driver == "udp" && !it.options.contains_key("rate");
-    let for_a_time = |it: &Workload| matches!(&it.kind, WorkloadKind::Bulk { options, .. } if options.duration.is_some());
-    let is_virtual = study.guest.clock == Clock::Virtual;
-    let found = study.transports.iter().find(|it| is_virtual && floods(it));
-    let found = found.zip(study.workloads.iter().find(|it| for_a_time(it)));
-    found.map_or(Ok(()), |(transport, workload)| {
-        Err(Failure::input(
-            format!(
-                "`{}` has no rate and never waits, so that in virtual time the `duration` of `{}` is never over",
-                transport.label, workload.name
-            ),
-            "give it a rate, such as `--transport udp:rate=50Mbit/s`, or the workload a `size` instead",
-        ))
-    })
 }
 
 /// A study with every default filled in and all options applied, as `regatta submit` stores it for
@@ -163,6 +144,7 @@ fn read_stored(path: &Path) -> Result<StoredStudy, Failure> {
             .hint("a study that you write is a TOML file, `NAME.toml`")
     })?;
     registry::check_all(&stored.study.transports)?;
+    registry::check_endings(&stored.study)?;
     Ok(stored)
 }
 

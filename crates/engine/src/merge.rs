@@ -165,23 +165,39 @@ fn charge_listening(metrics: &mut MetricValues, listening: Role, own_ns: f64, tr
     }
 }
 
-/// Adds the goodput of each direction, of a transfer in both directions at once.
+/// Adds the goodput, the loss and the jitter of each direction, of a transfer in both directions at once.
 fn by_direction(metrics: &mut MetricValues, sides: &[(Role, SideReport); 2]) {
-    let (Some(goodput), Some(all)) = (
-        metrics.get(id::GOODPUT_BPS).copied(),
-        counted(metrics).filter(|all| *all > 0.0),
-    ) else {
-        return;
-    };
     // The sender's role is the connecting host's here; what it sent is what the other one got.
-    for (name, (_, side)) in [id::GOODPUT_REVERSE_BPS, id::GOODPUT_FORWARD_BPS]
+    let [connecting, listening] = sides.each_ref().map(|(_, side)| &side.measurements.metrics);
+    let goodput = metrics.get(id::GOODPUT_BPS).copied();
+    let all = counted(metrics).filter(|all| *all > 0.0);
+    let share = |of: &MetricValues| Some(goodput? * counted(of)? / all?);
+    let of = |end: &MetricValues, name: &str| end.get(name).copied();
+    metrics.remove(id::INTERARRIVAL_JITTER_NS);
+    let ways = [
+        (id::GOODPUT_FORWARD_BPS, share(listening)),
+        (id::GOODPUT_REVERSE_BPS, share(connecting)),
+        (
+            id::MESSAGE_LOSS_FORWARD_RATIO,
+            of(connecting, id::MESSAGE_LOSS_RATIO),
+        ),
+        (
+            id::MESSAGE_LOSS_REVERSE_RATIO,
+            of(listening, id::MESSAGE_LOSS_RATIO),
+        ),
+        (
+            id::INTERARRIVAL_JITTER_FORWARD_NS,
+            of(listening, id::INTERARRIVAL_JITTER_NS),
+        ),
+        (
+            id::INTERARRIVAL_JITTER_REVERSE_NS,
+            of(connecting, id::INTERARRIVAL_JITTER_NS),
+        ),
+    ];
+    let known = ways
         .into_iter()
-        .zip(sides)
-    {
-        if let Some(delivered) = counted(&side.measurements.metrics) {
-            metrics.insert(name.to_owned(), goodput * delivered / all);
-        }
-    }
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    metrics.extend(known);
 }
 
 /// Returns the delivered bytes that count towards goodput: those after the warm-up.
@@ -460,6 +476,42 @@ mod tests {
         near(&metrics, "goodput_per_core_percent_bps", 80e6 / 50.0);
         near(&metrics, "path_packets", 7_000.0);
         near(&metrics, "path_reverse_packets", 3.0);
+    }
+
+    #[test]
+    fn both_directions_have_their_own_goodput_loss_and_jitter() {
+        let options = regatta_model::BulkOptions {
+            direction: Direction::Both,
+            ..Default::default()
+        };
+        let connecting = [
+            ("transfer_time_ns", 1e9),
+            ("bytes_delivered", 1e6),
+            ("messages_sent", 1000.0),
+            ("messages_lost", 10.0),
+            ("message_loss_ratio", 0.01),
+            ("interarrival_jitter_ns", 7e3),
+            ("messages_reordered", 2.0),
+        ];
+        let listening = [
+            ("bytes_delivered", 3e6),
+            ("messages_sent", 500.0),
+            ("messages_lost", 20.0),
+            ("message_loss_ratio", 0.04),
+            ("interarrival_jitter_ns", 9e3),
+            ("messages_reordered", 3.0),
+        ];
+        let metrics = merged(options, end(1.0, &connecting), end(1.0, &listening), None);
+        near(&metrics, "goodput_bps", 32e6);
+        near(&metrics, "goodput_forward_bps", 24e6);
+        near(&metrics, "goodput_reverse_bps", 8e6);
+        near(&metrics, "message_loss_ratio", 30.0 / 1500.0);
+        near(&metrics, "message_loss_forward_ratio", 0.01);
+        near(&metrics, "message_loss_reverse_ratio", 0.04);
+        near(&metrics, "interarrival_jitter_forward_ns", 9e3);
+        near(&metrics, "interarrival_jitter_reverse_ns", 7e3);
+        near(&metrics, "messages_reordered", 5.0);
+        assert!(!metrics.contains_key("interarrival_jitter_ns"));
     }
 
     #[test]

@@ -57,6 +57,12 @@ pub trait Driver: Send + Sync {
         applicable::check_probe(self.descriptor(), self.carries(options), workload)
     }
 
+    /// Whether a sender with these options is never held back: by a window, by a rate, by the path.
+    fn never_waits(&self, options: &BTreeMap<String, OptionValue>) -> bool {
+        let _ = options;
+        false
+    }
+
     /// Checks whether this host can run the transport with these options. The default is for a stack
     /// that needs no more of a host than UDP sockets.
     ///

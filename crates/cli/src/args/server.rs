@@ -67,7 +67,8 @@ pub struct ServerArgs {
     /// Accepted for command lines of iperf3: the interval is the client's
     #[arg(short, long, value_name = "TIME", hide = true, help_heading = "Output")]
     pub interval: Option<String>,
-    /// File for the output instead of standard output; it is appended
+    /// File for the output instead of standard output; it is appended. The line with the token stays on standard
+    /// output
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub logfile: Option<PathBuf>,
 }

@@ -19,6 +19,7 @@ use crate::{
     checks, directory,
     exit::{Code, Failure, own_executable},
     output::{self, counted},
+    registry,
     study::{self, StoredStudy},
 };
 
@@ -200,8 +201,11 @@ fn prefer_virtual_time(args: &SubmitArgs, study: &mut Study) -> Result<(), Failu
     let mut virtual_study = study.clone();
     virtual_study.bed = BedKind::Uml;
     virtual_study.guest.clock = Clock::Virtual;
-    let why = match virtual_study.check_guest() {
-        Err(mistake) => mistake.to_string(),
+    let possible = (virtual_study.check_guest())
+        .map_err(|mistake| mistake.to_string())
+        .and_then(|()| registry::check_endings(&virtual_study).map_err(|wrong| wrong.message));
+    let why = match possible {
+        Err(mistake) => mistake,
         Ok(()) => match guest::find(study.guest.kernel.as_deref(), Clock::Virtual) {
             Err(error) => error.to_string(),
             Ok(_) => {

@@ -25,7 +25,7 @@ use crate::{
     client_events::ClientEvent,
     exit::{Code, Failure, own_executable},
     line_output::LineOutput,
-    output,
+    output::{self, OutputError},
 };
 
 /// Command of the agent of a client.
@@ -65,6 +65,11 @@ struct Numbered<'a> {
 }
 
 impl EventOutput {
+    fn text(&self, text: &str) -> Result<(), OutputError> {
+        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        output.text(text)
+    }
+
     fn write(&self, client: u64, event: &ClientEvent) {
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         // A full disk does not end the service.
@@ -90,11 +95,7 @@ impl Server {
             output::err(line.trim_end());
             return;
         }
-        let output = &self.events.output;
-        let _ = output
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .text(&line);
+        let _ = self.events.text(&line);
     }
 }
 
@@ -127,10 +128,16 @@ pub fn server(args: &ServerArgs) -> Result<Code, Failure> {
         .name
         .clone()
         .unwrap_or_else(|| name_of_this_machine(args));
+    let listening = format!(
+        "listening on TCP port {}; trials use the ports {} of TCP, UDP and SCTP\n",
+        args.port, server.data_ports
+    );
+    if args.logfile.is_some() && !args.json {
+        server.events.text(&listening)?;
+    }
+    // The file can be for others, too, and the token is a secret.
     output::out(&format!(
-        "listening on TCP port {}; trials use the ports {} of TCP, UDP and SCTP\nregatta client '{name}:{}#{}'\n",
-        args.port,
-        server.data_ports,
+        "{listening}regatta client '{name}:{}#{}'\n",
         args.port,
         token.encode()
     ))?;

@@ -79,9 +79,13 @@ super::metrics! {
         "Messages sent that never arrived. What was under way at the deadline is waited for, as long as the path can hold it, and is not lost if it arrives then, though it was not delivered within the deadline; nor is what the sender's transport still held then and gave up (fact `messages_given_up.sender`); absent if the path can hold it longer than 5 s, and for a reliable transport that the deadline stopped.";
     MESSAGE_LOSS_RATIO = "message_loss_ratio" [Ratio, Lower] "message loss":
         "Messages lost over messages sent.";
-    MESSAGES_DUPLICATED = "messages_duplicated" [Count, Lower, Receiver] "messages duplicated":
+    MESSAGE_LOSS_FORWARD_RATIO = "message_loss_forward_ratio" [Ratio, Lower] "message loss from the connecting host":
+        "Of messages in both directions at once, of which `message_loss_ratio` counts all: loss of those that the connecting host sent.";
+    MESSAGE_LOSS_REVERSE_RATIO = "message_loss_reverse_ratio" [Ratio, Lower] "message loss to the connecting host":
+        "Of the same messages: loss of those that the listening host sent.";
+    MESSAGES_DUPLICATED = "messages_duplicated" [Count, Lower, ReceiverOrSum] "messages duplicated":
         "Copies of messages already delivered.";
-    MESSAGES_REORDERED = "messages_reordered" [Count, Lower, Receiver] "messages reordered":
+    MESSAGES_REORDERED = "messages_reordered" [Count, Lower, ReceiverOrSum] "messages reordered":
         "Messages that arrived after one with a higher sequence number (RFC 4737, Type-P-Reordered).";
     MESSAGES_CORRUPTED = "messages_corrupted" [Count, Lower, ReceiverOrSum] "messages corrupted":
         "Messages whose check failed at the receiver: the header is checked whole, the content at the beginning and the end of every piece that arrives.";
@@ -108,9 +112,13 @@ super::metrics! {
     REQUESTS_UNANSWERED = "requests_unanswered" [Count, Lower] "requests without answer":
         "Requests that left and had no answer within the time-out, or by the end of the trial.";
     INTERARRIVAL_JITTER_NS = "interarrival_jitter_ns" [Nanoseconds, Lower, Receiver] "interarrival jitter":
-        "Smoothed interarrival jitter of the messages (RFC 3550, 6.4.1), for transports of messages.";
+        "Smoothed interarrival jitter of the messages (RFC 3550, 6.4.1), for transports of messages. Of both directions at once each has its own instead.";
+    INTERARRIVAL_JITTER_FORWARD_NS = "interarrival_jitter_forward_ns" [Nanoseconds, Lower] "interarrival jitter from the connecting host":
+        "Of messages in both directions at once: smoothed interarrival jitter of those that the connecting host sent (RFC 3550, 6.4.1).";
+    INTERARRIVAL_JITTER_REVERSE_NS = "interarrival_jitter_reverse_ns" [Nanoseconds, Lower] "interarrival jitter to the connecting host":
+        "Of the same messages: that of those that the listening host sent.";
     ONE_WAY_DELAY_NS = "one_way_delay_ns" [Nanoseconds, Lower, Receiver] "one-way delay":
-        "Median one-way delay of the messages (RFC 7679). Where each host has a clock of its own it is corrected by their offset, whose error is at most `clock_offset_bound_ns`, and left out if that is more than a tenth of it.";
+        "Median one-way delay of the messages (RFC 7679); of both directions at once, of those that the connecting host sent. Where each host has a clock of its own it is corrected by their offset, whose error is at most `clock_offset_bound_ns`, and left out if that is more than a tenth of it.";
     CLOCK_OFFSET_BOUND_NS = "clock_offset_bound_ns" [Nanoseconds, Lower] "bound of the clocks' offset":
         "Largest error of the offset between the hosts' monotonic clocks at any moment of the trial, and with it of one-way delays (`one_way_delay_ns`, and `message_delay_ns` and its percentiles of multi-stream): half of the interval that exchanges of the time before, during and after the trial leave, as no message arrives before it was sent (the fact `clock.method` says over what). Absent where both ends share one clock.";
     CLOCK_DRIFT_RATIO = "clock_drift_ratio" [Ratio, Neither] "drift of the clocks":

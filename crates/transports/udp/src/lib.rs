@@ -115,6 +115,10 @@ impl Driver for Udp {
         &DESCRIPTOR
     }
 
+    fn never_waits(&self, options: &BTreeMap<String, OptionValue>) -> bool {
+        Settings::new(options).rate.is_none()
+    }
+
     fn prepare(
         &self,
         order: &TrialOrder,
