@@ -3,6 +3,7 @@
 
 use std::{
     collections::VecDeque,
+    future::poll_fn,
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
     sync::{
@@ -43,6 +44,8 @@ struct Line {
     held_until: Option<Instant>,
     /// Number of calls for that timer.
     expired: u32,
+    /// Moment until which the connection stays after its end, as one does whose last packet may be asked for again.
+    stays_until: Option<Instant>,
 }
 
 impl Line {
@@ -57,6 +60,7 @@ impl Line {
             tasks: Wakers::default(),
             held_until: None,
             expired: 0,
+            stays_until: None,
         }
     }
 
@@ -94,12 +98,15 @@ impl Connection for Line {
 
     fn next_timeout(&self) -> Option<Instant> {
         let expired = self.held_until.map(|at| at - Duration::from_secs(1));
-        expired.or(self.again.filter(|_| !self.ended))
+        (expired.or(self.stays_until)).or(self.again.filter(|_| !self.ended))
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         if self.held_until.is_some() {
             self.expired += 1;
+            return;
+        }
+        if self.stays_until.is_some() {
             return;
         }
         self.waiting.push_back(HELLO.to_vec());
@@ -130,7 +137,8 @@ impl Connection for Line {
     }
 
     fn is_over(&self) -> bool {
-        self.ended && self.waiting.is_empty()
+        let stays = self.stays_until.is_some_and(|at| at > Instant::now());
+        self.ended && self.waiting.is_empty() && !stays
     }
 }
 
@@ -319,6 +327,33 @@ fn an_expired_timer_waits_for_the_packet_that_is_held_back() {
         },
     );
     assert!(expired < 20, "the timer was handled {expired} times");
+}
+
+/// A task that is woken may ask for another turn, as one does that has something to write.
+#[test]
+fn a_closed_connection_that_stays_does_not_wake_who_waits_for_another_at_each_turn() {
+    let polls = AtomicU64::new(0);
+    run(
+        async |handle, _| {
+            receive(&handle).await.expect_err("the other end closes");
+        },
+        async |end| {
+            let handle = accepted(end).await;
+            let stays = Duration::from_millis(100);
+            let staying = handle.with(|line| line.stays_until = Some(Instant::now() + stays));
+            staying.expect("it is there");
+            drop(handle);
+            let another = poll_fn(|context| {
+                polls.fetch_add(1, Ordering::Relaxed);
+                end.driver.changed.notify_one();
+                end.driver.lock().poll_incoming(context).map(drop)
+            });
+            let came = within(MonotonicTime::now() + stays, another).await;
+            assert!(came.is_none(), "nobody connects");
+        },
+    );
+    let polls = polls.into_inner();
+    assert!(polls < 20, "polled {polls} times");
 }
 
 #[test]
