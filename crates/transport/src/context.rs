@@ -14,7 +14,6 @@ use regatta_control::Note;
 
 use crate::{
     clock::MonotonicTime,
-    executor::Executor,
     opening::Purpose,
     stop::{Abort, Stop},
 };
@@ -305,25 +304,14 @@ impl Mailbox {
         }
     }
 
-    /// Takes the oldest note, for a task that takes turns with others: waits until the moment has come or
-    /// [`Mailbox::close`] was called.
-    pub(crate) async fn next_note(
-        &self,
-        executor: &impl Executor,
-        moment: MonotonicTime,
-    ) -> Option<Note> {
-        loop {
-            let arrival = {
-                let mut inbox = self.lock();
-                if let Some(note) = inbox.notes.pop_front() {
-                    return Some(note);
-                }
-                if inbox.closed || moment.has_passed() {
-                    return None;
-                }
-                inbox.arrival.get_or_insert_default().clone()
-            };
-            executor.sleep_unless_stopped(moment, &arrival).await;
+    /// Takes the oldest note, for a task that takes turns with others. Without one it returns what the next note
+    /// raises, or `None` after [`Mailbox::close`].
+    pub(crate) fn take_or_arrival(&self) -> Result<Note, Option<Stop>> {
+        let mut inbox = self.lock();
+        match (inbox.notes.pop_front(), inbox.closed) {
+            (Some(note), _) => Ok(note),
+            (None, true) => Err(None),
+            (None, false) => Err(Some(inbox.arrival.get_or_insert_default().clone())),
         }
     }
 }

@@ -141,12 +141,16 @@ async fn answer_while_closing<E: StreamEndpoint>(
     let until = MonotonicTime::now() + within;
     let (executor, mailbox) = (endpoint.executor(), &trial.context.mailbox);
     trial.context.stop.on_stop(mailbox);
-    while let Some(note) = mailbox.next_note(executor, until).await {
-        if let Note::Received { messages, bytes } = note {
-            return Ok(Delivered { bytes, messages });
+    loop {
+        match mailbox.take_or_arrival() {
+            Ok(Note::Received { messages, bytes }) => return Ok(Delivered { bytes, messages }),
+            Ok(_) => {}
+            Err(Some(arrival)) if !until.has_passed() => {
+                executor.sleep_unless_stopped(until, &arrival).await;
+            }
+            Err(_) => return Err(trial.no_answer_over_control()),
         }
     }
-    Err(trial.no_answer_over_control())
 }
 
 /// The connecting end while the flows are carried.
