@@ -258,6 +258,13 @@ pub(crate) fn examine(connection: &Connection, path: &Path) -> Result<(), Result
             )));
         }
     }
+    // The checksum of the run covers the facts, and not the table of the hosts.
+    let stray = connection.query_row("PRAGMA foreign_key_check(host_fact)", [], |_| Ok(()));
+    if (stray.optional().map_err(|e| explain(e, "read", path))?).is_some() {
+        return Err(damaged(
+            "it has facts about a host that is none of its hosts".to_owned(),
+        ));
+    }
     let runs: i64 = connection
         .query_row("SELECT count(*) FROM run", [], |row| row.get(0))
         .map_err(|e| explain(e, "read", path))?;

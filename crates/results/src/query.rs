@@ -82,13 +82,7 @@ impl Source<'_> {
         for (host, name, value) in self.rows("SELECT host, name, value FROM host_fact", |row| {
             Ok((row.get::<_, String>(0)?, row.get(1)?, row.get(2)?))
         })? {
-            // The checksum of the run covers the facts, and not the table of the hosts.
-            let Some(facts) = hosts.get_mut(&host) else {
-                return Err(self.damaged(format!(
-                    "it has facts about `{host}`, which is none of its hosts"
-                )));
-            };
-            facts.0.insert(name, value);
+            hosts.entry(host).or_default().0.insert(name, value);
         }
         Ok(hosts)
     }
