@@ -8,7 +8,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Agent, bed, condition};
+use common::{Agent, answers, bed, condition};
 use regatta_bed::Host;
 use regatta_bed::TestBed as _;
 
@@ -19,7 +19,7 @@ mod real_time {
     use regatta_telemetry::testing::MachineLoad;
 
     use super::*;
-    use crate::common::{answers, median, three, until_undisturbed, withheld::Withheld};
+    use crate::common::{median, three, until_undisturbed, withheld::Withheld};
 
     /// Round trips through 100 Mbit/s and 30 ms with full packets at 90 % of that rate both ways.
     ///
@@ -185,6 +185,27 @@ fn a_full_queue_drops_and_says_so() {
     assert!(forward.queue_max_bytes <= 15_000, "{forward:?}");
     assert_eq!(forward.delivered, 500 - forward.queue_drops);
     assert_eq!(back, forward.delivered);
+}
+
+/// What a host sends faster than an interface of 1 Gbit/s carries waits in its socket.
+#[test]
+fn a_host_sends_at_the_rate_of_an_interface() {
+    let mut bed = bed();
+    let (mut a, mut b) = (
+        Agent::start(&mut bed, Host::Client),
+        Agent::start(&mut bed, Host::Server),
+    );
+    let peer = b.listen("echo");
+    bed.set_condition(&condition(40, 900, 0.0), 1)
+        .expect("a condition");
+    // 36 ms at 1 Gbit/s, of which the socket's buffer and the interface hold less than 4.
+    a.say(&format!("ping {peer} 3000 {} 1", 1500 - HEADERS));
+    let departed: Vec<u64> = (answers(&a.hear()).into_iter())
+        .map(|(departed, _)| departed)
+        .collect();
+    let first = departed.iter().min().expect("an answer");
+    let last = departed.iter().max().expect("an answer");
+    assert!(last - first >= 32_000_000, "{} ns", last - first);
 }
 
 /// Setting a condition forgets what was under way.

@@ -7,8 +7,9 @@ use std::{
 
 use regatta_bed::PathCounters;
 use regatta_model::{
-    BedKind, BitRate, BulkOptions, Bytes, Measurements, PathCheck, Ratio, Transport, Warning,
-    WorkloadKind, metric::id, stack::NOT_APPLICABLE, units::format_duration, warning_code,
+    BedKind, BitRate, BulkOptions, Bytes, Condition, Link, Measurements, PathCheck, Ratio,
+    Transport, Warning, WorkloadKind, metric::id, stack::NOT_APPLICABLE, units::format_duration,
+    warning_code,
 };
 
 use crate::plan::{Plan, PlannedTrial};
@@ -16,7 +17,7 @@ use crate::plan::{Plan, PlannedTrial};
 /// Fewest bandwidth-delay products in a transfer that is not mostly slow start.
 const LEAST_BDPS: u64 = 10;
 
-/// Share of the packets that may leave the path more than 2 ms late.
+/// Share of the packets that may leave the path late.
 const MOST_LATE: f64 = 0.01;
 
 /// Share of late packets above which a trial is invalid.
@@ -24,6 +25,9 @@ const TOO_LATE: f64 = 0.1;
 
 /// Share of the packets that may be lost because the emulator did not keep up.
 const MOST_REFUSED: f64 = 1e-4;
+
+/// Share of such packets above which a trial over links with a rate is invalid: a loss of 1 % is another path.
+const TOO_MANY_REFUSED: f64 = 0.01;
 
 /// Share of the host's CPU above which the emulator and the ends take time from one another.
 const SATURATED: f64 = 0.95;
@@ -67,7 +71,7 @@ pub(crate) fn check(
             format!("send at least `--size {}MB`", (bdp.0 * LEAST_BDPS).div_ceil(1_000_000)),
         ));
     }
-    found.extend(path.into_iter().flat_map(of_path));
+    found.extend(path.into_iter().flat_map(|path| of_path(condition, path)));
     found.extend(crate::slow_start::overflow(
         condition,
         kind.direction(),
@@ -126,27 +130,27 @@ pub(crate) fn check(
 }
 
 /// Returns the warnings about an emulator that did not keep up.
-fn of_path(path: &PathCounters) -> Vec<Warning> {
+fn of_path(condition: &Condition, path: &PathCounters) -> Vec<Warning> {
     let mut found = Vec::new();
     let late = late_ratio(path);
     if late > MOST_LATE {
         found.push(Warning::new(
             warning_code::PATH_OUT_OF_TOLERANCE,
             format!(
-                "{:.1} % of the packets left the emulated path more than 2 ms late",
-                late * 100.0
+                "{:.1} % of the packets left the emulated path more than {} late",
+                late * 100.0,
+                format_duration(condition.late_after())
             ),
             "leave the machine alone during the run, or ask for a lower `--rate`",
         ));
     }
-    let refused = path.forward.refused_drops + path.reverse.refused_drops;
-    let offered = path.forward.offered + path.reverse.offered;
-    if refused as f64 > MOST_REFUSED * (offered + refused) as f64 {
+    let refused = refused_ratio(path);
+    if refused > MOST_REFUSED {
         found.push(Warning::new(
             warning_code::PATH_OVERRUN,
             format!(
                 "{:.2} % of the packets were lost because the emulator did not keep up with the sender, which is no part of the condition",
-                refused as f64 / (offered + refused) as f64 * 100.0
+                refused * 100.0
             ),
             "pace the sender (`udp:rate=96Mbit/s`), ask for a lower `--rate`, or leave the machine alone during the run",
         ));
@@ -154,7 +158,7 @@ fn of_path(path: &PathCounters) -> Vec<Warning> {
     found
 }
 
-/// Returns the share of the packets that left the path more than 2 ms after they were due.
+/// Returns the share of the packets that left the path late.
 fn late_ratio(path: &PathCounters) -> f64 {
     let late = path.forward.late_packets + path.reverse.late_packets;
     let delivered = path.forward.delivered + path.reverse.delivered;
@@ -164,15 +168,34 @@ fn late_ratio(path: &PathCounters) -> f64 {
     late as f64 / delivered as f64
 }
 
+/// Returns the share of the packets that were lost because the emulator did not keep up.
+fn refused_ratio(path: &PathCounters) -> f64 {
+    let refused = path.forward.refused_drops + path.reverse.refused_drops;
+    let offered = path.forward.offered + path.reverse.offered;
+    if offered + refused == 0 {
+        return 0.0;
+    }
+    refused as f64 / (offered + refused) as f64
+}
+
 /// Returns the reason why a trial's figures must not be used, if the path was too far from the one
-/// asked for. Up to [`MOST_LATE`] late packets the path is within its tolerance; between that and
-/// [`TOO_LATE`] the trial has a warning.
-pub(crate) fn unusable(path: &PathCounters) -> Option<String> {
+/// asked for. Up to [`MOST_LATE`] late and [`MOST_REFUSED`] lost packets the path is within its tolerance; between
+/// that and [`TOO_LATE`] or [`TOO_MANY_REFUSED`] the trial has a warning. Without a rate the path carries what the
+/// emulator can, so that what it loses is no reason.
+pub(crate) fn unusable(condition: &Condition, path: &PathCounters) -> Option<String> {
     let late = late_ratio(path);
-    (late > TOO_LATE).then(|| {
+    if late > TOO_LATE {
+        return Some(format!(
+            "the path was far outside its tolerance: {:.1} % of the packets left it more than {} late",
+            late * 100.0,
+            format_duration(condition.late_after())
+        ));
+    }
+    let refused = refused_ratio(path);
+    (refused > TOO_MANY_REFUSED && condition.links().all(Link::has_bottleneck)).then(|| {
         format!(
-            "the path was far outside its tolerance: {:.1} % of the packets left it more than 2 ms late",
-            late * 100.0
+            "the path was far outside its tolerance: {:.1} % of the packets were lost because the emulator did not keep up with the sender",
+            refused * 100.0
         )
     })
 }
@@ -339,6 +362,37 @@ mod tests {
         }
     }
 
+    /// A condition with a rate both ways, or with none.
+    fn condition(rate: Option<BitRate>) -> Condition {
+        let link = Link {
+            rate,
+            ..Link::default()
+        };
+        Condition {
+            name: "c".into(),
+            forward: link.clone(),
+            reverse: link,
+            mtu_bytes: Condition::DEFAULT_MTU_BYTES,
+            schedule: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn packets_that_the_emulator_lost_make_a_trial_over_a_rate_unusable() {
+        let path = |refused_drops| PathCounters {
+            forward: regatta_bed::LinkCounters {
+                offered: 1000 - refused_drops,
+                refused_drops,
+                ..regatta_bed::LinkCounters::default()
+            },
+            ..PathCounters::default()
+        };
+        let rate = condition(Some(BitRate(1_000_000_000)));
+        assert_eq!(unusable(&rate, &path(10)), None);
+        assert!(unusable(&rate, &path(11)).is_some_and(|why| why.contains("1.1 %")));
+        assert_eq!(unusable(&condition(None), &path(500)), None);
+    }
+
     #[test]
     fn late_packets_mark_a_trial_and_many_make_it_unusable() {
         let path = |late_packets| PathCounters {
@@ -351,9 +405,10 @@ mod tests {
         };
         assert!(late_ratio(&path(10)) <= MOST_LATE);
         assert!(late_ratio(&path(11)) > MOST_LATE);
-        assert_eq!(unusable(&path(100)), None);
-        assert!(unusable(&path(101)).is_some_and(|why| why.contains("10.1 %")));
-        assert_eq!(unusable(&PathCounters::default()), None);
+        let condition = condition(None);
+        assert_eq!(unusable(&condition, &path(100)), None);
+        assert!(unusable(&condition, &path(101)).is_some_and(|why| why.contains("10.1 %")));
+        assert_eq!(unusable(&condition, &PathCounters::default()), None);
     }
 
     fn transport(label: &str, driver: &str) -> Transport {

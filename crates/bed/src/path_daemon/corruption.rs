@@ -46,24 +46,26 @@ pub(super) fn checksum_left_to_do(frame: &[u8]) -> Option<(usize, [u8; 2])> {
     if at + 2 > packet.len() {
         return None;
     }
-    let mut sum: u32 = packet[start..]
-        .chunks(2)
-        .map(|pair| {
-            u32::from(u16::from_be_bytes([
-                pair[0],
-                pair.get(1).copied().unwrap_or(0),
-            ]))
-        })
-        .sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
     // Zero would say that there is none.
-    let checksum = match !(sum as u16) {
+    let checksum = match !internet_sum(&packet[start..]) {
         0 => 0xffff,
         checksum => checksum,
     };
     Some((at, checksum.to_be_bytes()))
+}
+
+/// Returns the one's complement sum of bytes in pairs, the last one filled up with zero.
+///
+/// Source: RFC 1071.
+pub(super) fn internet_sum(bytes: &[u8]) -> u16 {
+    let mut sum: u32 = bytes
+        .chunks(2)
+        .map(|pair| u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0)))
+        .sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
 }
 
 #[cfg(test)]

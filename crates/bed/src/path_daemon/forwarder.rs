@@ -1,6 +1,7 @@
 //! Thread that carries packets from one TUN device to the other through the emulation.
 
 use std::{
+    collections::VecDeque,
     fs::File,
     io::{self, Read, Write},
     os::fd::AsRawFd,
@@ -13,7 +14,7 @@ use std::{
 };
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use regatta_emulation::{Cause, Counters, Direction, Discarded, EmulatedLink, Offer, Packet};
+use regatta_emulation::{Cause, Counters, Direction, Discarded, Due, EmulatedLink, Offer, Packet};
 use regatta_model::Condition;
 
 use super::{
@@ -22,12 +23,17 @@ use super::{
     corruption,
     error::DaemonError,
     lateness::{Arrivals, Lateness},
+    merge::{self, MOST_SEGMENTS, mergeable},
     tun::HEADER_BYTES,
 };
 use crate::messages::{LinkCounters, UnsupportedCounters};
 
 /// Packets read from one device before the other direction and due packets get their turn.
 const BATCH: usize = 32;
+
+/// Time after which a packet that is due shows that the thread is behind: twice the time between its wake-ups under
+/// load. TCP segments of that packet's connection that are due as well then leave as one packet.
+const BEHIND_NS: u64 = 100_000;
 
 /// Most free buffers that are kept. Duplicated packets have buffers of their own, which would
 /// otherwise pile up.
@@ -195,6 +201,7 @@ impl Forwarder {
                 wake: woken_by,
                 buffer_bytes: buffer_bytes(&condition),
                 pool: Vec::new(),
+                due: VecDeque::new(),
                 arrivals: Arrivals::new(),
                 rests,
                 coalescing: Coalescing::new(),
@@ -269,7 +276,7 @@ fn link(
         from,
         to,
         emulated: emulated(condition, direction, seed)?,
-        lateness: Lateness::default(),
+        lateness: Lateness::new(condition.late_after()),
         refused: 0,
     })
 }
@@ -302,6 +309,8 @@ struct Running {
     buffer_bytes: usize,
     /// Buffers that are free.
     pool: Vec<Box<[u8]>>,
+    /// Packets of one direction that are due and not yet written.
+    due: VecDeque<Due<Frame>>,
     arrivals: Arrivals,
     rests: Option<Rests>,
     coalescing: Option<Coalescing>,
@@ -407,24 +416,44 @@ impl Running {
                     pool.push(buffer);
                 }
             };
-            while let Some(due) = link.emulated.poll(now) {
-                let packet = due.packet;
-                link.lateness.leave(now - due.at, packet.lag_ns.into());
-                let refused = link.to.write(packet.bytes()).is_err();
-                link.refused += u64::from(refused);
-                if let Some(tap) = &mut self.tap {
-                    let verdict = if refused {
-                        Verdict::Refused
-                    } else {
-                        Verdict::Left
-                    };
-                    if packet.marks & COPY == 0 {
-                        packet.ended(tap, now, verdict);
-                    } else if !refused {
-                        tap.copied(which as u8, now, packet.bytes());
+            loop {
+                // One at a time, unless the thread is behind.
+                while self.due.len() < MOST_SEGMENTS
+                    && let Some(due) = link.emulated.poll(now)
+                {
+                    let on_time = self.coalescing.is_none() || now < due.at + BEHIND_NS;
+                    self.due.push_back(due);
+                    if on_time {
+                        break;
                     }
                 }
-                free(packet.buffer);
+                if self.due.is_empty() {
+                    break;
+                }
+                let count = mergeable(self.due.iter().map(|due| due.packet.bytes()));
+                let written = match count {
+                    1 => link.to.write(self.due[0].packet.bytes()).map(|_| ()),
+                    _ => merge::write(
+                        &link.to,
+                        self.due.iter().take(count).map(|due| due.packet.bytes()),
+                    ),
+                };
+                for Due { at, packet } in self.due.drain(..count) {
+                    link.lateness.leave(now - at, packet.lag_ns.into());
+                    link.refused += u64::from(written.is_err());
+                    if let Some(tap) = &mut self.tap {
+                        let verdict = match written {
+                            Ok(()) => Verdict::Left,
+                            Err(_) => Verdict::Refused,
+                        };
+                        if packet.marks & COPY == 0 {
+                            packet.ended(tap, now, verdict);
+                        } else if written.is_ok() {
+                            tap.copied(which as u8, now, packet.bytes());
+                        }
+                    }
+                    free(packet.buffer);
+                }
                 now = monotonic_ns();
             }
             while let Some(Discarded { at, packet }) = link.emulated.discarded() {
@@ -544,7 +573,7 @@ impl Running {
         // What is under way was read into buffers of the old size, which go with the old links.
         for (link, emulated) in self.links.iter_mut().zip(links) {
             link.emulated = emulated;
-            link.lateness = Lateness::default();
+            link.lateness = Lateness::new(condition.late_after());
             link.refused = 0;
             discard(&mut link.from);
         }

@@ -1,13 +1,10 @@
 //! Lateness of packets: the time that they wait in a device before they are read, and the time by
 //! which they leave after they were due.
 
-use std::{fs::File, os::unix::fs::FileExt};
+use std::{fs::File, os::unix::fs::FileExt, time::Duration};
 
 /// Shortest wait that counts as sleep: in a shorter one a packet may have been there already.
 const SHORTEST_SLEEP_NS: u64 = 50_000;
-
-/// Time after which a delivered packet counts as late, in nanoseconds.
-const LATE_NS: u64 = 2_000_000;
 
 /// Lateness of the packets of one direction.
 #[derive(Debug, Clone, Copy, Default)]
@@ -15,6 +12,8 @@ pub(super) struct Lateness {
     pub(super) sum_ns: u64,
     pub(super) max_ns: u64,
     pub(super) late: u64,
+    /// Time after which a delivered packet counts as late, in nanoseconds.
+    late_after_ns: u64,
     /// Lag of the last packet; see [`Lateness::enter`].
     lag_ns: u64,
     /// Time of reading the last packet that lagged: packets that arrived before it may have waited
@@ -23,6 +22,13 @@ pub(super) struct Lateness {
 }
 
 impl Lateness {
+    pub(super) fn new(late_after: Duration) -> Self {
+        Self {
+            late_after_ns: late_after.as_nanos() as u64,
+            ..Self::default()
+        }
+    }
+
     /// Returns the lag of a packet that arrived at the device at `arrived` or later and was read at
     /// `read`: an upper bound of the time by which the bottleneck begins to send it later than if
     /// it had been read on arrival. Packets that may have waited behind it in the device are as
@@ -48,7 +54,7 @@ impl Lateness {
         let late = after_due_ns + lag_ns;
         self.sum_ns += late;
         self.max_ns = self.max_ns.max(late);
-        self.late += u64::from(late > LATE_NS);
+        self.late += u64::from(late > self.late_after_ns);
     }
 }
 
@@ -151,7 +157,7 @@ mod tests {
 
     #[test]
     fn what_waits_before_and_after_counts_together() {
-        let mut lateness = Lateness::default();
+        let mut lateness = Lateness::new(Duration::from_millis(2));
         lateness.leave(MS, MS);
         assert_eq!((lateness.late, lateness.max_ns), (0, 2 * MS));
         lateness.leave(MS, MS + 1);

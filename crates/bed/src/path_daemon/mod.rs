@@ -2,6 +2,7 @@
 //!
 //! It serves one controller over its standard input and output and ends with it.
 
+mod attributes;
 mod capture;
 pub(crate) mod check;
 pub(crate) mod clock;
@@ -9,8 +10,11 @@ mod corruption;
 mod error;
 mod forwarder;
 mod lateness;
+mod merge;
 mod namespaces;
 mod netem;
+mod netlink;
+mod qdisc;
 mod real;
 mod tun;
 mod userspace;

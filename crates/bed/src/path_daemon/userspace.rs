@@ -3,10 +3,10 @@
 
 use std::fs::File;
 
-use regatta_model::{Condition, Emulator, PathSetup};
+use regatta_model::{BitRate, Condition, Emulator, PathSetup, Setting};
 
 use super::{
-    ADDRESSES, Path, capture::Recorder, error::DaemonError, forwarder::Forwarder,
+    ADDRESSES, Path, capture::Recorder, clock, error::DaemonError, forwarder::Forwarder,
     namespaces::Namespace, tun::Tun,
 };
 use crate::{
@@ -17,6 +17,13 @@ use crate::{
 /// Difference between the first packet numbers of two captures: less than half of all numbers, and
 /// no divisor of them.
 const CAPTURE_NUMBERS: u32 = 0x1357_9bdf;
+
+/// Rate of a host's interface: that of Gigabit Ethernet, or of a link that is faster, and a part of it more, so that
+/// the link is the bottleneck. A sender that hands over packets faster than that waits, as it does at an interface of
+/// this rate. Slow start hands over twice what the link carries, which is more than the forwarder can read from 1
+/// Gbit/s on two processors.
+const LINE_RATE: BitRate = BitRate(1_000_000_000);
+const ABOVE_LINK: f64 = 1.1;
 
 /// One of the two hosts.
 struct HostSide {
@@ -70,6 +77,21 @@ impl UserspacePath {
     }
 }
 
+/// Returns the rates of the two hosts' interfaces, host a first; `None` where the link has no rate at some time, and
+/// in virtual time, in which the forwarder keeps up with any sender.
+fn line_rates(condition: &Condition) -> [Option<BitRate>; 2] {
+    let links: [fn(&Setting<'_>) -> Option<BitRate>; 2] = [
+        |setting| setting.forward.mean_rate(),
+        |setting| setting.reverse.mean_rate(),
+    ];
+    links.map(|rate| {
+        let rates: Option<Vec<BitRate>> = condition.settings().map(|s| rate(&s)).collect();
+        let fastest = rates.filter(|_| !clock::is_virtual())?.into_iter().max()?;
+        let above = BitRate((fastest.0 as f64 * ABOVE_LINK) as u64);
+        Some(above.max(LINE_RATE))
+    })
+}
+
 impl Path for UserspacePath {
     fn form(&self) -> PathForm {
         let PathSetup {
@@ -94,8 +116,9 @@ impl Path for UserspacePath {
     }
 
     fn set(&mut self, condition: &Condition, seed: u64) -> Result<(), DaemonError> {
-        for host in &self.hosts {
+        for (host, rate) in self.hosts.iter_mut().zip(line_rates(condition)) {
             host.tun.set_mtu(condition.mtu_bytes)?;
+            host.tun.set_line_rate(rate)?;
         }
         self.forwarder.set(condition, seed)?;
         for host in &mut self.hosts {

@@ -266,9 +266,10 @@ fn netem_acts_on_packets_of_the_wire() {
     let mut b = Agent::start(&mut bed, Host::Server);
     let peer = b.listen("listen");
     let mut a = Agent::start(&mut bed, Host::Client);
-    a.say(&format!("send {peer} 2 cubic"));
+    // As long as it takes to look; it is killed then.
+    a.say(&format!("send {peer} 120 cubic"));
     // What waits in netem: the kernel counts the packets that left by what they become on the wire.
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + Duration::from_secs(60);
     let [bytes, packets] = loop {
         let shown = machines[0].run("tc -s -j qdisc show dev e0 parent 7e9b:1");
         let number = |name: &str| -> u64 {
@@ -286,7 +287,6 @@ fn netem_acts_on_packets_of_the_wire() {
         bytes / packets <= 1518,
         "{bytes} bytes in {packets} packets"
     );
-    a.hear();
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Text that is printed about a path before and after a command.
 
+use std::time::Duration;
+
 use regatta_bed::TestBed as _;
 use regatta_bed::{Bed, Host, LinkCounters, PathCounters, capture::CaptureSummary};
 use regatta_model::{Bytes, Condition, Link, Setting, units::format_duration};
@@ -25,8 +27,8 @@ pub fn ending(condition: &Condition, counters: &PathCounters) -> String {
     let [forward, reverse] = queues.each_ref().map(Option::as_deref);
     format!(
         "path, client to server: {}\npath, server to client: {}",
-        link(&counters.forward, forward),
-        link(&counters.reverse, reverse)
+        link(&counters.forward, forward, condition.late_after()),
+        link(&counters.reverse, reverse, condition.late_after())
     )
 }
 
@@ -60,7 +62,7 @@ pub fn capture(file: &str, summary: &CaptureSummary) -> (String, bool) {
     (text, false)
 }
 
-fn link(counters: &LinkCounters, queue: Option<&str>) -> String {
+fn link(counters: &LinkCounters, queue: Option<&str>, late_after: Duration) -> String {
     let mut text = format!(
         "{} packets entered, {} left",
         counters.offered, counters.delivered
@@ -89,10 +91,11 @@ fn link(counters: &LinkCounters, queue: Option<&str>) -> String {
     add(counters.corrupted, "with a flipped bit");
     add(counters.duplicated, "sent on twice");
     add(counters.reordered, "sent ahead of others");
-    add(
-        counters.late_packets,
-        "delivered more than 2 ms after they were due",
+    let late = format!(
+        "delivered more than {} after they were due",
+        format_duration(late_after)
     );
+    add(counters.late_packets, &late);
     if let Some(limit) = queue {
         let most = Bytes(counters.queue_max_bytes);
         let most = match unsupported.queue_max_bytes {
@@ -118,7 +121,7 @@ mod tests {
             ..LinkCounters::default()
         };
         assert_eq!(
-            link(&counters, None),
+            link(&counters, None, Duration::ZERO),
             "100 packets entered, 97 left, 2 lost at random, 1 dropped by the full queue"
         );
     }
@@ -133,7 +136,7 @@ mod tests {
             ..LinkCounters::default()
         };
         assert_eq!(
-            link(&counters, Some("150 kB")),
+            link(&counters, Some("150 kB"), Duration::from_millis(2)),
             "100 packets entered, 100 left, 4 delivered more than 2 ms after they were due, \
              at most 45 kB in the queue of 150 kB"
         );

@@ -160,7 +160,7 @@ impl TrialRunner<'_> {
             let workload = self.plan.workload(trial.cell);
             clocks.finish(self.bed, workload, &mut measurements)?;
         }
-        let outcome = match plausible::unusable(&path) {
+        let outcome = match plausible::unusable(self.plan.condition(trial.cell), &path) {
             None => (Outcome::Measured, Vec::new(), String::new()),
             Some(why) => (
                 Outcome::Invalid,

@@ -136,6 +136,15 @@ impl Condition {
             .chain(steps)
     }
 
+    /// Returns the time after which a delivered packet counts as late, because the machine did not keep up: 5 % of
+    /// the shortest delay that the path has at some time, and at least 2 ms. A path check allows round trips as much.
+    #[must_use]
+    pub fn late_after(&self) -> Duration {
+        const LEAST: Duration = Duration::from_millis(2);
+        let shortest = self.links().map(|link| link.delay).min();
+        shortest.map_or(LEAST, |delay| (delay / 20).max(LEAST))
+    }
+
     /// Whether the path's behaviour depends on the time since a trial's transfer began: it has a
     /// schedule, or a trace of deliveries.
     #[must_use]
@@ -310,6 +319,18 @@ mod tests {
             condition.longest_one_way(&condition.forward),
             Duration::from_micros(15_000 + 30_000 + 120)
         );
+    }
+
+    #[test]
+    fn a_packet_is_late_by_a_part_of_the_shortest_delay() {
+        let mut condition = s0();
+        assert_eq!(condition.late_after(), Duration::from_millis(2));
+        for link in condition.links_mut() {
+            link.delay = Duration::from_millis(150);
+        }
+        assert_eq!(condition.late_after(), Duration::from_micros(7500));
+        condition.reverse.delay = Duration::from_millis(100);
+        assert_eq!(condition.late_after(), Duration::from_millis(5));
     }
 
     #[test]

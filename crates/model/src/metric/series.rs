@@ -57,7 +57,7 @@ series! {
     PACKETS_SENT_PER_SECOND = "packets_sent_per_second" [PerSecond] "packets sent per second":
         "IP packets that left the end's interface in the interval over its length.";
     PACKETS_RECEIVED_PER_SECOND = "packets_received_per_second" [PerSecond] "packets received per second":
-        "IP packets that the end's interface got in the interval over its length.";
+        "IP packets that the end's interface got in the interval over its length. Segments that the emulator, when it was behind, handed over together are one.";
     MEAN_PACKET_BYTES = "mean_packet_bytes" [Bytes] "mean packet size":
         "Mean size of the IP packets that left the end's interface in the interval.";
     INTERFACE_DROPS = "interface_drops" [Count] "interface drops":

@@ -24,7 +24,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// 300 round trips, or half of a train's head start.
 const MOST_PAUSED: f64 = 0.005;
 
-/// Share of the packets that may leave the path more than 2 ms late.
+/// Share of the packets that may leave the path too late.
 const MOST_LATE: f64 = 0.01;
 
 /// Share of the packets that may be lost because an interface was not emptied in time.
@@ -143,7 +143,7 @@ fn evidence(
     let late = late as f64 / delivered.max(1) as f64;
     if late > MOST_LATE {
         return Some(format!(
-            "{:.1} % of the check's packets left more than 2 ms late",
+            "{:.1} % of the check's packets left too late",
             late * 100.0
         ));
     }

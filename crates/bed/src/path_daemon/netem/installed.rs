@@ -7,10 +7,10 @@ use regatta_model::{LossBy, Offloads, PathSetup, Placement};
 use super::{
     chain::{Chain, DirectionInterfaces, NodeInterface},
     failed, interface,
+    netlink::Counted,
     plan::Stages,
     qdisc::{self, Place, Qdisc, Statistics},
     sampler::Watched,
-    wires::Counted,
 };
 use crate::{
     messages::{LinkCounters, UnsupportedCounters},

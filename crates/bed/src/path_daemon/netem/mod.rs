@@ -11,16 +11,13 @@
 //! With [`regatta_model::Placement::Ends`] there are no routers, and a netem on either host's own interface does
 //! it all, as in published experiments.
 
-mod attributes;
 mod chain;
 mod distribution;
 mod installed;
 mod interface;
 mod iptables;
-mod netlink;
 mod offload;
 mod plan;
-mod qdisc;
 mod sampler;
 mod schedule;
 mod wires;
@@ -40,18 +37,15 @@ pub use self::interface::{
 };
 pub(crate) use self::plan::refusal;
 use self::{
-    chain::Chain,
-    installed::Installed,
-    interface::Shaping,
-    plan::Stages,
-    qdisc::{Netem, Qdisc},
-    sampler::Sampler,
+    chain::Chain, installed::Installed, interface::Shaping, plan::Stages, sampler::Sampler,
     schedule::Schedule,
 };
 use super::{
-    Path,
+    Path, attributes,
     error::{DaemonError, InterfaceError},
     namespaces::Namespace,
+    netlink,
+    qdisc::{self, Netem, Qdisc},
     tun::MTU_RANGE,
 };
 use crate::messages::{Attach, End, LinkCounters, PathForm};

@@ -4,7 +4,7 @@
 //! The checksum stays the interface's to compute, as on the devices of the user-space emulator:
 //! it changes no packet's size, and without it kernels before 6.11 refuse the segmentation that
 //! QUIC stacks ask for, which is done before the packets reach the path: by the first virtual Ethernet between the
-//! hosts, and by a [splitter](super::qdisc::split) where netem is on the hosts' own interfaces.
+//! hosts, and by a [splitter](super::super::qdisc::split) where netem is on the hosts' own interfaces.
 
 use std::{ffi::c_char, io, mem, os::fd::AsRawFd};
 

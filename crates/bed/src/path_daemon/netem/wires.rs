@@ -11,9 +11,9 @@ use neli::consts::{nl::NlmF, rtnl::Rtm};
 use regatta_model::Offloads;
 
 use super::{
-    attributes::{Attributes, u64_at},
+    attributes::Attributes,
     failed, missing,
-    netlink::{IFLA_IFNAME, Netlink, link_head},
+    netlink::{Counted, IFLA_IFNAME, IFLA_MTU, LOOPBACK, Netlink, link_head},
     offload,
     qdisc::{self, Interface, Place},
 };
@@ -24,10 +24,8 @@ const ETHERNET_ADDRESS: [u8; 6] = [0x02, 0x60, 0, 0, 0, 1];
 
 /// Attributes of an interface (`IFLA_*`, `linux/if_link.h`).
 const IFLA_ADDRESS: u16 = 1;
-const IFLA_MTU: u16 = 4;
 const IFLA_LINK: u16 = 5;
 const IFLA_LINKINFO: u16 = 18;
-const IFLA_STATS64: u16 = 23;
 const IFLA_AF_SPEC: u16 = 26;
 const IFLA_NET_NS_FD: u16 = 28;
 const IFLA_GSO_MAX_SEGS: u16 = 40;
@@ -43,9 +41,7 @@ const IFLA_INET_CONF: u16 = 1;
 /// `linux/ip.h`.
 const IPV4_DEVCONF_FORWARDING: u16 = 1;
 
-/// Attributes of an address and of a route (`linux/if_addr.h`, `linux/rtnetlink.h`).
-const IFA_ADDRESS: u16 = 1;
-const IFA_LOCAL: u16 = 2;
+/// Attributes of a route (`linux/rtnetlink.h`).
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 
@@ -57,19 +53,8 @@ const NUD_PERMANENT: u16 = 0x80;
 /// Largest packet of an interface until a condition sets another, in bytes.
 const ETHERNET_MTU_BYTES: u32 = 1500;
 
-/// Index of the loopback device, which is the first of every namespace.
-const LOOPBACK: i32 = 1;
-
 /// Prefix of the hosts' addresses: both are on one /30.
 const PREFIX_BITS: u8 = 30;
-
-/// Counters of an interface.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Counted {
-    pub sent_packets: u64,
-    /// Packets that the other end did not accept.
-    pub sent_drops: u64,
-}
 
 /// A network namespace and a socket in it.
 #[derive(Debug)]
@@ -275,14 +260,8 @@ impl Node {
         address: Ipv4Addr,
         prefix: u8,
     ) -> Result<(), DaemonError> {
-        let octets = address.octets();
-        // `struct ifaddrmsg`: family, prefix, flags, scope, interface.
-        let mut head = vec![libc::AF_INET as u8, prefix, 0, 0];
-        head.extend(on.index.to_ne_bytes());
-        let attributes = Attributes::new()
-            .bytes(IFA_LOCAL, &octets)
-            .bytes(IFA_ADDRESS, &octets);
-        self.change(Rtm::Newaddr, NlmF::CREATE | NlmF::EXCL, &head, &attributes)
+        self.netlink
+            .add_address(on.index, address, prefix)
             .map_err(failed("set an address"))
     }
 
@@ -348,15 +327,6 @@ impl Node {
     }
 
     pub(super) fn counted(&self, on: Interface) -> io::Result<Counted> {
-        let statistics = self.netlink.link_attribute(on.index, IFLA_STATS64)?;
-        // `struct rtnl_link_stats64`: packets, bytes, errors and drops, each received and sent.
-        let at = |place: usize| u64_at(&statistics, 8 * place);
-        match (at(1), at(7)) {
-            (Some(sent_packets), Some(sent_drops)) => Ok(Counted {
-                sent_packets,
-                sent_drops,
-            }),
-            _ => Err(io::ErrorKind::InvalidData.into()),
-        }
+        self.netlink.counted(on.index)
     }
 }

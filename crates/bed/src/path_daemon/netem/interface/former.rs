@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     super::{
         attributes::{Attributes, find, parse, u32_at},
-        netlink::Netlink,
+        netlink::{LOOPBACK, Netlink},
         qdisc::{ROOT, TCA_KIND, TCA_OPTIONS, TCA_STAB, TCA_STATS2, attributes_of, head},
     },
     OURS,
@@ -42,9 +42,6 @@ const DEFAULT_KIND: &str = "/proc/sys/net/core/default_qdisc";
 
 /// `TC_H_INGRESS`: place of disciplines for arriving packets, which are not touched.
 const ARRIVING: u32 = 0xffff_fff1;
-
-/// Index of the loopback device, which is the first of every namespace.
-const LOOPBACK: i32 = 1;
 
 /// Attributes of a discipline that are not among its options (`TCA_*`), and of a rate estimator among its statistics.
 const TCA_HW_OFFLOAD: u16 = 12;

@@ -23,7 +23,7 @@ pub use self::{
 };
 use super::{
     attributes::{Attributes, find, u32_at},
-    netlink::Netlink,
+    netlink::{IFLA_MTU, Netlink},
     qdisc::{self, Interface, Netem, Place, Qdisc, head, named},
     wires::Node,
 };
@@ -206,7 +206,6 @@ fn interface(netlink: &Netlink, name: &str) -> Result<i32, InterfaceError> {
 
 /// Returns the largest IP packet of an interface, in bytes.
 fn mtu(netlink: &Netlink, index: i32) -> Result<u32, InterfaceError> {
-    const IFLA_MTU: u16 = 4;
     let failed = InterfaceError::system("read the largest packet of an interface");
     let found = netlink.link_attribute(index, IFLA_MTU).map_err(&failed)?;
     u32_at(&found, 0).ok_or_else(|| failed(std::io::ErrorKind::InvalidData.into()))

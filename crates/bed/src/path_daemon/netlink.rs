@@ -1,7 +1,7 @@
 //! Requests to the kernel about interfaces, addresses, routes and queueing disciplines of one
 //! network namespace.
 
-use std::{fmt::Debug, io};
+use std::{fmt::Debug, io, net::Ipv4Addr};
 
 use neli::{
     consts::{nl::NlmF, rtnl::Rtm, socket::NlFamily},
@@ -12,10 +12,28 @@ use neli::{
     utils::Groups,
 };
 
-use super::attributes::{Attributes, find, u32_at};
+use super::attributes::{Attributes, find, u32_at, u64_at};
 
-/// Name of an interface (`linux/if_link.h`).
+/// Attributes of an interface (`linux/if_link.h`): name, largest packet, number of packets that it holds, counters.
 pub(super) const IFLA_IFNAME: u16 = 3;
+pub(super) const IFLA_MTU: u16 = 4;
+pub(super) const IFLA_TXQLEN: u16 = 13;
+const IFLA_STATS64: u16 = 23;
+
+/// Attributes of an address (`linux/if_addr.h`).
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+
+/// Index of the loopback device, which is the first of every namespace.
+pub(super) const LOOPBACK: i32 = 1;
+
+/// Counters of an interface.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Counted {
+    pub sent_packets: u64,
+    /// Packets that the other end did not accept, or that found the interface full.
+    pub sent_drops: u64,
+}
 
 /// A socket in the network namespace of the thread that made it.
 pub(super) struct Netlink(NlSocketHandle);
@@ -116,6 +134,37 @@ impl Netlink {
     ) -> io::Result<()> {
         let head = link_head(index, flags);
         self.change(Rtm::Newlink, NlmF::empty(), &head, attributes)
+    }
+
+    /// Gives an interface an address with a prefix of `prefix_bits`.
+    pub(super) fn add_address(
+        &self,
+        index: i32,
+        address: Ipv4Addr,
+        prefix_bits: u8,
+    ) -> io::Result<()> {
+        let octets = address.octets();
+        // `struct ifaddrmsg`: family, prefix, flags, scope, interface.
+        let mut head = vec![libc::AF_INET as u8, prefix_bits, 0, 0];
+        head.extend(index.to_ne_bytes());
+        let attributes = Attributes::new()
+            .bytes(IFA_LOCAL, &octets)
+            .bytes(IFA_ADDRESS, &octets);
+        self.change(Rtm::Newaddr, NlmF::CREATE | NlmF::EXCL, &head, &attributes)
+    }
+
+    /// Returns the counters of an interface.
+    pub(super) fn counted(&self, index: i32) -> io::Result<Counted> {
+        let statistics = self.link_attribute(index, IFLA_STATS64)?;
+        // `struct rtnl_link_stats64`: packets, bytes, errors and drops, each received and sent.
+        let at = |place: usize| u64_at(&statistics, 8 * place);
+        match (at(1), at(7)) {
+            (Some(sent_packets), Some(sent_drops)) => Ok(Counted {
+                sent_packets,
+                sent_drops,
+            }),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
     }
 
     /// Creates an interface.
