@@ -136,9 +136,11 @@ impl Rests {
 ///
 /// To sleep until the next packet is due costs more than to carry the packet: in a virtual machine each
 /// timer that is set is an exit to the hypervisor. A thread that carries [`BUSY_PACKETS`] or more in a
-/// [`WINDOW_NS`] therefore wakes once in [`BETWEEN_NS`], and packets leave by that much later at most.
+/// [`WINDOW_NS`] therefore wakes once in a time that fits the path, and packets leave by that much later at most.
 #[derive(Debug, Default)]
 pub(crate) struct Coalescing {
+    /// Time from a coalesced wake-up to the next, in nanoseconds.
+    between_ns: u64,
     window_began: u64,
     packets: u32,
     is_busy: bool,
@@ -150,13 +152,25 @@ pub(crate) struct Coalescing {
 const WINDOW_NS: u64 = 1_000_000;
 const BUSY_PACKETS: u32 = 42;
 
-/// Time from a coalesced wake-up to the next, in nanoseconds.
-const BETWEEN_NS: u64 = 50_000;
+/// Time from a coalesced wake-up to the next: this part of the path's delay, between these times.
+const OF_DELAY: u32 = 100;
+const BETWEEN: [Duration; 2] = [Duration::from_micros(50), Duration::from_micros(500)];
 
 impl Coalescing {
     /// Creates the state, unless the clock is virtual: sleep costs nothing there.
     pub(crate) fn new() -> Option<Self> {
         (is_asked("coalescing") && !is_virtual()).then(Self::default)
+    }
+
+    /// Fits the time between wake-ups to a path with the one-way delay `delay`.
+    pub(crate) fn fit(&mut self, delay: Duration) {
+        let [least, most] = BETWEEN;
+        self.between_ns = (delay / OF_DELAY).clamp(least, most).as_nanos() as u64;
+    }
+
+    /// Whether the thread is behind with a packet that was due at `due`: it has missed a wake-up.
+    pub(crate) fn is_behind(&self, due: u64, now: u64) -> bool {
+        now >= due + 2 * self.between_ns
     }
 
     /// Counts a packet that was read `now`.
@@ -176,7 +190,7 @@ impl Coalescing {
 
     /// Returns for how long the thread has to sleep `now`, before it waits for packets.
     pub(crate) fn pause(&self, now: u64) -> Option<Duration> {
-        let left = (self.woke + BETWEEN_NS).saturating_sub(now);
+        let left = (self.woke + self.between_ns).saturating_sub(now);
         (self.is_busy && left > 0).then(|| Duration::from_nanos(left))
     }
 }
@@ -216,19 +230,32 @@ mod tests {
     #[test]
     fn wake_ups_are_coalesced_under_load_only() {
         let mut coalescing = Coalescing::default();
+        coalescing.fit(Duration::from_millis(1));
+        let between = 50_000;
         let mut pause_after = |from: u64, packets: u64, interval: u64| {
             (0..packets).for_each(|number| coalescing.count(from + number * interval));
             let now = from + packets * interval;
             coalescing.woke(now);
-            let pauses = [now + 20_000, now + BETWEEN_NS].map(|at| coalescing.pause(at));
+            let pauses = [now + 20_000, now + between].map(|at| coalescing.pause(at));
             assert_eq!(pauses[1], None);
             pauses[0]
         };
         // 100 Mbit/s, 1 Gbit/s, and one packet after a silence.
         assert_eq!(pause_after(0, 1000, 120_000), None);
-        let left = Some(Duration::from_nanos(BETWEEN_NS - 20_000));
+        let left = Some(Duration::from_nanos(between - 20_000));
         assert_eq!(pause_after(1_000_000_000, 1000, 12_000), left);
         assert_eq!(pause_after(2_000_000_000, 1, 12_000), None);
+    }
+
+    #[test]
+    fn wake_ups_are_rarer_on_a_longer_path() {
+        let mut coalescing = Coalescing::default();
+        for (delay_ms, between_us) in [(0, 50), (10, 100), (150, 500)] {
+            coalescing.fit(Duration::from_millis(delay_ms));
+            let behind = 1000 * 2 * between_us;
+            let found = [behind - 1, behind].map(|now| coalescing.is_behind(0, now));
+            assert_eq!(found, [false, true], "{delay_ms} ms");
+        }
     }
 
     #[test]

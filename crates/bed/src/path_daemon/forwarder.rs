@@ -31,9 +31,8 @@ use crate::messages::{LinkCounters, UnsupportedCounters};
 /// Packets read from one device before the other direction and due packets get their turn.
 const BATCH: usize = 32;
 
-/// Time after which a packet that is due shows that the thread is behind: twice the time between its wake-ups under
-/// load. TCP segments of that packet's connection that are due as well then leave as one packet.
-const BEHIND_NS: u64 = 100_000;
+/// Full batches one after another that show that a device fills faster than it is read.
+const MANY_BATCHES: u32 = 3;
 
 /// Most free buffers that are kept. Duplicated packets have buffers of their own, which would
 /// otherwise pile up.
@@ -202,6 +201,7 @@ impl Forwarder {
                 buffer_bytes: buffer_bytes(&condition),
                 pool: Vec::new(),
                 due: VecDeque::new(),
+                batches: [0; 2],
                 arrivals: Arrivals::new(),
                 rests,
                 coalescing: Coalescing::new(),
@@ -311,6 +311,8 @@ struct Running {
     pool: Vec<Box<[u8]>>,
     /// Packets of one direction that are due and not yet written.
     due: VecDeque<Due<Frame>>,
+    /// Full batches that were read from each device since it was last empty.
+    batches: [u32; 2],
     arrivals: Arrivals,
     rests: Option<Rests>,
     coalescing: Option<Coalescing>,
@@ -331,6 +333,7 @@ impl Running {
             for (link, readable) in readable.iter_mut().enumerate() {
                 if *readable {
                     *readable = self.take_in(link);
+                    self.batches[link] = if *readable { self.batches[link] + 1 } else { 0 };
                 }
             }
             self.deliver();
@@ -408,6 +411,7 @@ impl Running {
 
     /// Writes the packets that are due, in both directions.
     fn deliver(&mut self) {
+        let is_overrun = self.batches.iter().any(|batches| *batches >= MANY_BATCHES);
         for (which, link) in self.links.iter_mut().enumerate() {
             let mut now = monotonic_ns();
             let pool = &mut self.pool;
@@ -417,13 +421,15 @@ impl Running {
                 }
             };
             loop {
-                // One at a time, unless the thread is behind.
+                // One at a time, unless the thread is behind: then TCP segments that follow one another leave as one.
                 while self.due.len() < MOST_SEGMENTS
                     && let Some(due) = link.emulated.poll(now)
                 {
-                    let on_time = self.coalescing.is_none() || now < due.at + BEHIND_NS;
+                    let coalescing = self.coalescing.as_ref();
+                    let is_behind =
+                        coalescing.is_some_and(|it| is_overrun || it.is_behind(due.at, now));
                     self.due.push_back(due);
-                    if on_time {
+                    if !is_behind {
                         break;
                     }
                 }
@@ -569,6 +575,9 @@ impl Running {
         if wanted != self.buffer_bytes {
             self.buffer_bytes = wanted;
             self.pool.clear();
+        }
+        if let Some(coalescing) = &mut self.coalescing {
+            coalescing.fit(condition.shortest_delay());
         }
         // What is under way was read into buffers of the old size, which go with the old links.
         for (link, emulated) in self.links.iter_mut().zip(links) {

@@ -136,13 +136,18 @@ impl Condition {
             .chain(steps)
     }
 
+    /// Returns the shortest propagation delay, one way, that the path has at some time.
+    #[must_use]
+    pub fn shortest_delay(&self) -> Duration {
+        let delays = self.links().map(|link| link.delay);
+        delays.min().unwrap_or_default()
+    }
+
     /// Returns the time after which a delivered packet counts as late, because the machine did not keep up: 5 % of
-    /// the shortest delay that the path has at some time, and at least 2 ms. A path check allows round trips as much.
+    /// the shortest delay, and at least 2 ms. A path check allows round trips as much.
     #[must_use]
     pub fn late_after(&self) -> Duration {
-        const LEAST: Duration = Duration::from_millis(2);
-        let shortest = self.links().map(|link| link.delay).min();
-        shortest.map_or(LEAST, |delay| (delay / 20).max(LEAST))
+        (self.shortest_delay() / 20).max(Duration::from_millis(2))
     }
 
     /// Whether the path's behaviour depends on the time since a trial's transfer began: it has a
