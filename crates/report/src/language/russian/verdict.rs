@@ -90,6 +90,7 @@ pub const MESSAGES: &[Message] = &[
     ("left {} of {} requests without answer", &["без ответа {} из {} запросов"]),
     ("had no acknowledgement in time of {} of {} messages", &["без подтверждения в срок {} из {} сообщений"]),
     ("lost {} of its messages", &["потеряно {} сообщений"]),
+    ("did not deliver {} of its messages by the deadline", &["к сроку не доставлено {} сообщений"]),
 
     // Noise floor.
     ("none was", &["не различена ни одна"]),
