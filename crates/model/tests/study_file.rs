@@ -250,11 +250,11 @@ fn mistakes_in_the_study_are_told_with_what_to_write() {
         ),
         (
             format!("{SMALL}\n[[transport]]\ndriver = \"tcp\"\n"),
-            "have the label `tcp`",
+            "the label `tcp` is in this study twice",
         ),
         (
             format!("{SMALL}\n[[condition]]\nname = \"lossy\"\n"),
-            "have the name `lossy`",
+            "the name `lossy` is in this study twice",
         ),
     ]);
 }
