@@ -5,7 +5,7 @@
 use std::{fs, process::Command};
 
 use crate::{
-    model::{Activity, LiveRun, LiveTrial, Update},
+    model::{Activity, LiveRun, Update},
     testing::under_way,
 };
 
@@ -79,7 +79,7 @@ fn the_page_has_the_intervals_of_the_terminal_and_fits_a_phone() {
 #[test]
 fn a_trial_without_figures_has_no_empty_graph() {
     let mut run = under_way().run;
-    run.now.activity = Activity::Trial(Box::new(LiveTrial::default()));
+    run.now.activity = Activity::Trial(Box::default());
     let page = shown(&run);
     assert!(page.contains("data-graph=\"none\""), "{page}");
     assert!(page.contains("no figures yet"), "{page}");
