@@ -4,7 +4,7 @@ use std::{io::IsTerminal, path::Path};
 
 use regatta_live::{Activity, Attached, Hub, LiveError, Views};
 use regatta_model::{TrialRecord, shell::quoted};
-use regatta_results::is_being_written;
+use regatta_results::{ResultsError, is_being_written};
 
 use crate::{
     args::{AttachArgs, ViewArgs},
@@ -94,6 +94,10 @@ fn failure(error: LiveError) -> Failure {
 
 /// Creates the error of a directory in which no run answers.
 fn no_run(dir: &Path, error: LiveError) -> Failure {
+    if !dir.exists() {
+        let path = dir.to_owned();
+        return Failure::bad(ResultsError::NotFound { path }).context("cannot attach to a run");
+    }
     let shown = quoted(dir);
     match is_being_written(dir) {
         Some(true) => Failure::bad(error).hint(format!(

@@ -110,12 +110,13 @@ impl Fold {
                 self.begin_cells(&header.study);
             }
             Event::PathChecked { check } => {
-                let verdict = match &check.spoiled {
-                    Some(why) => format!("not checked, {why}"),
-                    None if check.within => "within its tolerance".to_owned(),
-                    None => "OUTSIDE its tolerance".to_owned(),
-                };
-                self.say(format!("path of `{}`: {verdict}", check.condition));
+                // The verdict first: a line of the terminal may have no room for the name.
+                let name = &check.condition;
+                self.say(match &check.spoiled {
+                    Some(why) => format!("path not checked: `{name}`, {why}"),
+                    None if check.within => format!("path within its tolerance: `{name}`"),
+                    None => format!("path OUTSIDE its tolerance: `{name}`"),
+                });
             }
             Event::RoundWaits { round, wait_ns } => {
                 let wait_ns = i64::try_from(*wait_ns).unwrap_or(i64::MAX);

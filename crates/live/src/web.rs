@@ -201,3 +201,6 @@ fn make_report(
     };
     Ok(text)
 }
+
+#[cfg(test)]
+mod tests;

@@ -57,6 +57,16 @@ fn a_small_study_gets_its_defaults() {
 }
 
 #[test]
+fn zero_needs_no_unit_where_it_needs_none_as_a_text() {
+    let text = with("rtt = \"30ms\"", "rtt = 0").replace("loss = \"0%\"", "loss = 0");
+    let study = Study::parse(&text, "my-study.toml").expect("a sound study");
+    assert_eq!(study.conditions[0].forward.delay, Duration::ZERO);
+    assert_eq!(study.conditions[0].reverse.loss, Ratio(0.0));
+    let refused = message(&with("rate = \"50Mbit/s\"", "rate = 0"));
+    assert!(refused.contains("rate"), "{refused}");
+}
+
+#[test]
 fn a_study_chooses_how_its_path_is_made() {
     let path = |keys: &str| {
         Study::parse(&format!("{keys}\n{SMALL}"), "my-study.toml")
@@ -240,11 +250,11 @@ fn mistakes_in_the_study_are_told_with_what_to_write() {
         ),
         (
             format!("{SMALL}\n[[transport]]\ndriver = \"tcp\"\n"),
-            "have the label `tcp`",
+            "the label `tcp` is in this study twice",
         ),
         (
             format!("{SMALL}\n[[condition]]\nname = \"lossy\"\n"),
-            "have the name `lossy`",
+            "the name `lossy` is in this study twice",
         ),
     ]);
 }

@@ -87,7 +87,8 @@ fn differing(own: &[char], other: &[char], most: usize) -> [usize; 2] {
     let room = most.saturating_sub(2);
     match to - from <= room {
         true => [from, to],
-        false => [part[0], part[1].min(part[0] + room)],
+        // Of a longer part the beginning, with room for what stands beside it.
+        false => [part[0], part[1].min(part[0] + room * 2 / 3)],
     }
 }
 
@@ -111,8 +112,10 @@ fn cuts(own: &[char], kept: [usize; 2], most: usize) -> impl Iterator<Item = Str
     let part = &own[kept[0]..kept[1]];
     let rest = most.saturating_sub(part.len() + 2);
     let (head, tail) = (rest / 2, rest - rest / 2);
+    // Nothing is cut before a part at the beginning.
+    let before: &[char] = if kept[0] > 0 { &['…'] } else { &[] };
     let around: String = (own[..head.min(kept[0])].iter())
-        .chain(['…'].iter())
+        .chain(before)
         .chain(part)
         .chain(['…'].iter())
         .chain(&own[own.len() - tail.min(own.len() - kept[1])..])
@@ -168,6 +171,22 @@ mod tests {
                 16
             ),
             ["a-long…1…ong-end", "a-long…2…ong-end"]
+        );
+        // Too long to be kept whole.
+        assert_eq!(
+            shown(
+                &[
+                    "quic-quinn:initial_window=10:payload=1200B · a-long-path",
+                    "tcp:cc=cubic · a-long-path",
+                    "tcp:cc=reno · a-long-path"
+                ],
+                20
+            ),
+            [
+                "quic-quinn:i…ng-path",
+                "tcp:cc=cubic…ng-path",
+                "tcp:cc=reno…ong-path"
+            ]
         );
         // At the beginning.
         assert_eq!(

@@ -15,7 +15,7 @@ use regatta_model::{
     metric::id,
     shell::{printable, quoted},
 };
-use regatta_results::{FILE_NAME, has_log};
+use regatta_results::{FILE_NAME, has_log, is_being_written};
 
 use crate::{
     RunData, Summary,
@@ -107,10 +107,16 @@ pub fn whereabouts(dir: &std::path::Path) -> String {
     let shown = dir.display().to_string();
     let mut out = tr!("Results: {}", printable(&shown)) + "\n";
     if has_log(&dir.join(FILE_NAME)) {
-        let text = tr!(
-            "Part of them is in `{}-wal`, because the run has not ended in good order or another program is reading it: copy both files together.",
-            FILE_NAME
-        );
+        let text = match is_being_written(dir) {
+            Some(true) => tr!(
+                "Part of them is in `{}-wal`, because the run is still going on.",
+                FILE_NAME
+            ),
+            _ => tr!(
+                "Part of them is in `{}-wal`, because the run has not ended in good order or another program is reading it: copy both files together.",
+                FILE_NAME
+            ),
+        };
         let _ = writeln!(out, "{text}");
     }
     let page = dir.join("report.html");

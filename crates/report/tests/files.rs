@@ -191,13 +191,17 @@ fn a_run_whose_process_is_gone_is_not_said_to_go_on() {
         let data = load(&dir).expect("a results file");
         let summary = summarise(&data);
         let options = terminal::TerminalOptions::default();
-        let text = terminal::render(&summary, &data, &options);
+        let text = terminal::render(&summary, &data, &options) + &terminal::whereabouts(&dir);
         let words: Vec<&str> = text.split_whitespace().collect();
         (summary, words.join(" "))
     };
     let (summary, text) = said();
     assert_eq!(summary.state.name, "running");
-    assert!(text.contains("the run is still going on"), "{text}");
+    assert!(text.contains("(the run is still going on)"), "{text}");
+    assert!(
+        text.contains("because the run is still going on."),
+        "{text}"
+    );
     // As after a kill: nothing was written about the end.
     drop(store);
     let (summary, text) = said();

@@ -201,6 +201,11 @@ fn a_time_series_zooms_by_pointer_and_by_keys() {
     tab.mouse("mouseMoved", [x, y]);
     tab.mouse("mouseReleased", [x, y]);
     assert_eq!(tab.number(zoomed), panels, "all panels of the figure zoom");
+    assert_eq!(
+        tab.text("String(getSelection())"),
+        "",
+        "no label is selected"
+    );
     assert_ne!(tab.text(&ticks), all_ticks);
     assert_ne!(tab.text(&line), whole);
     tab.click("document.querySelector('.reset')");

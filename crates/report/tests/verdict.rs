@@ -54,6 +54,21 @@ fn letters(summary: &Summary) -> Vec<(&str, &str)> {
         .collect()
 }
 
+#[test]
+fn a_transport_that_needs_no_time_to_settle_settles_at_once() {
+    let mut data = two(|_, round| Some(100.0 + round as f64));
+    for trial in &mut data.trials {
+        let time = if trial.transport == "a" { 0.0 } else { 0.25e9 };
+        let metrics = &mut trial.measurements.metrics;
+        metrics.insert("settling_time_ns", time);
+        metrics.insert("unsettled_steps", 0.0);
+    }
+    let summary = summarise(&data);
+    let said = "Settled after a step of the path: `a` at once and `b` in 250.0 ms";
+    let notes = &place(&summary).notes;
+    assert!(notes.iter().any(|note| note == said), "{notes:?}");
+}
+
 const A: [Option<f64>; 5] = [Some(100.1), Some(100.5), Some(99.8), None, None];
 const B: [Option<f64>; 5] = [
     Some(105.0),

@@ -164,6 +164,23 @@ fn over_streams(delay_ms: impl Fn(&str, bool, usize) -> f64) -> RunData {
 }
 
 #[test]
+fn messages_that_the_deadline_left_are_not_said_to_be_lost() {
+    let mut data = over_streams(|_, _, _| 50.0);
+    for trial in &mut data.trials {
+        if trial.transport == "a" && trial.workload == "streams-8" {
+            let metrics = &mut trial.measurements.metrics;
+            metrics.insert("messages_sent", 200.0);
+            metrics.insert("messages_delivered", 175.0);
+        }
+    }
+    let verdict = summarise(&data).verdict;
+    let text = &verdict.conditions[1].text;
+    let said =
+        "`a` (50.0 ms) is not ranked: it did not deliver 12.5 % of its messages by the deadline";
+    assert!(text.contains(said), "{text}");
+}
+
+#[test]
 fn streams_1_and_8_of_one_transport_have_a_verdict() {
     let drawn = [0.3, -0.2, 0.1, 0.4, -0.5];
     let data = over_streams(|label, is_8, round| match (label, is_8) {

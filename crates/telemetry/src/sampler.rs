@@ -17,7 +17,8 @@ use crate::{
 /// Schedule of samples: whole multiples of the interval after the window's start.
 ///
 /// A sample that comes late does not shift those after it, and one that was missed is not taken
-/// later in a burst: the next value then covers the longer interval.
+/// later in a burst: the next value then covers the longer interval. No two samples are closer than half
+/// an interval: a rate over the few milliseconds after a late sample would be that of a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schedule {
     start_ns: i64,
@@ -38,10 +39,11 @@ impl Schedule {
         }
     }
 
-    /// Returns the first moment of the schedule after `now_ns`.
+    /// Returns the first moment of the schedule that is at least half an interval after `now_ns`.
     #[must_use]
     pub fn next_after(self, now_ns: i64) -> i64 {
-        let passed = (now_ns - self.start_ns).max(0) / self.interval_ns;
+        let nearest = now_ns.saturating_add((self.interval_ns - 1) / 2);
+        let passed = nearest.saturating_sub(self.start_ns).max(0) / self.interval_ns;
         self.start_ns
             .saturating_add((passed + 1).saturating_mul(self.interval_ns))
     }
@@ -390,7 +392,7 @@ mod tests {
         let series = builder.finish("sender");
         let cpu = series.iter().find(|s| s.name == "cpu_ratio").unwrap();
         let at: Vec<i64> = cpu.t_ns.iter().map(|t| t / MS).collect();
-        assert_eq!(at, [1100, 1230, 1399, 1650, 1705]);
+        assert_eq!(at, [1100, 1230, 1399, 1750, 1805]);
         // However uneven the spacing, each value is over its own interval.
         assert!(cpu.values.iter().all(|&value| value == 0.5), "{cpu:?}");
     }
@@ -400,7 +402,8 @@ mod tests {
         let schedule = Schedule::new(5, Duration::from_millis(1));
         assert_eq!(schedule.next_after(-100), 1_000_005);
         assert_eq!(schedule.next_after(5), 1_000_005);
-        assert_eq!(schedule.next_after(1_000_004), 1_000_005);
+        assert_eq!(schedule.next_after(500_005), 1_000_005);
+        assert_eq!(schedule.next_after(500_006), 2_000_005);
         assert_eq!(schedule.next_after(1_000_005), 2_000_005);
         assert_eq!(Schedule::new(0, Duration::MAX).next_after(0), i64::MAX);
     }

@@ -599,7 +599,7 @@ struct Woken {
 /// sending cannot hold this up.
 fn discard(device: &mut File) {
     let mut scrap = [0; 2048];
-    for _ in 0..4096 {
+    for _ in 0..1 << 15 {
         if device.read(&mut scrap).is_err() {
             return;
         }

@@ -67,6 +67,10 @@ fn attach_says_what_to_type_where_no_run_is_under_way() {
     done.assert_code(2);
     done.assert_says("no run answers in `out`");
     done.assert_says("`regatta report out` shows its results");
+    let done = bench.run(&["attach", "nowhere"]);
+    done.assert_code(2);
+    done.assert_says("there is no file or directory `nowhere`");
+    done.assert_says("without `--out` it is in `regatta-results`");
 }
 
 /// Reads lines until one has this text, and returns what follows it in the line.

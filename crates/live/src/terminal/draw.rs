@@ -134,14 +134,11 @@ impl View<'_> {
         };
         let [title, figures] =
             Layout::vertical([Constraint::Length(2), Constraint::Min(0)]).areas(area);
-        let name = format!(
-            "{} · {} · {}{attempt}, {}",
-            trial.transport,
-            trial.condition,
-            trial.workload,
-            rough(Duration::from_secs(seconds.unsigned_abs()))
-        );
-        let title_lines = vec![Line::raw(""), Line::styled(printable(&name), BOLD)];
+        let since = rough(Duration::from_secs(seconds.unsigned_abs()));
+        let after = format!("{attempt}, {since}");
+        let room = usize::from(area.width).saturating_sub(after.chars().count());
+        let name = self.title_of(trial, room);
+        let title_lines = vec![Line::raw(""), Line::styled(name + &after, BOLD)];
         frame.render_widget(Paragraph::new(title_lines), title);
         let known = figures_of(trial);
         if known.is_empty() {
@@ -172,6 +169,20 @@ impl View<'_> {
             let rates: Vec<u64> = last.iter().map(|rate| *rate as u64).collect();
             frame.render_widget(Sparkline::default().data(&rates), areas[2]);
         }
+    }
+
+    /// Returns the names of a trial's cell in at most `room` characters, cut where they differ from no other cell.
+    fn title_of(&self, trial: &LiveTrial, room: usize) -> String {
+        let names = [&*trial.transport, &*trial.condition, &*trial.workload];
+        let own = joined(&names);
+        if own.chars().count() <= room {
+            return own;
+        }
+        let others = self.run.cells.iter();
+        let others = others.map(|cell| joined(&[&cell.transport, &cell.condition, &cell.workload]));
+        let all: Vec<String> = others.chain([own.clone()]).collect();
+        let labels = Labels::new(all.iter().map(String::as_str), room.max(1));
+        labels.get(&own).to_owned()
     }
 
     fn draw_cells(&self, frame: &mut Frame, area: Rect) {
@@ -320,14 +331,13 @@ fn figures_of(trial: &LiveTrial) -> Vec<(&'static str, String)> {
 
 /// Returns the name of a cell, with its workload where there are several.
 fn name(cell: &LiveCell, several: bool) -> String {
-    let workload = match several {
-        true => format!(" · {}", cell.workload),
-        false => String::new(),
-    };
-    printable(&format!(
-        "{} · {}{workload}",
-        cell.transport, cell.condition
-    ))
+    let names = [&*cell.transport, &*cell.condition, &*cell.workload];
+    joined(&names[..if several { 3 } else { 2 }])
+}
+
+/// Joins names as a line shows them.
+fn joined(names: &[&str]) -> String {
+    printable(&names.join(" · "))
 }
 
 /// Returns the texts of a cell's row.
@@ -432,6 +442,34 @@ mod tests {
             screen.contains("1MiB") && screen.contains("2MiB"),
             "{screen}"
         );
+    }
+
+    #[test]
+    fn the_title_of_a_trial_is_not_cut_where_it_differs() {
+        let mut run = under_way().run;
+        let long = "quic-quinn:cc=cubic:send_window=4MiB:receive_window=4MiB:streams=";
+        let trial = LiveTrial {
+            transport: format!("{long}18"),
+            condition: "a-condition-with-a-long-name".into(),
+            workload: "bulk".into(),
+            ..LiveTrial::default()
+        };
+        let cell = LiveCell {
+            condition: trial.condition.clone(),
+            workload: trial.workload.clone(),
+            ..run.cells[0].clone()
+        };
+        run.cells = ["18", "64"]
+            .map(|end| LiveCell {
+                transport: format!("{long}{end}"),
+                ..cell.clone()
+            })
+            .to_vec();
+        run.now.activity = Activity::Trial(Box::new(trial));
+        let screen = drawn(&run, (80, 24), true);
+        let title = screen.lines().nth(4).expect("a title");
+        assert!(title.contains("=18") && title.contains(", 0 s"), "{screen}");
+        assert!(title.contains("quic") && title.contains("bulk"), "{screen}");
     }
 
     #[test]

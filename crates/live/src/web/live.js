@@ -88,10 +88,11 @@ function showTrial() {
     return group;
   }));
   const history = trial.goodput_history_bps;
+  element("history").toggleAttribute("hidden", history.length === 0);
   const most = Math.max(1, ...history);
   element("line").setAttribute("points", history.map((rate, i) =>
     `${(600 * i) / Math.max(1, 119)},${118 - (112 * rate) / most}`).join(" "));
-  element("scale").textContent = history.length ? `goodput, the last 30 s, from 0 to ${quantity("bit/s", most)}` : "";
+  element("scale").textContent = history.length ? `goodput, the last 30 s, from 0 to ${quantity("bit/s", most)}` : "no figures yet";
 }
 
 // The interval of a cell on the axis of its metric, from zero.
@@ -126,10 +127,20 @@ function showCells() {
       .map(([name, count]) => `${count} ${name.replace("_", " ")}`);
     const unit = scale(cell.unit, largest[cell.metric] || 0);
     const shown = (value) => digits(value / unit.divisor);
+    // Further from the mean than a thousandfold, an end is no number: as on the terminal, one digit to the safe side.
+    const [least, most] = [cell.value / 1000 / unit.divisor, cell.value * 1000 / unit.divisor];
+    const digit = (value, round) => {
+      const power = 10 ** Math.floor(Math.log10(value));
+      return Number((round(value / power) * power).toPrecision(1));
+    };
+    const end = (value) => {
+      if (value > 0 && value / unit.divisor < least) return `< ${digit(least, Math.ceil)}`;
+      return cell.value > 0 && value / unit.divisor > most ? `> ${digit(most, Math.floor)}` : shown(value);
+    };
     const texts = [
       cell.transport, cell.condition, cell.workload, [cell.n, ...others].join(", "),
       cell.value === null ? "" : `${shown(cell.value)} ${unit.unit}`,
-      cell.interval ? `[${shown(cell.interval[0])}, ${cell.interval[1] > 1000 * cell.value ? "> 1000 ×" : shown(cell.interval[1])}]` : "",
+      cell.interval ? `[${end(cell.interval[0])}, ${end(cell.interval[1])}]` : "",
     ];
     for (const text of texts) row.appendChild(document.createElement("td")).textContent = text;
     const last = row.appendChild(document.createElement("td"));

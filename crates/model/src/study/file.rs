@@ -371,7 +371,7 @@ fn unique(
     }
     Err(root.error(
         span,
-        format!("two of this study have the {key} `{name}`"),
+        format!("the {key} `{name}` is in this study twice"),
         format!("give one of them another one: `{key} = \"{name}-2\"`"),
     ))
 }

@@ -125,7 +125,7 @@ impl<'a> Section<'a> {
         self.value(key, ("a text", "\"…\""), text_of)
     }
 
-    /// Reads a quantity with a unit, written as a text; refuses a bare number and names the unit.
+    /// Reads a quantity with a unit, written as a text; refuses a bare number except 0 and names the unit.
     pub fn quantity<T>(
         &mut self,
         key: &'static str,
@@ -133,7 +133,7 @@ impl<'a> Section<'a> {
         parse: impl Fn(&str) -> Result<T, UnitError>,
     ) -> Result<Taken<T>, StudyError> {
         let example = format!("\"{example}\"");
-        let taken = self.value(key, ("a text with a unit", &example), text_of)?;
+        let taken = self.value(key, ("a text with a unit", &example), quantity_of)?;
         let Some((text, span)) = taken else {
             return Ok(None);
         };
@@ -554,6 +554,12 @@ impl<'a> Section<'a> {
 
 fn text_of(value: &DeValue<'_>) -> Option<String> {
     value.as_str().map(str::to_owned)
+}
+
+/// Returns a quantity as a text; 0 needs no unit, and so no text.
+fn quantity_of(value: &DeValue<'_>) -> Option<String> {
+    let number = value.as_integer().and_then(|it| it.as_str().parse().ok());
+    text_of(value).or_else(|| (number == Some(0)).then(|| "0".to_owned()))
 }
 
 /// Returns a whole number that is not negative.

@@ -31,7 +31,8 @@ pub fn of(trials: &[&TrialRecord], workload: &Workload) -> Vec<Failure> {
             .filter_map(|t| t.measurements.metrics.get(name));
         values.filter(|v| v.is_finite()).sum()
     };
-    let lost = |trial: &&TrialRecord| -> f64 {
+    // Messages that were lost, and messages that were not delivered in time.
+    let missing = |trial: &&TrialRecord| -> [f64; 2] {
         let of = |name: &str| {
             trial
                 .measurements
@@ -41,16 +42,15 @@ pub fn of(trials: &[&TrialRecord], workload: &Workload) -> Vec<Failure> {
                 .filter(|v| v.is_finite())
         };
         let sent = of(id::MESSAGES_SENT).unwrap_or(0.0);
+        let lost = of(id::MESSAGES_LOST).or_else(|| Some(of(id::MESSAGE_LOSS_RATIO)? * sent));
         // Where it is not known what was lost for good, what came too late for a delay counts.
-        let late = (primary.is_some_and(|p| p.better == Better::Lower))
+        let late = (lost.is_none() && primary.is_some_and(|p| p.better == Better::Lower))
             .then(|| Some((sent - of(id::MESSAGES_DELIVERED)?).max(0.0)))
             .flatten();
-        of(id::MESSAGES_LOST)
-            .or_else(|| Some(of(id::MESSAGE_LOSS_RATIO)? * sent))
-            .or(late)
-            .unwrap_or(0.0)
+        [lost, late].map(|count| count.unwrap_or(0.0))
     };
-    let lost: f64 = measured.iter().map(lost).sum();
+    let missing: Vec<[f64; 2]> = measured.iter().map(missing).collect();
+    let [lost, late] = [0, 1].map(|kind| missing.iter().map(|counts| counts[kind]).sum::<f64>());
     let connections = sum(id::CONNECTIONS_FAILED) + sum(id::CONNECTIONS_COMPLETED);
     [
         (FailureKind::Trials, failed, measured.len() as f64 + failed),
@@ -71,6 +71,7 @@ pub fn of(trials: &[&TrialRecord], workload: &Workload) -> Vec<Failure> {
             sum(id::MESSAGES_SENT),
         ),
         (FailureKind::Messages, lost, sum(id::MESSAGES_SENT)),
+        (FailureKind::Undelivered, late, sum(id::MESSAGES_SENT)),
     ]
     .into_iter()
     .filter(|(_, count, _)| *count > 0.0)
@@ -110,6 +111,12 @@ impl Failure {
             FailureKind::Messages => {
                 tr!(
                     "lost {} of its messages",
+                    quantity(Unit::Ratio, self.ratio())
+                )
+            }
+            FailureKind::Undelivered => {
+                tr!(
+                    "did not deliver {} of its messages by the deadline",
                     quantity(Unit::Ratio, self.ratio())
                 )
             }

@@ -291,8 +291,10 @@ pub enum FailureKind {
     Requests,
     /// Messages without acknowledgement in time.
     Acknowledgements,
-    /// Messages that were lost, or came too late to count.
+    /// Messages that were lost.
     Messages,
+    /// Messages that were not delivered by the deadline.
+    Undelivered,
 }
 
 /// Work of one kind that was not done.

@@ -447,10 +447,11 @@ fn notes(cells: &[&Cell]) -> Vec<String> {
 fn settling(cell: &Cell) -> Option<String> {
     let mean = |name: &str| cell.metrics.get(name).map(|metric| metric.mean);
     let unsettled = mean(id::UNSETTLED_STEPS)?;
-    let time = mean(id::SETTLING_TIME_NS).map_or_else(
-        || tr!("never"),
-        |mean| tr!("in {}", quantity(Unit::Nanoseconds, mean)),
-    );
+    let time = match mean(id::SETTLING_TIME_NS) {
+        None => tr!("never"),
+        Some(0.0) => tr!("at once"),
+        Some(mean) => tr!("in {}", quantity(Unit::Nanoseconds, mean)),
+    };
     let but = match unsettled {
         0.0 => String::new(),
         steps => tr!(" (but not after {} steps a trial)", number(steps)),

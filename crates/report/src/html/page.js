@@ -234,6 +234,8 @@ class Panel {
     listen("pointerdown", this.press);
     listen("pointerup", this.release);
     listen("pointercancel", this.cancel);
+    // A drag zooms and selects no labels.
+    svg.addEventListener("selectstart", (event) => { if (this.drag) event.preventDefault(); });
     listen("dblclick", () => this.zoom(null));
     svg.addEventListener("wheel", this.wheel.bind(this), { passive: false });
     listen("keydown", this.key);

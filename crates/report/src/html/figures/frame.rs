@@ -218,6 +218,16 @@ impl Chart {
         (self.x.start..=self.x.end).contains(&value)
     }
 
+    /// Whether a value lies within the vertical axis.
+    pub fn has_y(&self, value: f64) -> bool {
+        match self.y {
+            YAxis::Rows(rows) => (0.0..=rows as f64).contains(&value),
+            YAxis::Linear(end) => (0.0..=end).contains(&value),
+            YAxis::Logarithmic(floor) => (10_f64.powi(floor)..=1.0).contains(&value),
+            YAxis::Decades(low, high) => (low..=high).contains(&value),
+        }
+    }
+
     /// Returns the vertical position of a value, which is kept within the plot.
     pub fn y(&self, value: f64) -> f64 {
         let share = match self.y {

@@ -369,11 +369,13 @@ fn paint(svg: &mut Svg, chart: &Chart, lines: &[Line<'_>], scale: Scale) {
             svg.value(line.curve.label, &bar.text, |svg| {
                 // The value's mark comes with its line; here it has room for a pointer.
                 svg.dot(at(bar.at.1), 5.0, ink, 0.0);
-                let Some(ends) = bar.ends.map(|ends| ends.map(at)) else {
+                let Some(ends) = bar.ends else {
                     return;
                 };
-                svg.line(&ends, ink, 1.6);
-                for (x, y) in ends {
+                svg.line(&ends.map(at), ink, 1.6);
+                // An interval that runs out of the panel does not end there.
+                for end in ends.iter().filter(|end| chart.has_y(scale.apply(**end))) {
+                    let (x, y) = at(*end);
                     svg.line(&[(x - 3.0, y), (x + 3.0, y)], ink, 1.6);
                 }
             });

@@ -113,6 +113,8 @@ pub const MESSAGES: &[Message] = &[
     ("Results: {}", &["Результаты: {}"]),
     ("Part of them is in `{}-wal`, because the run has not ended in good order or another program is reading it: copy both files together.",
         &["Часть их находится в `{}-wal`, так как запуск не закончен или файл читает другая программа: копируйте оба файла вместе."]),
+    ("Part of them is in `{}-wal`, because the run is still going on.",
+        &["Часть их находится в `{}-wal`, так как запуск ещё идёт."]),
     ("Open the report: xdg-open {}", &["Открыть отчёт: xdg-open {}"]),
     ("pass", &["да"]),
     ("MISS", &["НЕТ"]),

@@ -75,6 +75,7 @@ pub const MESSAGES: &[Message] = &[
         &["Достигнуто предельное время, измерено по доставленному до него: {}"]),
     ("Settled after a step of the path: {}", &["Установление после ступени пути: {}"]),
     ("never", &["никогда"]),
+    ("at once", &["сразу"]),
     ("in {}", &["за {}"]),
     (" (but not after {} steps a trial)", &[" (но не после {} ступеней на прогон)"]),
     ("`{1}`: {0} trials {2}{3}",
@@ -90,6 +91,7 @@ pub const MESSAGES: &[Message] = &[
     ("left {} of {} requests without answer", &["без ответа {} из {} запросов"]),
     ("had no acknowledgement in time of {} of {} messages", &["без подтверждения в срок {} из {} сообщений"]),
     ("lost {} of its messages", &["потеряно {} сообщений"]),
+    ("did not deliver {} of its messages by the deadline", &["к сроку не доставлено {} сообщений"]),
 
     // Noise floor.
     ("none was", &["не различена ни одна"]),
