@@ -18,6 +18,9 @@ use crate::{
     trial::{Trial, message_control::Control, watch::Delivered},
 };
 
+/// Interval at which a sender that waits looks whether it is stopped.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// The answering end.
 #[derive(Debug)]
 pub(crate) struct Responder {
@@ -128,9 +131,9 @@ impl Exchange {
         let rules = self.rules(!endpoint.reliable(), gap);
         asked.patience = rules.patience;
         asked.ledger = Some(Ledger::new(rules, MonotonicTime::now()));
-        let exchanging = self.exchange(trial, (endpoint, flow), &shared.stop, asked);
-        let exchanged = (endpoint.executor()).wait_unless_stopped(&shared.stop, exchanging);
-        let early = exchanged.await.unwrap_or(Err(TransportError::Cancelled))?;
+        let early = self
+            .exchange(trial, (endpoint, flow), &shared.stop, asked)
+            .await?;
         let over = MonotonicTime::now();
         let agreed = match early {
             Some(delivered) => Agreed {
@@ -203,9 +206,11 @@ impl Exchange {
             } else {
                 ledger.next_due()
             };
-            let until = next_due.min(ledger.next_given_up());
+            let until = next_due
+                .min(ledger.next_given_up())
+                .min(MonotonicTime::now() + LOOK);
             if gone {
-                endpoint.executor().sleep_unless_stopped(until, stop).await;
+                endpoint.executor().sleep_until(until).await;
                 continue;
             }
             let mut came = None;
