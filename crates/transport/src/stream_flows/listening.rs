@@ -145,6 +145,8 @@ async fn accept_next<E: StreamEndpoint>(
         Err(TransportError::Cancelled)
     };
     let next = executor.wait_unless_stopped(accepting, admitting).await;
+    // A driver may have taken the connection in while another task waited.
+    turns.pass(task);
     // Those that the end of the transfer broke are no strangers.
     let broken = if accepting.is_stopped() {
         0
