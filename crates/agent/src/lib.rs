@@ -107,6 +107,7 @@ fn run(
     logging::install();
     ending::prepare();
     keep_freed_memory();
+    raise_file_limit();
     let code = match serve::serve(drivers, build, limits) {
         Ok(()) => 0,
         Err(error) => {
@@ -115,4 +116,20 @@ fn run(
         }
     };
     ending::leave(code)
+}
+
+/// Raises the number of files that this process may have open, which a transfer of many flows needs, as far as the
+/// system lets it.
+fn raise_file_limit() {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: there is room for the limit.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0 {
+        limit.rlim_cur = limit.rlim_max;
+        // A refusal leaves the limit as it was.
+        // SAFETY: `limit` is a valid limit.
+        let _ = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    }
 }

@@ -30,6 +30,33 @@ fn end_of_input_ends_it_with_code_0() {
     assert_eq!(silent.wait().0.code(), Some(0));
 }
 
+/// A transfer of a thousand flows takes more descriptors than most systems give to a process by default.
+#[test]
+fn it_may_open_as_many_files_as_the_system_allows() {
+    let agent = env!("CARGO_BIN_EXE_regatta-agent-under-test");
+    let mut child = Command::new("sh")
+        .args(["-c", "ulimit -S -n 256 && exec \"$0\"", agent])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut input = child.stdin.take().expect("piped");
+    let hello = serde_json::to_string(&hello()).expect("serialises");
+    writeln!(input, "{hello}").expect("the agent reads");
+    let mut greeting = String::new();
+    let mut output = BufReader::new(child.stdout.take().expect("piped"));
+    output.read_line(&mut greeting).expect("a greeting");
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", child.id()));
+    let limits = limits.expect("the limits of a process");
+    let files = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"));
+    let files: Vec<&str> = files.expect("a limit").split_whitespace().collect();
+    assert_eq!(files[0], files[1], "{limits}");
+    drop(input);
+    assert!(child.wait().expect("it ends").success());
+}
+
 #[test]
 fn the_greeting_tells_the_host_and_the_stacks() {
     let mut agent = Agent::start();

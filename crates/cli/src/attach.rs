@@ -4,7 +4,7 @@ use std::{io::IsTerminal, path::Path};
 
 use regatta_live::{Activity, Attached, Hub, LiveError, Views};
 use regatta_model::{TrialRecord, shell::quoted};
-use regatta_results::{ResultsError, is_being_written};
+use regatta_results::{Reader, ResultsError, RunState, is_being_written};
 
 use crate::{
     args::{AttachArgs, ViewArgs},
@@ -41,6 +41,9 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
             format!("the run has ended: {reason}; `regatta resume {shown}` goes on with it")
         }
         _ if is_being_written(dir) == Some(true) => "detached; the run goes on".to_owned(),
+        _ if is_complete(dir) => {
+            format!("the run is complete; `regatta report {shown}` shows its results")
+        }
         _ => format!("the run's process has gone; `regatta resume {shown}` goes on with it"),
     });
     Ok(Code::Measured)
@@ -92,6 +95,12 @@ fn failure(error: LiveError) -> Failure {
     }
 }
 
+/// Whether the run in a directory has come to its end, as far as its results file can be read.
+fn is_complete(dir: &Path) -> bool {
+    let state = Reader::unexamined(dir).and_then(|reader| reader.state());
+    matches!(state, Ok(RunState::Complete))
+}
+
 /// Creates the error of a directory in which no run answers.
 fn no_run(dir: &Path, error: LiveError) -> Failure {
     if !dir.exists() {
@@ -102,6 +111,9 @@ fn no_run(dir: &Path, error: LiveError) -> Failure {
     match is_being_written(dir) {
         Some(true) => Failure::bad(error).hint(format!(
             "a run goes on there: it has just begun, or it is one of another version; `regatta report {shown}` shows what it has so far"
+        )),
+        _ if is_complete(dir) => Failure::bad(error).hint(format!(
+            "the run is complete: `regatta report {shown}` shows its results"
         )),
         _ => Failure::bad(error).hint(format!(
             "no run is under way there: `regatta report {shown}` shows its results, `regatta resume {shown}` goes on with it"

@@ -66,6 +66,7 @@ pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
             }
             let (file, mut text) = adhoc::study(args)?;
             let mut study = file.study;
+            check_placement(args, &study, None)?;
             registry::check_endings(&study)?;
             if args.aa {
                 twice(&mut study);
@@ -103,6 +104,7 @@ fn with_options(
     read: Option<ReadStudy>,
 ) -> Result<Chosen, Failure> {
     let changes = apply(args, &mut study)?;
+    check_placement(args, &study, read.as_ref())?;
     registry::check_probes(&study)?;
     study.check_guest().map_err(|mistake| {
         let hint = mistake.hint;
@@ -117,6 +119,26 @@ fn with_options(
         text.push('\n');
     }
     Ok(Chosen { study, text, read })
+}
+
+/// Checks that nobody asks for netem between two machines, where there is only their network.
+fn check_placement(args: &RunArgs, study: &Study, read: Option<&ReadStudy>) -> Result<(), Failure> {
+    const MESSAGE: &str =
+        "between two hosts there is only their network: netem stands on both ends of it";
+    match args.path.placement {
+        _ if study.bed != BedKind::Hosts => Ok(()),
+        Some(Placement::Between) => Err(Failure::input(
+            MESSAGE,
+            "leave `--placement` out, or write `--placement ends`",
+        )),
+        Some(Placement::Ends) => Ok(()),
+        None => {
+            let hint =
+                "leave `placement` out, or write `placement = \"ends\"` or `--placement ends`";
+            let error = read.and_then(|read| read.file.between_error(MESSAGE, hint));
+            error.map_or(Ok(()), |error| Err(Failure::bad(error)))
+        }
+    }
 }
 
 /// A study with every default filled in and all options applied, as `regatta submit` stores it for

@@ -492,6 +492,8 @@ mod tests {
             ("message_loss_ratio", 0.01),
             ("interarrival_jitter_ns", 7e3),
             ("messages_reordered", 2.0),
+            ("message_rate_ratio", 1.0),
+            ("packets_sent", 1100.0),
         ];
         let listening = [
             ("bytes_delivered", 3e6),
@@ -500,6 +502,8 @@ mod tests {
             ("message_loss_ratio", 0.04),
             ("interarrival_jitter_ns", 9e3),
             ("messages_reordered", 3.0),
+            ("message_rate_ratio", 0.5),
+            ("acknowledgement_packets", 600.0),
         ];
         let metrics = merged(options, end(1.0, &connecting), end(1.0, &listening), None);
         near(&metrics, "goodput_bps", 32e6);
@@ -511,6 +515,11 @@ mod tests {
         near(&metrics, "interarrival_jitter_forward_ns", 9e3);
         near(&metrics, "interarrival_jitter_reverse_ns", 7e3);
         near(&metrics, "messages_reordered", 5.0);
+        // Of the direction that kept less of its rate.
+        near(&metrics, "message_rate_ratio", 0.5);
+        // Each host's own.
+        near(&metrics, "packets_sent", 1100.0);
+        near(&metrics, "acknowledgement_packets", 600.0);
         assert!(!metrics.contains_key("interarrival_jitter_ns"));
     }
 

@@ -63,34 +63,37 @@ pub(crate) async fn wait_until_stopped<F: Future>(stop: &Stop, future: F) -> F::
 /// # Errors
 /// The error of the system, other than that a signal came.
 pub fn ready(descriptor: &impl AsRawFd, events: i16, until: MonotonicTime) -> io::Result<bool> {
-    STOP_EVENT.with_borrow(|event| ready_or_stopped(descriptor, events, until, event.as_deref()))
+    ready_or_stopped(descriptor, events, until, None)
 }
 
+/// As [`ready`]; the wait ends also with `event`.
 fn ready_or_stopped(
     descriptor: &impl AsRawFd,
     events: i16,
     until: MonotonicTime,
     event: Option<&StopEvent>,
 ) -> io::Result<bool> {
+    // Such an entry is ignored.
     const NONE: RawFd = -1;
     let polled = |fd, events| libc::pollfd {
         fd,
         events,
         revents: 0,
     };
-    let mut both = [
+    let stopped = |event: Option<&StopEvent>| {
+        let descriptor = event.map_or(NONE, |event| event.0.as_raw_fd());
+        polled(descriptor, libc::POLLIN)
+    };
+    let mut all = [
         polled(descriptor.as_raw_fd(), events),
-        polled(
-            event.map_or(NONE, |event| event.0.as_raw_fd()),
-            libc::POLLIN,
-        ),
+        STOP_EVENT.with_borrow(|event| stopped(event.as_deref())),
+        stopped(event),
     ];
-    let used = 1 + usize::from(event.is_some());
     loop {
-        match poll(&mut both[..used], until) {
+        match poll(&mut all, until) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
-            Ok(_) => return Ok(both[0].revents != 0),
+            Ok(_) => return Ok(all[0].revents != 0),
         }
     }
 }
@@ -134,7 +137,8 @@ pub fn for_next<T>(
         }
         let came =
             ready_or_stopped(listener, libc::POLLIN, until, Some(&event)).map_err(failed())?;
-        if !came && until.has_passed() && !stop.is_stopped() {
+        // The moment has come, or the wait has ended as if it had.
+        if !came && !stop.is_stopped() {
             return Err(TransportError::TimedOut {
                 what: what.to_owned(),
                 seconds: MonotonicTime::now().since(begun).as_secs_f64(),
@@ -183,5 +187,22 @@ mod tests {
             accepting.join().expect("no panic")
         });
         assert!(matches!(accepted, Err(TransportError::Cancelled)));
+    }
+
+    #[test]
+    fn a_wait_for_a_peer_ends_with_the_waits_of_its_thread() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
+        let over = Stop::new();
+        let accepted: Result<(), _> = thread::scope(|scope| {
+            let accepting = scope.spawn(|| {
+                let (until, stop) = (MonotonicTime::NEVER, Stop::new());
+                let mut take = || Ok(None);
+                let waiting = async { for_next(&listener, "peer", until, &stop, &mut take) };
+                Blocking.block_on(Blocking.wait_unless_stopped(&over, waiting))
+            });
+            over.stop();
+            accepting.join().expect("no panic").expect("not dropped")
+        });
+        assert!(matches!(accepted, Err(TransportError::TimedOut { .. })));
     }
 }

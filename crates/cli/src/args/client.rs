@@ -27,7 +27,7 @@ pub struct ClientArgs {
     #[arg(short = 'c', long, value_name = "SERVER")]
     pub client: Option<String>,
     /// Port of the server [default: that of SERVER, else 5201]
-    #[arg(short, long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Server")]
+    #[arg(short, long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), allow_hyphen_values = true, help_heading = "Server")]
     pub port: Option<u16>,
     /// Token of the server, for a SERVER without one [default: that of REGATTA_TOKEN]
     #[arg(long, value_name = "TOKEN", help_heading = "Server")]
@@ -47,7 +47,7 @@ pub struct ClientArgs {
     #[arg(short = '6', long = "version6", help_heading = "Server")]
     pub ipv6: bool,
     /// Longest time in milliseconds for a connection to be made [default: 10000]
-    #[arg(long, value_name = "MS", value_parser = whole(1, 600_000_u64), help_heading = "Server")]
+    #[arg(long, value_name = "MS", value_parser = whole(1, 600_000_u64), allow_hyphen_values = true, help_heading = "Server")]
     pub connect_timeout: Option<u64>,
 
     /// Transports, as `regatta run` takes them, such as `quic-quinn` or `tcp:cc=bbr`; several are compared
@@ -69,19 +69,19 @@ pub struct ClientArgs {
     #[arg(short, long, conflicts_with = "transport", help_heading = "Work")]
     pub mptcp: bool,
     /// Time to send for, in seconds or with a unit [default: 10]
-    #[arg(short, long, value_name = "TIME", value_parser = iperf::seconds, conflicts_with_all = ["bytes", "blockcount"], help_heading = "Work")]
+    #[arg(short, long, value_name = "TIME", value_parser = iperf::seconds, allow_hyphen_values = true, conflicts_with_all = ["bytes", "blockcount"], help_heading = "Work")]
     pub time: Option<Duration>,
     /// Bytes to send instead of a time
-    #[arg(short = 'n', long, value_name = "SIZE", value_parser = iperf::size, conflicts_with = "blockcount", help_heading = "Work")]
+    #[arg(short = 'n', long, value_name = "SIZE", value_parser = iperf::size, allow_hyphen_values = true, conflicts_with = "blockcount", help_heading = "Work")]
     pub bytes: Option<Bytes>,
     /// Messages to send instead of a time
-    #[arg(short = 'k', long, value_name = "N", value_parser = whole(1, 1_000_000_000_u64), help_heading = "Work")]
+    #[arg(short = 'k', long, value_name = "N", value_parser = whole(1, 1_000_000_000_u64), allow_hyphen_values = true, help_heading = "Work")]
     pub blockcount: Option<u64>,
     /// Size of a message: of a write, or of a datagram [default: 128K; UDP: what fits a packet]
-    #[arg(short, long, value_name = "SIZE", value_parser = iperf::size, help_heading = "Work")]
+    #[arg(short, long, value_name = "SIZE", value_parser = iperf::size, allow_hyphen_values = true, help_heading = "Work")]
     pub length: Option<Bytes>,
     /// Simultaneous connections
-    #[arg(short = 'P', long, value_name = "N", value_parser = whole(1, 128_u32), default_value = "1", help_heading = "Work")]
+    #[arg(short = 'P', long, value_name = "N", value_parser = whole(1, 128_u32), allow_hyphen_values = true, default_value = "1", help_heading = "Work")]
     pub parallel: u32,
     /// The server sends
     #[arg(short = 'R', long, conflicts_with = "bidir", help_heading = "Work")]
@@ -90,39 +90,39 @@ pub struct ClientArgs {
     #[arg(long, help_heading = "Work")]
     pub bidir: bool,
     /// Rate of the sender, of each connection; 0 is without limit
-    #[arg(short, long, value_name = "RATE", value_parser = iperf::rate, help_heading = "Work")]
+    #[arg(short, long, value_name = "RATE", value_parser = iperf::rate, allow_hyphen_values = true, help_heading = "Work")]
     pub bitrate: Option<BitRate>,
     /// Time at the beginning that the results leave out
-    #[arg(short = 'O', long, value_name = "TIME", value_parser = iperf::seconds_or_none, help_heading = "Work")]
+    #[arg(short = 'O', long, value_name = "TIME", value_parser = iperf::seconds_or_none, allow_hyphen_values = true, help_heading = "Work")]
     pub omit: Option<Duration>,
     /// Repetitions of the whole: with several the result is an interval
-    #[arg(long, value_name = "N", value_parser = whole(1, 10_000_u32), default_value = "1", help_heading = "Work")]
+    #[arg(long, value_name = "N", value_parser = whole(1, 10_000_u32), allow_hyphen_values = true, default_value = "1", help_heading = "Work")]
     pub repeat: u32,
 
     /// Congestion control of the kernel
     #[arg(short = 'C', long, value_name = "NAME", help_heading = "Transport")]
     pub congestion: Option<String>,
     /// Size of the sockets' buffers
-    #[arg(short, long, value_name = "SIZE", value_parser = iperf::size, help_heading = "Transport")]
+    #[arg(short, long, value_name = "SIZE", value_parser = iperf::size, allow_hyphen_values = true, help_heading = "Transport")]
     pub window: Option<Bytes>,
     /// Largest segment of TCP in bytes
-    #[arg(short = 'M', long, value_name = "BYTES", value_parser = whole(88, 32_767_u16), help_heading = "Transport")]
+    #[arg(short = 'M', long, value_name = "BYTES", value_parser = whole(88, 32_767_u16), allow_hyphen_values = true, help_heading = "Transport")]
     pub set_mss: Option<u16>,
     /// TCP without Nagle's algorithm
     #[arg(short = 'N', long, help_heading = "Transport")]
     pub no_delay: bool,
     /// Code point of TCP's packets, a number or a name such as `ef`
-    #[arg(long, value_name = "DSCP", value_parser = iperf::dscp, help_heading = "Transport")]
+    #[arg(long, value_name = "DSCP", value_parser = iperf::dscp, allow_hyphen_values = true, help_heading = "Transport")]
     pub dscp: Option<u8>,
     /// Accepted for command lines of iperf3: each driver sends as its stack does best
     #[arg(short = 'Z', long, help_heading = "Transport")]
     pub zerocopy: bool,
     /// Processor of this end's processes
-    #[arg(short = 'A', long, value_name = "N", value_parser = whole(0, 1023_usize), help_heading = "Transport")]
+    #[arg(short = 'A', long, value_name = "N", value_parser = whole(0, 1023_usize), allow_hyphen_values = true, help_heading = "Transport")]
     pub affinity: Option<usize>,
 
     /// Time between two lines, in seconds or with a unit; at least 0.1, or 0 for none
-    #[arg(short, long, value_name = "TIME", value_parser = iperf::seconds_or_none, default_value = "1", help_heading = "Output")]
+    #[arg(short, long, value_name = "TIME", value_parser = iperf::seconds_or_none, allow_hyphen_values = true, default_value = "1", help_heading = "Output")]
     pub interval: Duration,
     /// Write one JSON value at the end
     #[arg(short = 'J', long, help_heading = "Output")]

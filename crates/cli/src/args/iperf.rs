@@ -24,8 +24,17 @@ fn power(suffix: &str, base: f64) -> Option<f64> {
     Some(base.powi(exponent))
 }
 
+/// Refuses a negative quantity, `kind`, with `hint`.
+fn refuse_negative(text: &str, kind: &str, hint: &str) -> Result<(), String> {
+    match text.strip_prefix('-').and_then(split) {
+        Some(_) => Err(format!("a {kind} cannot be negative; write {hint}")),
+        None => Ok(()),
+    }
+}
+
 /// Parses a rate: `50M` as iperf3 does, which is 50 Mbit/s, or with a unit.
 pub(super) fn rate(text: &str) -> Result<BitRate, String> {
+    refuse_negative(text, "rate", "one such as `50M`, or `0` for no limit")?;
     if let Some((number, suffix)) = split(text)
         && let Some(factor) = power(suffix, 1000.0)
     {
@@ -36,6 +45,7 @@ pub(super) fn rate(text: &str) -> Result<BitRate, String> {
 
 /// Parses a size: `128K` as iperf3 does, which is 128 KiB, or with a unit.
 pub(super) fn size(text: &str) -> Result<Bytes, String> {
+    refuse_negative(text, "size", "one such as `128K`")?;
     if let Some((number, suffix)) = split(text)
         && let Some(factor) = power(suffix, 1024.0)
     {
@@ -50,6 +60,7 @@ pub(super) fn size(text: &str) -> Result<Bytes, String> {
 
 /// Parses a span of time: bare seconds, or with a unit.
 pub(super) fn seconds_or_none(text: &str) -> Result<Duration, String> {
+    refuse_negative(text, "time", "one such as `10` or `500ms`")?;
     match split(text) {
         Some((number, "")) => Duration::try_from_secs_f64(number).map_err(|it| it.to_string()),
         _ => parse_duration(text).map_err(|error| super::with_hint(&error)),
@@ -124,5 +135,22 @@ mod tests {
         );
         assert!(rate("50X").is_err() && size("0").is_err() && seconds("0").is_err());
         assert!(dscp("64").is_err());
+    }
+
+    #[test]
+    fn negative_quantities_are_refused_with_what_to_write() {
+        let refused = |error: Option<String>, hint: &str| {
+            let error = error.expect("an error");
+            assert!(
+                error.contains("cannot be negative") && error.contains(hint),
+                "{error}"
+            );
+        };
+        refused(rate("-1").err(), "`0` for no limit");
+        refused(rate("-50M").err(), "`50M`");
+        refused(size("-1K").err(), "`128K`");
+        refused(seconds("-1s").err(), "`10`");
+        // An option where a value is due.
+        assert!(rate("-R").is_err_and(|error| !error.contains("negative")));
     }
 }

@@ -23,7 +23,7 @@ pub struct ServerArgs {
     #[arg(short = 'B', long, value_name = "ADDRESS")]
     pub bind: Vec<IpAddr>,
     /// TCP port to listen on
-    #[arg(short, long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), default_value = "5201")]
+    #[arg(short, long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), allow_hyphen_values = true, default_value = "5201")]
     pub port: u16,
     /// Ports on which trials listen, while they run [default: PORT and the 15 after it]
     #[arg(long, value_name = "FIRST-LAST", value_parser = quantity::<PortRange>)]
@@ -43,16 +43,16 @@ pub struct ServerArgs {
     pub ipv6: bool,
 
     /// Clients that may measure at once; others wait for their turn
-    #[arg(long, value_name = "N", value_parser = whole(1, 64_usize), default_value = "1", help_heading = "Limits")]
+    #[arg(long, value_name = "N", value_parser = whole(1, 64_usize), allow_hyphen_values = true, default_value = "1", help_heading = "Limits")]
     pub parallel: usize,
     /// Most clients, those that wait included; others are refused
-    #[arg(long, value_name = "N", value_parser = whole(1, 1000_usize), default_value = "100", help_heading = "Limits")]
+    #[arg(long, value_name = "N", value_parser = whole(1, 1000_usize), allow_hyphen_values = true, default_value = "100", help_heading = "Limits")]
     pub max_clients: usize,
     /// Longest time of one client, in seconds or with a unit [default: 1h]
-    #[arg(long, value_name = "TIME", value_parser = iperf::seconds, default_value = "3600", hide_default_value = true, help_heading = "Limits")]
+    #[arg(long, value_name = "TIME", value_parser = iperf::seconds, allow_hyphen_values = true, default_value = "3600", hide_default_value = true, help_heading = "Limits")]
     pub max_time: Duration,
     /// Most bytes that one client may send and receive [default: without limit]
-    #[arg(long, value_name = "SIZE", value_parser = iperf::size, help_heading = "Limits")]
+    #[arg(long, value_name = "SIZE", value_parser = iperf::size, allow_hyphen_values = true, help_heading = "Limits")]
     pub max_bytes: Option<Bytes>,
     /// End after one client
     #[arg(short = '1', long, help_heading = "Limits")]

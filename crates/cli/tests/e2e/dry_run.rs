@@ -178,3 +178,30 @@ fn what_only_netem_has_is_refused_with_the_study_that_asks_for_another_emulator(
     let done = both_refused(&bench, &["ends.toml", "--emulator", "userspace"], 2);
     done.assert_says("add `--placement between`, or leave `--emulator` out");
 }
+
+#[test]
+fn netem_between_two_machines_is_refused_before_one_is_reached() {
+    let bench = Bench::new();
+    bench.write("small.toml", SMALL);
+    let between = SMALL.replacen("rounds = 2", "rounds = 2\nplacement = \"between\"", 1);
+    bench.write("between.toml", &between);
+    let hosts = ["--hosts", "lab1,lab2"];
+    for (asked, hint) in [
+        (
+            &["between.toml"][..],
+            "leave `placement` out, or write `placement = \"ends\"`",
+        ),
+        (
+            &["small.toml", "--placement", "between"],
+            "leave `--placement` out",
+        ),
+        (
+            &["--rtt", "10ms", "--placement", "between"],
+            "leave `--placement` out",
+        ),
+    ] {
+        let done = both_refused(&bench, &[asked, &hosts].concat(), 2);
+        done.assert_says("between two hosts there is only their network");
+        done.assert_says(hint);
+    }
+}

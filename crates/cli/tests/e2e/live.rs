@@ -66,7 +66,8 @@ fn attach_says_what_to_type_where_no_run_is_under_way() {
     let done = bench.run(&["attach", "out", "--web"]);
     done.assert_code(2);
     done.assert_says("no run answers in `out`");
-    done.assert_says("`regatta report out` shows its results");
+    done.assert_says("the run is complete: `regatta report out` shows its results");
+    assert!(!done.stderr.contains("resume"), "{}", done.stderr);
     let done = bench.run(&["attach", "nowhere"]);
     done.assert_code(2);
     done.assert_says("there is no file or directory `nowhere`");

@@ -331,3 +331,46 @@ fn of_many_clients_at_once_none_is_refused() {
     drop(server);
     bench.assert_nothing_left();
 }
+
+#[test]
+fn the_log_file_has_everything_but_the_token() {
+    for form in [&[][..], &["--json"]] {
+        let bench = Bench::new();
+        let path = bench.path("server.log").display().to_string();
+        let server = Server::start(&bench, &[&["--logfile", &path], form].concat());
+        let args = ["-t", "1", "-i", "0.25", "--json-stream"];
+        let done = server.client(&bench, &args);
+        done.assert_code(0);
+        let (_, token) = server.address.split_once('#').expect("a token");
+        let token = token.to_owned();
+        let shown = server.end();
+        let log = std::fs::read_to_string(&path).expect("a file");
+        assert!(!log.contains(&token), "{log}");
+        assert!(shown.is_empty(), "{shown}");
+        if form.is_empty() {
+            assert!(log.starts_with("listening on TCP port "), "{log}");
+            assert!(log.contains("\n[1] goodput "), "{log}");
+        } else {
+            assert_eq!(events(&log).len(), events(&done.stdout).len(), "{log}");
+            assert_eq!(log.lines().count(), events(&log).len(), "{log}");
+        }
+    }
+}
+
+#[test]
+fn a_negative_number_is_refused_with_what_to_write() {
+    let bench = Bench::new();
+    for (option, says) in [
+        (
+            ["-b", "-1"],
+            "a rate cannot be negative; write one such as `50M`, or `0` for no limit",
+        ),
+        (["-n", "-1K"], "a size cannot be negative"),
+        (["-t", "-1"], "a time cannot be negative"),
+        (["-P", "-4"], "it is not a whole number from 1 to 128"),
+    ] {
+        let done = bench.run(&[&["client", "localhost"], &option[..]].concat());
+        done.assert_code(2);
+        done.assert_says(says);
+    }
+}

@@ -113,6 +113,8 @@ pub enum Combination {
     SenderOrSum,
     /// [`Self::Sum`] where both ends send, else [`Self::Receiver`].
     ReceiverOrSum,
+    /// Least value of the ends where both send, else [`Self::Sender`].
+    SenderOrLeast,
 }
 
 impl Combination {
@@ -125,7 +127,7 @@ impl Combination {
         both_send: bool,
     ) -> Option<f64> {
         match self {
-            Self::SenderOrSum if !both_send => sender.or(receiver),
+            Self::SenderOrSum | Self::SenderOrLeast if !both_send => sender.or(receiver),
             Self::ReceiverOrSum if !both_send => receiver.or(sender),
             Self::Sender => sender.or(receiver),
             Self::Receiver => receiver.or(sender),
@@ -133,6 +135,7 @@ impl Combination {
                 (Some(sender), Some(receiver)) => Some(sender + receiver),
                 _ => sender.or(receiver),
             },
+            Self::SenderOrLeast => sender.into_iter().chain(receiver).reduce(f64::min),
         }
     }
 }

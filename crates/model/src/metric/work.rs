@@ -107,8 +107,8 @@ super::metrics! {
         "Answered requests over the time from the first departure, where requests leave at a rate the first scheduled one, to the arrival of the last answer.";
     REQUEST_RATE_RATIO = "request_rate_ratio" [Ratio, Higher] "request rate achieved":
         "Rate at which requests left over the rate that was asked for, between the first departure and the last. Below 1 the sender was held up by its transport or its host. Absent where an answer lets the next request leave.";
-    MESSAGE_RATE_RATIO = "message_rate_ratio" [Ratio, Higher] "message rate achieved":
-        "Multi-stream, and UDP with the option `rate`: rate at which messages were handed to the transport over the rate that was asked for, between the first one and the last; of several flows that of the slowest. Below 1 the sender was held up by its transport or its host.";
+    MESSAGE_RATE_RATIO = "message_rate_ratio" [Ratio, Higher, SenderOrLeast] "message rate achieved":
+        "Multi-stream, and UDP with the option `rate`: rate at which messages were handed to the transport over the rate that was asked for, between the first one and the last; of several flows, also in both directions, that of the slowest. Below 1 the sender was held up by its transport or its host.";
     REQUESTS_UNANSWERED = "requests_unanswered" [Count, Lower] "requests without answer":
         "Requests that left and had no answer within the time-out, or by the end of the trial.";
     INTERARRIVAL_JITTER_NS = "interarrival_jitter_ns" [Nanoseconds, Lower, Receiver] "interarrival jitter":

@@ -25,6 +25,8 @@ pub struct StudyFile {
     text: String,
     transports: Vec<TransportPlace>,
     kernel: Option<Range<usize>>,
+    /// Place of `placement = "between"`, where the study says so itself.
+    between: Option<Range<usize>>,
 }
 
 impl StudyFile {
@@ -63,7 +65,7 @@ impl StudyFile {
         let seed = root.number("seed", 0, i64::MAX as u64)?.unwrap_or(1);
         let (bed, hosts) = read_bed(&mut root)?;
         let (guest, guest_places) = GuestSetup::read(&mut root)?;
-        let mut path = read_path(&mut root, guest.guests)?;
+        let (mut path, between) = read_path(&mut root, guest.guests)?;
         let capture = read_capture(&mut root, &mut path)?;
         let [deadline, connect_deadline, sample_interval] = read_times(&mut root)?;
         let source_section = root
@@ -136,6 +138,7 @@ impl StudyFile {
             text: text.to_owned(),
             transports: places,
             kernel: guest_places.kernel,
+            between,
         })
     }
 
@@ -147,6 +150,17 @@ impl StudyFile {
         hint: impl Into<String>,
     ) -> Option<StudyError> {
         let span = self.kernel.clone()?;
+        Some(self.error(span, message, hint))
+    }
+
+    /// Returns an error at `placement = "between"`, if the study says so itself.
+    #[must_use]
+    pub fn between_error(
+        &self,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Option<StudyError> {
+        let span = self.between.clone()?;
         Some(self.error(span, message, hint))
     }
 
@@ -203,13 +217,19 @@ impl Study {
     }
 }
 
-/// Reads the settings of the path's emulation. The key `path` of earlier versions had one value,
-/// Regatta's own emulator.
-fn read_path(root: &mut Section<'_>, guests: Guests) -> Result<PathSetup, StudyError> {
+/// Reads the settings of the path's emulation, and the place of `placement = "between"`. The key `path` of earlier
+/// versions had one value, Regatta's own emulator.
+fn read_path(
+    root: &mut Section<'_>,
+    guests: Guests,
+) -> Result<(PathSetup, Option<Range<usize>>), StudyError> {
     let first = root.choice_of("path", &[("emulator", Emulator::Userspace)])?;
     let first = first.map(|(emulator, _)| emulator);
     let emulator = root.choice("emulator")?;
-    let placement = root.choice("placement")?;
+    let placement = root.choice_at("placement")?;
+    let between = placement
+        .clone()
+        .and_then(|(placement, span)| (placement == Placement::Between).then_some(span));
     let loss_by = root.choice("loss_by")?;
     let offloads = root.choice("offloads")?;
     let emulator = emulator.or(first).unwrap_or_default();
@@ -220,7 +240,7 @@ fn read_path(root: &mut Section<'_>, guests: Guests) -> Result<PathSetup, StudyE
     };
     let path = PathSetup {
         emulator,
-        placement: placement.unwrap_or(usual),
+        placement: placement.map_or(usual, |(placement, _)| placement),
         loss_by: loss_by.unwrap_or_default(),
         offloads: offloads.unwrap_or_default(),
     };
@@ -228,7 +248,7 @@ fn read_path(root: &mut Section<'_>, guests: Guests) -> Result<PathSetup, StudyE
         Some(message) => {
             Err(root.error(0..0, message, "write `emulator = \"netem\"` or `\"auto\"`"))
         }
-        None => Ok(path),
+        None => Ok((path, between)),
     }
 }
 

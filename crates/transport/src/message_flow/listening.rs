@@ -1,12 +1,11 @@
 //! Listening end of a trial of flows of messages.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use regatta_control::{Note, Role, SideReport};
 
 use super::{Shared, Watch, Work, receiving::Receiver, sending, tally::Sent};
 use crate::{
-    clock::MonotonicTime,
     driver::TransportError,
     executor::Executor as _,
     message::{MessageEndpoint, MessageFlow},
@@ -18,13 +17,10 @@ use crate::{
         findings::Findings,
         listening::Listening,
         messages::Messages,
+        turns::Turns,
         watch::{Delivered, ReceiverEnd},
     },
 };
-
-/// Longest wait for a further flow until the next look: whether the transfer has ended, and at the first
-/// messages that the wait for another flow has found, which wake nobody else.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs one end.
 pub(super) async fn run<E: MessageEndpoint>(
@@ -57,15 +53,19 @@ async fn serve_all<'a, E: MessageEndpoint>(
         first.arrived,
         Watch::Listening(&end.watch),
     );
-    let shared_ref = &shared;
+    // One at a time waits for a flow: a wait may find the first message of another one, which wakes nobody else.
+    let (shared_ref, turns) = (&shared, &Turns::new(shared.flows.len(), &shared.stop));
     let tasks = std::iter::once(Some(first))
         .chain((1..shared.flows.len()).map(|_| None))
-        .map(|first| {
+        .enumerate()
+        .map(|(task, first)| {
             move || async move {
+                turns.wait(task, end.carrier.0.executor()).await;
                 let next = match first {
                     Some(first) => Some(first),
                     None => admit_next(end, shared_ref).await,
                 };
+                turns.pass(task);
                 if let Some(admitted) = next {
                     serve(shared_ref, endpoint, admitted).await;
                 }
@@ -83,22 +83,24 @@ async fn admit_next<E: MessageEndpoint>(
 ) -> Option<Admitted<E::Flow>> {
     let limit = end.watch.limit();
     let mut judge = |message: &[u8]| end.admission().flow(end.trial, message);
-    loop {
-        if shared.stop.is_stopped() {
-            return None;
-        }
-        let until = limit.min(MonotonicTime::now() + LOOK);
-        match end.carrier.admit_by(end.trial, until, &mut judge).await {
+    while !shared.stop.is_stopped() {
+        let admitting = end.carrier.admit_by(end.trial, limit, &mut judge);
+        let executor = end.carrier.0.executor();
+        match executor
+            .wait_unless_stopped(&shared.stop, admitting)
+            .await?
+        {
             Ok(admitted) if admitted.purpose == Purpose::Transfer => return Some(admitted),
             // One that was given up, as its opening took too long.
             Ok(_) => {}
-            Err(TransportError::TimedOut { .. }) if !limit.has_passed() => {}
+            Err(_) if shared.stop.is_stopped() => {}
             Err(error) => {
                 shared.broke(error);
                 return None;
             }
         }
     }
+    None
 }
 
 /// Carries one flow to its end.

@@ -1,6 +1,6 @@
 //! Listening end of a transfer over flows.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use regatta_control::{Note, Role, SideReport};
 
@@ -20,6 +20,7 @@ use crate::{
         findings::Findings,
         listening::Listening,
         streams::{FlowOf, StreamFlow, Streams, accept_stream, echo, opening_until},
+        turns::Turns,
     },
 };
 
@@ -27,8 +28,10 @@ use crate::{
 struct Serving<'a, E: StreamEndpoint> {
     shared: &'a Shared<'a>,
     end: &'a Listening<'a, Streams<'a, E>>,
-    /// Stop that ends the wait for further connections once every flow has ended.
+    /// Stop that ends the wait for further connections once every flow has ended, or the transfer.
     accepting: Stop,
+    /// Turns of the tasks to wait for a connection.
+    turns: Turns,
 }
 
 pub(super) async fn run<E: StreamEndpoint>(
@@ -85,20 +88,25 @@ async fn serve_all<'a, E: StreamEndpoint>(
     } else {
         flows.flows.len()
     };
+    // The opening of the probe can be lost and come again after the flows'.
+    let all = connections + usize::from(probe_is_missing);
+    let accepting = shared.stop.child();
     let serving = &Serving {
         shared: &shared,
         end,
-        accepting: trial.stop.child(),
+        turns: Turns::new(all, &accepting),
+        accepting,
     };
-    // The opening of the probe can be lost and come again after the flows'.
-    let all = connections + usize::from(probe_is_missing);
     let first = std::iter::once(Some(first)).chain((1..all).map(|_| None));
-    let tasks = first
-        .map(|first| {
+    let tasks = (first.enumerate())
+        .map(|(task, first)| {
             move || async move {
                 let admitted = match first {
-                    Some(first) => Some(first),
-                    None => accept_next(serving).await,
+                    Some(first) => {
+                        serving.turns.pass(task);
+                        Some(first)
+                    }
+                    None => accept_next(serving, task).await,
                 };
                 if let Some(admitted) = admitted {
                     attend(serving, admitted).await;
@@ -114,33 +122,42 @@ async fn serve_all<'a, E: StreamEndpoint>(
     shared
 }
 
-/// Waits for a further connection; returns none once every flow has ended.
-async fn accept_next<E: StreamEndpoint>(serving: &Serving<'_, E>) -> Option<Admitted<FlowOf<E>>> {
-    // The trial's stop alone wakes a blocking driver's wait, so it is made in short ones.
-    const LOOK: Duration = Duration::from_millis(200);
-    let (end, accepting) = (serving.end, &serving.accepting);
+/// Waits for a further connection, when it is the turn of `task`; returns none once every flow has ended.
+async fn accept_next<E: StreamEndpoint>(
+    serving: &Serving<'_, E>,
+    task: usize,
+) -> Option<Admitted<FlowOf<E>>> {
+    let (end, accepting, turns) = (serving.end, &serving.accepting, &serving.turns);
+    let executor = end.carrier.executor();
+    turns.wait(task, executor).await;
     let (limit, mut admission) = (end.watch.limit(), Admission::default());
-    // The window is open already.
-    let arrived = (&end.trial.stop, &|| {});
+    // The window is open already. The next task waits while the opening of this one's connection is under way.
+    let arrived = (&end.trial.stop, &|| turns.pass(task));
     let admitting = async {
-        loop {
-            let until = limit.min(MonotonicTime::now() + LOOK);
-            let admitting = (end.carrier).admit_with(end.trial, until, &mut admission, arrived);
-            match admitting.await {
-                // One that was given up, as its connection took too long.
-                Ok(admitted) if admitted.purpose == Purpose::IdleProbe => {}
-                Err(TransportError::TimedOut { .. })
-                    if !accepting.is_stopped() && !limit.has_passed() => {}
-                other => return other,
+        while !accepting.is_stopped() {
+            let admitting = (end.carrier).admit_with(end.trial, limit, &mut admission, arrived);
+            let admitted = admitting.await?;
+            // Another one was given up, as its connection took too long.
+            if admitted.purpose != Purpose::IdleProbe {
+                return Ok(admitted);
             }
         }
+        Err(TransportError::Cancelled)
     };
-    let next = accepting.unless_raised(admitting).await;
-    end.refuse(admission.refused + admission.broken);
-    match next {
+    let next = executor.wait_unless_stopped(accepting, admitting).await;
+    // A driver may have taken the connection in while another task waited.
+    turns.pass(task);
+    // Those that the end of the transfer broke are no strangers.
+    let broken = if accepting.is_stopped() {
+        0
+    } else {
+        admission.broken
+    };
+    end.refuse(admission.refused + broken);
+    match next? {
         Ok(admitted) => Some(admitted),
         Err(error) => {
-            if !accepting.is_stopped() && !serving.shared.stop.is_stopped() {
+            if !accepting.is_stopped() {
                 serving.shared.broke(error);
             }
             None

@@ -11,6 +11,7 @@ pub(crate) mod message_control;
 pub(crate) mod messages;
 mod probing;
 pub(crate) mod streams;
+pub(crate) mod turns;
 pub(crate) mod warm_up;
 pub(crate) mod watch;
 

@@ -9,8 +9,11 @@ use std::{
 use regatta_transport::MonotonicTime;
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// Waits until the moment has come, on the runtime that polls it.
+/// Waits until the moment has come, on the runtime that polls it. A wait without limit needs no descriptor.
 pub async fn sleep_until(moment: MonotonicTime) {
+    if moment == MonotonicTime::NEVER {
+        return std::future::pending().await;
+    }
     if moment.has_passed() {
         return;
     }

@@ -13,8 +13,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{buffer::Buffer, settings::SocketSettings, socket::Connected, stack};
 
-/// Backlog of the listening socket; the kernel caps it at `net.core.somaxconn`.
-const BACKLOG: i32 = 1024;
+/// Backlog of the listening socket, for all flows of a transfer at once; the kernel caps it at `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
 
 /// Common settings of the sockets of one end.
 pub(crate) struct Sockets {

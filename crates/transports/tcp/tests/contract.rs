@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use regatta_control::{FailureKind, Role};
-use regatta_model::{OptionValue, WorkloadKind};
+use regatta_model::{Direction, OptionValue, WorkloadKind};
 use regatta_transport::{Driver, TransportError, testing};
 
 fn driver(name: &str) -> &'static dyn Driver {
@@ -76,6 +76,36 @@ fn time_outs_are_told_of_a_connection_that_is_closed_already() {
             .contains_key("retransmission_timeouts"),
         kernel_tells_time_outs(),
     );
+}
+
+/// Returns how often the threads of this process have waited.
+fn waits() -> i64 {
+    // SAFETY: plain numbers, of which any bits are valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: there is room for the figures.
+    let result = unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
+    assert_eq!(result, 0);
+    usage.ru_nvcsw
+}
+
+#[test]
+fn a_connection_wakes_nobody_who_waits_for_another_one() {
+    const CONNECTIONS: i64 = 2 * 200;
+    let before = waits();
+    let pair = testing::run_pair(driver("tcp"), 200, 1, |order| {
+        if let WorkloadKind::Bulk { options, .. } = &mut order.workload.kind {
+            options.direction = Direction::Both;
+            options.flows = 200;
+        }
+    })
+    .expect("both ends can be prepared");
+    let (sender, receiver) = (pair.sender.expect("a report"), pair.receiver.expect("one"));
+    for side in [sender, receiver] {
+        assert_eq!(side.measurements.metrics["bytes_delivered"], 200.0);
+    }
+    let waits = waits() - before;
+    // Were all of them woken, it would be half of their number each time.
+    assert!(waits < CONNECTIONS * 50, "{waits} waits");
 }
 
 fn kernel_tells_time_outs() -> bool {
