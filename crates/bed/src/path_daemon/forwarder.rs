@@ -28,7 +28,7 @@ use super::{
 };
 use crate::messages::{LinkCounters, UnsupportedCounters};
 
-/// Packets read from one device before the other direction and due packets get their turn.
+/// Packets that are read from one device, and that are written to one, before others get their turn.
 const BATCH: usize = 32;
 
 /// Full batches one after another that show that a device fills faster than it is read.
@@ -96,6 +96,8 @@ struct Link {
     lateness: Lateness,
     /// Packets that the other device did not accept.
     refused: u64,
+    /// Packets that are due and not yet written.
+    due: VecDeque<Due<Frame>>,
 }
 
 impl Link {
@@ -200,7 +202,6 @@ impl Forwarder {
                 wake: woken_by,
                 buffer_bytes: buffer_bytes(&condition),
                 pool: Vec::new(),
-                due: VecDeque::new(),
                 batches: [0; 2],
                 arrivals: Arrivals::new(),
                 rests,
@@ -278,6 +279,7 @@ fn link(
         emulated: emulated(condition, direction, seed)?,
         lateness: Lateness::new(condition.late_after()),
         refused: 0,
+        due: VecDeque::new(),
     })
 }
 
@@ -309,8 +311,6 @@ struct Running {
     buffer_bytes: usize,
     /// Buffers that are free.
     pool: Vec<Box<[u8]>>,
-    /// Packets of one direction that are due and not yet written.
-    due: VecDeque<Due<Frame>>,
     /// Full batches that were read from each device since it was last empty.
     batches: [u32; 2],
     arrivals: Arrivals,
@@ -336,7 +336,10 @@ impl Running {
                     self.batches[link] = if *readable { self.batches[link] + 1 } else { 0 };
                 }
             }
-            self.deliver();
+            // A packet that is written may have the other kernel send many, and they wait to be read.
+            if self.deliver() {
+                readable = [true; 2];
+            }
             if let Some(tap) = &mut self.tap {
                 tap.hand_over();
             }
@@ -409,8 +412,9 @@ impl Running {
         true
     }
 
-    /// Writes the packets that are due, in both directions.
-    fn deliver(&mut self) {
+    /// Writes a batch of the packets that are due in each direction; returns whether there may be more.
+    fn deliver(&mut self) -> bool {
+        let mut may_be_more = false;
         let is_overrun = self.batches.iter().any(|batches| *batches >= MANY_BATCHES);
         for (which, link) in self.links.iter_mut().enumerate() {
             let mut now = monotonic_ns();
@@ -420,31 +424,35 @@ impl Running {
                     pool.push(buffer);
                 }
             };
-            loop {
+            for turn in 0.. {
+                if turn == BATCH {
+                    may_be_more = true;
+                    break;
+                }
                 // One at a time, unless the thread is behind: then TCP segments that follow one another leave as one.
-                while self.due.len() < MOST_SEGMENTS
+                while link.due.len() < MOST_SEGMENTS
                     && let Some(due) = link.emulated.poll(now)
                 {
                     let coalescing = self.coalescing.as_ref();
                     let is_behind =
                         coalescing.is_some_and(|it| is_overrun || it.is_behind(due.at, now));
-                    self.due.push_back(due);
+                    link.due.push_back(due);
                     if !is_behind {
                         break;
                     }
                 }
-                if self.due.is_empty() {
+                if link.due.is_empty() {
                     break;
                 }
-                let count = mergeable(self.due.iter().map(|due| due.packet.bytes()));
+                let count = mergeable(link.due.iter().map(|due| due.packet.bytes()));
                 let written = match count {
-                    1 => link.to.write(self.due[0].packet.bytes()).map(|_| ()),
+                    1 => link.to.write(link.due[0].packet.bytes()).map(|_| ()),
                     _ => merge::write(
                         &link.to,
-                        self.due.iter().take(count).map(|due| due.packet.bytes()),
+                        link.due.iter().take(count).map(|due| due.packet.bytes()),
                     ),
                 };
-                for Due { at, packet } in self.due.drain(..count) {
+                for Due { at, packet } in link.due.drain(..count) {
                     link.lateness.leave(now - at, packet.lag_ns.into());
                     link.refused += u64::from(written.is_err());
                     if let Some(tap) = &mut self.tap {
@@ -469,6 +477,7 @@ impl Running {
                 free(packet.buffer);
             }
         }
+        may_be_more
     }
 
     /// Sleeps until a packet or a request arrives or a packet is due; `None` if the kernel refuses.
@@ -584,6 +593,7 @@ impl Running {
             link.emulated = emulated;
             link.lateness = Lateness::new(condition.late_after());
             link.refused = 0;
+            link.due.clear();
             discard(&mut link.from);
         }
         Ok(())
