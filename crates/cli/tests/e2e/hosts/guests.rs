@@ -257,12 +257,13 @@ fn delays_from_one_kernel_to_another_have_a_bound() {
     };
     let mut run = lab.regatta(&["run", "--hosts", "a,b", "--out", "out", "--no-progress"]);
     run.args(["--transport", "udp:rate=2Mbit/s", "--size", "200kB"]);
-    run.args(["--rtt", "200ms", "--rate", "10Mbit/s", "--rounds", "1"]);
+    // A guest that pauses makes the bound larger, and a delay of less than ten times the bound is left out.
+    run.args(["--rtt", "1s", "--rate", "10Mbit/s", "--rounds", "1"]);
     succeeds(&run.output().expect("a run"));
     let trials = crate::help::trials(&lab.bench.path("out"));
     let metrics = &trials[0].measurements.metrics;
     let bound = metrics["clock_offset_bound_ns"];
     let delay = metrics["one_way_delay_ns"];
     assert!(bound > 0.0 && bound <= 0.1 * delay, "{delay} {bound}");
-    assert!((100e6 - bound..500e6).contains(&delay), "{delay} {bound}");
+    assert!((500e6 - bound..900e6).contains(&delay), "{delay} {bound}");
 }
