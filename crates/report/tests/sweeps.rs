@@ -284,7 +284,10 @@ fn an_interval_that_runs_out_of_a_panel_has_no_end_there() {
         metrics.insert("goodput_bps", goodput * factor);
     }
     let page = page("wide", &data);
-    let figure = page.split("<figure").nth(1).expect("a figure");
+    let mut figures = page.split("<figure");
+    let figure = figures
+        .find(|it| it.contains("data-y=\""))
+        .expect("a figure");
     let scale = figure.split("data-y=\"").nth(1).expect("a scale");
     let top: f64 = (scale.split([' ', '"']).nth(3))
         .and_then(|top| top.parse().ok())

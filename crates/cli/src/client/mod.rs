@@ -396,7 +396,7 @@ impl Screen {
             ..
         } = progress;
         let intervals = self.intervals.as_mut();
-        for interval in intervals.map_or_else(Vec::new, |it| it.add(trial, host, progress)) {
+        if let Some(interval) = intervals.and_then(|it| it.add(trial, host, progress)) {
             self.say(ClientEvent::Interval(interval));
         }
     }

@@ -468,7 +468,10 @@ mod tests {
         run.now.activity = Activity::Trial(Box::new(trial));
         let screen = drawn(&run, (80, 24), true);
         let title = screen.lines().nth(4).expect("a title");
-        assert!(title.contains("=18") && title.contains(", 0 s"), "{screen}");
+        assert!(
+            title.contains("18 ·") && title.contains(", 0 s"),
+            "{screen}"
+        );
         assert!(title.contains("quic") && title.contains("bulk"), "{screen}");
     }
 
