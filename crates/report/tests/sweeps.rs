@@ -273,40 +273,6 @@ fn page(name: &str, data: &RunData) -> String {
 }
 
 #[test]
-fn an_interval_that_runs_out_of_a_panel_has_no_end_there() {
-    let mut data = one_parameter();
-    data.header.study.rounds = 2;
-    data.trials.retain(|trial| trial.round < 2);
-    for trial in &mut data.trials {
-        let metrics = &mut trial.measurements.metrics;
-        let goodput = metrics.get("goodput_bps").copied().expect("a goodput");
-        let factor = if trial.round == 0 { 0.5 } else { 2.0 };
-        metrics.insert("goodput_bps", goodput * factor);
-    }
-    let page = page("wide", &data);
-    let mut figures = page.split("<figure");
-    let figure = figures
-        .find(|it| it.contains("data-y=\""))
-        .expect("a figure");
-    let scale = figure.split("data-y=\"").nth(1).expect("a scale");
-    let top: f64 = (scale.split([' ', '"']).nth(3))
-        .and_then(|top| top.parse().ok())
-        .expect("the position of the axis's end");
-    let mut bars = 0;
-    for line in figure.split("points=\"").skip(1) {
-        let points = line.split('"').next().expect("points").split([' ', ',']);
-        let points: Vec<f64> = points.filter_map(|it| it.parse().ok()).collect();
-        let [x0, y0, x1, y1] = points[..] else {
-            continue;
-        };
-        bars += usize::from(x0 == x1 && y1 == top);
-        let is_cap = y0 == y1 && (x1 - x0 - 6.0).abs() < 0.11;
-        assert!(!is_cap || y0 > top, "{points:?}");
-    }
-    assert!(bars >= 12, "{bars}");
-}
-
-#[test]
 fn a_page_has_lines_and_maps_instead_of_a_panel_for_each_cell() {
     let panels = |page: &str| page.matches("<svg class=\"panel\"").count();
     let one = page("one", &one_parameter());
