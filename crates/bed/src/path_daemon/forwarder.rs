@@ -14,14 +14,14 @@ use std::{
 };
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use regatta_emulation::{Cause, Counters, Direction, Discarded, Due, EmulatedLink, Offer, Packet};
+use regatta_emulation::{Cause, Counters, Direction, Discarded, Due, EmulatedLink, Offer};
 use regatta_model::Condition;
 
 use super::{
-    capture::{AHEAD, CAPTURED, COPY, CORRUPTED, Tap, Verdict},
+    capture::{CAPTURED, COPY, Tap, Verdict},
     clock::{self, Coalescing, Rests, monotonic_ns, timespec},
-    corruption,
     error::DaemonError,
+    frame::Frame,
     lateness::{Arrivals, Lateness},
     merge::{self, MOST_SEGMENTS, mergeable},
     tun::HEADER_BYTES,
@@ -37,56 +37,6 @@ const MANY_BATCHES: u32 = 3;
 /// Most free buffers that are kept. Duplicated packets have buffers of their own, which would
 /// otherwise pile up.
 const POOL: usize = 32_768;
-
-/// A packet as the device gives it: its header, then the IP packet.
-#[derive(Debug)]
-struct Frame {
-    buffer: Box<[u8]>,
-    /// Length in bytes with the header; both fit, whatever the largest packet.
-    length: u16,
-    /// Marks for a capture: what the path did to the packet.
-    marks: u16,
-    /// Number of the packet in the capture, if `marks` has [`CAPTURED`].
-    number: u32,
-    /// Lateness of the packet when it was read, in nanoseconds; see [`Lateness::enter`].
-    lag_ns: u32,
-}
-
-impl Frame {
-    fn bytes(&self) -> &[u8] {
-        &self.buffer[..usize::from(self.length)]
-    }
-
-    /// Records the outcome of the packet in the capture, if it is captured.
-    fn ended(&self, tap: &mut Tap, at: u64, verdict: Verdict) {
-        if self.marks & CAPTURED != 0 {
-            tap.ended(self.number, at, verdict, self.marks);
-        }
-    }
-}
-
-impl Packet for Frame {
-    fn size(&self) -> usize {
-        usize::from(self.length) - HEADER_BYTES
-    }
-
-    fn duplicate(&self) -> Self {
-        Self {
-            buffer: self.buffer.clone(),
-            marks: self.marks | COPY,
-            ..*self
-        }
-    }
-
-    fn flip_bit(&mut self, draw: u64) {
-        self.marks |= CORRUPTED;
-        corruption::flip_bit(&mut self.buffer[..usize::from(self.length)], draw);
-    }
-
-    fn goes_ahead(&mut self) {
-        self.marks |= AHEAD;
-    }
-}
 
 /// One direction: from a device through an emulated link to the other device.
 struct Link {
@@ -622,56 +572,4 @@ fn discard(device: &mut File) {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::fd::OwnedFd;
-
-    use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
-
-    use super::*;
-
-    /// Makes a pair of sockets that keep packets apart, one of which stands for a device.
-    fn device() -> [File; 2] {
-        let flags = SockFlag::SOCK_NONBLOCK;
-        let (device, kernel): (OwnedFd, OwnedFd) =
-            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags).expect("sockets");
-        [device.into(), kernel.into()]
-    }
-
-    #[test]
-    fn devices_are_read_between_batches_of_packets_that_are_written() {
-        let [from, mut sender] = device();
-        let [to, mut receiver] = device();
-        let [[idle, _idle], [nowhere, _nowhere]] = [device(), device()];
-        let condition = unimpaired();
-        let mut running = Running {
-            links: [
-                link(from, to, &condition, Direction::Forward, 0).expect("a link"),
-                link(idle, nowhere, &condition, Direction::Reverse, 0).expect("a link"),
-            ],
-            inbox: mpsc::channel().1,
-            wake: Arc::new(EventFd::new().expect("an event")),
-            buffer_bytes: buffer_bytes(&condition),
-            pool: Vec::new(),
-            batches: [0; 2],
-            arrivals: Arrivals::new(),
-            rests: None,
-            coalescing: None,
-            busy_polls: false,
-            tap: None,
-        };
-        for _ in 0..2 * BATCH + 1 {
-            sender.write_all(&[0; 100]).expect("a packet");
-        }
-        while running.take_in(0) {}
-        let mut written = || {
-            let mut packet = [0; 200];
-            std::iter::from_fn(|| receiver.read(&mut packet).ok()).count()
-        };
-        assert!(running.deliver());
-        assert_eq!(written(), BATCH);
-        assert!(running.deliver());
-        assert_eq!(written(), BATCH);
-        assert!(!running.deliver());
-        assert_eq!(written(), 1);
-    }
-}
+mod tests;

@@ -9,6 +9,7 @@ pub(crate) mod clock;
 mod corruption;
 mod error;
 mod forwarder;
+mod frame;
 mod lateness;
 mod merge;
 mod namespaces;

@@ -77,7 +77,8 @@ pub fn quantity<'a>(check: &'a PathCheck, name: &str) -> Option<&'a AskedAchieve
         .find(|quantity| quantity.name == name)
 }
 
-/// Makes path checks until one is as `is_sound` says or was not disturbed, at most twenty, and returns the last.
+/// Makes path checks until one is as `is_sound` says or was not disturbed, at most twenty, and returns the last and the time
+/// that it took.
 ///
 /// As in a run, a check that the machine disturbed is made again unless it found the path sound all the same. What
 /// counts as a disturbance does not depend on what was found.
@@ -85,7 +86,7 @@ pub fn check_path(
     bed: &mut Bed,
     condition: &Condition,
     is_sound: impl Fn(&PathCheck) -> bool,
-) -> PathCheck {
+) -> (PathCheck, Duration) {
     let mut left = 20;
     loop {
         // A guest has one processor, whose pauses the check itself notes.
@@ -96,14 +97,15 @@ pub fn check_path(
         let check = bed
             .check_path(condition)
             .unwrap_or_else(|error| panic!("{}", explain(&error)));
+        let took = started.elapsed();
         let late = watch.map_or_else(Vec::new, Withheld::end);
         let withheld: u64 = late.iter().map(|late| late.end - late.start).sum();
-        let withheld = withheld as f64 / started.elapsed().as_nanos() as f64;
+        let withheld = withheld as f64 / took.as_nanos() as f64;
         println!("{:.2} % withheld, {check:?}", withheld * 100.0);
         left -= 1;
         let disturbed = check.spoiled.is_some() || withheld > MOST_WITHHELD;
         if left == 0 || !disturbed || is_sound(&check) {
-            return check;
+            return (check, took);
         }
     }
 }

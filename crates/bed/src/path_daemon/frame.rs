@@ -1,0 +1,59 @@
+//! Packet on its way through the forwarder.
+
+use regatta_emulation::Packet;
+
+use super::{
+    capture::{AHEAD, CAPTURED, COPY, CORRUPTED, Tap, Verdict},
+    corruption,
+    tun::HEADER_BYTES,
+};
+
+/// A packet as the device gives it: its header, then the IP packet.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) buffer: Box<[u8]>,
+    /// Length in bytes with the header; both fit, whatever the largest packet.
+    pub(super) length: u16,
+    /// Marks for a capture: what the path did to the packet.
+    pub(super) marks: u16,
+    /// Number of the packet in the capture, if `marks` has [`CAPTURED`].
+    pub(super) number: u32,
+    /// Lateness of the packet when it was read, in nanoseconds; see [`Lateness::enter`].
+    pub(super) lag_ns: u32,
+}
+
+impl Frame {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.buffer[..usize::from(self.length)]
+    }
+
+    /// Records the outcome of the packet in the capture, if it is captured.
+    pub(super) fn ended(&self, tap: &mut Tap, at: u64, verdict: Verdict) {
+        if self.marks & CAPTURED != 0 {
+            tap.ended(self.number, at, verdict, self.marks);
+        }
+    }
+}
+
+impl Packet for Frame {
+    fn size(&self) -> usize {
+        usize::from(self.length) - HEADER_BYTES
+    }
+
+    fn duplicate(&self) -> Self {
+        Self {
+            buffer: self.buffer.clone(),
+            marks: self.marks | COPY,
+            ..*self
+        }
+    }
+
+    fn flip_bit(&mut self, draw: u64) {
+        self.marks |= CORRUPTED;
+        corruption::flip_bit(&mut self.buffer[..usize::from(self.length)], draw);
+    }
+
+    fn goes_ahead(&mut self) {
+        self.marks |= AHEAD;
+    }
+}
