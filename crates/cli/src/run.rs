@@ -233,7 +233,7 @@ impl RunSession<'_> {
             None => {
                 let study = plan.study().clone();
                 let run_id = options.run_id.clone();
-                let run = Run::new(plan, options).with_progress(hub.interval(), hub.progress());
+                let run = Run::new(plan, options).with_progress(hub.progress());
                 held.stop_with(run.stopper()).map_err(no_thread)?;
                 let stop = run.stop().clone();
                 let bed = make_bed(&study, self.hosts_file, &executable, &run_id, &stop);
@@ -245,7 +245,7 @@ impl RunSession<'_> {
             Some(image) => {
                 let run = GuestRun::new(plan, options, image, executable).with_jobs(self.jobs);
                 held.stop_with(run.stopper()).map_err(no_thread)?;
-                run.run(&mut listeners)
+                run.run(&mut listeners, &hub.progress_of_guests())
             }
         };
         let Listeners {

@@ -23,7 +23,7 @@ use super::{
     error::DaemonError,
     frame::Frame,
     lateness::{Arrivals, Lateness},
-    merge::{self, MOST_SEGMENTS, mergeable},
+    merge::{self, WINDOW, mergeable},
     tun::HEADER_BYTES,
 };
 use crate::messages::{LinkCounters, UnsupportedCounters};
@@ -371,7 +371,7 @@ impl Running {
     fn deliver(&mut self) -> bool {
         let mut may_be_more = false;
         let is_overrun = self.batches.iter().any(|batches| *batches >= MANY_BATCHES);
-        for (which, link) in self.links.iter_mut().enumerate() {
+        for (direction, link) in self.links.iter_mut().enumerate() {
             let mut now = monotonic_ns();
             let pool = &mut self.pool;
             let mut free = |buffer| {
@@ -385,7 +385,7 @@ impl Running {
                     break;
                 }
                 // One at a time, unless the thread is behind: then TCP segments that follow one another leave as one.
-                while link.due.len() < MOST_SEGMENTS
+                while link.due.len() < WINDOW
                     && let Some(due) = link.emulated.poll(now)
                 {
                     let coalescing = self.coalescing.as_ref();
@@ -399,15 +399,27 @@ impl Running {
                 if link.due.is_empty() {
                     break;
                 }
-                let count = mergeable(link.due.iter().map(|due| due.packet.bytes()));
-                let written = match count {
+                let which = mergeable(link.due.iter().map(|due| due.packet.bytes()));
+                let is_one_of = |position: usize| (which >> position) & 1 == 1;
+                let written = match which {
                     1 => link.to.write(link.due[0].packet.bytes()).map(|_| ()),
-                    _ => merge::write(
-                        &link.to,
-                        link.due.iter().take(count).map(|due| due.packet.bytes()),
-                    ),
+                    _ => {
+                        let all = link.due.iter().enumerate();
+                        let merged = all.filter(|(position, _)| is_one_of(*position));
+                        merge::write(&link.to, merged.map(|(_, due)| due.packet.bytes()))
+                    }
                 };
-                for Due { at, packet } in link.due.drain(..count) {
+                // The others go once around, so that they keep their order.
+                let around = if which == 1 { 1 } else { link.due.len() };
+                for position in 0..around {
+                    let Some(due) = link.due.pop_front() else {
+                        break;
+                    };
+                    if !is_one_of(position) {
+                        link.due.push_back(due);
+                        continue;
+                    }
+                    let Due { at, packet } = due;
                     link.lateness.leave(now - at, packet.lag_ns.into());
                     link.refused += u64::from(written.is_err());
                     if let Some(tap) = &mut self.tap {
@@ -418,7 +430,7 @@ impl Running {
                         if packet.marks & COPY == 0 {
                             packet.ended(tap, now, verdict);
                         } else if written.is_ok() {
-                            tap.copied(which as u8, now, packet.bytes());
+                            tap.copied(direction as u8, now, packet.bytes());
                         }
                     }
                     free(packet.buffer);

@@ -13,7 +13,10 @@ use std::{
 use super::{corruption::internet_sum, tun::HEADER_BYTES};
 
 /// Most segments in one packet: as many full ones as fit in 64 KiB.
-pub(super) const MOST_SEGMENTS: usize = 44;
+const MOST_SEGMENTS: usize = 44;
+
+/// Most frames among which segments of one connection are looked for.
+pub(super) const WINDOW: usize = u128::BITS as usize;
 
 /// Bytes of an IPv4 header without options, the only kind that is merged.
 const IP_BYTES: usize = 20;
@@ -78,6 +81,16 @@ impl<'a> Segment<'a> {
         self.frame[TCP + 13] & PSH != 0
     }
 
+    /// Whether a frame is TCP over IPv4 without options and fragments, of another connection.
+    fn is_of_another(&self, frame: &[u8]) -> bool {
+        let connection = IP + 12..TCP + 4;
+        frame.len() >= connection.end
+            && frame[IP] == 0x45
+            && big(frame, IP + 6) & 0x3fff == 0
+            && frame[IP + 9] == libc::IPPROTO_TCP as u8
+            && frame[connection.clone()] != self.frame[connection]
+    }
+
     /// Whether `other` belongs to the same connection and its headers say the same but for the place in the stream:
     /// all but length, identification and checksums.
     fn is_like(&self, other: &Self) -> bool {
@@ -92,20 +105,29 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// Returns how many of the first of `frames` can be merged into one packet: at least 1.
-pub(super) fn mergeable<'a>(mut frames: impl Iterator<Item = &'a [u8]>) -> usize {
+/// Returns which of the first [`WINDOW`] of `frames` can be merged into one packet, as bits: the first, and what follows
+/// it in its connection. Segments of other connections may stand in between.
+pub(super) fn mergeable<'a>(frames: impl Iterator<Item = &'a [u8]>) -> u128 {
+    let mut frames = frames.take(WINDOW);
+    let mut which: u128 = 1;
     let Some(first) = frames.next().and_then(Segment::parse) else {
-        return 1;
+        return which;
     };
     let size = first.payload().len();
     let mut bytes = first.frame.len() - IP;
     let mut last = first;
-    let mut count = 1;
-    for frame in frames.take(MOST_SEGMENTS - 1) {
+    for (position, frame) in (1..).zip(frames) {
+        if last.is_pushed()
+            || last.payload().len() < size
+            || which.count_ones() as usize == MOST_SEGMENTS
+        {
+            break;
+        }
+        if first.is_of_another(frame) {
+            continue;
+        }
         let follows = |next: &Segment<'_>| {
-            !last.is_pushed()
-                && last.payload().len() == size
-                && next.payload().len() <= size
+            next.payload().len() <= size
                 && next.sequence == last.sequence.wrapping_add(size as u32)
                 && bytes + next.payload().len() <= MOST_BYTES
                 && first.is_like(next)
@@ -115,9 +137,9 @@ pub(super) fn mergeable<'a>(mut frames: impl Iterator<Item = &'a [u8]>) -> usize
         };
         bytes += next.payload().len();
         last = next;
-        count += 1;
+        which |= 1 << position;
     }
-    count
+    which
 }
 
 /// Writes frames that are [mergeable] to a device as one packet.
@@ -216,8 +238,12 @@ mod tests {
         [&device.concat()[..], &ip, &tcp.concat(), payload].concat()
     }
 
-    fn count(frames: &[Vec<u8>]) -> usize {
+    fn which(frames: &[Vec<u8>]) -> u128 {
         mergeable(frames.iter().map(Vec::as_slice))
+    }
+
+    fn count(frames: &[Vec<u8>]) -> usize {
+        which(frames).count_ones() as usize
     }
 
     #[test]
@@ -250,6 +276,33 @@ mod tests {
         // Addresses, protocol and length.
         let pseudo = [&[10, 60, 0, 1, 10, 60, 0, 2, 0, 6][..], &[1, 16]].concat();
         assert_eq!(big(headers, TCP + 16), internet_sum(&pseudo));
+    }
+
+    #[test]
+    fn segments_of_other_connections_stand_in_between() {
+        let segment_of = |port: u8, sequence, flags| {
+            let mut segment = segment(sequence, &[port; 100], flags);
+            segment[TCP + 1] = port;
+            segment
+        };
+        let mut frames = vec![
+            segment_of(1, 0, ACK),
+            segment_of(2, 500, ACK),
+            segment_of(1, 100, ACK),
+            segment_of(2, 600, ACK | 1),
+            segment_of(1, 200, ACK),
+        ];
+        assert_eq!(which(&frames), 0b10101);
+        // What ends the connection is behind what came before it.
+        assert_eq!(which(&frames[1..]), 0b1);
+        // A gap in the connection ends the packet, whatever comes later.
+        frames[2] = segment_of(1, 300, ACK);
+        frames.push(segment_of(1, 100, ACK));
+        assert_eq!(which(&frames), 0b1);
+        // A fragment may be of any connection.
+        frames[2] = segment_of(1, 100, ACK);
+        frames[1][IP + 6] |= 0x20;
+        assert_eq!(which(&frames), 0b1);
     }
 
     #[test]

@@ -18,7 +18,8 @@ use nix::{
 };
 use regatta_bed::{ServerBed, session::Session};
 use regatta_engine::{
-    Done, Ending, Event, Listener, ListenerError, Plan, Run, RunOptions, TrialProgress,
+    Done, Ending, Event, Listener, ListenerError, Plan, ProgressListener, Run, RunOptions,
+    TrialProgress,
 };
 use regatta_model::{Direction, Outcome, Study, units::format_duration};
 use serde::Serialize;
@@ -87,10 +88,10 @@ pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code, Failure> {
     };
     let screen = Rc::new(RefCell::new(Screen::new(args, output, &file.study)));
     let of_run = Rc::clone(&screen);
-    let run = Run::new(plan, options).with_progress(
+    let run = Run::new(plan, options).with_progress(ProgressListener::new(
         move || interval,
         move |progress| of_run.borrow_mut().progress(progress),
-    );
+    ));
     held.stop_with(run.stopper()).map_err(Failure::failed)?;
     let (result, has_ended) = match measure(args, run, &screen, &kept, (&address, &token)) {
         Ok((Ending::Complete, tally)) => (Ok(tally.verdict(false)), true),

@@ -99,6 +99,44 @@ fn get(address: &str, path: &str, accept: &str) -> String {
     text
 }
 
+/// Reads the page's events until one has the goodput of a trial under way, in bits per second.
+fn rate_under_way(url: &str) -> f64 {
+    let (address, path) = url.split_once('/').expect("a path");
+    let mut events = TcpStream::connect(address).expect("connected");
+    let request = format!("GET /{path}events HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    events.write_all(request.as_bytes()).expect("sent");
+    let mut events = BufReader::new(events);
+    loop {
+        let rest = after(&mut events, "\"goodput_bps\":");
+        let rate = rest.split(',').next().map(str::parse);
+        if let Some(Ok(rate)) = rate {
+            return rate;
+        }
+    }
+}
+
+/// The page has the figures of a trial under way in a guest, where the run tells them over the guest's channel.
+#[test]
+fn a_run_in_a_guest_has_figures_of_its_trial_under_way() {
+    let bench = Bench::new();
+    let study = SLOW.replacen("rounds = ", "bed = \"uml\"\nrounds = ", 1);
+    bench.write("study.toml", &study);
+    let mut run = bench
+        .regatta(&["run", "study.toml", "--out", "out", "--web"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the run starts");
+    let mut said = BufReader::new(run.stderr.take().expect("its messages"));
+    let url = after(&mut said, "web page of the run: http://");
+    let rate = rate_under_way(&url);
+    assert!((1e3..100e6).contains(&rate), "{rate}");
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).expect("its messages");
+    run.wait().expect("it ends");
+    assert!(rest.contains("the run took"), "{rest}");
+}
+
 #[test]
 fn a_run_shows_the_same_to_page_metrics_and_another_process() {
     let bench = Bench::new();
@@ -136,19 +174,8 @@ fn a_run_shows_the_same_to_page_metrics_and_another_process() {
     let mut of_attached = BufReader::new(attached.stderr.take().expect("its messages"));
     let other = after(&mut of_attached, "web page of the run: http://");
     for url in [&url, &other] {
-        let (address, path) = url.split_once('/').expect("a path");
-        let mut events = TcpStream::connect(address).expect("connected");
-        let request = format!("GET /{path}events HTTP/1.1\r\nHost: {address}\r\n\r\n");
-        events.write_all(request.as_bytes()).expect("sent");
-        let mut events = BufReader::new(events);
         // The figures of a trial that began while somebody looked.
-        let rate = loop {
-            let rest = after(&mut events, "\"goodput_bps\":");
-            let rate = rest.split(',').next().map(str::parse::<f64>);
-            if let Some(Ok(rate)) = rate {
-                break rate;
-            }
-        };
+        let rate = rate_under_way(url);
         assert!((1e3..100e6).contains(&rate), "{rate}");
     }
     let text = get(

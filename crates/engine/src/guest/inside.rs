@@ -13,7 +13,7 @@ use crate::{
     error::EngineError,
     event::{Event, Listener, ListenerError},
     plan::Plan,
-    run::{Run, RunOptions},
+    run::{ProgressListener, Run, RunOptions},
 };
 
 /// Prefix of the metrics and series of CPU time, except for the one below.
@@ -91,7 +91,14 @@ fn run() -> Result<(), Trouble> {
             files: order.files.then(|| Path::new(FILES).to_owned()),
             part: RunPart::default(),
         },
-    );
+    )
+    .with_progress(ProgressListener::new(
+        move || order.progress_interval,
+        |progress| {
+            // A controller that is gone ends the guest.
+            let _ = tell(&FromGuest::Progress { progress });
+        },
+    ));
     let mut teller = Teller {
         clock: order.study.guest.clock,
     };

@@ -1,9 +1,11 @@
 //! Messages between the controller and the run in a guest.
 
+use std::time::Duration;
+
 use regatta_model::Study;
 use serde::{Deserialize, Serialize};
 
-use crate::{event::Event, plan::Done};
+use crate::{TrialProgress, event::Event, plan::Done};
 
 /// Run that a guest carries out.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -18,6 +20,8 @@ pub(super) struct RunOrder {
     pub done: Done,
     /// Whether transports may write files.
     pub files: bool,
+    /// Time between two reports of an end of a trial under way; `None` if nobody reads them.
+    pub progress_interval: Option<Duration>,
 }
 
 /// Messages of a guest.
@@ -28,6 +32,11 @@ pub(super) enum FromGuest {
     Event {
         /// The event.
         event: Box<Event>,
+    },
+    /// Report of an end of the trial under way.
+    Progress {
+        /// The report.
+        progress: TrialProgress,
     },
     /// The run cannot start or go on.
     Failed {

@@ -18,6 +18,7 @@ use regatta_control::{Host, Progress, TlsMaterial};
 use regatta_model::{
     Clock, HOST_NAME, HostFacts, Outcome, PathCheck, RunHeader, RunPart, TrialRecord, Warning,
 };
+use serde::{Deserialize, Serialize};
 
 use self::{capture::Capturing, trial::Verdict};
 use crate::{
@@ -72,15 +73,36 @@ pub struct Run {
 }
 
 /// Listener to trials under way.
-pub(crate) struct ProgressListener {
-    /// Returns the time between two reports of an end, as each trial begins; `None` if nobody reads them.
-    pub interval: Box<dyn Fn() -> Option<Duration>>,
-    /// Takes a report, while the engine waits for the end of the trial.
-    pub hear: Box<dyn Fn(TrialProgress)>,
+pub struct ProgressListener {
+    interval: Box<dyn Fn() -> Option<Duration>>,
+    hear: Box<dyn Fn(TrialProgress)>,
+}
+
+impl ProgressListener {
+    /// Creates a listener. `interval` returns the time between two reports of an end, as each trial begins; `None` if
+    /// nobody reads them. `hear` takes a report, while the engine waits for the end of the trial.
+    pub fn new(
+        interval: impl Fn() -> Option<Duration> + 'static,
+        hear: impl Fn(TrialProgress) + 'static,
+    ) -> Self {
+        let (interval, hear) = (Box::new(interval), Box::new(hear));
+        Self { interval, hear }
+    }
+
+    /// Returns the time between two reports of an end; `None` if nobody reads them.
+    #[must_use]
+    pub fn interval(&self) -> Option<Duration> {
+        (self.interval)()
+    }
+
+    /// Takes a report.
+    pub fn hear(&self, progress: TrialProgress) {
+        (self.hear)(progress);
+    }
 }
 
 /// Counters of one end of a trial under way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrialProgress {
     /// Position in the plan.
     pub trial: u32,
@@ -118,17 +140,11 @@ impl Run {
         }
     }
 
-    /// Has both ends of a trial report their progress while it runs, at the interval that a function returns as the
-    /// trial begins.
+    /// Has both ends of a trial report their progress while it runs.
     #[must_use]
-    pub fn with_progress(
-        self,
-        interval: impl Fn() -> Option<Duration> + 'static,
-        hear: impl Fn(TrialProgress) + 'static,
-    ) -> Self {
-        let (interval, hear) = (Box::new(interval), Box::new(hear));
+    pub fn with_progress(self, listener: ProgressListener) -> Self {
         Self {
-            progress: Some(ProgressListener { interval, hear }),
+            progress: Some(listener),
             ..self
         }
     }

@@ -22,7 +22,7 @@ use crate::{
     merge::merge,
     plan::PlannedTrial,
     plausible,
-    run::{TrialProgress, TrialRunner, bottleneck, unix_ns},
+    run::{ProgressListener, TrialProgress, TrialRunner, bottleneck, unix_ns},
 };
 
 /// Result of running a trial.
@@ -292,7 +292,7 @@ impl TrialRunner<'_> {
             .then(|| self.bed.counters().ok())
             .flatten();
         let dropped = counters.map(|path| [path.forward.dropped(), path.reverse.dropped()]);
-        (listener.hear)(TrialProgress {
+        listener.hear(TrialProgress {
             trial,
             host,
             progress,
@@ -343,7 +343,7 @@ impl TrialRunner<'_> {
                 treats_alike: condition.treats_alike() && !self.is_unknown(),
             },
             tells_beginning: condition.follows_a_clock(),
-            progress_interval: self.progress.and_then(|listener| (listener.interval)()),
+            progress_interval: self.progress.and_then(ProgressListener::interval),
             tls,
             files: self
                 .options

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use regatta_engine::{Event, Listener, ListenerError, TrialProgress};
+use regatta_engine::{Event, Listener, ListenerError, ProgressListener, TrialProgress};
 use regatta_model::TrialRecord;
 use tokio::{
     sync::{Notify, mpsc},
@@ -86,6 +86,7 @@ enum Source {
 pub struct Hub {
     messages: mpsc::UnboundedSender<Message>,
     shared: Arc<Shared>,
+    has_views: bool,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -166,6 +167,7 @@ impl Hub {
         let hub = Self {
             messages: sender,
             shared,
+            has_views: views.any(),
             thread: Some(thread),
         };
         Ok((hub, url))
@@ -177,22 +179,29 @@ impl Hub {
         LiveListener(self.messages.clone())
     }
 
-    /// Returns a function for the interval of the reports of a trial: none while nobody looks.
-    pub fn interval(&self) -> impl Fn() -> Option<Duration> + 'static {
+    /// Returns a listener to the trial under way, which asks for no reports while nobody looks.
+    #[must_use]
+    pub fn progress(&self) -> ProgressListener {
         let shared = Arc::clone(&self.shared);
-        move || {
-            shared
-                .is_watched()
-                .then(|| Duration::from_secs(1) / UPDATES_PER_SECOND)
-        }
+        self.progress_if(move || shared.is_watched())
     }
 
-    /// Returns a function that takes the reports of the trial under way.
-    pub fn progress(&self) -> impl Fn(TrialProgress) + 'static {
+    /// Returns a listener to trials under way in guests. They can be asked as they start only, so it asks for reports
+    /// if there is any view.
+    #[must_use]
+    pub fn progress_of_guests(&self) -> ProgressListener {
+        let has_views = self.has_views;
+        self.progress_if(move || has_views)
+    }
+
+    fn progress_if(&self, is_wanted: impl Fn() -> bool + 'static) -> ProgressListener {
         let messages = self.messages.clone();
-        move |progress| {
-            let _ = messages.send(Message::Progress(progress));
-        }
+        ProgressListener::new(
+            move || is_wanted().then(|| Duration::from_secs(1) / UPDATES_PER_SECOND),
+            move |progress| {
+                let _ = messages.send(Message::Progress(progress));
+            },
+        )
     }
 }
 

@@ -136,9 +136,9 @@ fn a_browser_gets_the_state_and_its_changes_to_the_end() {
         bytes_delivered: 1_000_000,
         ..Progress::default()
     };
-    progress(report(Host::Server, delivered));
+    progress.hear(report(Host::Server, delivered));
     event_with(&mut events, "\"goodput_bps\":16000000.0");
-    assert!(served.hub.interval()().is_some(), "somebody looks");
+    assert!(progress.interval().is_some(), "somebody looks");
     let trial = Box::new(trial(0, 1, "tcp", Some(40e6)));
     served.hear(&Event::TrialEnded { trial });
     event_with(&mut events, "\"measured\":1");
@@ -152,7 +152,7 @@ fn a_browser_gets_the_state_and_its_changes_to_the_end() {
 fn nobody_looks_at_a_run_without_views() {
     let dir = tempfile::tempdir().expect("a directory");
     let (hub, url) = Hub::start(&Views::default(), dir.path(), Vec::new()).expect("no views");
-    assert_eq!((url, hub.interval()()), (None, None));
+    assert_eq!((url, hub.progress().interval()), (None, None));
 }
 
 /// A browser that opens connections and reads nothing.
@@ -175,7 +175,7 @@ fn readers_that_hang_do_not_hold_the_run_up() {
             bytes_delivered: step * 1_000_000,
             ..Progress::default()
         };
-        progress(report(Host::Server, delivered));
+        progress.hear(report(Host::Server, delivered));
     }
     let begun = std::time::Instant::now();
     drop(served.hub);

@@ -179,7 +179,7 @@ fn work(
             done: &mut done,
             events,
         };
-        let ending = run.work(&anew, files, &mut listener)?;
+        let ending = run.work(&anew, files, &mut listener, None)?;
         if ending != Ending::Complete {
             return Ok(ending);
         }

@@ -32,7 +32,7 @@ use crate::{
     event::{Ending, Event, Listener},
     limits,
     plan::{Done, Plan, PlannedTrial},
-    run::{RunOptions, end_run, tell, unix_ns},
+    run::{ProgressListener, RunOptions, end_run, tell, unix_ns},
     stop::Stopper,
 };
 
@@ -117,17 +117,22 @@ impl GuestRun {
     }
 
     /// Runs the rest of the plan in guests and sends all events to the listener. After a guest that hung or
-    /// died another one goes on: [`Progress::after`] says with which trial.
+    /// died another one goes on: [`Progress::after`] says with which trial. `under_way` hears of trials under way where
+    /// the clock is real and it has an interval as the guest starts.
     ///
     /// Call this on a thread that lives as long as the run.
     ///
     /// # Errors
     /// [`EngineError`] where no guest can be made, the bed breaks in it, or the listener cannot
     /// keep the results; the events sent before are complete.
-    pub fn run(self, listener: &mut dyn Listener) -> Result<Ending, EngineError> {
+    pub fn run(
+        self,
+        listener: &mut dyn Listener,
+        under_way: &ProgressListener,
+    ) -> Result<Ending, EngineError> {
         let files = Files::make(self.options.files.clone());
         match self.clock() {
-            Clock::Real => self.work(&self.options.done, &files, listener),
+            Clock::Real => self.work(&self.options.done, &files, listener, Some(under_way)),
             Clock::Virtual => chunks::run(&self, &files, listener),
         }
     }
@@ -138,11 +143,13 @@ impl GuestRun {
         done: &Done,
         files: &Files,
         listener: &mut dyn Listener,
+        under_way: Option<&ProgressListener>,
     ) -> Result<Ending, EngineError> {
         let mut progress = Progress::new(done.clone(), self.clock());
         loop {
-            let mut watch = self.start(progress.first_state(), files)?;
-            let end = self.follow(&mut watch, &mut progress, listener);
+            let interval = under_way.and_then(ProgressListener::interval);
+            let mut watch = self.start(progress.first_state(), files, interval)?;
+            let end = self.follow(&mut watch, &mut progress, listener, under_way);
             // A guest that hangs goes before anything else is begun.
             drop(watch);
             let reasons = match end? {
@@ -179,7 +186,12 @@ impl GuestRun {
         self.plan.study().guest.clock
     }
 
-    fn start(&self, done: &Done, files: &Files) -> Result<Watch, EngineError> {
+    fn start(
+        &self,
+        done: &Done,
+        files: &Files,
+        progress_interval: Option<Duration>,
+    ) -> Result<Watch, EngineError> {
         let study = self.plan.study();
         let order = RunOrder {
             study: study.clone(),
@@ -191,6 +203,7 @@ impl GuestRun {
             },
             done: done.clone(),
             files: files.0.is_some(),
+            progress_interval,
         };
         let payload = serde_json::to_string(&order)
             .map_err(|error| EngineError::GuestMessage { source: error })?;
@@ -243,6 +256,7 @@ impl GuestRun {
         watch: &mut Watch,
         progress: &mut Progress,
         listener: &mut dyn Listener,
+        under_way: Option<&ProgressListener>,
     ) -> Result<End, EngineError> {
         let mut start = None;
         loop {
@@ -295,6 +309,11 @@ impl GuestRun {
                             let event = self.outside(*event, start.as_ref(), second_start);
                             if let Some(end) = self.note(event, watch, progress, listener)? {
                                 return Ok(end);
+                            }
+                        }
+                        FromGuest::Progress { progress } => {
+                            if let Some(listener) = under_way {
+                                listener.hear(progress);
                             }
                         }
                         FromGuest::Failed {
