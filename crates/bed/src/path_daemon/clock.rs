@@ -168,11 +168,6 @@ impl Coalescing {
         self.between_ns = (delay / OF_DELAY).clamp(least, most).as_nanos() as u64;
     }
 
-    /// Whether the thread is behind with a packet that was due at `due`: it has missed a wake-up.
-    pub(crate) fn is_behind(&self, due: u64, now: u64) -> bool {
-        now >= due + 2 * self.between_ns
-    }
-
     /// Counts a packet that was read `now`.
     pub(crate) fn count(&mut self, now: u64) {
         let since = now.saturating_sub(self.window_began);
@@ -252,9 +247,16 @@ mod tests {
         let mut coalescing = Coalescing::default();
         for (delay_ms, between_us) in [(0, 50), (10, 100), (150, 500)] {
             coalescing.fit(Duration::from_millis(delay_ms));
-            let behind = 1000 * 2 * between_us;
-            let found = [behind - 1, behind].map(|now| coalescing.is_behind(0, now));
-            assert_eq!(found, [false, true], "{delay_ms} ms");
+            (0..=WINDOW_NS / 10_000)
+                .for_each(|number| coalescing.count(WINDOW_NS + number * 10_000));
+            let now = 2 * WINDOW_NS;
+            coalescing.woke(now);
+            let pause = coalescing.pause(now);
+            assert_eq!(
+                pause,
+                Some(Duration::from_micros(between_us)),
+                "{delay_ms} ms"
+            );
         }
     }
 

@@ -31,9 +31,6 @@ use crate::messages::{LinkCounters, UnsupportedCounters};
 /// Packets that are read from one device, and that are written to one, before others get their turn.
 const BATCH: usize = 32;
 
-/// Full batches one after another that show that a device fills faster than it is read.
-const MANY_BATCHES: u32 = 3;
-
 /// Most free buffers that are kept. Duplicated packets have buffers of their own, which would
 /// otherwise pile up.
 const POOL: usize = 32_768;
@@ -146,7 +143,6 @@ impl Forwarder {
                 wake: woken_by,
                 buffer_bytes: buffer_bytes(&condition),
                 pool: Vec::new(),
-                batches: [0; 2],
                 arrivals: Arrivals::new(),
                 rests,
                 coalescing: Coalescing::new(),
@@ -266,8 +262,6 @@ struct Running {
     buffer_bytes: usize,
     /// Buffers that are free.
     pool: Vec<Box<[u8]>>,
-    /// Full batches that were read from each device since it was last empty.
-    batches: [u32; 2],
     arrivals: Arrivals,
     rests: Option<Rests>,
     coalescing: Option<Coalescing>,
@@ -288,7 +282,6 @@ impl Running {
             for (link, readable) in readable.iter_mut().enumerate() {
                 if *readable {
                     *readable = self.take_in(link);
-                    self.batches[link] = if *readable { self.batches[link] + 1 } else { 0 };
                 }
             }
             // A packet that is written may have the other kernel send many, and they wait to be read.
@@ -370,7 +363,8 @@ impl Running {
     /// Writes a batch of the packets that are due in each direction; returns whether there may be more.
     fn deliver(&mut self) -> bool {
         let mut may_be_more = false;
-        let is_overrun = self.batches.iter().any(|batches| *batches >= MANY_BATCHES);
+        // TCP segments that are due by now leave as one, except in virtual time.
+        let most = if self.coalescing.is_some() { WINDOW } else { 1 };
         for (direction, link) in self.links.iter_mut().enumerate() {
             let mut now = monotonic_ns();
             let pool = &mut self.pool;
@@ -384,17 +378,10 @@ impl Running {
                     may_be_more = true;
                     break;
                 }
-                // One at a time, unless the thread is behind: then TCP segments that follow one another leave as one.
-                while link.due.len() < WINDOW
+                while link.due.len() < most
                     && let Some(due) = link.emulated.poll(now)
                 {
-                    let coalescing = self.coalescing.as_ref();
-                    let is_behind =
-                        coalescing.is_some_and(|it| is_overrun || it.is_behind(due.at, now));
                     link.due.push_back(due);
-                    if !is_behind {
-                        break;
-                    }
                 }
                 if link.due.is_empty() {
                     break;

@@ -29,7 +29,6 @@ fn devices_are_read_between_batches_of_packets_that_are_written() {
         wake: Arc::new(EventFd::new().expect("an event")),
         buffer_bytes: buffer_bytes(&condition),
         pool: Vec::new(),
-        batches: [0; 2],
         arrivals: Arrivals::new(),
         rests: None,
         coalescing: None,
