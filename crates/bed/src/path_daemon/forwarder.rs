@@ -31,6 +31,11 @@ use crate::messages::{LinkCounters, UnsupportedCounters};
 /// Packets that are read from one device, and that are written to one, before others get their turn.
 const BATCH: usize = 32;
 
+/// Packets that are read from one device in real time while none is overdue by [`OVERDUE_NS`]: acknowledgements of one batch
+/// can have the other kernel send as many.
+const LONG_BATCH: usize = 256;
+const OVERDUE_NS: u64 = 1_000_000;
+
 /// Most free buffers that are kept. Duplicated packets have buffers of their own, which would
 /// otherwise pile up.
 const POOL: usize = 32_768;
@@ -143,6 +148,7 @@ impl Forwarder {
                 wake: woken_by,
                 buffer_bytes: buffer_bytes(&condition),
                 pool: Vec::new(),
+                overdue_ns: 0,
                 arrivals: Arrivals::new(),
                 rests,
                 coalescing: Coalescing::new(),
@@ -262,6 +268,8 @@ struct Running {
     buffer_bytes: usize,
     /// Buffers that are free.
     pool: Vec<Box<[u8]>>,
+    /// Time for which the packets that wait to be written have been due, in nanoseconds.
+    overdue_ns: u64,
     arrivals: Arrivals,
     rests: Option<Rests>,
     coalescing: Option<Coalescing>,
@@ -312,7 +320,8 @@ impl Running {
         let link = &mut self.links[which];
         let arrived = self.arrivals.earliest(which);
         let mut looked = monotonic_ns();
-        for _ in 0..BATCH {
+        let is_ahead = self.coalescing.is_some() && self.overdue_ns < OVERDUE_NS;
+        for _ in 0..if is_ahead { LONG_BATCH } else { BATCH } {
             let mut buffer = self
                 .pool
                 .pop()
@@ -363,6 +372,7 @@ impl Running {
     /// Writes a batch of the packets that are due in each direction; returns whether there may be more.
     fn deliver(&mut self) -> bool {
         let mut may_be_more = false;
+        self.overdue_ns = 0;
         // TCP segments that are due by now leave as one, except in virtual time.
         let most = if self.coalescing.is_some() { WINDOW } else { 1 };
         for (direction, link) in self.links.iter_mut().enumerate() {
@@ -373,9 +383,11 @@ impl Running {
                     pool.push(buffer);
                 }
             };
+            let mut overdue_ns = 0;
             for turn in 0.. {
                 if turn == BATCH {
                     may_be_more = true;
+                    self.overdue_ns = self.overdue_ns.max(overdue_ns);
                     break;
                 }
                 while link.due.len() < most
@@ -407,7 +419,8 @@ impl Running {
                         continue;
                     }
                     let Due { at, packet } = due;
-                    link.lateness.leave(now - at, packet.lag_ns.into());
+                    overdue_ns = now - at;
+                    link.lateness.leave(overdue_ns, packet.lag_ns.into());
                     link.refused += u64::from(written.is_err());
                     if let Some(tap) = &mut self.tap {
                         let verdict = match written {

@@ -14,13 +14,13 @@ fn device() -> [File; 2] {
     [device.into(), kernel.into()]
 }
 
-#[test]
-fn devices_are_read_between_batches_of_packets_that_are_written() {
-    let [from, mut sender] = device();
-    let [to, mut receiver] = device();
-    let [[idle, _idle], [nowhere, _nowhere]] = [device(), device()];
+/// Makes a forwarder over an unimpaired path. Returns it with the kernels' ends of the forward direction, sender first,
+/// and those of the other one.
+fn forwarder(coalescing: Option<Coalescing>) -> (Running, [File; 2], [File; 2]) {
+    let [[from, sender], [to, receiver]] = [device(), device()];
+    let [[idle, silent], [nowhere, deaf]] = [device(), device()];
     let condition = unimpaired();
-    let mut running = Running {
+    let running = Running {
         links: [
             link(from, to, &condition, Direction::Forward, 0).expect("a link"),
             link(idle, nowhere, &condition, Direction::Reverse, 0).expect("a link"),
@@ -29,12 +29,19 @@ fn devices_are_read_between_batches_of_packets_that_are_written() {
         wake: Arc::new(EventFd::new().expect("an event")),
         buffer_bytes: buffer_bytes(&condition),
         pool: Vec::new(),
+        overdue_ns: 0,
         arrivals: Arrivals::new(),
         rests: None,
-        coalescing: None,
+        coalescing,
         busy_polls: false,
         tap: None,
     };
+    (running, [sender, receiver], [silent, deaf])
+}
+
+#[test]
+fn devices_are_read_between_batches_of_packets_that_are_written() {
+    let (mut running, [mut sender, mut receiver], _other) = forwarder(None);
     for _ in 0..2 * BATCH + 1 {
         sender.write_all(&[0; 100]).expect("a packet");
     }
@@ -49,4 +56,20 @@ fn devices_are_read_between_batches_of_packets_that_are_written() {
     assert_eq!(written(), BATCH);
     assert!(!running.deliver());
     assert_eq!(written(), 1);
+}
+
+#[test]
+fn a_device_is_read_further_while_no_packet_is_overdue() {
+    let (mut running, [mut sender, _receiver], _other) = forwarder(Some(Coalescing::default()));
+    for _ in 0..2 * BATCH {
+        sender.write_all(&[0; 100]).expect("a packet");
+    }
+    running.overdue_ns = OVERDUE_NS;
+    assert!(running.take_in(0), "a batch, and as much is left");
+    running.overdue_ns = 0;
+    assert!(!running.take_in(0), "all that is left");
+    assert!(running.deliver());
+    assert!(running.overdue_ns > 0, "a batch waits that was due");
+    while running.deliver() {}
+    assert_eq!(running.overdue_ns, 0, "none waits");
 }
