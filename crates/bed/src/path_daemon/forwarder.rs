@@ -24,7 +24,7 @@ use super::{
     frame::Frame,
     lateness::{Arrivals, Lateness},
     merge::{self, MOST_SEGMENTS, mergeable},
-    tun::HEADER_BYTES,
+    tun::{HEADER_BYTES, QUEUE_PACKETS},
 };
 use crate::messages::{LinkCounters, UnsupportedCounters};
 
@@ -33,6 +33,10 @@ const BATCH: usize = 32;
 
 /// Full batches one after another that show that a device fills faster than it is read.
 const MANY_BATCHES: u32 = 3;
+
+/// Turns of a thread that never sleeps after which it serves requests all the same: those in which it reads as many
+/// packets as a device holds.
+const TURNS: u32 = QUEUE_PACKETS / BATCH as u32;
 
 /// Most free buffers that are kept. Duplicated packets have buffers of their own, which would
 /// otherwise pile up.
@@ -279,6 +283,7 @@ struct Running {
 impl Running {
     fn run(mut self) {
         let mut readable = [true; 2];
+        let mut turns = 0_u32;
         loop {
             if let Some(rests) = &mut self.rests
                 && let Some(rest) = rests.due(monotonic_ns())
@@ -299,16 +304,26 @@ impl Running {
                 tap.hand_over();
             }
             if readable[0] || readable[1] {
+                turns = turns.wrapping_add(1);
+                // A look at the inbox is no system call.
+                if turns.is_multiple_of(TURNS) && self.serve().is_none() {
+                    return;
+                }
                 continue;
             }
+            turns = 0;
             let [forward, reverse] = &self.links;
             let next = [forward.emulated.next(), reverse.emulated.next()];
             let Some(woken) = self.wait(next.into_iter().flatten().min()) else {
                 return;
             };
             readable = woken.readable;
-            if woken.request && self.serve().is_none() {
-                return;
+            if woken.request {
+                // Fails only when another read has already emptied it.
+                let _ = self.wake.read();
+                if self.serve().is_none() {
+                    return;
+                }
             }
         }
     }
@@ -492,8 +507,6 @@ impl Running {
 
     /// Serves every request that waits; returns `None` if the handle is gone.
     fn serve(&mut self) -> Option<()> {
-        // Fails only when another read has already emptied it.
-        let _ = self.wake.read();
         loop {
             let request = match self.inbox.try_recv() {
                 Ok(request) => request,

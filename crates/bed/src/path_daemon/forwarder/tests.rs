@@ -51,3 +51,18 @@ fn devices_are_read_between_batches_of_packets_that_are_written() {
     assert!(!running.deliver());
     assert_eq!(written(), 1);
 }
+
+#[test]
+fn a_request_is_answered_while_packets_never_cease() {
+    let open = |path| File::options().read(true).write(true).open(path);
+    // Every read is a packet that is larger than the MTU.
+    let devices = || [open("/dev/zero"), open("/dev/null")].map(|it| it.expect("a device"));
+    let forwarder = Forwarder::start([devices(), devices()]).expect("a thread");
+    let (reply, answer) = mpsc::channel();
+    forwarder.send(Request::Counters { reply }).expect("sent");
+    let within = Duration::from_secs(60);
+    let counters = answer.recv_timeout(within).expect("an answer");
+    assert!(counters.iter().all(|link| link.offered > 0), "{counters:?}");
+    // The thread ends with its handle.
+    drop(forwarder);
+}
