@@ -1,10 +1,17 @@
 //! `regatta attach`, and the views of a run that this process runs.
 
-use std::{io::IsTerminal, path::Path};
+use std::{
+    io::IsTerminal,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
-use regatta_live::{Activity, Attached, Hub, LiveError, Views};
+use regatta_live::{Activity, Attached, Hub, LiveError, SOCKET_NAME, Views};
 use regatta_model::{TrialRecord, shell::quoted};
-use regatta_results::{Reader, ResultsError, RunState, is_being_written};
+use regatta_results::{Reader, ResultsError, RunState, is_being_written, state_now};
 
 use crate::{
     args::{AttachArgs, ViewArgs},
@@ -30,21 +37,33 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
     })?;
     say_url(url.as_deref());
     let detach = attached.detach();
-    held.end_with("detaching: the run goes on", detach)
+    let is_detached = Arc::<AtomicBool>::default();
+    let detached = Arc::clone(&is_detached);
+    let end = move || {
+        detached.store(true, Ordering::Relaxed);
+        detach();
+    };
+    held.end_with("detaching: the run goes on", end)
         .map_err(Failure::failed)?;
     let shown = quoted(dir);
-    output::err(&match attached.wait() {
-        Activity::Ended { complete: true, .. } => {
+    let left = match attached.wait() {
+        Activity::Ended { complete: true, .. } => Some(RunState::Complete),
+        Activity::Ended { reason, .. } => Some(RunState::Interrupted { reason }),
+        _ => state(dir),
+    };
+    output::err(&match left {
+        Some(RunState::Complete) => {
             format!("the run is complete; `regatta report {shown}` shows its results")
         }
-        Activity::Ended { reason, .. } => {
+        Some(RunState::Interrupted { reason }) => {
             format!("the run has ended: {reason}; `regatta resume {shown}` goes on with it")
         }
-        _ if is_being_written(dir) == Some(true) => "detached; the run goes on".to_owned(),
-        _ if is_complete(dir) => {
-            format!("the run is complete; `regatta report {shown}` shows its results")
+        Some(RunState::Running) | None if is_detached.load(Ordering::Relaxed) => {
+            "detached; the run goes on".to_owned()
         }
-        _ => format!("the run's process has gone; `regatta resume {shown}` goes on with it"),
+        Some(RunState::Running) | None => {
+            format!("the run's process has gone; `regatta resume {shown}` goes on with it")
+        }
     });
     Ok(Code::Measured)
 }
@@ -95,10 +114,10 @@ fn failure(error: LiveError) -> Failure {
     }
 }
 
-/// Whether the run in a directory has come to its end, as far as its results file can be read.
-fn is_complete(dir: &Path) -> bool {
-    let state = Reader::unexamined(dir).and_then(|reader| reader.state());
-    matches!(state, Ok(RunState::Complete))
+/// Returns the state of the run in a directory, as far as its results file can be read.
+fn state(dir: &Path) -> Option<RunState> {
+    let saved = Reader::unexamined(dir).and_then(|reader| reader.state());
+    Some(state_now(dir, saved.ok()?))
 }
 
 /// Creates the error of a directory in which no run answers.
@@ -108,15 +127,52 @@ fn no_run(dir: &Path, error: LiveError) -> Failure {
         return Failure::bad(ResultsError::NotFound { path }).context("cannot attach to a run");
     }
     let shown = quoted(dir);
-    match is_being_written(dir) {
-        Some(true) => Failure::bad(error).hint(format!(
+    Failure::bad(error).hint(match state(dir) {
+        Some(RunState::Complete) => {
+            format!("the run is complete: `regatta report {shown}` shows its results")
+        }
+        Some(RunState::Interrupted { reason }) => format!(
+            "the run was interrupted: {reason}; `regatta resume {shown}` goes on with it, `regatta report {shown}` shows its results"
+        ),
+        _ if is_being_written(dir) == Some(true) => format!(
             "a run goes on there: it has just begun, or it is one of another version; `regatta report {shown}` shows what it has so far"
-        )),
-        _ if is_complete(dir) => Failure::bad(error).hint(format!(
-            "the run is complete: `regatta report {shown}` shows its results"
-        )),
-        _ => Failure::bad(error).hint(format!(
-            "no run is under way there: `regatta report {shown}` shows its results, `regatta resume {shown}` goes on with it"
-        )),
+        ),
+        _ => match &runs_below(dir)[..] {
+            [] => "name the directory of a run that goes on".to_owned(),
+            runs => format!("it holds runs that go on: {}", commands(runs)),
+        },
+    })
+}
+
+/// Most runs of a directory that are named.
+const MOST_NAMED: usize = 4;
+
+/// Returns the commands that attach to these runs.
+fn commands(runs: &[PathBuf]) -> String {
+    let named = runs.iter().take(MOST_NAMED);
+    let mut named: Vec<String> = named
+        .map(|run| format!("`regatta attach {}`", quoted(run)))
+        .collect();
+    if let more @ 1.. = runs.len().saturating_sub(MOST_NAMED) {
+        named.push(format!("and {more} more"));
     }
+    named.join(", ")
+}
+
+/// Returns the directories of the runs that go on in a directory, or in one of its directories, such as shards of a plan.
+fn runs_below(dir: &Path) -> Vec<PathBuf> {
+    let below = |dir: &Path| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        entries
+            .map(|entry| entry.path())
+            .filter(|it| it.is_dir())
+            .collect()
+    };
+    let first = below(dir);
+    let second: Vec<PathBuf> = first.iter().flat_map(|it| below(it)).collect();
+    let mut runs: Vec<PathBuf> = (first.into_iter().chain(second))
+        .filter(|it| it.join(SOCKET_NAME).exists() && is_being_written(it) == Some(true))
+        .collect();
+    runs.sort();
+    runs
 }

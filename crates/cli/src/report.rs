@@ -11,7 +11,7 @@ use regatta_report::{
     pdf::Paper,
     terminal::{self, TerminalOptions},
 };
-use regatta_results::{Reader, exports::write_exports, hosts_csv::HOSTS_FILE_NAME};
+use regatta_results::{Reader, RunState, exports::write_exports, hosts_csv::HOSTS_FILE_NAME};
 
 use crate::{
     args::{PaperSize, ReportArgs},
@@ -77,6 +77,10 @@ fn make(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
         regatta_report::write_files(&data, &summary, dir).map_err(Failure::failed)?;
         shown?;
         show_whereabouts(dir)?;
+        if matches!(data.state, RunState::Interrupted { .. }) {
+            let shown = quoted(dir);
+            output::err(&format!("hint: run `regatta resume {shown}` to go on"));
+        }
     }
     Ok(code)
 }

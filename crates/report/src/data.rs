@@ -10,7 +10,7 @@ use regatta_model::{
     Clock, Condition, Outcome, Part, PathCheck, RunHeader, TrialRecord, Warning, Workload,
     warning_code,
 };
-use regatta_results::{Reader, RunState, fold_ended, is_being_written};
+use regatta_results::{Reader, RunState, fold_ended, state_now};
 
 use crate::{
     ReportError,
@@ -75,19 +75,8 @@ fn read(dir: &Path) -> Result<RunData, regatta_results::ResultsError> {
         path_checks: reader.path_checks()?,
         warnings: reader.warnings()?,
         hosts,
-        state: state(dir, reader.state()?),
+        state: state_now(dir, reader.state()?),
     })
-}
-
-/// Returns the state of a run whose file says this one: a run is not under way if no process writes it.
-fn state(dir: &Path, saved: RunState) -> RunState {
-    match saved {
-        RunState::Running if is_being_written(dir) == Some(false) => RunState::Interrupted {
-            reason: "its process ended without saying why, as after `kill -9` or a power cut"
-                .to_owned(),
-        },
-        saved => saved,
-    }
 }
 
 /// Splits records into the last attempt at each trial, in the place of the first, and the earlier

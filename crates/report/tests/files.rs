@@ -207,6 +207,10 @@ fn a_run_whose_process_is_gone_is_not_said_to_go_on() {
     let (summary, text) = said();
     assert_eq!(summary.state.name, "interrupted");
     assert!(!text.contains("going on"), "{text}");
+    let killed = load(&dir).expect("a results file");
+    let page = regatta_report::html::render(&killed, &summary).expect("a page");
+    assert!(page.contains("<code>regatta resume DIR</code> goes on with the run"));
+    assert!(!page.contains("still going on"));
     assert!(
         text.contains("Partial (the run was interrupted): "),
         "{text}"

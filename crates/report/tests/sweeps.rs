@@ -272,6 +272,69 @@ fn page(name: &str, data: &RunData) -> String {
     page
 }
 
+/// Returns the lines of each value of a page's first figure of a sweep, as the coordinates of their ends: the bar of the
+/// interval, then the marks at its ends.
+fn lines_of_values(page: &str) -> Vec<Vec<[f64; 4]>> {
+    let figure = page.split("figure-sweep-0-goodput-bps\"").nth(1);
+    let figure = figure.and_then(|it| it.split("</figure>").next());
+    let values = figure.expect("a figure").split("<g class=\"value\"");
+    let lines = |value: &str| -> Vec<[f64; 4]> {
+        let value = value.split("</g>").next().expect("its end");
+        (value.split("<polyline").skip(1))
+            .map(|line| {
+                let points = line.split(" points=\"").nth(1).expect("points");
+                let points = points.split('"').next().expect("their end");
+                let points = points
+                    .split([' ', ','])
+                    .map(|it| it.parse().expect("a number"));
+                let points: Vec<f64> = points.collect();
+                points.try_into().expect("a line of two points")
+            })
+            .collect()
+    };
+    values.skip(1).map(lines).collect()
+}
+
+#[test]
+fn an_interval_has_a_mark_at_each_end_within_the_panel() {
+    let all = lines_of_values(&page("one", &one_parameter()));
+    assert_eq!(all.len(), 12);
+    for lines in all {
+        let [bar, low, high] = lines[..] else {
+            panic!("{lines:?}");
+        };
+        let [x, from, _, to] = bar;
+        assert!(to < from, "{bar:?}");
+        assert_eq!([low, high].map(|[_, y, ..]| y), [from, to]);
+        for [left, y, right, end] in [low, high] {
+            assert!(left < x && x < right && y == end, "{lines:?}");
+        }
+    }
+}
+
+#[test]
+fn an_interval_that_runs_out_of_a_panel_has_no_mark_at_its_edge() {
+    let mut data = one_parameter();
+    data.header.study.rounds = 2;
+    data.trials.retain(|trial| trial.round < 2);
+    for trial in &mut data.trials {
+        let metrics = &mut trial.measurements.metrics;
+        let goodput = metrics.get("goodput_bps").copied().expect("a goodput");
+        let factor = if trial.round == 0 { 0.5 } else { 2.0 };
+        metrics.insert("goodput_bps", goodput * factor);
+    }
+    let all = lines_of_values(&page("wide", &data));
+    assert_eq!(all.len(), 12);
+    let edge = all[0][0][3];
+    for lines in all {
+        let [[_, from, _, to], low] = lines[..] else {
+            panic!("{lines:?}");
+        };
+        assert_eq!(to, edge, "it runs out of the panel");
+        assert_eq!([low[1], low[3]], [from; 2]);
+    }
+}
+
 #[test]
 fn a_page_has_lines_and_maps_instead_of_a_panel_for_each_cell() {
     let panels = |page: &str| page.matches("<svg class=\"panel\"").count();

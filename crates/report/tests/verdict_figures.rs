@@ -163,16 +163,20 @@ fn over_streams(delay_ms: impl Fn(&str, bool, usize) -> f64) -> RunData {
     data
 }
 
+/// Leaves this many of the 200 messages of a transport's trials with a workload undelivered.
+fn leave(data: &mut RunData, label: &str, workload: &str, undelivered: f64) {
+    let trials = data.trials.iter_mut();
+    for trial in trials.filter(|it| it.transport == label && it.workload == workload) {
+        let metrics = &mut trial.measurements.metrics;
+        metrics.insert("messages_sent", 200.0);
+        metrics.insert("messages_delivered", 200.0 - undelivered);
+    }
+}
+
 #[test]
 fn messages_that_the_deadline_left_are_not_said_to_be_lost() {
     let mut data = over_streams(|_, _, _| 50.0);
-    for trial in &mut data.trials {
-        if trial.transport == "a" && trial.workload == "streams-8" {
-            let metrics = &mut trial.measurements.metrics;
-            metrics.insert("messages_sent", 200.0);
-            metrics.insert("messages_delivered", 175.0);
-        }
-    }
+    leave(&mut data, "a", "streams-8", 25.0);
     let verdict = summarise(&data).verdict;
     let text = &verdict.conditions[1].text;
     let said =
@@ -223,4 +227,91 @@ fn streams_1_and_8_of_one_transport_have_a_verdict() {
         .chain(summary.workload_differences.iter().map(|it| &it.claim));
     let tests = claims.filter(|claim| claim.p_holm.is_some()).count() as u64;
     assert_eq!(summary.statistics.tests, tests);
+}
+
+#[test]
+fn streams_that_are_not_ranked_are_named_with_the_reason() {
+    let mut data =
+        over_streams(|_, is_8, round| if is_8 { 50.0 } else { 90.0 } + 0.1 * round as f64);
+    leave(&mut data, "a", "streams-1", 25.0);
+    let said = summarise(&data).verdict.workloads;
+    let [sentence] = &said[..] else {
+        panic!("{said:?}");
+    };
+    let of_a = "`a` (with `streams-1` it did not deliver 12.5 % of its messages by the deadline)";
+    assert!(
+        sentence.contains("`b` was 1.80 times as fast"),
+        "{sentence}"
+    );
+    assert!(
+        sentence.ends_with(&format!("; not compared: {of_a}.")),
+        "{sentence}"
+    );
+    // With nothing that is ranked, the reasons are the sentence.
+    for label in ["b", "c"] {
+        leave(&mut data, label, "streams-1", 100.0);
+        leave(&mut data, label, "streams-8", 50.0);
+    }
+    let said = summarise(&data).verdict.workloads;
+    let [sentence] = &said[..] else {
+        panic!("{said:?}");
+    };
+    let begin = "`streams-8` against `streams-1` under `baseline`, by message delay, 95th percentile: not compared: ";
+    let of_b = "`b` (with `streams-1` it did not deliver 50.0 % of its messages by the deadline, \
+        with `streams-8` it did not deliver 25.0 % of its messages by the deadline)";
+    assert!(
+        sentence.starts_with(&format!("{begin}{of_a}, {of_b}, `c` (")),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn the_two_values_of_a_swept_workload_are_compared() {
+    let study = r#"
+name = "streams"
+rounds = 5
+[[transport]]
+driver = "quic-quinn"
+[[condition]]
+name = "wan"
+rate = "50Mbit/s"
+[[workload]]
+kind = "multi-stream"
+[[sweep]]
+key = "workload.streams"
+values = [1, 8]
+"#;
+    let said = |study: &str, title: &str| {
+        let study = regatta_model::Study::parse(study, "study.toml").expect("a sound study");
+        let names: Vec<String> = study.workloads.iter().map(|it| it.name.clone()).collect();
+        let mut data = common::run(study, |_| None);
+        for trial in &mut data.trials {
+            let delay = if trial.workload == names[0] {
+                90e6
+            } else {
+                30e6
+            };
+            let delay = delay + 1e4 * f64::from(trial.round);
+            trial.measurements.metrics = [("message_delay_p95_ns".to_owned(), delay)].into();
+        }
+        let summary = summarise(&data);
+        let page = regatta_report::html::render(&data, &summary).expect("a page");
+        let said = summary.verdict.workloads;
+        assert_eq!(
+            page.contains("was 3.0 times as fast"),
+            !said.is_empty(),
+            "{title}"
+        );
+        (names, said)
+    };
+    let (names, of_two) = said(study, "two values");
+    let begin = format!(
+        "`{}` against `{}` under `wan`, by message delay, 95th percentile: `quic-quinn` was 3.0 times as fast (interval ",
+        names[1], names[0]
+    );
+    assert_eq!(of_two.len(), 1, "{of_two:?}");
+    assert!(of_two[0].starts_with(&begin), "{}", of_two[0]);
+    // More values have a figure.
+    let (_, of_three) = said(&study.replace("[1, 8]", "[1, 4, 8]"), "three values");
+    assert_eq!(of_three, [""; 0]);
 }

@@ -34,7 +34,7 @@ pub use error::{Displaced, ResultsError, SqliteError, export_hint};
 pub use open::has_log;
 pub use reader::Reader;
 pub use replace::{ReplaceError, replace};
-pub use store::{Claim, Store, fold_ended, is_being_written, leftover};
+pub use store::{Claim, Store, fold_ended, is_being_written, leftover, state_now};
 
 /// Name of the results file in a result directory.
 pub const FILE_NAME: &str = "results.sqlite";

@@ -421,6 +421,18 @@ pub fn is_being_written(dir: &Path) -> Option<bool> {
     }
 }
 
+/// Returns the state of the run in a directory whose file says `saved`: a run that no process writes is not under way.
+#[must_use]
+pub fn state_now(dir: &Path, saved: RunState) -> RunState {
+    match saved {
+        RunState::Running if is_being_written(dir) == Some(false) => RunState::Interrupted {
+            reason: "its process ended without saying why, as after `kill -9` or a power cut"
+                .to_owned(),
+        },
+        saved => saved,
+    }
+}
+
 /// Returns the name of the first file of a run in a directory, if there is any.
 pub fn leftover(dir: &Path) -> Option<String> {
     [

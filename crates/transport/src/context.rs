@@ -304,6 +304,11 @@ impl Mailbox {
         }
     }
 
+    /// Returns a stop that the next note raises.
+    pub(crate) fn arrival(&self) -> Stop {
+        self.lock().arrival.get_or_insert_default().clone()
+    }
+
     /// Takes the oldest note, for a task that takes turns with others. Without one it returns what the next note
     /// raises, or `None` after [`Mailbox::close`].
     pub(crate) fn take_or_arrival(&self) -> Result<Note, Option<Stop>> {

@@ -7,7 +7,7 @@ use std::{
     thread::{self, Scope, ScopedJoinHandle},
 };
 
-use crate::{clock::MonotonicTime, driver::TransportError, stop::Stop, wait};
+use crate::{clock::MonotonicTime, driver::TransportError, stop::Stop, wait::EndsWaits};
 
 /// Way in which a driver's futures run.
 pub trait Executor: Send + Sync {
@@ -33,13 +33,32 @@ pub trait Executor: Send + Sync {
     /// that round to whole milliseconds are not good enough.
     fn sleep_until(&self, moment: MonotonicTime) -> impl Future<Output = ()>;
 
-    /// Runs a future that waits for something until a moment at most, and may be dropped. Once `stop` is raised it
-    /// waits no longer: it ends as if its moment had come, or is dropped, for which this returns `None`.
+    /// Waits of one task that a stop ends.
+    type Waits;
+
+    /// Has `stop` end waits of this task, until the value is dropped: that is cheaper than to begin with it for each of
+    /// many waits. The value that was made last is dropped first.
+    fn waits(&self, stop: &Stop) -> Self::Waits;
+
+    /// Runs a future that waits for something until a moment at most, and may be dropped. Once the stop of `waits` is
+    /// raised it waits no longer: it ends as if its moment had come, or is dropped, for which this returns `None`.
+    fn wait<F: Future>(
+        &self,
+        waits: &Self::Waits,
+        future: F,
+    ) -> impl Future<Output = Option<F::Output>>;
+
+    /// As [`Executor::wait`], with a stop for one future.
     fn wait_unless_stopped<F: Future>(
         &self,
         stop: &Stop,
         future: F,
-    ) -> impl Future<Output = Option<F::Output>>;
+    ) -> impl Future<Output = Option<F::Output>> {
+        async {
+            let waits = self.waits(stop);
+            self.wait(&waits, future).await
+        }
+    }
 
     /// Waits until the moment has come or `stop` is raised; returns whether it is raised.
     fn sleep_unless_stopped(
@@ -115,8 +134,14 @@ impl Executor for Blocking {
         }
     }
 
-    async fn wait_unless_stopped<F: Future>(&self, stop: &Stop, future: F) -> Option<F::Output> {
-        Some(wait::wait_until_stopped(stop, future).await)
+    type Waits = EndsWaits;
+
+    fn waits(&self, stop: &Stop) -> EndsWaits {
+        EndsWaits::new(stop)
+    }
+
+    async fn wait<F: Future>(&self, _: &EndsWaits, future: F) -> Option<F::Output> {
+        Some(future.await)
     }
 
     async fn sleep_unless_stopped(&self, moment: MonotonicTime, stop: &Stop) -> bool {

@@ -91,7 +91,7 @@ impl Abort for Linked {
 }
 
 /// Waker of the task that runs a future.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct WakeOnStop(Mutex<Option<Waker>>);
 
 impl WakeOnStop {
@@ -107,6 +107,32 @@ impl Abort for WakeOnStop {
         if let Some(waker) = waker {
             waker.wake();
         }
+    }
+}
+
+/// Waits of one task that a [`Stop`] ends.
+#[derive(Debug)]
+pub struct Waits {
+    stop: Stop,
+    wake: Arc<WakeOnStop>,
+}
+
+impl Waits {
+    /// Runs a future to its end, or until the flag is raised: it is dropped then, and this returns `None`.
+    pub async fn unless_raised<F: Future>(&self, future: F) -> Option<F::Output> {
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            if let Poll::Ready(output) = future.as_mut().poll(context) {
+                return Poll::Ready(Some(output));
+            }
+            // Before the flag is looked at, so that raising it in between is not missed.
+            *self.wake.lock() = Some(context.waker().clone());
+            if self.stop.is_stopped() {
+                return Poll::Ready(None);
+            }
+            Poll::Pending
+        })
+        .await
     }
 }
 
@@ -174,21 +200,19 @@ impl Stop {
         &self,
         future: impl Future<Output = Result<T, TransportError>>,
     ) -> Result<T, TransportError> {
+        let output = self.waits().unless_raised(future).await;
+        output.unwrap_or(Err(TransportError::Cancelled))
+    }
+
+    /// Registers a task for waits that the flag ends, one after another.
+    #[must_use]
+    pub fn waits(&self) -> Waits {
         let wake = Arc::new(WakeOnStop::default());
         self.on_stop(&wake);
-        let mut future = pin!(future);
-        poll_fn(|context| {
-            if let Poll::Ready(output) = future.as_mut().poll(context) {
-                return Poll::Ready(output);
-            }
-            // Before the flag is looked at, so that raising it in between is not missed.
-            *wake.lock() = Some(context.waker().clone());
-            if self.is_stopped() {
-                return Poll::Ready(Err(TransportError::Cancelled));
-            }
-            Poll::Pending
-        })
-        .await
+        Waits {
+            stop: self.clone(),
+            wake,
+        }
     }
 
     /// Waits until the flag is raised or the moment has come; returns whether it is raised.

@@ -3,8 +3,8 @@
 use std::{
     cell::RefCell,
     fs::File,
-    future::Future,
     io::{self, Write as _},
+    marker::PhantomData,
     os::fd::{AsRawFd, FromRawFd as _, RawFd},
     ptr,
     sync::Arc,
@@ -46,15 +46,30 @@ thread_local! {
     static STOP_EVENT: RefCell<Option<Arc<StopEvent>>> = const { RefCell::new(None) };
 }
 
-/// Runs a future of a blocking driver on this thread. Once `stop` is raised, each of its waits ends as if its moment
-/// had come.
-pub(crate) async fn wait_until_stopped<F: Future>(stop: &Stop, future: F) -> F::Output {
-    // Without a descriptor the waits end at their moments.
-    let event = StopEvent::new(stop).ok();
-    let before = STOP_EVENT.replace(event);
-    let output = future.await;
-    STOP_EVENT.set(before);
-    output
+/// Has a stop end the waits of a blocking driver on this thread, until this is dropped: once it is raised, each wait ends
+/// as if its moment had come.
+#[derive(Debug)]
+pub struct EndsWaits {
+    before: Option<Arc<StopEvent>>,
+    /// The event is that of one thread.
+    _thread: PhantomData<*const ()>,
+}
+
+impl EndsWaits {
+    pub(crate) fn new(stop: &Stop) -> Self {
+        // Without a descriptor the waits end at their moments.
+        let event = StopEvent::new(stop).ok();
+        Self {
+            before: STOP_EVENT.replace(event),
+            _thread: PhantomData,
+        }
+    }
+}
+
+impl Drop for EndsWaits {
+    fn drop(&mut self) {
+        STOP_EVENT.set(self.before.take());
+    }
 }
 
 /// Waits until the descriptor is ready for `events` of poll(2) (`POLLIN`, `POLLOUT`), has failed, or

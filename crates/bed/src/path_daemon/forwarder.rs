@@ -24,7 +24,7 @@ use super::{
     frame::Frame,
     lateness::{Arrivals, Lateness},
     merge::{self, WINDOW, mergeable},
-    tun::HEADER_BYTES,
+    tun::{HEADER_BYTES, QUEUE_PACKETS},
 };
 use crate::messages::{LinkCounters, UnsupportedCounters};
 
@@ -35,6 +35,10 @@ const BATCH: usize = 32;
 /// can have the other kernel send as many.
 const LONG_BATCH: usize = 256;
 const OVERDUE_NS: u64 = 1_000_000;
+
+/// Turns of a thread that never sleeps after which it serves requests all the same: those in which it reads at least as
+/// many packets as a device holds.
+const TURNS: u32 = QUEUE_PACKETS / BATCH as u32;
 
 /// Most free buffers that are kept. Duplicated packets have buffers of their own, which would
 /// otherwise pile up.
@@ -281,6 +285,7 @@ struct Running {
 impl Running {
     fn run(mut self) {
         let mut readable = [true; 2];
+        let mut turns = 0_u32;
         loop {
             if let Some(rests) = &mut self.rests
                 && let Some(rest) = rests.due(monotonic_ns())
@@ -300,16 +305,26 @@ impl Running {
                 tap.hand_over();
             }
             if readable[0] || readable[1] {
+                turns = turns.wrapping_add(1);
+                // A look at the inbox is no system call.
+                if turns.is_multiple_of(TURNS) && self.serve().is_none() {
+                    return;
+                }
                 continue;
             }
+            turns = 0;
             let [forward, reverse] = &self.links;
             let next = [forward.emulated.next(), reverse.emulated.next()];
             let Some(woken) = self.wait(next.into_iter().flatten().min()) else {
                 return;
             };
             readable = woken.readable;
-            if woken.request && self.serve().is_none() {
-                return;
+            if woken.request {
+                // Fails only when another read has already emptied it.
+                let _ = self.wake.read();
+                if self.serve().is_none() {
+                    return;
+                }
             }
         }
     }
@@ -504,8 +519,6 @@ impl Running {
 
     /// Serves every request that waits; returns `None` if the handle is gone.
     fn serve(&mut self) -> Option<()> {
-        // Fails only when another read has already emptied it.
-        let _ = self.wake.read();
         loop {
             let request = match self.inbox.try_recv() {
                 Ok(request) => request,

@@ -27,7 +27,7 @@ const PREFIX_BITS: u8 = 30;
 
 /// Packets that the device holds for the forwarder. At 1 Gbit/s and 1500 bytes this bridges a pause of the forwarder of
 /// 98 ms, longer than those of a virtual machine whose processors are shared. What waits here is late, and counts so.
-const QUEUE_PACKETS: u32 = 8192;
+pub(crate) const QUEUE_PACKETS: u32 = 8192;
 
 /// The same in virtual time, the most that a kernel takes: a sender that never waits passes no time there, and Linux 6.12
 /// runs ordinary processes before real-time ones for 50 ms of a second (its fair server). Such a sender then waits for

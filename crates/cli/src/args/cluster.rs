@@ -54,7 +54,7 @@ pub struct SubmitArgs {
 /// `regatta status`.
 #[derive(Debug, ClapArgs)]
 pub struct StatusArgs {
-    /// Directory that was given to `regatta submit --out`
+    /// Directory that was given to `regatta submit --out`, or that of a run
     #[arg(value_parser = directory())]
     pub dir: PathBuf,
 }

@@ -1,8 +1,9 @@
 //! `regatta status`: how far a submission is.
 
-use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
+use std::{collections::BTreeMap, fmt::Write as _, path::Path, time::Duration};
 
-use regatta_model::units::format_duration;
+use regatta_model::{shell::quoted, units::format_duration};
+use regatta_results::{FILE_NAME, RunState};
 
 use super::{
     LOGS, MERGE_SCRIPT, MERGED, SHARDS, Submission, shards_script,
@@ -48,6 +49,10 @@ struct Shard {
 /// # Errors
 /// If the directory holds no submission.
 pub fn status(args: &StatusArgs) -> Result<Code, Failure> {
+    let run = directory::of_run(&args.dir);
+    if run.join(FILE_NAME).exists() {
+        return of_run(run);
+    }
     let submission = Submission::read(&args.dir)?;
     let starts = starts::read(&args.dir.join(SHARDS));
     let job = submission.jobs.as_ref().map(|jobs| jobs.shards.as_str());
@@ -78,6 +83,36 @@ pub fn status(args: &StatusArgs) -> Result<Code, Failure> {
         Code::Incomplete
     } else {
         Code::Measured
+    })
+}
+
+/// Prints the state of a single run.
+fn of_run(dir: &Path) -> Result<Code, Failure> {
+    let data = regatta_report::load(dir).map_err(Failure::bad)?;
+    let shown = quoted(dir);
+    let (state, next) = match &data.state {
+        RunState::Running => (
+            "running".to_owned(),
+            format!("`regatta attach {shown}` shows it"),
+        ),
+        RunState::Complete => (
+            "complete".to_owned(),
+            format!("`regatta report {shown}` shows its results"),
+        ),
+        RunState::Interrupted { reason } => (
+            format!("interrupted: {reason}"),
+            format!("`regatta resume {shown}` goes on with it"),
+        ),
+    };
+    output::out(&format!(
+        "{}: {} of {} done, {state}\n{next}\n",
+        data.header.study.name,
+        data.trials.len(),
+        counted(data.planned() as usize, "trial"),
+    ))?;
+    Ok(match data.state {
+        RunState::Interrupted { .. } => Code::Incomplete,
+        _ => Code::Measured,
     })
 }
 

@@ -6,7 +6,10 @@ use std::{
     process::Stdio,
 };
 
-use crate::help::{Bench, SLOW, SMALL};
+use crate::{
+    help::{Bench, SLOW, SMALL, Watched, is},
+    machine::apart,
+};
 
 /// Returns a port that is free now.
 fn free_port() -> u16 {
@@ -74,8 +77,75 @@ fn attach_says_what_to_type_where_no_run_is_under_way() {
     done.assert_says("without `--out` it is in `regatta-results`");
 }
 
+#[test]
+fn a_run_that_was_killed_is_said_to_be_interrupted_with_what_to_type() {
+    let bench = Bench::new();
+    bench.write("study.toml", SLOW);
+    let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
+    // In the middle of the second trial.
+    run.until(|event| is(event, "trial_ended"));
+    run.until(|event| is(event, "trial_started"));
+    bench.until_transferring();
+    let going_on = bench.run(&["status", "out"]);
+    going_on.assert_code(0);
+    let said = "slow: 1 of 4 trials done, running\n`regatta attach out` shows it\n";
+    assert_eq!(going_on.stdout, said);
+    // The directory above, as that of the shards of a plan.
+    let above = bench.run(&["attach", ".", "--web"]);
+    above.assert_code(2);
+    above.assert_says("it holds runs that go on: `regatta attach ./out`");
+    run.child.kill().expect("a signal");
+    run.finish();
+    bench.assert_nothing_left();
+    assert!(bench.path("out/live.sock").exists(), "nothing removed it");
+    let why = "its process ended without saying why, as after `kill -9` or a power cut";
+    let resume = "`regatta resume out`";
+    let attach = bench.run(&["attach", "out", "--web"]);
+    attach.assert_code(2);
+    attach.assert_says(&format!(
+        "the run was interrupted: {why}; {resume} goes on with it"
+    ));
+    let report = bench.run(&["report", "out"]);
+    report.assert_says(&format!("hint: run {resume} to go on"));
+    let page = std::fs::read_to_string(bench.path("out/report.html")).expect("a page");
+    for text in [&report.stdout, &report.stderr, &page] {
+        assert!(!text.contains("going on"), "{text}");
+    }
+    let words: Vec<&str> = report.stdout.split_whitespace().collect();
+    assert!(
+        words.join(" ").contains(&format!("interrupted: {why}")),
+        "{}",
+        report.stdout
+    );
+    let status = bench.run(&["status", "out"]);
+    let said = format!("slow: 1 of 4 trials done, interrupted: {why}\n{resume} goes on with it\n");
+    assert_eq!(status.stdout, said);
+    assert_ne!(status.code(), 0);
+}
+
+#[test]
+fn a_run_whose_disk_is_full_is_over_in_its_views() {
+    let bench = Bench::new();
+    bench.write("study.toml", &SLOW.replace("rounds = 2", "rounds = 100"));
+    std::fs::create_dir(bench.path("full")).expect("a directory");
+    let script = "mount -t tmpfs -o size=400k tmpfs full
+        $REGATTA run study.toml --out full/out --no-progress --prometheus-textfile run.prom &
+        for _ in {1..1000}; do [ -S full/out/live.sock ] && break; sleep 0.02; done
+        $REGATTA attach full/out --web
+        wait $! && exit 1
+        grep '^regatta_run_running' run.prom";
+    let done = apart(&bench, script);
+    done.assert_says("no space is left on the device that holds `full/out/results.sqlite`");
+    let resume = "`regatta resume full/out`";
+    done.assert_says(&format!(
+        "the run has ended: it stopped with an error; {resume} goes on with it"
+    ));
+    assert_eq!(done.stdout, "regatta_run_running 0\n", "{done:#?}");
+    bench.assert_nothing_left();
+}
+
 /// Reads lines until one has this text, and returns what follows it in the line.
-fn after(lines: &mut impl BufRead, text: &str) -> String {
+pub fn after(lines: &mut impl BufRead, text: &str) -> String {
     let mut line = String::new();
     loop {
         line.clear();

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use regatta_engine::{Event, Listener, ListenerError, ProgressListener, TrialProgress};
+use regatta_engine::{Ending, Event, Listener, ListenerError, ProgressListener, TrialProgress};
 use regatta_model::TrialRecord;
 use tokio::{
     sync::{Notify, mpsc},
@@ -332,7 +332,8 @@ async fn follow_events(
     views: &mut Drawn,
     servers: &mut tokio::task::JoinSet<()>,
 ) {
-    loop {
+    let mut is_over = false;
+    while !is_over {
         let message = tokio::select! {
             message = messages.recv() => message,
             () = views.due() => {
@@ -352,7 +353,15 @@ async fn follow_events(
                 }
             }
             Some(Message::Progress(progress)) => fold.hear_progress(&progress),
-            Some(Message::End) | None => return,
+            Some(Message::End) | None => {
+                if matches!(fold.run.now.activity, Activity::Ended { .. }) {
+                    return;
+                }
+                // An error stopped the run before its last event, such as a full disk.
+                let reason = "it stopped with an error".to_owned();
+                fold.end(&Ending::Interrupted { reason });
+                is_over = true;
+            }
         }
         let mut run = views.shared.run();
         run.now.clone_from(&fold.run.now);

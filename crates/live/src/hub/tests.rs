@@ -148,6 +148,31 @@ fn a_browser_gets_the_state_and_its_changes_to_the_end() {
     event_with(&mut events, "\"complete\":true");
 }
 
+/// A run whose listener fails, as on a full disk, sends no last event.
+#[test]
+fn a_run_that_an_error_stops_is_over_in_every_view() {
+    let mut served = Served::new();
+    served.hear(&started());
+    served.hear(&trial_started(0, "tcp"));
+    let path = format!("{}events", served.path);
+    let mut events = BufReader::new(served.send(&path, &served.address, ""));
+    event_with(&mut events, "Two transports");
+    let (attached, _) = Attached::start(&Views::default(), served.dir.path()).expect("attached");
+    drop(served.hub);
+    event_with(&mut events, "\"reason\":\"it stopped with an error\"");
+    let ended = attached.wait();
+    assert!(
+        matches!(
+            &ended,
+            Activity::Ended {
+                complete: false,
+                ..
+            }
+        ),
+        "{ended:?}"
+    );
+}
+
 #[test]
 fn nobody_looks_at_a_run_without_views() {
     let dir = tempfile::tempdir().expect("a directory");

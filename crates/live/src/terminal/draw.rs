@@ -72,10 +72,11 @@ impl View<'_> {
             true => now.study.clone(),
             false => format!("{}: {}", now.study, now.title),
         };
+        let width = usize::from(area.width);
         let lines = vec![
-            Line::styled(printable(&name), BOLD),
-            Line::raw(printable(&now.bed)),
-            Line::raw(self.progress(usize::from(area.width))),
+            Line::styled(cut(&name, width), BOLD),
+            Line::raw(cut(&now.bed, width)),
+            Line::raw(self.progress(width)),
         ];
         frame.render_widget(Paragraph::new(lines), area);
     }
@@ -254,7 +255,11 @@ impl View<'_> {
     fn draw_messages(&self, frame: &mut Frame, area: Rect) {
         let messages = &self.run.now.messages;
         let last = &messages[messages.len().saturating_sub(usize::from(area.height))..];
-        let lines: Vec<Line> = last.iter().map(|text| Line::raw(printable(text))).collect();
+        let width = usize::from(area.width);
+        let lines: Vec<Line> = last
+            .iter()
+            .map(|text| Line::raw(cut(text, width)))
+            .collect();
         Paragraph::new(lines).render(area, frame.buffer_mut());
     }
 
@@ -264,6 +269,19 @@ impl View<'_> {
             false => "Ctrl-C stops the run and keeps what was measured",
         };
         format!("{keys} · {}", printable(&self.run.now.directory))
+    }
+}
+
+/// Returns the text that a line of this width shows, with a mark where it goes on.
+fn cut(text: &str, width: usize) -> String {
+    let text = printable(text);
+    match text.char_indices().nth(width) {
+        None => text,
+        Some(_) => text
+            .chars()
+            .take(width.saturating_sub(1))
+            .chain(['…'])
+            .collect(),
     }
 }
 
@@ -404,6 +422,7 @@ mod tests {
     fn a_screen_of_80_by_24_has_all_figures() {
         let mut run = under_way().run;
         run.now.messages.push("warning: the path is late".into());
+        (run.now.messages).push(format!("warning: {}, and so on", "a word and ".repeat(8)));
         let screen = drawn(&run, (80, 24), true);
         for text in [
             "two: Two transports",
@@ -419,6 +438,7 @@ mod tests {
             "42.0 Mbit/s",
             "a \"quoted\" name · near",
             "warning: the path is late",
+            "a word and a wo…",
             "http://127.0.0.1:1/0/",
             "regatta-results/two",
         ] {

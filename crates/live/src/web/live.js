@@ -69,7 +69,7 @@ function showTrial() {
   element("cell").textContent = `${trial.transport} · ${trial.condition} · ${trial.workload}${attempt}`;
   const known = (value, unit) => (value === null || value === undefined ? null : quantity(unit, value));
   const figures = [
-    ["time", known(trial.elapsed_ns, "ns")],
+    ["time", trial.elapsed_ns === null ? null : rough(trial.elapsed_ns / 1e9)],
     ["goodput", known(trial.goodput_bps, "bit/s")],
     ["delivered", known(trial.delivered_bytes, "B")],
     ["congestion window", known(trial.congestion_window_bytes, "B")],

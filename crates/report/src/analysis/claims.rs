@@ -4,8 +4,6 @@
 //! place, and each change from one condition to another. Every claim in a report, in a table or in
 //! a sentence over several conditions, rests on these decisions.
 
-use std::collections::BTreeSet;
-
 use regatta_model::{Better, Workload, metric};
 use regatta_stats::{Estimate, Test, autocorrelation, holm};
 
@@ -288,17 +286,10 @@ fn differences(index: &Index<'_>) -> Vec<Pending<Difference>> {
 fn between_workloads(index: &Index<'_>) -> Vec<Pending<WorkloadDifference>> {
     let data = index.data;
     let study = &data.header.study;
-    let places: BTreeSet<[&str; 2]> = (data.plain_groups())
-        .map(|group| [&*group.condition.name, &*group.workload.name])
-        .collect();
     let mut differences = Vec::new();
     for [from, to] in workloads::pairs(data) {
         let metric = study.primary_metric(to);
-        let is_plain = |condition: &str| {
-            let both = [from, to].map(|workload| [condition, &*workload.name]);
-            both.iter().all(|place| places.contains(place))
-        };
-        for condition in study.conditions.iter().filter(|it| is_plain(&it.name)) {
+        for condition in workloads::conditions(data) {
             for transport in &study.transports {
                 let with = |workload: &Workload| {
                     index.logs([&transport.label, &condition.name, &workload.name], metric)

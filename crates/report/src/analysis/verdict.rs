@@ -37,7 +37,7 @@ pub fn all(data: &RunData, summary: &Summary) -> Verdict {
         overall: overall(summary, &places)
             + &noise_floor.as_ref().map_or(String::new(), noise::in_words),
         noise_floor,
-        workloads: workloads::in_words(summary, &places),
+        workloads: workloads::in_words(data, summary, &places),
         conditions: places
             .into_iter()
             .map(|place| ConditionVerdict {

@@ -1,6 +1,6 @@
 //! Comparison of workloads of one kind, such as 8 streams against 1, transport by transport.
 
-use regatta_model::{Better, Part, Workload, metric, metric::id};
+use regatta_model::{Better, Condition, Part, SweptEntry, Workload, metric, metric::id};
 
 use super::{
     ranking::Place,
@@ -12,9 +12,28 @@ use crate::{
     language::{self, plural, tr},
 };
 
-/// Returns the pairs of workloads that are compared: the first of each kind, and each further one. Those of sweeps have
-/// figures against the parameter instead.
+/// Returns the pairs of workloads that are compared: the first of each kind, and each further one; and those of a sweep
+/// of two values. Sweeps of more values have figures against the parameter instead.
 pub fn pairs(data: &RunData) -> Vec<[&Workload; 2]> {
+    let study = &data.header.study;
+    let entries = || study.sweeps.entries.iter();
+    let named = |name: &str| study.workloads.iter().find(|it| it.name == name);
+    let of_two = |sweep: u32| {
+        let of_two = study.sweeps.sweeps.get(sweep as usize);
+        of_two.is_some_and(|it| it.part == Part::Workload && it.values.len() == 2)
+    };
+    let swept = entries().filter_map(|first| {
+        let [[sweep, 0]] = first.at[..] else {
+            return None;
+        };
+        let is_other = |it: &&SweptEntry| it.at == [[sweep, 1]] && it.base == first.base;
+        let other = of_two(sweep).then(|| entries().find(is_other))??;
+        Some([named(&first.name)?, named(&other.name)?])
+    });
+    plain_pairs(data).into_iter().chain(swept).collect()
+}
+
+fn plain_pairs(data: &RunData) -> Vec<[&Workload; 2]> {
     let study = &data.header.study;
     let is_plain = |workload: &&Workload| {
         let swept = study.sweeps.entry(Part::Workload, &workload.name);
@@ -34,90 +53,114 @@ pub fn pairs(data: &RunData) -> Vec<[&Workload; 2]> {
         .collect()
 }
 
-/// Returns a sentence for each pair of workloads under each condition.
-pub fn in_words(summary: &Summary, places: &[Place<'_>]) -> Vec<String> {
-    let of_place = |a: &WorkloadDifference, b: &WorkloadDifference| {
-        (&a.condition, &a.from, &a.to) == (&b.condition, &b.from, &b.to)
-    };
-    let mut groups: Vec<Vec<&WorkloadDifference>> = Vec::new();
-    for difference in &summary.workload_differences {
-        let known = groups
-            .iter_mut()
-            .find(|group| of_place(group[0], difference));
-        match known {
-            Some(group) => group.push(difference),
-            None => groups.push(vec![difference]),
-        }
-    }
-    groups
-        .iter()
-        .filter_map(|group| sentence(group, places))
-        .collect()
+/// Returns the conditions under which workloads are compared: those of sweeps have figures.
+pub fn conditions(data: &RunData) -> impl Iterator<Item = &Condition> {
+    let study = &data.header.study;
+    let is_swept = |part: Part, name: &str| study.sweeps.entry(part, name).is_some();
+    let mut transports = study.transports.iter();
+    let all_swept = transports.all(|it| is_swept(Part::Transport, &it.label));
+    let conditions = study.conditions.iter();
+    conditions.filter(move |it| !all_swept && !is_swept(Part::Condition, &it.name))
 }
 
-/// Returns the sentence about the transports of one condition and pair of workloads; `None` if none of them is ranked.
-fn sentence(group: &[&WorkloadDifference], places: &[Place<'_>]) -> Option<String> {
-    let first = group.first()?;
-    let is_ranked = |transport: &str| {
-        [&first.from, &first.to].into_iter().all(|workload| {
-            let mut here = places.iter();
-            let place = here.find(|place| place.group.is(&first.condition, workload));
-            place.is_some_and(|it| {
-                it.ranking
+/// Returns a sentence for each pair of workloads under each condition.
+pub fn in_words(data: &RunData, summary: &Summary, places: &[Place<'_>]) -> Vec<String> {
+    let pairs = pairs(data);
+    let of_pair = |pair: &[&Workload; 2]| {
+        let with = |condition: &Condition| {
+            let both = pair.map(|it| {
+                places
                     .iter()
-                    .any(|ranked| ranked.transport == transport)
-            })
+                    .find(|p| p.group.is(&condition.name, &it.name))
+            });
+            let [Some(from), Some(to)] = both else {
+                return None;
+            };
+            sentence(summary, [from, to])
+        };
+        conditions(data).filter_map(with).collect::<Vec<String>>()
+    };
+    pairs.iter().flat_map(of_pair).collect()
+}
+
+/// Returns the sentence about the transports with two workloads under one condition; `None` if there is nothing to say of
+/// any.
+fn sentence(summary: &Summary, [from, to]: [&Place<'_>; 2]) -> Option<String> {
+    let is_ranked = |place: &Place<'_>, transport: &str| {
+        let mut ranked = place.ranking.iter();
+        ranked.any(|ranked| ranked.transport == transport)
+    };
+    let condition = &from.group.condition.name;
+    let [first, second] = [from, to].map(|place| &place.group.workload.name);
+    let ranked: Vec<&WorkloadDifference> = (summary.workload_differences.iter())
+        .filter(|it| (&it.condition, &it.from, &it.to) == (condition, first, second))
+        .filter(|it| {
+            [from, to]
+                .iter()
+                .all(|place| is_ranked(place, &it.transport))
         })
-    };
-    let (ranked, others): (Vec<&WorkloadDifference>, Vec<_>) = group
-        .iter()
-        .copied()
-        .partition(|it| is_ranked(&it.transport));
-    let named = |all: &[&WorkloadDifference]| {
-        let names: Vec<String> = all.iter().map(|it| format!("`{}`", it.transport)).collect();
-        list(&names)
-    };
-    let with = |conclusion: Conclusion| -> Vec<&WorkloadDifference> {
-        let all = ranked.iter().copied();
-        all.filter(|it| it.claim.conclusion == conclusion).collect()
+        .collect();
+    let with = |conclusion: Conclusion| -> Vec<String> {
+        let all = ranked.iter().filter(|it| it.claim.conclusion == conclusion);
+        all.map(|it| format!("`{}`", it.transport)).collect()
     };
     let differing = ranked.iter().filter_map(|it| times_as_fast(it));
     let mut parts: Vec<String> = differing.collect();
     let same = with(Conclusion::NoDifferenceDetected);
     if !same.is_empty() {
-        parts.push(tr!("no difference was detected for {}", named(&same)));
+        parts.push(tr!("no difference was detected for {}", list(&same)));
     }
     let few = with(Conclusion::NotEnoughRounds);
     if !few.is_empty() {
         parts.push(tr!(
             "there are not enough rounds to tell for {}",
-            named(&few)
+            list(&few)
         ));
     }
-    if ranked.is_empty() {
+    let left_out: Vec<String> = (summary.cells.iter())
+        .filter(|cell| to.group.is(&cell.condition, &cell.workload))
+        .filter_map(|cell| why_not_compared([from, to], &cell.transport))
+        .collect();
+    if !left_out.is_empty() {
+        parts.push(tr!("not compared: {}", left_out.join(", ")));
+    }
+    if parts.is_empty() {
         return None;
     }
-    if !others.is_empty() {
-        parts.push(tr!("{} not ranked", named(&others)));
-    }
     let said = parts.join("; ");
-    Some(match metric::find(&first.metric) {
-        Some(metric) if metric.name != id::GOODPUT_BPS => tr!(
-            "`{}` against `{}` under `{}`, by {}: {}.",
-            first.to,
-            first.from,
-            first.condition,
-            language::text(metric.title),
+    Some(match to.metric.name {
+        id::GOODPUT_BPS => tr!(
+            "`{}` against `{}` under `{}`: {}.",
+            second,
+            first,
+            condition,
             said
         ),
         _ => tr!(
-            "`{}` against `{}` under `{}`: {}.",
-            first.to,
-            first.from,
-            first.condition,
+            "`{}` against `{}` under `{}`, by {}: {}.",
+            second,
+            first,
+            condition,
+            language::text(to.metric.title),
             said
         ),
     })
+}
+
+/// Returns the transport with the reasons for which it is not ranked with one of the workloads, or with both.
+fn why_not_compared(places: [&Place<'_>; 2], transport: &str) -> Option<String> {
+    let reasons: Vec<String> = (places.iter())
+        .filter_map(|place| {
+            let mut others = place.not_ranked.iter();
+            let other = others.find(|other| other.transport == transport)?;
+            Some(tr!(
+                "with `{}` it {}",
+                place.group.workload.name,
+                list(&other.reasons)
+            ))
+        })
+        .collect();
+    (!reasons.is_empty()).then(|| format!("`{transport}` ({})", reasons.join(", ")))
 }
 
 /// Describes a difference that was detected; `None` for any other.

@@ -25,6 +25,7 @@ use minijinja::{
     value::{Serde, Value},
 };
 use regatta_model::{METRICS, MetricDefinition, Part, shell::printable, units::format_duration};
+use regatta_results::RunState;
 use serde::Serialize;
 
 /// Style of the pages.
@@ -159,6 +160,8 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
         started => format::moment(data.header.started_unix_ns),
         rounds => plural!(u64::from(summary.rounds), "{} round", "{} rounds"),
         method => method(data, summary),
+        resume => matches!(data.state, RunState::Interrupted { .. })
+            .then(|| tr!("`regatta resume DIR` goes on with the run.")),
         again => tr!(
             "Save the text below as `study.toml` and type `regatta run study.toml --seed {}`. The same seed gives the same order of trials and the same path.",
             study.seed

@@ -4,7 +4,8 @@ use std::{
     collections::{BTreeMap, VecDeque},
     net::{Ipv4Addr, SocketAddr},
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     time::Duration,
@@ -48,6 +49,8 @@ struct End {
     out: Sender<Vec<u8>>,
     arrivals: Receiver<Vec<u8>>,
     decide: Decide,
+    /// Number of waits for messages.
+    waits: Arc<AtomicU32>,
 }
 
 struct Wire {
@@ -130,6 +133,7 @@ impl MessageFlow for Wire {
         until: MonotonicTime,
         consume: &mut (impl FnMut(Arrival<'_>) + Send),
     ) -> Result<usize, TransportError> {
+        self.end.waits.fetch_add(1, Ordering::Relaxed);
         let message = match self.first.pop_front() {
             Some(first) => Some(first),
             None => self.end.take(until, &self.stop)?,
@@ -249,23 +253,28 @@ struct Lossy {
     reliable: bool,
     sender: Mutex<Option<End>>,
     receiver: Mutex<Option<End>>,
+    /// Numbers of waits at the sender and at the receiver.
+    waits: [Arc<AtomicU32>; 2],
 }
 
 impl Lossy {
     fn new(there: Decide, back: Decide) -> Self {
         let (to_receiver, at_receiver) = channel();
         let (to_sender, at_sender) = channel();
-        let end = |out, arrivals, decide| {
+        let waits: [Arc<AtomicU32>; 2] = Default::default();
+        let end = |out, arrivals, decide, waits: &Arc<AtomicU32>| {
             Mutex::new(Some(End {
                 out,
                 arrivals,
                 decide,
+                waits: Arc::clone(waits),
             }))
         };
         Self {
             reliable: false,
-            sender: end(to_receiver, at_sender, there),
-            receiver: end(to_sender, at_receiver, back),
+            sender: end(to_receiver, at_sender, there, &waits[0]),
+            receiver: end(to_sender, at_receiver, back, &waits[1]),
+            waits,
         }
     }
 }
@@ -352,6 +361,34 @@ fn lost_late_and_doubled_messages_are_told_apart() {
         sender.measurements.warnings.is_empty(),
         "{:?}",
         sender.measurements.warnings
+    );
+}
+
+#[test]
+fn an_end_waits_for_what_comes_and_does_not_look_meanwhile() {
+    let wire = Lossy::new(
+        |_, _| Impairment::Delivered,
+        |length, number| match (length, number) {
+            (16, 2..5) => Impairment::Lost,
+            _ => Impairment::Delivered,
+        },
+    );
+    let kind = WorkloadKind::StopAndWait {
+        size: Bytes(1000),
+        message: Bytes(100),
+        pattern: Pattern::Data,
+        timeout: TIMEOUT,
+    };
+    let pair = run(&wire, &kind);
+    let sender = pair.sender.expect("the sender's report");
+    assert_eq!(sender.measurements.metrics["messages_unacknowledged"], 3.0);
+    pair.receiver.expect("the receiver's report");
+    // Each of ten messages ends a wait, each time-out one of the sender's, each note one of the receiver's, and an
+    // acknowledgement is a message, too.
+    let waits = wire.waits.each_ref().map(|it| it.load(Ordering::Relaxed));
+    assert!(
+        waits.iter().all(|waits| (10..=20).contains(waits)),
+        "{waits:?}"
     );
 }
 

@@ -198,7 +198,10 @@ impl<'a, E: MessageEndpoint> Client<'a, '_, E> {
             Err(error) => return shared.broke(error),
         };
         match receiver {
-            Some(receiver) => receiver.carry(&mut flow).await,
+            Some(receiver) => {
+                let executor = self.end.carrier.0.executor();
+                receiver.carry(executor, &mut flow).await;
+            }
             None => sending::carry(shared, self.end.carrier.0, index, &mut flow).await,
         }
         let mut tally = shared.tally();

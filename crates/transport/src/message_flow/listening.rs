@@ -127,7 +127,9 @@ async fn serve<E: MessageEndpoint>(
         shared.close_window();
     } else {
         // The deadline ends what is delivered, and not the flow: what is under way arrives still.
-        Receiver::new(shared, flow).carry(&mut admitted.flow).await;
+        Receiver::new(shared, flow)
+            .carry(endpoint.executor(), &mut admitted.flow)
+            .await;
     }
     admitted.stop.stop();
     let mut tally = shared.tally();

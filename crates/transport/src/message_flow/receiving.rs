@@ -1,6 +1,9 @@
 //! Receiving end of a flow.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use hdrhistogram::Histogram as Hdr;
 use regatta_control::Note;
@@ -10,9 +13,11 @@ use crate::{
     clock::MonotonicTime,
     context::WindowEdge,
     driver::TransportError,
+    executor::Executor,
     message::MessageFlow,
     opening::Purpose,
     probe,
+    stop::{Linked, Stop},
     trial::{
         LEAVING, MARGIN, NOTE_SLACK,
         findings::Deliveries,
@@ -20,9 +25,6 @@ use crate::{
         watch::{Delivered, ReceiverEnd, ReceiverWatch},
     },
 };
-
-/// Interval at which a receiver without arrivals looks for notes over control.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// Signs of the end of the transfer, as the receiver has seen them.
 #[derive(Debug, Default)]
@@ -129,6 +131,15 @@ impl<'a> Late<'a> {
         self.silent_since = Some(since);
     }
 
+    /// Returns the moment from which nothing can come any more, as far as is known.
+    fn moment(&self) -> MonotonicTime {
+        let last = match self.watch.left(self.flow) {
+            Some((at, _)) => at,
+            None => self.at + LEAVING,
+        };
+        last + self.within
+    }
+
     /// Whether all that left the sender is here, or nothing can come any more: the time in which
     /// it could is over, and what had come by then is read, however late this end is with that.
     fn is_over(&self, sink: &dyn MessageSink) -> bool {
@@ -136,12 +147,37 @@ impl<'a> Late<'a> {
         if sink.delivered().messages >= left && sink.arrived_of(left) == left {
             return true;
         }
-        let last = match self.watch.left(self.flow) {
-            Some((at, _)) => at,
-            None => self.at + LEAVING,
-        };
         self.silent_since
-            .is_some_and(|since| since >= last + self.within)
+            .is_some_and(|since| since >= self.moment())
+    }
+}
+
+/// Raised when something has changed that a receiver without arrivals looks at: a note of the other end came, or the
+/// transfer was stopped.
+struct Change {
+    stop: Stop,
+    /// The note's stop keeps a weak reference.
+    _linked: Arc<Linked>,
+}
+
+impl Change {
+    fn new(shared: &Shared<'_>) -> Self {
+        // After its stop the transfer ends with the session at the latest.
+        let parent = match shared.stop.is_stopped() {
+            true => &shared.trial.stop,
+            false => &shared.stop,
+        };
+        let stop = parent.child();
+        let linked = Arc::new(Linked(stop.clone()));
+        let note = match &shared.watch {
+            Watch::Listening(watch) => watch.change(),
+            Watch::Connecting(..) => shared.trial.context.mailbox.arrival(),
+        };
+        note.on_stop(&linked);
+        Self {
+            stop,
+            _linked: linked,
+        }
     }
 }
 
@@ -214,8 +250,8 @@ impl<'a> Receiver<'a> {
     }
 
     /// Carries the flow's part to its end, and tells the other end what came.
-    pub(super) async fn carry<F: MessageFlow>(mut self, flow: &mut F) {
-        let result = self.carry_all(flow).await;
+    pub(super) async fn carry<F: MessageFlow>(mut self, executor: &impl Executor, flow: &mut F) {
+        let result = self.carry_all(executor, flow).await;
         let (shared, is_whole) = (self.shared, matches!(result, Ok(true)));
         let Self {
             sink,
@@ -248,14 +284,26 @@ impl<'a> Receiver<'a> {
     }
 
     /// Takes everything; returns whether the flow came to its end before the deadline.
-    async fn carry_all<F: MessageFlow>(&mut self, flow: &mut F) -> Result<bool, TransportError> {
+    async fn carry_all<F: MessageFlow>(
+        &mut self,
+        executor: &impl Executor,
+        flow: &mut F,
+    ) -> Result<bool, TransportError> {
         let shared = self.shared;
         let trial = shared.trial;
         let mut late: Option<Late<'_>> = None;
         // A sender that is gone says nothing; one that is there is stopped by its deadline.
         let patience = trial.order.deadline + MARGIN;
         let give_up = MonotonicTime::now() + patience;
+        let mut change = Change::new(shared);
+        let mut waits = Some(executor.waits(&change.stop));
         loop {
+            // Before the state is looked at, so that no change of it is missed.
+            if change.stop.is_stopped() {
+                waits = None;
+                change = Change::new(shared);
+            }
+            let waits = waits.get_or_insert_with(|| executor.waits(&change.stop));
             // What comes after the deadline was not delivered within it.
             if let Some(now) = self.arrived.take()
                 && late.is_none()
@@ -296,14 +344,17 @@ impl<'a> Receiver<'a> {
                 break;
             }
             let began = MonotonicTime::now();
-            let until = end_at.min(began + LOOK);
+            let late_until = late.as_ref().map_or(give_up, Late::moment);
+            // What came in time is read also after that moment.
+            let until = end_at.min(give_up).min(late_until);
             let mut take = |arrival: crate::message::Arrival<'_>| self.take(arrival.data);
-            match (flow.receive_batch(until, &mut take).await, &mut late) {
-                (Ok(0), Some(late)) => late.is_silent(began),
-                (Ok(_), _) => {}
+            let receiving = flow.receive_batch(until, &mut take);
+            match (executor.wait(waits, receiving).await, &mut late) {
+                (Some(Ok(0)), Some(late)) => late.is_silent(began),
+                (None | Some(Ok(_)), _) => {}
                 // The sender has closed the flow that its deadline stopped: nothing more comes.
-                (Err(_), Some(_)) if !trial.stop.is_stopped() => break,
-                (Err(error), _) => return Err(error),
+                (Some(Err(_)), Some(_)) if !trial.stop.is_stopped() => break,
+                (Some(Err(error)), _) => return Err(error),
             }
         }
         Ok(late.is_none())

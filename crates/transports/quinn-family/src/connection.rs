@@ -107,7 +107,7 @@ impl EarlyData {
 /// Closes the connection when the trial, or the transfer, is stopped.
 pub(crate) struct Closer {
     pub(crate) connection: Connection,
-    watch: Arc<Watch>,
+    pub(crate) watch: Arc<Watch>,
 }
 
 impl Closer {

@@ -47,9 +47,6 @@ const BATCH_BYTES: usize = 64 << 10;
 /// Maximum time for which a stopped flow waits until its queued messages are sent.
 const LEAVING: Duration = Duration::from_millis(500);
 
-/// Interval between checks for the end of that wait.
-const LOOK: Duration = Duration::from_millis(2);
-
 /// Maximum number of messages that are passed on before another task has its turn.
 const MOST_AT_ONCE: usize = 256;
 
@@ -266,13 +263,14 @@ impl MessageFlow for DatagramFlow {
     }
 
     async fn settle(&mut self) -> u64 {
-        let until = MonotonicTime::now() + LEAVING;
-        while self.waiting() > 0
-            && self.connection().close_reason().is_none()
-            && !until.has_passed()
-        {
-            tokio::time::sleep(LOOK).await;
-        }
+        let connection = self.connection();
+        let left = async {
+            tokio::select! {
+                () = self.closer.watch.wait_while(|| self.waiting() > 0) => {}
+                _ = connection.closed() => {}
+            }
+        };
+        let _ = within(MonotonicTime::now() + LEAVING, left).await;
         self.waiting()
     }
 

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use tokio::sync::Notify;
+
 /// Congestion window of a connection that is closing, in bytes: the stacks send without pacing
 /// above 4 GiB.
 pub const OPEN_WINDOW_BYTES: u64 = 1 << 40;
@@ -11,6 +13,9 @@ pub const OPEN_WINDOW_BYTES: u64 = 1 << 40;
 pub struct Watch {
     closing: AtomicBool,
     in_flight_bytes: AtomicU64,
+    /// Whether somebody waits for packets to be sent.
+    is_awaited: AtomicBool,
+    sent: Notify,
 }
 
 impl Watch {
@@ -35,9 +40,61 @@ impl Watch {
         self.in_flight_bytes.load(Ordering::Relaxed)
     }
 
+    /// Records that this many bytes were sent.
+    pub fn on_sent(&self, bytes: u64) {
+        self.set_in_flight(self.in_flight_bytes() + bytes);
+        if self.is_awaited.load(Ordering::Relaxed) {
+            self.sent.notify_waiters();
+        }
+    }
+
+    /// Waits while a condition holds that changes with the packets that are sent.
+    pub async fn wait_while(&self, holds: impl Fn() -> bool) {
+        self.is_awaited.store(true, Ordering::Relaxed);
+        loop {
+            let mut sent = std::pin::pin!(self.sent.notified());
+            // Before the condition is looked at, so that no packet is missed.
+            sent.as_mut().enable();
+            if !holds() {
+                return;
+            }
+            sent.await;
+        }
+    }
+
     /// Records the number of bytes in flight. Only the connection's own task calls this, so that
     /// reading and writing need not be one step.
     pub fn set_in_flight(&self, bytes: u64) {
         self.in_flight_bytes.store(bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, pin::pin};
+
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_wait_for_packets_looks_when_one_was_sent() {
+        let (watch, left, looks) = (Watch::default(), Cell::new(2), Cell::new(0));
+        let waited = async {
+            let mut waiting = pin!(watch.wait_while(|| {
+                looks.set(looks.get() + 1);
+                left.get() > 0
+            }));
+            for expected in [1, 2] {
+                assert!(waiting.as_mut().now_or_never().is_none());
+                assert!(waiting.as_mut().now_or_never().is_none());
+                assert_eq!(looks.get(), expected);
+                left.set(left.get() - 1);
+                watch.on_sent(1000);
+            }
+            waiting.await;
+        };
+        waited.now_or_never().expect("nothing is waited for");
+        assert_eq!(watch.in_flight_bytes(), 2000);
     }
 }

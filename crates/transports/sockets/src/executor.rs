@@ -2,7 +2,7 @@
 
 use std::{future::Future, ops::Deref};
 
-use regatta_transport::{Executor, MonotonicTime, Stop, TransportError};
+use regatta_transport::{Executor, MonotonicTime, Stop, TransportError, stop::Waits};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::timer;
@@ -79,8 +79,14 @@ impl Executor for Tokio {
         timer::sleep_until(moment).await;
     }
 
-    async fn wait_unless_stopped<F: Future>(&self, stop: &Stop, future: F) -> Option<F::Output> {
-        stop.unless_raised(async { Ok(future.await) }).await.ok()
+    type Waits = Waits;
+
+    fn waits(&self, stop: &Stop) -> Waits {
+        stop.waits()
+    }
+
+    async fn wait<F: Future>(&self, waits: &Waits, future: F) -> Option<F::Output> {
+        waits.unless_raised(future).await
     }
 
     async fn sleep_unless_stopped(&self, moment: MonotonicTime, stop: &Stop) -> bool {

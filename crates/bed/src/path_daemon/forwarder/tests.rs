@@ -73,3 +73,18 @@ fn a_device_is_read_further_while_no_packet_is_overdue() {
     while running.deliver() {}
     assert_eq!(running.overdue_ns, 0, "none waits");
 }
+
+#[test]
+fn a_request_is_answered_while_packets_never_cease() {
+    let open = |path| File::options().read(true).write(true).open(path);
+    // Every read is a packet that is larger than the MTU.
+    let devices = || [open("/dev/zero"), open("/dev/null")].map(|it| it.expect("a device"));
+    let forwarder = Forwarder::start([devices(), devices()]).expect("a thread");
+    let (reply, answer) = mpsc::channel();
+    forwarder.send(Request::Counters { reply }).expect("sent");
+    let within = Duration::from_secs(60);
+    let counters = answer.recv_timeout(within).expect("an answer");
+    assert!(counters.iter().all(|link| link.offered > 0), "{counters:?}");
+    // The thread ends with its handle.
+    drop(forwarder);
+}

@@ -1,7 +1,12 @@
 //! Hosts with a kernel of their own, which has netem, and on which the user is root: guests on one Ethernet with the
 //! controller.
 
-use super::*;
+use serde_json::Value;
+
+use super::{
+    live::{ends_well, with_page},
+    *,
+};
 
 impl Lab {
     /// Starts two guests and adds both as hosts with these keys of their `shaping`; `None` without the rights for it.
@@ -114,6 +119,24 @@ fn a_path_is_shaped_on_macvlans() {
 #[test]
 fn a_path_is_shaped_on_interfaces() {
     measures_a_shaped_path(INTERFACES);
+}
+
+#[test]
+fn the_drops_of_a_shaped_path_are_shown_while_it_runs() {
+    let Some(lab) = Lab::shaped(MACVLANS) else {
+        return;
+    };
+    let mut run = lab.regatta(&["run", "--hosts", "a,b", "--out", "out", "--rounds", "1"]);
+    run.args(["--transport", "udp:rate=4Mbit/s", "--duration", "4s"]);
+    run.args(["--rtt", "20ms", "--rate", "2Mbit/s"]);
+    let (run, said, url) = with_page(run);
+    let trial = lab.trial_with(&url, &["goodput_bps", "dropped"]);
+    let of_path = |trial: &Value| trial["dropped"][0].as_u64().expect("a number");
+    let mut dropped = of_path(&trial);
+    while dropped == 0 {
+        dropped = of_path(&lab.trial_with(&url, &["dropped"]));
+    }
+    ends_well(run, said);
 }
 
 /// SCTP of the guests' kernels, over one path and over two: macvlans of 198.18.0.0/15 have two addresses.

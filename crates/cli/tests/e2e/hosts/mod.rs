@@ -6,6 +6,7 @@ mod clocks;
 mod disturbances;
 mod firewall;
 mod guests;
+mod live;
 mod matrix;
 mod samples;
 mod stops;

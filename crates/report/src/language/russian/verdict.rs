@@ -37,6 +37,7 @@ pub const MESSAGES: &[Message] = &[
 
     // Verdict of the run.
     ("So far (the run is still going on): ", &["Пока (измерения продолжаются): "]),
+    ("`regatta resume DIR` goes on with the run.", &["Измерения продолжит `regatta resume DIR`."]),
     ("Partial (the run was interrupted): ", &["Частично (измерения прерваны): "]),
     ("{}Nothing was measured: of {} planned trials, {} were saved and none of these was measured.",
         &["{}Ничего не измерено: запланировано прогонов {}, сохранено {}, и ни один из них не измерен."]),
@@ -64,7 +65,8 @@ pub const MESSAGES: &[Message] = &[
           "`{1}` в {2} раз быстрее (доверительный интервал от {3} до {4}, раундов: {5})"]),
     ("no difference was detected for {}", &["различий не обнаружено для {}"]),
     ("there are not enough rounds to tell for {}", &["раундов мало для вывода о {}"]),
-    ("{} not ranked", &["не участвует в сравнении: {}"]),
+    ("not compared: {}", &["не сравнивались: {}"]),
+    ("with `{}` it {}", &["при `{}`: {}"]),
 
     // Notes.
     ("The stacks of {} differ in: {}", &["Стеки {} различаются: {}"]),

@@ -61,6 +61,8 @@ struct ReceiverState {
     transfer: Option<Stop>,
     /// Stop that is raised when the sender has sent everything.
     until_sent: Option<Stop>,
+    /// Stop that is raised when this state has changed.
+    change: Stop,
 }
 
 struct ReceiverShared {
@@ -81,35 +83,33 @@ impl ReceiverShared {
     fn watch(&self) {
         let mut closed_by = None;
         while let Some(note) = self.next_note(&mut closed_by) {
-            let now = MonotonicTime::now();
-            let (messages, deadline_reached) = match note {
-                Note::Sent {
-                    messages,
-                    deadline_reached,
-                    ..
-                } => (messages, deadline_reached),
-                Note::Left { flow, messages } => {
-                    self.lock().left.insert(flow, (now, messages));
-                    self.changed.notify_all();
-                    continue;
-                }
-                Note::Received { messages, bytes } => {
-                    self.lock().theirs = Some((now, Delivered { bytes, messages }));
-                    self.changed.notify_all();
-                    continue;
-                }
-                Note::Closed => {
-                    self.lock().closed = true;
-                    if !self.stop_if_closed() {
-                        closed_by = Some(now + self.close_within);
-                    }
-                    continue;
-                }
-                Note::Arrived { .. } => continue,
-            };
-            if deadline_reached {
-                self.stop_at_deadline(now, messages);
-            } else {
+            self.hear(note, &mut closed_by);
+            self.announce();
+        }
+        if self.limit.has_passed() {
+            self.lock().end.get_or_insert(ReceiverEnd::TimedOut);
+            self.session.stop();
+        }
+        self.lock().deaf = true;
+        self.announce();
+    }
+
+    /// Ends the waits for a change of the state.
+    fn announce(&self) {
+        let change = std::mem::take(&mut self.lock().change);
+        self.changed.notify_all();
+        change.stop();
+    }
+
+    fn hear(&self, note: Note, closed_by: &mut Option<MonotonicTime>) {
+        let now = MonotonicTime::now();
+        match note {
+            Note::Sent {
+                messages,
+                deadline_reached: true,
+                ..
+            } => self.stop_at_deadline(now, messages),
+            Note::Sent { messages, .. } => {
                 let mut state = self.lock();
                 state.sent.get_or_insert((now, messages));
                 let until_sent = state.until_sent.clone();
@@ -118,13 +118,20 @@ impl ReceiverShared {
                     until_sent.stop();
                 }
             }
+            Note::Left { flow, messages } => {
+                self.lock().left.insert(flow, (now, messages));
+            }
+            Note::Received { messages, bytes } => {
+                self.lock().theirs = Some((now, Delivered { bytes, messages }));
+            }
+            Note::Closed => {
+                self.lock().closed = true;
+                if !self.stop_if_closed() {
+                    *closed_by = Some(now + self.close_within);
+                }
+            }
+            Note::Arrived { .. } => {}
         }
-        if self.limit.has_passed() {
-            self.lock().end.get_or_insert(ReceiverEnd::TimedOut);
-            self.session.stop();
-        }
-        self.lock().deaf = true;
-        self.changed.notify_all();
     }
 
     /// Waits for a note. `closed_by` is the moment by which the packets with which the other end
@@ -293,6 +300,11 @@ impl ReceiverWatch {
     /// Returns a handle that ends the transfer, and its window, where the last byte arrives.
     pub(crate) fn completion(&self) -> Completion {
         Completion(Arc::clone(&self.shared))
+    }
+
+    /// Returns a stop that is raised by the next note.
+    pub(crate) fn change(&self) -> Stop {
+        self.shared.lock().change.clone()
     }
 
     /// Returns the arrival of the sender's note that it has sent everything, and the number of

@@ -20,8 +20,7 @@ pub(crate) struct Watched {
 
 impl Controller for Watched {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
-        self.watch
-            .set_in_flight(self.watch.in_flight_bytes() + bytes);
+        self.watch.on_sent(bytes);
         self.inner.on_sent(now, bytes, last_packet_number);
     }
 
