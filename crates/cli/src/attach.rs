@@ -30,7 +30,7 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
     })?;
     say_url(url.as_deref());
     let detach = attached.detach();
-    held.end_with("detaching: the run goes on", detach)
+    held.end_with("detaching: the run goes on", detach, || {})
         .map_err(Failure::failed)?;
     let shown = quoted(dir);
     output::err(&match attached.wait() {
