@@ -91,8 +91,9 @@ mod tests {
         order.path.mtu_bytes = 1500;
         assert_eq!(largest(&order), 1500);
         order.path.is_as_it_is = true;
-        let name = "/sys/class/net/lo/mtu";
-        let loopback = std::fs::read_to_string(name).expect("a loopback interface");
-        assert_eq!(largest(&order).to_string(), loopback.trim());
+        let loopback = std::fs::read_to_string("/sys/class/net/lo/mtu").expect("an interface");
+        let loopback: usize = loopback.trim().parse().expect("a number");
+        // No IP packet is longer.
+        assert_eq!(largest(&order), loopback.min(65_535));
     }
 }
