@@ -10,7 +10,7 @@ use std::{
 };
 
 use regatta_control::{FailureKind, TrialOrder};
-use regatta_model::{Pattern, PortRange, WorkloadKind};
+use regatta_model::{Bytes, Pattern, PortRange, WorkloadKind};
 use regatta_transport::{FILE_OPTIONS, LiveCounters, Stop};
 use serde::{Deserialize, Serialize};
 
@@ -70,8 +70,8 @@ impl Quota {
     pub(crate) fn failure(&self) -> Option<Failure> {
         self.is_exceeded.load(Ordering::Relaxed).then(|| {
             refused(format!(
-                "the server allows {} bytes for one client",
-                self.max_bytes
+                "the server allows {} for one client",
+                Bytes(self.max_bytes)
             ))
         })
     }
@@ -161,7 +161,7 @@ mod tests {
     use std::{collections::BTreeMap, net::Ipv4Addr};
 
     use regatta_control::{PathHints, Role, TlsMaterial};
-    use regatta_model::{BulkOptions, Bytes, Direction, OptionValue, Probe, Transport, Workload};
+    use regatta_model::{BulkOptions, Direction, OptionValue, Probe, Transport, Workload};
 
     use super::*;
 
@@ -203,6 +203,7 @@ mod tests {
                 mtu_bytes: 1500,
                 clock_offset_ns: None,
                 keeps_order: false,
+                is_as_it_is: false,
                 treats_alike: false,
             },
             tells_beginning: false,

@@ -61,6 +61,7 @@ pub fn loopback(mtu_bytes: u32) -> PathHints {
         mtu_bytes,
         clock_offset_ns: Some(0),
         keeps_order: true,
+        is_as_it_is: false,
         treats_alike: true,
     }
 }

@@ -58,6 +58,7 @@ fn forward(bed: &mut Bed, rate: Option<BitRate>, bytes: u64) -> Result<[f64; 3],
             mtu_bytes: condition.mtu_bytes,
             clock_offset_ns: Some(0),
             keeps_order: true,
+            is_as_it_is: false,
             treats_alike: true,
         },
     };

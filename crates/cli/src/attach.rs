@@ -43,7 +43,7 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
         detached.store(true, Ordering::Relaxed);
         detach();
     };
-    held.end_with("detaching: the run goes on", end)
+    held.end_with("detaching: the run goes on", end, || {})
         .map_err(Failure::failed)?;
     let shown = quoted(dir);
     let left = match attached.wait() {

@@ -80,7 +80,13 @@ impl Failure {
     /// study that they change.
     pub fn of_options(error: StudyError) -> Self {
         let hint = option_words::in_options(&error.hint, error.table());
-        Self::input(error.message, hint)
+        let setting = error.unnamed_setting();
+        let setting = setting.map(|setting| option_words::setting(setting, error.table()));
+        let message = match setting {
+            Some(setting) => format!("`{setting}`: {}", error.message),
+            None => error.message,
+        };
+        Self::input(message, hint)
     }
 
     /// Creates an error about a failure.

@@ -66,17 +66,21 @@ impl Held {
         Ok(Self(set))
     }
 
-    /// Stops the run at the first signal, and ends the process at a second one.
+    /// Stops the run at the first signal, and ends the process at a second one, after `at_once`.
     ///
     /// # Errors
     /// No thread can be started.
-    pub fn stop_with(self, stopper: Stopper) -> std::io::Result<()> {
+    pub fn stop_with(
+        self,
+        stopper: Stopper,
+        at_once: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<()> {
         let words = "stopping: the trial under way is given up";
-        self.end_with(words, move || stopper.stop())
+        self.end_with(words, move || stopper.stop(), at_once)
     }
 
     /// Waits for a signal in a thread; then prints `words` and calls `stop`. A second signal ends
-    /// the process.
+    /// the process, after `at_once`, which says what is left.
     ///
     /// # Errors
     /// No thread can be started.
@@ -84,6 +88,7 @@ impl Held {
         self,
         words: &'static str,
         stop: impl FnOnce() + Send + 'static,
+        at_once: impl FnOnce() + Send + 'static,
     ) -> std::io::Result<()> {
         std::thread::Builder::new()
             .name("signals".to_owned())
@@ -96,6 +101,7 @@ impl Held {
                 stop();
                 while let Ok(signal) = self.0.wait() {
                     if is_second(signal, stopped.elapsed()) {
+                        at_once();
                         // Agents and path daemon end with this process; the results file is whole
                         // after every trial.
                         std::process::exit(Code::Failed as i32);

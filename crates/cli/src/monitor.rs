@@ -71,7 +71,7 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code, Failure> {
             }
         }
     };
-    held.end_with("stopping: what was sampled is kept", stop)
+    held.end_with("stopping: what was sampled is kept", stop, || {})
         .map_err(|error| Failure::failed(error).context("cannot start a thread"))?;
     let opened = match remote::open(hosts, args.hosts_file.as_deref(), &opening) {
         Err(_) if opening.is_asked() => {

@@ -18,6 +18,18 @@ pub fn in_options(message: &str, table: &str) -> String {
     text
 }
 
+/// Returns a line `key = value` of a study as what sets it on the command line, within an option such as `--forward`, too.
+pub fn setting(line: &str, table: &str) -> String {
+    let setting = option(line, table);
+    let inside = table
+        .rsplit_once('.')
+        .map(|(_, name)| name.replace('_', "-"));
+    match inside.filter(|name| is_option(name)) {
+        Some(name) => format!("--{name} {setting}"),
+        None => setting,
+    }
+}
+
 fn option(quoted: &str, table: &str) -> String {
     let (key, value) = match quoted.split_once(" = ") {
         Some((key, value)) => (key, Some(value.trim_matches('"'))),
@@ -46,6 +58,28 @@ fn is_option(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_setting_becomes_what_was_typed() {
+        for (table, line, expected) in [
+            ("workload", "duration = \"0 ms\"", "--duration \"0 ms\""),
+            ("", "connect_deadline = \"1s\"", "--connect-deadline 1s"),
+            (
+                "condition.forward",
+                "delay = \"40d\"",
+                "--forward delay=40d",
+            ),
+            ("workload.probe", "message = \"1B\"", "--probe message=1B"),
+            (
+                "condition.loss_bursts",
+                "to_bad = \"5x\"",
+                "--loss-bursts to_bad=5x",
+            ),
+            ("transport", "label = \"\"", "label="),
+        ] {
+            assert_eq!(setting(line, table), expected);
+        }
+    }
 
     #[test]
     fn keys_of_a_study_become_options() {

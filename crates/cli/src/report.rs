@@ -90,7 +90,7 @@ fn stopped_by_signals(words: &'static str) -> Result<Stop, Failure> {
     let stop = Stop::default();
     let held = Held::new().map_err(Failure::failed)?;
     let asked = stop.clone();
-    held.end_with(words, move || asked.ask())
+    held.end_with(words, move || asked.ask(), || {})
         .map_err(Failure::failed)?;
     Ok(stop)
 }

@@ -228,13 +228,18 @@ impl RunSession<'_> {
         };
         let no_thread = |error| Failure::failed(error).context("cannot start a thread");
         let begun = Instant::now();
+        let dir = self.dir.to_owned();
+        let at_once = move || {
+            regatta_live::restore_terminal();
+            output::err(&left_in(&dir));
+        };
         // The path and both hosts go before anything is drawn or computed.
         let result = match self.image {
             None => {
                 let study = plan.study().clone();
                 let run_id = options.run_id.clone();
                 let run = Run::new(plan, options).with_progress(hub.progress());
-                held.stop_with(run.stopper()).map_err(no_thread)?;
+                held.stop_with(run.stopper(), at_once).map_err(no_thread)?;
                 let stop = run.stop().clone();
                 let bed = make_bed(&study, self.hosts_file, &executable, &run_id, &stop);
                 match bed {
@@ -244,7 +249,7 @@ impl RunSession<'_> {
             }
             Some(image) => {
                 let run = GuestRun::new(plan, options, image, executable).with_jobs(self.jobs);
-                held.stop_with(run.stopper()).map_err(no_thread)?;
+                held.stop_with(run.stopper(), at_once).map_err(no_thread)?;
                 run.run(&mut listeners, &hub.progress_of_guests())
             }
         };
@@ -279,6 +284,19 @@ impl RunSession<'_> {
             }
         }
     }
+}
+
+/// Says what a run that is ended at once leaves in its directory, and how it goes on. An empty directory is removed.
+fn left_in(dir: &Path) -> String {
+    let shown = dir.display();
+    if !dir.join(regatta_results::FILE_NAME).exists() {
+        let _ = std::fs::remove_dir(dir);
+        return "ended at once, before anything was measured".to_owned();
+    }
+    format!(
+        "ended at once: the trials that had ended are kept in `{shown}`\nhint: run `regatta resume {}` to go on",
+        quoted(dir)
+    )
 }
 
 /// Makes the bed of a study without a guest. The stop ends the sessions with its hosts, and all waits for them.

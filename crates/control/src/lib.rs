@@ -113,6 +113,9 @@ pub struct PathHints {
     pub window_bytes: Option<u64>,
     /// Largest IP packet.
     pub mtu_bytes: u32,
+    /// Whether the path is a network as it is, whose largest packet the kernel's routes know better.
+    #[serde(default)]
+    pub is_as_it_is: bool,
     /// Monotonic clock of this end less that of the other, in nanoseconds: what to take from a difference between
     /// the two to get a one-way delay. 0 where both ends read the same clock; elsewhere somewhat less than the
     /// offset, so that no delay seems negative, and the controller corrects what was measured with it. Absent if

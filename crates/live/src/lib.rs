@@ -27,3 +27,4 @@ pub use hub::{Attached, Hub, LiveListener, Views};
 pub use model::{Activity, LiveCell, LiveRun, LiveTrial, Now};
 pub use pace::{Pace, rough};
 pub use socket::SOCKET_NAME;
+pub use terminal::restore as restore_terminal;

@@ -166,6 +166,57 @@ pub fn quantity(unit: Unit, value: f64) -> String {
     }
 }
 
+/// Unit in which the values of one sentence are said, so that they can be compared at sight: `9.67 s` beside `13.4 s`.
+#[derive(Debug, Clone, Copy)]
+pub struct Spoken {
+    unit: Unit,
+    /// Absent where the values are too far apart for one, and where each is said in units of its own.
+    scale: Option<Scale>,
+}
+
+impl Spoken {
+    /// Returns the unit that suits some stored values.
+    #[must_use]
+    pub fn of(unit: Unit, values: impl IntoIterator<Item = f64>) -> Self {
+        let sizes = values.into_iter().filter(|it| it.is_finite() && *it > 0.0);
+        let [least, most] = sizes.fold([f64::INFINITY, 0.0], |[least, most], it| {
+            [least.min(it), most.max(it)]
+        });
+        let suits = |scale: &Scale| scale.apply(least) >= 0.1 && scale.apply(most) < 1e4;
+        let has_own = match unit {
+            Unit::Nanoseconds => least >= LONG_NS,
+            Unit::PerSecond | Unit::Count => true,
+            _ => false,
+        };
+        let scales = [most, least].map(|size| Self::scale(unit, size));
+        Self {
+            unit,
+            scale: (scales.into_iter()).find(|scale| !has_own && suits(scale)),
+        }
+    }
+
+    /// Returns the scale of one value: a time is said in seconds from one on.
+    fn scale(unit: Unit, value: f64) -> Scale {
+        let size = match unit {
+            Unit::Nanoseconds if value >= 1e9 => value.max(1e10),
+            _ => value,
+        };
+        Scale::for_largest(unit, size)
+    }
+
+    /// Formats a stored value with its unit.
+    #[must_use]
+    pub fn quantity(&self, value: f64) -> String {
+        match (self.scale, self.unit) {
+            (Some(scale), _) => scale.quantity(value),
+            (None, Unit::Nanoseconds) if value < LONG_NS => {
+                Self::scale(self.unit, value).quantity(value)
+            }
+            (None, unit) => quantity(unit, value),
+        }
+    }
+}
+
 /// Formats a number with about three significant digits, thousands kept whole: `9431`, `93.4`,
 /// `4.90`, `0.012`, `0`. From 1e15 on it is written as `1.2e15`.
 #[must_use]
@@ -344,6 +395,32 @@ mod tests {
             [20.0, 119.0, 125.4, 5400.0, 23_400.0].map(seconds),
             ["20.0 s", "119.0 s", "2 min 5 s", "90 min", "6 h 30 min"]
         );
+    }
+
+    #[test]
+    fn the_values_of_a_sentence_have_one_unit() {
+        let said = |unit, values: &[f64]| {
+            let spoken = Spoken::of(unit, values.iter().copied());
+            let said = values.iter().map(|value| spoken.quantity(*value));
+            said.collect::<Vec<_>>().join(", ")
+        };
+        let times = |seconds: &[f64]| {
+            let ns = Vec::from_iter(seconds.iter().map(|it| it * 1e9));
+            said(Unit::Nanoseconds, &ns)
+        };
+        assert_eq!(times(&[9.673, 13.4]), "9.67 s, 13.4 s");
+        assert_eq!(times(&[1.8]), "1.80 s");
+        assert_eq!(times(&[0.05, 1.8]), "50.0 ms, 1800 ms");
+        assert_eq!(times(&[0.0, 0.02]), "0 ms, 20.0 ms");
+        assert_eq!(times(&[0.005, 13.4]), "5.00 ms, 13.4 s");
+        assert_eq!(times(&[13.4, 125.4]), "13.4 s, 125.4 s");
+        assert_eq!(times(&[125.4, 5400.0]), "2 min 5 s, 90 min");
+        let rates = |rates: &[f64]| said(Unit::BitsPerSecond, rates);
+        assert_eq!(rates(&[0.95e6, 91.2e6]), "0.95 Mbit/s, 91.2 Mbit/s");
+        assert_eq!(rates(&[95e6, 1.2e9]), "95.0 Mbit/s, 1200 Mbit/s");
+        assert_eq!(said(Unit::Ratio, &[0.0001, 0.5]), "0.01 %, 50.0 %");
+        assert_eq!(said(Unit::PerSecond, &[250.0]), "250.0/s");
+        assert_eq!(said(Unit::Count, &[]), "");
     }
 
     #[test]

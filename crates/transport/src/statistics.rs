@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use regatta_model::metric::{id, series_id};
@@ -21,6 +24,9 @@ pub struct AllConnections {
     /// `sender` or `receiver`.
     end: &'static str,
     sources: Mutex<Vec<Source>>,
+    /// Calls of `remember` so far, and those that a sample has answered, which changes under the lock.
+    asked: AtomicU64,
+    answered: AtomicU64,
 }
 
 impl AllConnections {
@@ -28,7 +34,7 @@ impl AllConnections {
     pub(crate) fn new(end: &'static str) -> Self {
         Self {
             end,
-            sources: Mutex::default(),
+            ..Self::default()
         }
     }
 
@@ -47,9 +53,28 @@ impl AllConnections {
     }
 
     /// Samples every connection and keeps the samples; to be called before one is closed.
+    ///
+    /// A sample that begins while several callers wait answers them all: a thousand flows that end at once would
+    /// sample a million connections.
     pub(crate) fn remember(&self) {
-        let _ = self.sample();
+        let call = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
+        let mut sources = self.lock();
+        if self.answered.load(Ordering::SeqCst) >= call {
+            return;
+        }
+        let asked = self.asked.load(Ordering::SeqCst);
+        sample_all(&mut sources);
+        self.answered.store(asked, Ordering::SeqCst);
     }
+}
+
+/// Samples every connection, keeps the samples, and returns them as that of one.
+fn sample_all(sources: &mut [Source]) -> Option<ProtocolSample> {
+    let sampled = sources.iter_mut().filter_map(|source| {
+        source.last = source.source.sample().or(source.last);
+        source.last
+    });
+    sampled.reduce(ProtocolSample::combined)
 }
 
 /// Lists one figure of each connection, in the order of connections: `12 0 3`, `-` where it is
@@ -70,13 +95,7 @@ fn each(sources: &[Source], figure: impl Fn(&ProtocolSample) -> Option<u64>) -> 
 
 impl StatisticsSource for AllConnections {
     fn sample(&self) -> Option<ProtocolSample> {
-        self.lock()
-            .iter_mut()
-            .filter_map(|source| {
-                source.last = source.source.sample().or(source.last);
-                source.last
-            })
-            .reduce(ProtocolSample::combined)
+        sample_all(&mut self.lock())
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
@@ -132,6 +151,8 @@ impl StatisticsSource for AllConnections {
 
 #[cfg(test)]
 mod tests {
+    use std::{sync::Condvar, thread};
+
     use super::*;
 
     /// Statistics that give a number once and nothing after that.
@@ -146,6 +167,47 @@ mod tests {
                 ..ProtocolSample::default()
             })
         }
+    }
+
+    /// Statistics that count how often they are read, of which the first reading lasts until `may_end` is raised.
+    #[derive(Default)]
+    struct Slow {
+        readings: AtomicU64,
+        may_end: Mutex<bool>,
+        ended: Condvar,
+    }
+
+    impl StatisticsSource for Slow {
+        fn sample(&self) -> Option<ProtocolSample> {
+            self.readings.fetch_add(1, Ordering::SeqCst);
+            let mut may_end = self.may_end.lock().expect("not poisoned");
+            while !*may_end {
+                may_end = self.ended.wait(may_end).expect("not poisoned");
+            }
+            Some(ProtocolSample::default())
+        }
+    }
+
+    #[test]
+    fn flows_that_end_at_once_share_a_sample() {
+        const FLOWS: u64 = 50;
+        let (all, slow) = (AllConnections::new("sender"), Arc::new(Slow::default()));
+        all.add(slow.clone());
+        thread::scope(|scope| {
+            for _ in 0..FLOWS {
+                scope.spawn(|| all.remember());
+            }
+            while all.asked.load(Ordering::SeqCst) < FLOWS {
+                thread::yield_now();
+            }
+            *slow.may_end.lock().expect("not poisoned") = true;
+            slow.ended.notify_all();
+        });
+        // That under way when the last one asked, and one that began after.
+        let readings = slow.readings.load(Ordering::SeqCst);
+        assert!((1..=2).contains(&readings), "{readings}");
+        all.remember();
+        assert_eq!(slow.readings.load(Ordering::SeqCst), readings + 1);
     }
 
     #[test]

@@ -225,6 +225,7 @@ pub fn order(trial: u32, role: Role, driver: &str, tls: &TlsMaterial) -> TrialOr
             mtu_bytes: 1500,
             clock_offset_ns: Some(0),
             keeps_order: true,
+            is_as_it_is: false,
             treats_alike: true,
         },
         tells_beginning: false,

@@ -81,7 +81,7 @@ pub struct ClientArgs {
     #[arg(short, long, value_name = "SIZE", value_parser = iperf::size, allow_hyphen_values = true, help_heading = "Work")]
     pub length: Option<Bytes>,
     /// Simultaneous connections
-    #[arg(short = 'P', long, value_name = "N", value_parser = whole(1, 128_u32), allow_hyphen_values = true, default_value = "1", help_heading = "Work")]
+    #[arg(short = 'P', long, value_name = "N", value_parser = whole(1, 1024_u32), allow_hyphen_values = true, default_value = "1", help_heading = "Work")]
     pub parallel: u32,
     /// The server sends
     #[arg(short = 'R', long, conflicts_with = "bidir", help_heading = "Work")]

@@ -51,7 +51,7 @@ pub(super) fn size(text: &str) -> Result<Bytes, String> {
     {
         let bytes = (number * factor) as u64;
         return match bytes {
-            0 => Err("it must be more than zero".to_owned()),
+            0 => Err("it must be more than zero; write one such as `128K`".to_owned()),
             bytes => Ok(Bytes(bytes)),
         };
     }
@@ -70,7 +70,9 @@ pub(super) fn seconds_or_none(text: &str) -> Result<Duration, String> {
 /// Parses a span of time above zero: bare seconds, or with a unit.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     match seconds_or_none(text)? {
-        Duration::ZERO => Err("it must be longer than zero".to_owned()),
+        Duration::ZERO => {
+            Err("it must be longer than zero; write one such as `10` or `500ms`".to_owned())
+        }
         span => Ok(span),
     }
 }

@@ -124,7 +124,7 @@ pub enum Command {
 fn span(text: &str) -> Result<Duration, String> {
     let value = duration(text)?;
     if value.is_zero() {
-        return Err("it must be longer than zero".to_owned());
+        return Err("it must be longer than zero; write a time such as `30s`".to_owned());
     }
     Ok(value)
 }

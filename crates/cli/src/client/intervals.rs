@@ -13,16 +13,107 @@ use crate::{
 /// Share of an interval below which the last one is not shown, as of iperf3.
 const LEAST_SHARE: u64 = 10;
 
-/// Counters of one end that wait for those of the other, and those of the last interval.
+/// Longest time for which short intervals wait for the counters of an end.
+const SECOND: u64 = 1_000_000_000;
+
+/// Part of an interval by which the counters of the two ends for one moment differ at most.
+const TOLERANCE: u64 = 4;
+
+/// Counters of one end: those at the end of the last interval, and later ones.
 #[derive(Debug, Default)]
 struct End {
     last: Progress,
     waiting: VecDeque<Progress>,
 }
 
+/// Counters of one end before and after an interval.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    /// Those that earlier intervals have counted.
+    before: Progress,
+    /// The last ones by the interval's beginning, which may have come after its line.
+    from: Progress,
+    /// The last ones by the interval's end.
+    now: Progress,
+    /// The first ones of the interval's end or later; the newest where there are none yet.
+    beyond: Progress,
+}
+
+impl End {
+    /// Returns the last counters by the moment `at` since the beginning of the transfer, and drops earlier ones.
+    fn take(&mut self, at: u64, tolerance: u64) -> Progress {
+        while let Some(next) = self.waiting.front().copied()
+            && next.elapsed_ns <= at.saturating_add(tolerance)
+        {
+            self.last = next;
+            self.waiting.pop_front();
+        }
+        self.last
+    }
+
+    fn advance(&mut self, [from, to]: [u64; 2], tolerance: u64) -> Span {
+        let before = self.last;
+        let from = self.take(from, tolerance);
+        let now = self.take(to, tolerance);
+        let later = self.waiting.front().copied();
+        let beyond = later.filter(|_| !reaches(&now, to, tolerance));
+        Span {
+            before,
+            from,
+            now,
+            beyond: beyond.unwrap_or(now),
+        }
+    }
+
+    /// Whether counters of this moment or a later one are here, or there will be none.
+    fn has_reached(&self, to: u64, tolerance: u64) -> bool {
+        let newest = self.waiting.back().unwrap_or(&self.last);
+        newest.has_ended || reaches(newest, to, tolerance)
+    }
+}
+
+fn reaches(progress: &Progress, to: u64, tolerance: u64) -> bool {
+    progress.elapsed_ns.saturating_add(tolerance) >= to
+}
+
+impl Span {
+    /// Whether there are counters of the interval: those that are late are not known, and not zero.
+    fn is_known(&self) -> bool {
+        self.now.elapsed_ns > self.before.elapsed_ns
+    }
+
+    fn delivered(&self) -> Option<Delivered> {
+        let bytes = (self.now.bytes_delivered).saturating_sub(self.before.bytes_delivered);
+        let ns = (self.now.elapsed_ns).saturating_sub(self.before.elapsed_ns);
+        self.is_known().then(|| Delivered {
+            bytes,
+            goodput_bps: bytes as f64 * 8e9 / ns as f64,
+        })
+    }
+
+    /// Returns the mean delay of the probe's answers. An end that left out the counters of a moment says of the time
+    /// around it how many there were, and not in which of its intervals.
+    fn round_trip_delay_ns(&self) -> Option<f64> {
+        let (before, after) = (self.from, self.beyond);
+        let answers = after.probe_answers.saturating_sub(before.probe_answers);
+        let delays = after.probe_delay_ns.saturating_sub(before.probe_delay_ns);
+        (answers > 0).then(|| delays as f64 / answers as f64)
+    }
+
+    fn retransmitted_packets(&self) -> Option<u64> {
+        let before = self.before.retransmitted_packets.unwrap_or_default();
+        Some(self.now.retransmitted_packets?.saturating_sub(before))
+    }
+}
+
 /// Makes intervals of the counters of both ends, which come in any order.
+///
+/// The receiver's counters bound the intervals, of both directions the server's. Those of the other end are looked for by
+/// the time at which they were read: in the order in which they come, an end that is late or leaves some out would be in
+/// wrong intervals from then on.
 #[derive(Debug)]
 pub struct Intervals {
+    trial: u32,
     direction: Direction,
     interval_ns: u64,
     omit_ns: u64,
@@ -30,9 +121,10 @@ pub struct Intervals {
 }
 
 impl Intervals {
-    pub fn new(direction: Direction, interval: Duration, omit: Duration) -> Self {
+    pub fn new(trial: u32, direction: Direction, interval: Duration, omit: Duration) -> Self {
         let ns = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         Self {
+            trial,
             direction,
             interval_ns: ns(interval),
             omit_ns: ns(omit),
@@ -40,58 +132,63 @@ impl Intervals {
         }
     }
 
-    fn receives(&self, host: Host) -> bool {
+    /// Takes counters of an end, and returns the intervals that they complete.
+    pub fn add(&mut self, host: Host, progress: Progress) -> Vec<Interval> {
+        self.ends[host as usize].waiting.push_back(progress);
+        self.complete(false)
+    }
+
+    /// Returns the intervals that still wait for counters, which do not come any more.
+    pub fn finish(&mut self) -> Vec<Interval> {
+        self.complete(true)
+    }
+
+    fn complete(&mut self, is_over: bool) -> Vec<Interval> {
+        let mut complete = Vec::new();
+        while let Some(to) = self.timing().waiting.front().map(|it| it.elapsed_ns)
+            && (is_over || self.is_complete(to))
+        {
+            complete.extend(self.next(to));
+        }
+        complete
+    }
+
+    /// Host whose counters bound the intervals.
+    fn bounding(&self) -> Host {
         match self.direction {
-            Direction::Forward => host == Host::Server,
-            Direction::Reverse => host == Host::Client,
-            Direction::Both => true,
+            Direction::Reverse => Host::Client,
+            Direction::Forward | Direction::Both => Host::Server,
         }
     }
 
-    /// Takes counters of an end, and returns the interval that they complete.
-    pub fn add(&mut self, trial: u32, host: Host, progress: Progress) -> Option<Interval> {
-        let end = &mut self.ends[host as usize];
-        end.waiting.push_back(progress);
-        let [a, b] = &self.ends;
-        let both = !a.waiting.is_empty() && !b.waiting.is_empty();
-        // An end whose counters are late does not hold the lines back for longer than an interval. One that
-        // receives as well has its last counters soon after the other's.
-        let longest = match self.direction {
-            Direction::Forward | Direction::Reverse => 1,
-            Direction::Both => 2,
-        };
-        let late = Host::BOTH
-            .into_iter()
-            .any(|host| self.receives(host) && self.ends[host as usize].waiting.len() > longest);
-        if !both && !late {
-            return None;
-        }
+    fn timing(&self) -> &End {
+        &self.ends[self.bounding() as usize]
+    }
+
+    const fn tolerance(&self) -> u64 {
+        self.interval_ns / TOLERANCE
+    }
+
+    /// Whether the counters of both ends up to this moment are here, or those of the other end are late: they hold back
+    /// lines for an interval, or a second of short ones. Those of an end that receives as well may be an interval later.
+    fn is_complete(&self, to: u64) -> bool {
+        let other = &self.ends[self.bounding().other() as usize];
+        let longest = SECOND.div_ceil(self.interval_ns.max(1)).max(1)
+            + u64::from(self.direction == Direction::Both);
+        self.timing().waiting.len() as u64 > longest || other.has_reached(to, self.tolerance())
+    }
+
+    /// Goes on to the end of the next interval, and returns it unless it is a rest too short to be shown.
+    fn next(&mut self, to: u64) -> Option<Interval> {
+        let (bounding, tolerance) = (self.bounding(), self.tolerance());
+        let from = self.timing().last.elapsed_ns;
         let [client, server] = Host::BOTH.map(|host| {
-            let end = &mut self.ends[host as usize];
-            let now = end.waiting.pop_front().unwrap_or(end.last);
-            (std::mem::replace(&mut end.last, now), now)
+            let tolerance = if host == bounding { 0 } else { tolerance };
+            self.ends[host as usize].advance([from, to], tolerance)
         });
-        self.between(trial, client, server)
-    }
-
-    fn between(
-        &self,
-        trial: u32,
-        client: (Progress, Progress),
-        server: (Progress, Progress),
-    ) -> Option<Interval> {
-        let delivered = |(before, now): (Progress, Progress)| {
-            let bytes = now.bytes_delivered.saturating_sub(before.bytes_delivered);
-            let ns = now.elapsed_ns.saturating_sub(before.elapsed_ns);
-            // Counters that are late are not known, and not zero.
-            (ns > 0).then(|| Delivered {
-                bytes,
-                goodput_bps: bytes as f64 * 8e9 / ns as f64,
-            })
-        };
-        let (before, now) = match self.direction {
-            Direction::Reverse => client,
-            Direction::Forward | Direction::Both => server,
+        let Span { before, now, .. } = match bounding {
+            Host::Client => client,
+            Host::Server => server,
         };
         let span = now.elapsed_ns.saturating_sub(before.elapsed_ns);
         if span == 0 || (now.has_ended && span < self.interval_ns / LEAST_SHARE) {
@@ -102,31 +199,19 @@ impl Intervals {
             Direction::Reverse => vec![server],
             Direction::Both => vec![client, server],
         };
-        let answers = client
-            .1
-            .probe_answers
-            .saturating_sub(client.0.probe_answers);
-        let delays = client
-            .1
-            .probe_delay_ns
-            .saturating_sub(client.0.probe_delay_ns);
-        let resent = senders.iter().filter_map(|(before, now)| {
-            let before = before.retransmitted_packets.unwrap_or_default();
-            Some(now.retransmitted_packets?.saturating_sub(before))
-        });
-        let windows = senders
-            .iter()
-            .filter_map(|(_, now)| now.congestion_window_bytes);
+        let known = || senders.iter().filter(|sender| sender.is_known());
+        let windows = known().filter_map(|sender| sender.now.congestion_window_bytes);
         Some(Interval {
             is_both_ways: self.direction == Direction::Both,
-            trial,
+            trial: self.trial,
             time_unix_ns: now_unix_ns(),
             from_ns: before.elapsed_ns,
             to_ns: now.elapsed_ns,
-            forward: delivered(server).filter(|_| self.direction != Direction::Reverse),
-            reverse: delivered(client).filter(|_| self.direction != Direction::Forward),
-            round_trip_delay_ns: (answers > 0).then(|| delays as f64 / answers as f64),
-            retransmitted_packets: resent.reduce(|a, b| a + b),
+            forward: (server.delivered()).filter(|_| self.direction != Direction::Reverse),
+            reverse: (client.delivered()).filter(|_| self.direction != Direction::Forward),
+            round_trip_delay_ns: client.round_trip_delay_ns(),
+            retransmitted_packets: (known().filter_map(Span::retransmitted_packets))
+                .reduce(|a, b| a + b),
             congestion_window_bytes: windows.reduce(|a, b| a + b),
             omitted: now.elapsed_ns <= self.omit_ns + self.interval_ns / LEAST_SHARE
                 && self.omit_ns > 0,
@@ -138,8 +223,6 @@ impl Intervals {
 mod tests {
     use super::*;
 
-    const SECOND: u64 = 1_000_000_000;
-
     fn at(seconds: u64, bytes: u64) -> Progress {
         Progress {
             elapsed_ns: seconds * SECOND,
@@ -148,10 +231,20 @@ mod tests {
         }
     }
 
+    fn of_seconds(direction: Direction) -> Intervals {
+        Intervals::new(0, direction, Duration::from_secs(1), Duration::ZERO)
+    }
+
+    /// Adds counters that complete one interval at most.
+    fn add(intervals: &mut Intervals, host: Host, progress: Progress) -> Option<Interval> {
+        let mut complete = intervals.add(host, progress);
+        assert!(complete.len() < 2);
+        complete.pop()
+    }
+
     #[test]
     fn an_interval_has_the_bytes_of_the_receiver_and_the_delay_of_the_client() {
-        let mut intervals =
-            Intervals::new(Direction::Forward, Duration::from_secs(1), Duration::ZERO);
+        let mut intervals = of_seconds(Direction::Forward);
         let sender = Progress {
             probe_answers: 4,
             probe_delay_ns: 8_000_000,
@@ -159,10 +252,8 @@ mod tests {
             congestion_window_bytes: Some(10_000),
             ..at(1, 0)
         };
-        assert_eq!(intervals.add(0, Host::Client, sender), None);
-        let first = intervals
-            .add(0, Host::Server, at(1, 1_000_000))
-            .expect("both are here");
+        assert_eq!(add(&mut intervals, Host::Client, sender), None);
+        let first = add(&mut intervals, Host::Server, at(1, 1_000_000)).expect("both are here");
         let forward = first.forward.expect("bytes");
         assert_eq!((forward.bytes, forward.goodput_bps), (1_000_000, 8e6));
         assert_eq!(first.reverse, None);
@@ -173,10 +264,8 @@ mod tests {
             elapsed_ns: 2 * SECOND,
             ..sender
         };
-        assert_eq!(intervals.add(0, Host::Server, at(2, 3_000_000)), None);
-        let second = intervals
-            .add(0, Host::Client, sender)
-            .expect("both are here");
+        assert_eq!(add(&mut intervals, Host::Server, at(2, 3_000_000)), None);
+        let second = add(&mut intervals, Host::Client, sender).expect("both are here");
         assert_eq!(second.forward.map(|it| it.bytes), Some(2_000_000));
         assert_eq!(
             (second.retransmitted_packets, second.round_trip_delay_ns),
@@ -186,37 +275,174 @@ mod tests {
 
     #[test]
     fn an_end_that_is_late_holds_back_one_interval() {
-        let mut intervals =
-            Intervals::new(Direction::Reverse, Duration::from_secs(1), Duration::ZERO);
-        assert_eq!(intervals.add(0, Host::Client, at(1, 10)), None);
-        let first = intervals
-            .add(0, Host::Client, at(2, 30))
-            .expect("one is late");
+        let mut intervals = of_seconds(Direction::Reverse);
+        assert_eq!(add(&mut intervals, Host::Client, at(1, 10)), None);
+        let first = add(&mut intervals, Host::Client, at(2, 30)).expect("one is late");
         assert_eq!(first.reverse.map(|it| it.bytes), Some(10));
         assert_eq!((first.from_ns, first.to_ns), (0, SECOND));
     }
 
+    /// Counters of a client whose probe had one answer in each second, after as many milliseconds as the second's number.
+    fn probed(seconds: u64) -> Progress {
+        Progress {
+            probe_answers: seconds,
+            probe_delay_ns: (1..=seconds).sum::<u64>() * 1_000_000,
+            ..at(seconds, 0)
+        }
+    }
+
+    /// Returns end and delay in milliseconds of the intervals of a transfer to the server, of which these counters come.
+    fn delays(came: &[(Host, u64)]) -> Vec<(u64, Option<f64>)> {
+        let mut intervals = of_seconds(Direction::Forward);
+        let mut complete = Vec::new();
+        for (host, seconds) in came {
+            complete.extend(match host {
+                Host::Client => intervals.add(*host, probed(*seconds)),
+                Host::Server => intervals.add(*host, at(*seconds, seconds * 10)),
+            });
+        }
+        complete.extend(intervals.finish());
+        let said = complete.iter();
+        said.map(|it| {
+            let delay = it.round_trip_delay_ns.map(|delay| delay / 1e6);
+            (it.to_ns / SECOND, delay)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn a_delay_is_in_the_interval_in_which_it_was_measured() {
+        use Host::{Client, Server};
+        // Counters of the client that are late hold the line back until those of its own time are here.
+        let came = [
+            (Server, 1),
+            (Server, 2),
+            (Client, 1),
+            (Client, 2),
+            (Client, 3),
+            (Server, 3),
+        ];
+        assert_eq!(delays(&came), [(1, None), (2, Some(2.0)), (3, Some(3.0))]);
+        let came = [(Server, 1), (Client, 1), (Client, 2), (Server, 2)];
+        assert_eq!(delays(&came), [(1, Some(1.0)), (2, Some(2.0))]);
+    }
+
+    #[test]
+    fn intervals_around_a_moment_that_an_end_left_out_have_the_delay_of_the_time_around_it() {
+        use Host::{Client, Server};
+        let came = [
+            (Client, 1),
+            (Server, 1),
+            (Server, 2),
+            (Client, 3),
+            (Server, 3),
+            (Client, 4),
+            (Server, 4),
+        ];
+        let expected = [
+            (1, Some(1.0)),
+            (2, Some(2.5)),
+            (3, Some(2.5)),
+            (4, Some(4.0)),
+        ];
+        assert_eq!(delays(&came), expected);
+    }
+
+    #[test]
+    fn intervals_that_wait_when_the_trial_ends_are_complete() {
+        use Host::{Client, Server};
+        let came = [(Client, 1), (Server, 1), (Client, 2), (Server, 3)];
+        assert_eq!(delays(&came), [(1, Some(1.0)), (3, Some(2.0))]);
+    }
+
+    #[test]
+    fn counters_of_the_two_ends_need_not_be_of_the_same_moment() {
+        let tenth = SECOND / 10;
+        let mut intervals = Intervals::new(
+            0,
+            Direction::Forward,
+            Duration::from_nanos(tenth),
+            Duration::ZERO,
+        );
+        // The server was late at 0.2 s, and the client at 0.4 s.
+        for (host, hundredths) in [
+            (Host::Client, 10),
+            (Host::Server, 11),
+            (Host::Client, 20),
+            (Host::Server, 26),
+            (Host::Client, 30),
+            (Host::Server, 30),
+            (Host::Server, 40),
+            (Host::Client, 47),
+        ] {
+            let progress = Progress {
+                elapsed_ns: hundredths * SECOND / 100,
+                probe_answers: hundredths,
+                probe_delay_ns: hundredths * 1_000_000,
+                retransmitted_packets: Some(hundredths),
+                ..Progress::default()
+            };
+            for it in intervals.add(host, progress) {
+                assert_eq!(it.round_trip_delay_ns, Some(1e6), "{it:?}");
+                let resent = match it.to_ns * 100 / SECOND {
+                    11 | 26 | 30 => Some(10),
+                    _ => None,
+                };
+                assert_eq!(it.retransmitted_packets, resent, "{it:?}");
+            }
+        }
+        assert_eq!(intervals.ends[1].last.elapsed_ns, 4 * tenth);
+    }
+
+    #[test]
+    fn short_intervals_wait_a_second_for_the_other_end_and_all_come_when_it_has_ended() {
+        let tenth = SECOND / 10;
+        let interval = Duration::from_nanos(tenth);
+        let mut intervals = Intervals::new(0, Direction::Reverse, interval, Duration::ZERO);
+        let tenths = |number: u64| Progress {
+            elapsed_ns: number * tenth,
+            retransmitted_packets: Some(number),
+            ..at(0, number)
+        };
+        for number in 1..=10 {
+            assert_eq!(add(&mut intervals, Host::Client, tenths(number)), None);
+        }
+        // The counters of a sender that are not known are not zero.
+        let first = add(&mut intervals, Host::Client, tenths(11)).expect("one is late");
+        assert_eq!((first.to_ns, first.retransmitted_packets), (tenth, None));
+        let ended = Progress {
+            has_ended: true,
+            ..tenths(2)
+        };
+        let rest = intervals.add(Host::Server, ended);
+        assert_eq!(rest.len(), 10);
+        assert_eq!(rest[0].retransmitted_packets, Some(2));
+        assert!(
+            rest[1..]
+                .iter()
+                .all(|it| it.retransmitted_packets.is_none())
+        );
+    }
+
     #[test]
     fn late_counters_of_a_direction_are_waited_for_and_are_no_zero() {
-        let mut intervals = Intervals::new(Direction::Both, Duration::from_secs(1), Duration::ZERO);
-        assert_eq!(intervals.add(0, Host::Server, at(1, 10)), None);
-        assert_eq!(intervals.add(0, Host::Server, at(2, 30)), None);
-        let first = intervals.add(0, Host::Client, at(1, 40)).expect("both");
+        let mut intervals = of_seconds(Direction::Both);
+        assert_eq!(add(&mut intervals, Host::Server, at(1, 10)), None);
+        assert_eq!(add(&mut intervals, Host::Server, at(2, 30)), None);
+        let first = add(&mut intervals, Host::Client, at(1, 40)).expect("both");
         let bytes = |of: Option<Delivered>| of.map(|it| it.bytes);
         assert_eq!(
             (bytes(first.forward), bytes(first.reverse)),
             (Some(10), Some(40))
         );
-        assert_eq!(intervals.add(0, Host::Server, at(3, 50)), None);
-        let second = intervals
-            .add(0, Host::Server, at(4, 70))
-            .expect("one is late");
+        assert_eq!(add(&mut intervals, Host::Server, at(3, 50)), None);
+        let second = add(&mut intervals, Host::Server, at(4, 70)).expect("one is late");
         assert_eq!(
             (bytes(second.forward), bytes(second.reverse)),
             (Some(20), None)
         );
         // Its next interval is longer, and its rate is right.
-        let third = intervals.add(0, Host::Client, at(3, 80)).expect("both");
+        let third = add(&mut intervals, Host::Client, at(3, 80)).expect("both");
         let reverse = third.reverse.expect("counters");
         assert_eq!((reverse.bytes, reverse.goodput_bps), (40, 40.0 * 8.0 / 2.0));
     }
@@ -224,11 +450,11 @@ mod tests {
     #[test]
     fn intervals_of_a_warm_up_are_marked() {
         let second = Duration::from_secs(1);
-        let mut intervals = Intervals::new(Direction::Both, second, second);
+        let mut intervals = Intervals::new(0, Direction::Both, second, second);
         let mut spans = Vec::new();
         for (seconds, bytes) in [(1, 10), (2, 30), (3, 60)] {
             for host in Host::BOTH {
-                let added = intervals.add(0, host, at(seconds, bytes));
+                let added = add(&mut intervals, host, at(seconds, bytes));
                 spans.extend(added.map(|it| (it.from_ns / SECOND, it.to_ns / SECOND, it.omitted)));
             }
         }
@@ -243,13 +469,15 @@ mod tests {
             ..at(0, 20)
         };
         for (ns, shown) in [(SECOND + SECOND / 20, false), (SECOND + SECOND / 2, true)] {
-            let mut intervals =
-                Intervals::new(Direction::Both, Duration::from_secs(1), Duration::ZERO);
-            intervals.add(0, Host::Client, at(1, 10));
-            let first = intervals.add(0, Host::Server, at(1, 10)).expect("both");
+            let mut intervals = of_seconds(Direction::Both);
+            add(&mut intervals, Host::Client, at(1, 10));
+            let first = add(&mut intervals, Host::Server, at(1, 10)).expect("both");
             assert!(first.forward.is_some() && first.reverse.is_some());
-            intervals.add(0, Host::Client, ended(ns));
-            assert_eq!(intervals.add(0, Host::Server, ended(ns)).is_some(), shown);
+            add(&mut intervals, Host::Client, ended(ns));
+            assert_eq!(
+                add(&mut intervals, Host::Server, ended(ns)).is_some(),
+                shown
+            );
         }
     }
 }

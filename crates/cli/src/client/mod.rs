@@ -21,7 +21,9 @@ use regatta_engine::{
     Done, Ending, Event, Listener, ListenerError, Plan, ProgressListener, Run, RunOptions,
     TrialProgress,
 };
-use regatta_model::{Direction, Outcome, Study, units::format_duration};
+use regatta_model::{
+    Bytes, Direction, Outcome, Study, TrialRecord, shell::quoted, units::format_duration,
+};
 use serde::Serialize;
 
 use self::{
@@ -92,7 +94,8 @@ pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code, Failure> {
         move || interval,
         move |progress| of_run.borrow_mut().progress(progress),
     ));
-    held.stop_with(run.stopper()).map_err(Failure::failed)?;
+    held.stop_with(run.stopper(), kept.at_once())
+        .map_err(Failure::failed)?;
     let (result, has_ended) = match measure(args, run, &screen, &kept, (&address, &token)) {
         Ok((Ending::Complete, tally)) => (Ok(tally.verdict(false)), true),
         Ok((Ending::Interrupted { reason }, _)) => {
@@ -231,7 +234,11 @@ fn allowed(args: &ClientArgs, hello: &Hello) -> Result<(), Failure> {
         && bytes > most
     {
         return Err(Failure::input(
-            format!("this takes {bytes} bytes and the server allows {most} for one client"),
+            format!(
+                "this takes {} and the server allows {} for one client",
+                Bytes(bytes),
+                Bytes(most)
+            ),
             "ask for fewer bytes (`-n`)",
         ));
     }
@@ -267,6 +274,20 @@ impl Kept {
 
     fn directory(&self) -> Option<&Path> {
         self.directory.as_deref()
+    }
+
+    /// Returns what a second signal does before it ends this process at once.
+    fn at_once(&self) -> impl FnOnce() + Send + use<> {
+        let (directory, is_asked_for) = (self.directory.clone(), self.is_asked_for);
+        move || match directory {
+            Some(directory) if is_asked_for => output::err(&format!(
+                "ended at once: the trials that had ended are kept in `{}`\nhint: run `regatta report {}` to see them",
+                directory.display(),
+                quoted(&directory)
+            )),
+            Some(directory) => drop(std::fs::remove_dir_all(directory)),
+            None => {}
+        }
     }
 
     /// Shows the tables and the verdict of several trials, and writes the reports that are kept.
@@ -375,7 +396,8 @@ impl Screen {
     }
 
     fn begin(&mut self, trial: u32, transport: &str) {
-        self.intervals = Some(Intervals::new(self.direction, self.interval, self.omit));
+        let (interval, omit) = (self.interval, self.omit);
+        self.intervals = Some(Intervals::new(trial, self.direction, interval, omit));
         let [from, server] = self.names.clone();
         self.say(ClientEvent::Started(Started {
             schema_version: SCHEMA_VERSION,
@@ -390,15 +412,22 @@ impl Screen {
     }
 
     fn progress(&mut self, progress: TrialProgress) {
-        let TrialProgress {
-            trial,
-            host,
-            progress,
-            ..
-        } = progress;
+        let TrialProgress { host, progress, .. } = progress;
         let intervals = self.intervals.as_mut();
-        if let Some(interval) = intervals.and_then(|it| it.add(trial, host, progress)) {
+        for interval in intervals.map_or_else(Vec::new, |it| it.add(host, progress)) {
             self.say(ClientEvent::Interval(interval));
+        }
+    }
+
+    /// Writes the lines that wait, and the end of a trial; one that cannot run in any round is not announced again.
+    fn end(&mut self, trial: &TrialRecord) {
+        let intervals = self.intervals.take();
+        let is_announced = intervals.is_some();
+        for interval in intervals.map_or_else(Vec::new, |mut it| it.finish()) {
+            self.say(ClientEvent::Interval(interval));
+        }
+        if is_announced || trial.outcome != Outcome::Unsupported {
+            self.say(ClientEvent::Ended(Box::new(trial.into())));
         }
     }
 
@@ -477,11 +506,7 @@ impl Listener for ClientListener {
             } => self.screen.borrow_mut().begin(*index, transport),
             Event::TrialEnded { trial } => {
                 self.tally.add(trial);
-                let mut screen = self.screen.borrow_mut();
-                // One that cannot run in any round is not announced again.
-                if screen.intervals.take().is_some() || trial.outcome != Outcome::Unsupported {
-                    screen.say(ClientEvent::Ended(Box::new((&**trial).into())));
-                }
+                self.screen.borrow_mut().end(trial);
             }
             Event::Warning { warning } => {
                 output::err(&format!("warning: {}", warning.message));

@@ -124,9 +124,8 @@ impl Terminal {
         Held::new()
             .map_err(io::Error::from)
             .and_then(|held| {
-                held.end_with("stopping: the transfer is given up", move || {
-                    stop.store(true, Ordering::Relaxed);
-                })
+                let stop = move || stop.store(true, Ordering::Relaxed);
+                held.end_with("stopping: the transfer is given up", stop, || {})
             })
             .map_err(Trouble::io(Status::Error, "cannot wait for signals"))?;
         Ok(Self {

@@ -199,6 +199,8 @@ fn a_second_ctrl_c_ends_at_once() {
     let done = run.finish();
     assert!(begun.elapsed() < Duration::from_secs(2), "{done:#?}");
     done.assert_code(1);
+    done.assert_says("ended at once: the trials that had ended are kept in `out`");
+    done.assert_says("run `regatta resume out` to go on");
     bench.assert_nothing_left();
     assert_eq!(trials(&bench.path("out")).len(), 0);
 }

@@ -194,6 +194,19 @@ fn arguments_are_checked_before_anything_starts() {
         (["--rate", "0Mbit/s"], "a rate of zero carries nothing"),
         (["--rounds", "0"], "0"),
         (["--size", "0B"], "size"),
+        (
+            ["--duration", "0s"],
+            "`--duration \"0 ms\"`: this time must be longer than zero",
+        ),
+        (["--duration", "0"], "write a time such as `30s`"),
+        (
+            ["--probe", "message=1B"],
+            "`--probe message=1B`: this size must be from 16 B to 1.2 kB",
+        ),
+        (
+            ["--forward", "delay=40d"],
+            "`--forward delay=40d`: this time is longer than 30 days",
+        ),
         (["--bed", "moon"], "it is one of `netns`, `uml`, `hosts`"),
         (["--transport", "tcp:cc"], "has no value"),
         (["--transport", "tcp,tcp"], "label `tcp`"),

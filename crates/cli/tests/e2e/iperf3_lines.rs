@@ -7,7 +7,11 @@ use crate::{help::Bench, server::Server};
 #[track_caller]
 fn works(line: &str, shorter: &[&str]) {
     let bench = Bench::new();
-    let server = Server::start(&bench, &[]);
+    let local = match line.contains(" -6 ") {
+        true => "::1",
+        false => "127.0.0.1",
+    };
+    let server = Server::start_on(&bench, local, &[]);
     let (_, port) = server.place();
     let words = line.split(' ').skip(1).map(|word| match word {
         "HOST" => server.address.clone(),
@@ -26,12 +30,16 @@ fn works(line: &str, shorter: &[&str]) {
 }
 
 macro_rules! lines {
-    ($($name:ident: $line:literal, $($shorter:literal)*;)*) => {$(
-        #[test]
-        fn $name() {
-            works($line, &[$($shorter),*]);
-        }
-    )*};
+    ($($name:ident: $line:literal, $($shorter:literal)*;)*) => {
+        const LINES: &[&str] = &[$($line),*];
+
+        $(
+            #[test]
+            fn $name() {
+                works($line, &[$($shorter),*]);
+            }
+        )*
+    };
 }
 
 lines! {
@@ -68,6 +76,7 @@ lines! {
     bound: "iperf3 -c HOST -B 127.0.0.1", "-t" "0.3";
     verbose: "iperf3 -c HOST -V", "-t" "0.3";
     fourth_version: "iperf3 -4 -c HOST -t 10", "-t" "0.3";
+    sixth_version: "iperf3 -6 -c HOST -t 10", "-t" "0.3";
     zero_copy: "iperf3 -Z -c HOST", "-t" "0.3";
     code_point: "iperf3 -c HOST --dscp ef", "-t" "0.3";
     log_file: "iperf3 -c HOST --logfile iperf.log", "-t" "0.3";
@@ -75,6 +84,17 @@ lines! {
     paced_reverse: "iperf3 -c HOST -b 1G -R --get-server-output", "-t" "0.3";
     time_out: "iperf3 -c HOST --connect-timeout 3000 -t 10", "-t" "0.3";
     much_at_once: "iperf3 -c HOST -t 30 -P 4 -R -w 1M -i 5 -O 1", "-t" "0.3" "-O" "0.1";
+}
+
+#[test]
+fn every_flag_of_iperf3_with_a_meaning_here_is_in_a_line() {
+    let flags = "-c -p -u -t -n -l -i -P -R --bidir -b -w -M -N -C -O -J -A -B -V -4 -6 -Z --dscp --logfile";
+    let used: Vec<&str> = LINES.iter().flat_map(|line| line.split(' ')).collect();
+    let missing: Vec<&str> = flags
+        .split(' ')
+        .filter(|flag| !used.contains(flag))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]

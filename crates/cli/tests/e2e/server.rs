@@ -29,9 +29,13 @@ pub struct Server {
 
 impl Server {
     pub fn start(bench: &Bench, args: &[&str]) -> Self {
-        let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|it| it.local_addr());
+        Self::start_on(bench, "127.0.0.1", args)
+    }
+
+    pub fn start_on(bench: &Bench, local: &str, args: &[&str]) -> Self {
+        let free = TcpListener::bind((local, 0)).and_then(|it| it.local_addr());
         let port = free.expect("a free port").port().to_string();
-        let mut all = vec!["server", "-B", "127.0.0.1", "-p", &port];
+        let mut all = vec!["server", "-B", local, "-p", &port];
         all.extend(args);
         let mut command = bench.regatta(&all);
         command.stdout(Stdio::piped()).stderr(Stdio::null());
@@ -53,7 +57,7 @@ impl Server {
     /// Returns host and port.
     pub fn place(&self) -> (&str, &str) {
         let (place, _) = self.address.split_once('#').expect("a token");
-        place.split_once(':').expect("a port")
+        place.rsplit_once(':').expect("a port")
     }
 
     pub fn client(&self, bench: &Bench, args: &[&str]) -> Done {
@@ -146,6 +150,49 @@ fn the_server_sends_with_r_and_the_client_still_dials() {
 }
 
 #[test]
+fn datagrams_in_both_directions_have_the_same_figures_at_both_ends() {
+    let bench = Bench::new();
+    let server = Server::start(&bench, &["--json"]);
+    let args = [
+        "-u", "--bidir", "-b", "10M", "-P", "2", "-t", "1", "-i", "0.25",
+    ];
+    let done = server.client(&bench, &[&args[..], &["--json-stream"]].concat());
+    done.assert_code(0);
+    let whole = server.client(&bench, &[&args[..], &["-J"]].concat());
+    whole.assert_code(0);
+    assert_fits(
+        WHOLE_SCHEMA,
+        &serde_json::from_str(&whole.stdout).expect("JSON"),
+    );
+    let here = events(&done.stdout);
+    let mut there = events(&server.end());
+    assert!(there.len() > here.len(), "{there:#?}");
+    for (here, there) in here.iter().zip(&mut there) {
+        assert_fits(EVENTS_SCHEMA, here);
+        assert_fits(EVENTS_SCHEMA, there);
+        there.as_object_mut().expect("an object").remove("client");
+        assert_eq!(here, there);
+    }
+    let ended = here.last().expect("a line");
+    assert!(is(ended, "ended"), "{ended}");
+    let metric = |name: &str| ended["metrics"][name].as_f64();
+    let [sent, delivered, lost] = ["messages_sent", "messages_delivered", "messages_lost"]
+        .map(|name| metric(name).expect(name));
+    assert_eq!(sent, delivered + lost, "{ended:#}");
+    // Two flows each way; a busy machine sends less, and never more.
+    let goodput = metric("goodput_bps").expect("a rate");
+    assert!(goodput > 0.0 && goodput <= 40e6 * 1.01, "{ended:#}");
+    for way in ["forward", "reverse"] {
+        let jitter = metric(&format!("interarrival_jitter_{way}_ns"));
+        assert!(jitter.is_some(), "{ended:#}");
+        assert!(
+            metric(&format!("message_loss_{way}_ratio")).is_some(),
+            "{ended:#}"
+        );
+    }
+}
+
+#[test]
 fn json_has_the_error_that_ended_the_measurement() {
     let bench = Bench::new();
     let mut server = Server::start(&bench, &[]);
@@ -225,13 +272,13 @@ fn limits_hold_and_say_so() {
     done.assert_says("the server allows 20 s for one client");
     let done = server.client(&bench, &["-n", "2M"]);
     done.assert_code(2);
-    done.assert_says("the server allows 1048576 for one client");
+    done.assert_says("this takes 2.097 MB and the server allows 1.049 MB for one client");
     // Of a time the bytes are known only when they have come.
     let done = server.client(&bench, &["-t", "10"]);
     done.assert_code(1);
     let text = format!("{}{}", done.stdout, done.stderr);
     assert!(
-        text.contains("the server allows 1048576 bytes"),
+        text.contains("the server allows 1.049 MB for one client"),
         "{done:#?}"
     );
     server.client(&bench, &["-n", "100K"]).assert_code(0);
@@ -367,7 +414,7 @@ fn a_negative_number_is_refused_with_what_to_write() {
         ),
         (["-n", "-1K"], "a size cannot be negative"),
         (["-t", "-1"], "a time cannot be negative"),
-        (["-P", "-4"], "it is not a whole number from 1 to 128"),
+        (["-P", "-4"], "it is not a whole number from 1 to 1024"),
     ] {
         let done = bench.run(&[&["client", "localhost"], &option[..]].concat());
         done.assert_code(2);

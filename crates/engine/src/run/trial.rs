@@ -335,6 +335,7 @@ impl TrialRunner<'_> {
                     .flow_control_window(self.plan.workload(trial.cell).kind.direction())
                     .map(|window| window.0),
                 mtu_bytes: condition.mtu_bytes,
+                is_as_it_is: self.is_unknown(),
                 clock_offset_ns: match &self.clocks {
                     Some(clocks) => clocks.hint_ns(host),
                     None => Some(0),

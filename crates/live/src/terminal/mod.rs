@@ -123,8 +123,8 @@ fn quiet_input() -> Option<Termios> {
     Some(before)
 }
 
-/// Turns the screen off, if it is on.
-fn restore() {
+/// Turns the terminal view off, if it is on, so that what is written next stays visible.
+pub fn restore() {
     let mut on = ON.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(input) = on.take() else {
         return;

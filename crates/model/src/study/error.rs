@@ -37,6 +37,23 @@ impl StudyError {
         header.map_or("", |line| line.trim_matches(['[', ']']))
     }
 
+    /// Returns the line `key = value` in which the error is, unless the message names the key.
+    #[must_use]
+    pub fn unnamed_setting(&self) -> Option<&str> {
+        let begins = self.text[..self.span.start]
+            .rfind('\n')
+            .map_or(0, |at| at + 1);
+        let line = self.text[begins..].lines().next()?;
+        let (key, _) = line.split_once(" = ")?;
+        let is_named = self
+            .message
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .any(|quoted| quoted.split_once(" = ").map_or(quoted, |(key, _)| key) == key);
+        (!is_named).then_some(line)
+    }
+
     /// Returns the whole message with the excerpt of the file, in colour if `colour` is set.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {

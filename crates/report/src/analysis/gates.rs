@@ -7,7 +7,7 @@ use regatta_model::{AskedAchieved, Outcome, PathCheck, TrialRecord, metric::id};
 use super::summary::{Gate, Summary, out_of_tolerance, path_quantity};
 use crate::{
     RunData,
-    format::quantity,
+    format::Spoken,
     language,
     language::{plural, tr},
 };
@@ -104,7 +104,9 @@ fn named(names: &[String]) -> String {
 /// Describes a quantity of the path by what it was and what was asked for.
 fn in_words(outside: &AskedAchieved) -> String {
     let (unit, name) = path_quantity(&outside.name);
-    let [asked, achieved] = [outside.asked, outside.achieved].map(|value| quantity(unit, value));
+    let both = [outside.asked, outside.achieved];
+    let spoken = Spoken::of(unit, both);
+    let [asked, achieved] = both.map(|value| spoken.quantity(value));
     tr!("{} {} for {}", name, achieved, asked)
 }
 

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     RunData,
     format::{
-        capital, interval_numbers, list, number, quantity, ratio_end, ratio_number, times_form,
+        Spoken, capital, interval_numbers, list, number, ratio_end, ratio_number, times_form,
     },
     language::{self, plural, tr},
 };
@@ -58,10 +58,15 @@ pub fn all(data: &RunData, summary: &Summary) -> Verdict {
 }
 
 fn sentence(place: &Place<'_>, stacks: &[&StackRow]) -> String {
-    let mut parts = Vec::from_iter(about_leaders(place));
+    let leaders = place.leaders();
+    let first = place.ranking.first();
+    let ranked = leaders.iter().copied().chain(first).map(|it| it.value);
+    let others = place.not_ranked.iter().filter_map(|it| it.value);
+    let spoken = Spoken::of(place.metric.unit, ranked.chain(others));
+    let mut parts = Vec::from_iter(about_leaders(place, &spoken));
     for other in &place.not_ranked {
         let value = other.value.map_or(String::new(), |value| {
-            format!(" ({})", quantity(place.metric.unit, value))
+            format!(" ({})", spoken.quantity(value))
         });
         parts.push(tr!(
             "{} is not ranked: it {}",
@@ -145,10 +150,10 @@ fn encryption(summary: &Summary) -> Option<String> {
     ))
 }
 
-fn about_leaders(place: &Place<'_>) -> Option<String> {
+fn about_leaders(place: &Place<'_>, spoken: &Spoken) -> Option<String> {
     let (first, _) = place.ranking.split_first()?;
     let valued = |ranked: &Ranked| {
-        let value = quantity(place.metric.unit, ranked.value);
+        let value = spoken.quantity(ranked.value);
         format!("`{}` ({value})", ranked.transport)
     };
     let named = |ranked: &[&Ranked]| list(&ranked.iter().map(|r| valued(r)).collect::<Vec<_>>());
@@ -413,7 +418,10 @@ fn notes(cells: &[&Cell]) -> Vec<String> {
             list(&stopped)
         ));
     }
-    let settling: Vec<String> = cells.iter().filter_map(|cell| settling(cell)).collect();
+    let settled = cells.iter().filter_map(|cell| settling_time(cell));
+    let spoken = Spoken::of(Unit::Nanoseconds, settled);
+    let settling = cells.iter().filter_map(|cell| settling(cell, &spoken));
+    let settling = Vec::from_iter(settling);
     if !settling.is_empty() {
         notes.push(tr!("Settled after a step of the path: {}", list(&settling)));
     }
@@ -442,15 +450,19 @@ fn notes(cells: &[&Cell]) -> Vec<String> {
     notes
 }
 
+fn settling_time(cell: &Cell) -> Option<f64> {
+    let metric = cell.metrics.get(id::SETTLING_TIME_NS)?;
+    Some(metric.mean)
+}
+
 /// Describes the time that a transport took to settle after the steps of the path's schedule, and
 /// the number of steps after which it did not; `None` without a schedule.
-fn settling(cell: &Cell) -> Option<String> {
-    let mean = |name: &str| cell.metrics.get(name).map(|metric| metric.mean);
-    let unsettled = mean(id::UNSETTLED_STEPS)?;
-    let time = match mean(id::SETTLING_TIME_NS) {
+fn settling(cell: &Cell, spoken: &Spoken) -> Option<String> {
+    let unsettled = cell.metrics.get(id::UNSETTLED_STEPS)?.mean;
+    let time = match settling_time(cell) {
         None => tr!("never"),
         Some(0.0) => tr!("at once"),
-        Some(mean) => tr!("in {}", quantity(Unit::Nanoseconds, mean)),
+        Some(mean) => tr!("in {}", spoken.quantity(mean)),
     };
     let but = match unsettled {
         0.0 => String::new(),

@@ -53,6 +53,12 @@ fn a_sentence_of_a_run_keeps_its_figures_and_names() {
         russian("the deadline of 4 s was reached after 0.66 MB of 10 MB"),
         "предельное время 4 с достигнуто после 0,66 МБ из 10 МБ"
     );
+    assert_eq!(
+        russian(
+            "the transfer was stopped at its deadline of 1.5 s; measured is what was delivered by then: 950.456 kB of 1 MB"
+        ),
+        "передача остановлена по истечении предельного времени 1,5 с; измерено доставленное к этому моменту: 950,456 кБ из 1 МБ"
+    );
     // One that the table does not have keeps its words.
     assert_eq!(
         russian("no route to `lab-2` in 1.5 s"),

@@ -81,7 +81,10 @@ impl Noise {
         if !there && let Err(error) = make(&path, size) {
             return Err(if error.raw_os_error() == Some(libc::ENOSPC) {
                 TransportError::Unsupported(Unsupported {
-                    reason: format!("no room for the file `{shown}` of {size} bytes"),
+                    reason: format!(
+                        "no room for the file `{shown}` of {}",
+                        regatta_model::Bytes(size)
+                    ),
                     hint: "free some, or set XDG_CACHE_HOME to a directory on a larger disk"
                         .to_owned(),
                 })

@@ -10,7 +10,7 @@ use std::{
 };
 
 use regatta_control::{Role, SideReport, TrialOrder};
-use regatta_model::{OptionValue, ProbePlacement, STACK_FACTS, stack};
+use regatta_model::{Bytes, OptionValue, ProbePlacement, STACK_FACTS, stack};
 
 use super::{Pair, run_pair, run_pair_stopped, run_pair_then, run_pair_while};
 use crate::{
@@ -349,9 +349,16 @@ pub(super) fn says_the_deadline(connecting: &SideReport, delivered: f64, what: &
     let said = (connecting.measurements.warnings.iter())
         .find(|warning| warning.code == "deadline_reached");
     let said = said.map(|warning| warning.message.as_str());
+    let bytes = Bytes(delivered as u64);
     assert!(
-        said.is_some_and(|said| said.contains(&format!(": {delivered} of "))),
+        said.is_some_and(|said| said.contains(&format!(": {bytes} of "))),
         "{what}: {said:?}, {delivered}"
+    );
+    // To the byte, which the sentence rounds.
+    let goodput = delivered * 8e9 / metric(connecting, "transfer_time_ns");
+    assert!(
+        (metric(connecting, "goodput_bps") - goodput).abs() <= goodput * 1e-9,
+        "{what}: {delivered}"
     );
 }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
 use regatta_control::{PathHints, Role, SideReport};
 use regatta_model::{
-    ProbePlacement, Warning, WorkloadKind,
+    Bytes, ProbePlacement, Warning, WorkloadKind,
     metric::{DelayMetrics, id, series_id},
     units::format_duration,
     warning_code,
@@ -178,10 +178,12 @@ impl Findings {
         );
         let measured = match &trial.order.workload.kind {
             WorkloadKind::Bulk { options, .. } if options.duration.is_some() => {
-                format!("{} bytes", delivered.bytes)
+                Bytes(delivered.bytes).to_string()
             }
-            _ if delivered.bytes < size => format!("{} of {size} bytes", delivered.bytes),
-            _ => format!("all {size} bytes, which the sender did not know yet"),
+            _ if delivered.bytes < size => {
+                format!("{} of {}", Bytes(delivered.bytes), Bytes(size))
+            }
+            _ => format!("all {}, which the sender did not know yet", Bytes(size)),
         };
         self.times(trial, started, end, &measured);
     }

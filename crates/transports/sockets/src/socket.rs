@@ -7,7 +7,7 @@ use std::{
     os::fd::{AsFd, AsRawFd, OwnedFd},
 };
 
-use regatta_model::{PortRange, Warning};
+use regatta_model::{Bytes, PortRange, Warning};
 use regatta_transport::TransportError;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -88,9 +88,10 @@ impl Buffers {
         (self.receive_bytes < wanted).then(|| Warning {
             code: "receive_buffer_small".to_owned(),
             message: format!(
-                "the kernel grants the {side} {} bytes of UDP receive buffer instead of {wanted}, \
-                 so packets may be dropped there, not on the path",
-                self.receive_bytes,
+                "the kernel grants the {side} {} of UDP receive buffer instead of {}, so packets \
+                 may be dropped there, not on the path",
+                Bytes(self.receive_bytes as u64),
+                Bytes(wanted as u64),
             ),
             hint: format!("run `sysctl -w net.core.rmem_max={asked}` on that host"),
         })

@@ -5,6 +5,7 @@ mod batch;
 mod endpoint;
 mod flow;
 mod framing;
+mod packets;
 mod reliable;
 mod sockets;
 

@@ -15,6 +15,8 @@ use regatta_model::{PortRange, Warning};
 use regatta_transport::{TransportError, socket_option::set_integer};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::packets::{self, headers};
+
 /// Maximum time that a send call blocks on a full buffer, so that a blocked sender notices a stop.
 const SEND_TIME: Duration = Duration::from_millis(100);
 
@@ -33,6 +35,8 @@ pub(crate) struct Sockets {
     /// Ports to listen on.
     ports: Option<PortRange>,
     mtu: usize,
+    /// Largest IP packet that is not sent in fragments.
+    largest_packet: usize,
     receive_buffer: usize,
     send_buffer: usize,
     offload: bool,
@@ -62,6 +66,7 @@ impl Sockets {
             peer: order.peer,
             ports: order.ports,
             mtu: order.path.mtu_bytes as usize,
+            largest_packet: packets::largest(order),
             receive_buffer,
             send_buffer,
             offload,
@@ -167,7 +172,7 @@ impl Sockets {
     /// Returns a warning about messages of `message` bytes that IP must fragment, with this many
     /// bytes of header.
     pub(crate) fn fragmentation(&self, message: usize, header: usize) -> Option<Warning> {
-        fragmentation(message, header, self.mtu, self.local)
+        packets::fragmentation(message, header, self.largest_packet, self.local)
     }
 }
 
@@ -268,11 +273,6 @@ impl Listener {
     }
 }
 
-/// Returns the bytes of IP and UDP headers before a datagram's payload.
-pub(crate) const fn headers(address: IpAddr) -> usize {
-    if address.is_ipv6() { 40 + 8 } else { 20 + 8 }
-}
-
 /// Sets the buffers, with `SO_RCVBUFFORCE` and `SO_SNDBUFFORCE` where permitted; returns the sizes
 /// that the kernel gives, in bytes.
 fn set_buffers(socket: &Socket, receive: usize, send: usize) -> io::Result<(usize, usize)> {
@@ -286,31 +286,6 @@ fn set_buffers(socket: &Socket, receive: usize, send: usize) -> io::Result<(usiz
         set_integer(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, send)?;
     }
     Ok((socket.recv_buffer_size()?, socket.send_buffer_size()?))
-}
-
-/// Returns a warning about messages of `message` bytes that IP must fragment, with `header` bytes of
-/// header.
-pub(crate) fn fragmentation(
-    message: usize,
-    header: usize,
-    mtu: usize,
-    local: IpAddr,
-) -> Option<Warning> {
-    let fits = mtu.saturating_sub(headers(local) + header);
-    if message <= fits {
-        return None;
-    }
-    // All fragments but the last carry a multiple of eight bytes (RFC 791, 3.2).
-    let fragment = (mtu.saturating_sub(headers(local) - 8) & !7).max(8);
-    let fragments = (message + header + 8).div_ceil(fragment);
-    Some(Warning {
-        code: "ip_fragmentation".to_owned(),
-        message: format!(
-            "each message of {message} B travels as {fragments} IP fragments, and is lost if any \
-             of them is"
-        ),
-        hint: format!("use messages of at most {fits} B"),
-    })
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     RunData,
     data::CellGroup,
-    format::{Scale, capital, quantity},
+    format::{Scale, Spoken, capital},
     language::{self, tr},
 };
 
@@ -372,10 +372,11 @@ fn about_rates(
         }
     }
     if let Some((_, value, rate, name)) = furthest {
+        let spoken = Spoken::of(Unit::BitsPerSecond, [value, rate]);
         text += &tr!(
             " Samples above the link rate (at most {} over a link of {}, {}): {}.",
-            quantity(Unit::BitsPerSecond, value),
-            quantity(Unit::BitsPerSecond, rate),
+            spoken.quantity(value),
+            spoken.quantity(rate),
             name,
             language::text(what.above)
         );

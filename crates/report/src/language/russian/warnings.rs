@@ -73,6 +73,11 @@ pub const MESSAGES: &[Message] = &[
 
     // Of runs.
     ("the deadline of {} was reached after {} of {}", &["предельное время {} достигнуто после {} из {}"]),
+    ("the transfer was stopped at its deadline of {}; measured is what was delivered by then: {}",
+        &["передача остановлена по истечении предельного времени {}; измерено доставленное к этому моменту: {}"]),
+    ("the transfer was stopped at its deadline of {}; measured is what was delivered by then: {} of {}",
+        &["передача остановлена по истечении предельного времени {}; измерено доставленное к этому моменту: {} из {}"]),
+    ("give a longer {} or a smaller {}", &["задайте более длинный {} или меньший {}"]),
     ("give more time with {}, or send less with {}", &["дайте больше времени с помощью {} или передавайте меньше с помощью {}"]),
     ("the kernel of the sender counts CPU time by timer ticks of {}: work that begins with the timer is missed or counted in full, so that CPU figures of transports can be wrong by far",
         &["ядро системы отправителя считает время процессора по тикам таймера, {}: работа, начинающаяся вместе с таймером, пропускается или учитывается целиком, и загрузка процессора транспортами может быть очень неточной"]),

@@ -350,6 +350,7 @@ mod tests {
             mtu_bytes: 1500,
             clock_offset_ns: Some(0),
             keeps_order: true,
+            is_as_it_is: false,
             treats_alike: true,
         };
         let sizes = |rate, options: &Options| Sizes::of(&path(rate), options, Bytes(10_000));

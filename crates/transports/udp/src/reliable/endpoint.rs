@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     batch::MOST_SEGMENTS,
-    sockets::{self, headers},
+    packets::{self, headers},
 };
 
 /// Makes the end of a trial over reliable UDP for messages of `message` bytes, if each is to be one
@@ -114,11 +114,10 @@ fn warnings(order: &TrialOrder, message: usize) -> Vec<Warning> {
             hint: format!("use messages of at most {LONGEST_PART} B"),
         });
     }
-    let (part, mtu) = (message.min(LONGEST_PART), order.path.mtu_bytes as usize);
-    warnings.extend(sockets::fragmentation(
-        part,
+    warnings.extend(packets::fragmentation(
+        message.min(LONGEST_PART),
         DATA_HEADER_BYTES,
-        mtu,
+        packets::largest(order),
         order.local,
     ));
     warnings
