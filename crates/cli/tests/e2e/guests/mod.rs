@@ -13,6 +13,7 @@ pub mod matrix;
 mod offloads;
 mod one;
 mod one_way_ends;
+mod small_trials;
 pub mod two;
 pub mod virtual_time;
 mod windows;

@@ -1,0 +1,127 @@
+//! Round trips that a small trial takes beside its transfer, in virtual time, in which programs take none.
+
+use std::{path::Path, time::Instant};
+
+use regatta_bed::{
+    Bed,
+    guest::testing::{Clock, in_shared_guest},
+};
+use regatta_engine::{Done, Event, Listener, ListenerError, Plan, Run, RunOptions};
+use regatta_model::{BedKind, PathSetup, RunPart, Study, TrialRecord, metric::id};
+
+use crate::help::assert_ran;
+
+/// Round-trip delay of the path, in milliseconds.
+const ROUND_TRIP_MS: f64 = 100.0;
+
+/// Most time of a trial beside its transfer and its round trips, in milliseconds: `make bench` has the same bound.
+const FIXED_MS: f64 = 20.0;
+
+/// A trial, and the time in milliseconds from its start to that of the next one, less its transfer.
+type Timed = (TrialRecord, f64);
+
+/// Trials of a run and their times.
+#[derive(Default)]
+struct Times {
+    begun: Option<Instant>,
+    ended: Option<TrialRecord>,
+    trials: Vec<Timed>,
+}
+
+impl Times {
+    /// Ends the trial before this moment, if there is one.
+    fn end(&mut self) {
+        if let (Some(begun), Some(trial)) = (self.begun.take(), self.ended.take()) {
+            assert_ran(&trial);
+            let transfer_ms = trial.measurements.metrics[id::TRANSFER_TIME_NS] / 1e6;
+            let beside_ms = begun.elapsed().as_secs_f64() * 1e3 - transfer_ms;
+            self.trials.push((trial, beside_ms));
+        }
+    }
+}
+
+impl Listener for Times {
+    fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
+        match event {
+            Event::TrialStarted { .. } => {
+                self.end();
+                self.begun = Some(Instant::now());
+            }
+            Event::TrialEnded { trial } => self.ended = Some((**trial).clone()),
+            Event::RunEnded { .. } => self.end(),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Runs a study on this kernel, a guest's, and returns its trials.
+fn run(study: &str) -> Vec<Timed> {
+    let study = Study::parse(study, "small").expect("a sound study");
+    let executable = Path::new(env!("CARGO_BIN_EXE_regatta"));
+    let conditions = &study.conditions;
+    let mut bed = Bed::up(
+        BedKind::Netns,
+        PathSetup::USERSPACE,
+        conditions,
+        executable,
+        "small",
+    )
+    .expect("namespaces and a path");
+    let options = RunOptions {
+        run_id: "small".to_owned(),
+        study_text: String::new(),
+        done: Done::default(),
+        files: None,
+        part: RunPart::default(),
+    };
+    let mut times = Times::default();
+    Run::new(Plan::new(&study).expect("a plan"), options)
+        .run(&mut bed, &mut times)
+        .expect("a run");
+    times.trials
+}
+
+/// Returns a study of transfers of 100 kB with one transport.
+fn study(transport: &str, rounds: u32, condition: &str, workload: &str) -> String {
+    format!(
+        "rounds = {rounds}\n[[transport]]\ndriver = \"{transport}\"\n\
+         [[condition]]\nname = \"small\"\nrtt = \"{ROUND_TRIP_MS}ms\"\nrate = \"100Mbit/s\"\n{condition}\
+         [[workload]]\nkind = \"bulk\"\nsize = \"100kB\"\n{workload}"
+    )
+}
+
+/// Checks that a trial takes one round trip for the handshake of the probe's connection, or as many as that takes, one
+/// for the idle probe and one for the last answers of the probe under load.
+fn takes_its_round_trips(transport: &str, handshake: u32) {
+    let least_ms = f64::from(handshake + 1) * ROUND_TRIP_MS;
+    let most_ms = least_ms + ROUND_TRIP_MS + FIXED_MS;
+    for workload in ["", "direction = \"reverse\"\n"] {
+        let trials = run(&study(transport, 3, "", workload));
+        assert_eq!(trials.len(), 3);
+        for (_, beside_ms) in trials {
+            println!("{transport} {workload:?}: {beside_ms:.1} ms of {most_ms}");
+            assert!((least_ms..=most_ms).contains(&beside_ms), "{beside_ms} ms");
+        }
+    }
+}
+
+/// Makes a test for each transport, whose handshake takes the number of round trips given.
+macro_rules! transports {
+    ($($name:ident: $transport:literal, $handshake:literal;)+) => {
+        $(#[test]
+        fn $name() {
+            if in_shared_guest("guests::small_trials", stringify!($name), Clock::Virtual) {
+                takes_its_round_trips($transport, $handshake);
+            }
+        })+
+    };
+}
+
+transports! {
+    sctp: "sctp", 2;
+    quic_quinn: "quic-quinn", 1;
+    quic_noq: "quic-noq", 1;
+    quic_quiche: "quic-quiche", 1;
+    quic_s2n: "quic-s2n", 1;
+}
