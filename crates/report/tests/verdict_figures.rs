@@ -242,10 +242,7 @@ fn streams_that_are_not_ranked_are_named_with_the_reason() {
         panic!("{said:?}");
     };
     let of_a = "`a` (with `streams-1` it did not deliver 12.5 % of its messages by the deadline)";
-    assert!(
-        sentence.contains("`b` was 1.8"),
-        "{sentence}"
-    );
+    assert!(sentence.contains("`b` was 1.8"), "{sentence}");
     assert!(
         sentence.ends_with(&format!("; not compared: {of_a}.")),
         "{sentence}"
