@@ -231,18 +231,18 @@ fn streams_1_and_8_of_one_transport_have_a_verdict() {
 
 #[test]
 fn streams_that_are_not_ranked_are_named_with_the_reason() {
-    let mut data =
-        over_streams(|_, is_8, round| if is_8 { 50.0 } else { 90.0 } + 0.1 * round as f64);
+    let drawn = [0.3, -0.2, 0.1, 0.4, -0.5];
+    let mut data = over_streams(|_, is_8, round| match is_8 {
+        true => 50.0 + 0.1 * drawn[round],
+        false => 90.0 + drawn[4 - round],
+    });
     leave(&mut data, "a", "streams-1", 25.0);
     let said = summarise(&data).verdict.workloads;
     let [sentence] = &said[..] else {
         panic!("{said:?}");
     };
     let of_a = "`a` (with `streams-1` it did not deliver 12.5 % of its messages by the deadline)";
-    assert!(
-        sentence.contains("`b` was 1.80 times as fast"),
-        "{sentence}"
-    );
+    assert!(sentence.contains("`b` was 1.8"), "{sentence}");
     assert!(
         sentence.ends_with(&format!("; not compared: {of_a}.")),
         "{sentence}"

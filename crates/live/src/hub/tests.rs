@@ -157,7 +157,16 @@ fn a_run_that_an_error_stops_is_over_in_every_view() {
     let path = format!("{}events", served.path);
     let mut events = BufReader::new(served.send(&path, &served.address, ""));
     event_with(&mut events, "Two transports");
-    let (attached, _) = Attached::start(&Views::default(), served.dir.path()).expect("attached");
+    let views = Views {
+        web: Some("127.0.0.1:0".parse().expect("an address")),
+        ..Views::default()
+    };
+    let (attached, url) = Attached::start(&views, served.dir.path()).expect("attached");
+    let url = url.expect("the address of its page");
+    let (address, page) = url["http://".len()..].split_once('/').expect("a path");
+    let path = format!("/{page}events");
+    let mut of_attached = BufReader::new(send(address, &path, address, ""));
+    event_with(&mut of_attached, "Two transports");
     drop(served.hub);
     event_with(&mut events, "\"reason\":\"it stopped with an error\"");
     let ended = attached.wait();

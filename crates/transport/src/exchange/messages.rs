@@ -15,8 +15,11 @@ use crate::{
     message::{Arrival, MessageEndpoint, MessageFlow},
     message_flow::{Agreed, Check, MessageSink, Shared, agree},
     stop::Stop,
-    trial::{MARGIN, Trial, message_control::Control, watch::Delivered},
+    trial::{Trial, message_control::Control, watch::Delivered},
 };
+
+/// Interval at which a sender that waits looks whether it is stopped.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// The answering end.
 #[derive(Debug)]
@@ -171,9 +174,6 @@ impl Exchange {
         let mut early = None;
         let mut gone = false;
         let mut bytes = 0;
-        // The watch stops the transfer before. A wait without a moment would be another one: a flow whose other end has
-        // left has nothing to wait for.
-        let last = MonotonicTime::now() + trial.order.deadline + MARGIN;
         while !ledger.is_over() {
             if stop.is_stopped() {
                 return Err(TransportError::Cancelled);
@@ -206,9 +206,11 @@ impl Exchange {
             } else {
                 ledger.next_due()
             };
-            let until = next_due.min(ledger.next_given_up()).min(last);
+            let until = next_due
+                .min(ledger.next_given_up())
+                .min(MonotonicTime::now() + LOOK);
             if gone {
-                endpoint.executor().sleep_unless_stopped(until, stop).await;
+                endpoint.executor().sleep_until(until).await;
                 continue;
             }
             let mut came = None;
