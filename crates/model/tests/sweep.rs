@@ -269,14 +269,22 @@ fn mistakes_are_told_with_what_to_write() {
 }
 
 /// Checks that a study of 10 000 cells is read within a second, without optimisation too.
+/// Returns the processor time of this thread, which waits for other work on the machine do not lengthen.
+fn processor_time() -> Duration {
+    let text =
+        std::fs::read_to_string("/proc/thread-self/schedstat").expect("the kernel's account");
+    let first = text.split(' ').next().expect("a field");
+    Duration::from_nanos(first.parse().expect("nanoseconds"))
+}
+
 #[test]
 fn ten_thousand_cells_are_read_in_under_a_second() {
-    let begun = std::time::Instant::now();
+    let begun = processor_time();
     let study = read(
         "[[sweep]]\nkey = \"condition.loss\"\nof = [\"wan\"]\nfrom = \"0%\"\nto = \"10%\"\npoints = 100\n\
          [[sweep]]\nkey = \"condition.burst\"\nof = [\"wan\"]\nfrom = \"15kB\"\nto = \"64kB\"\npoints = 50",
     );
-    let took = begun.elapsed();
+    let took = processor_time() - begun;
     assert_eq!(study.conditions.len() * study.transports.len(), 10_002);
     assert!(took < Duration::from_secs(1), "{took:?}");
 }

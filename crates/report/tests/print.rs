@@ -32,8 +32,8 @@ fn printed(tab: &mut Tab, height: f64) -> Vec<String> {
     text.split('\u{c}').map(str::to_owned).collect()
 }
 
-/// Checks that no page ends with the heading of a table whose rows are on the next one, at many heights of the paper: each
-/// has its own breaks.
+/// Checks that no page ends with the heading of a table whose rows are on the next one, at several heights of the paper:
+/// each has its own breaks.
 #[test]
 fn no_heading_is_alone_at_the_foot_of_a_page() {
     let data = common::full();
@@ -41,8 +41,7 @@ fn no_heading_is_alone_at_the_foot_of_a_page() {
     let mut tab = Tab::open(&page, [1280, 900]);
     tab.eval(MARKED);
     let mut pages = 0;
-    for tenths in 0..16 {
-        let height = 8.0 + 0.25 * f64::from(tenths);
+    for height in [8.0, 9.25, 10.5, 11.75] {
         for (number, text) in printed(&mut tab, height).iter().enumerate() {
             pages += 1;
             let last = ["HEADING", "TABLEHEAD", "TABLEROW"].map(|word| text.rfind(word));
@@ -62,5 +61,5 @@ fn no_heading_is_alone_at_the_foot_of_a_page() {
             );
         }
     }
-    assert!(pages > 16 * 10, "{pages}");
+    assert!(pages > 4 * 10, "{pages}");
 }
