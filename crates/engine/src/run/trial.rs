@@ -9,7 +9,7 @@ use std::{
 use rand::RngExt;
 use regatta_bed::{BedError, guest::wait_for_timers};
 use regatta_control::{
-    FromAgent, Host, PathHints, Progress, Role, SideReport, ToAgent, TrialOrder,
+    FailureKind, FromAgent, Host, PathHints, Progress, Role, SideReport, ToAgent, TrialOrder,
 };
 use regatta_model::{Clock, Condition, Outcome, TrialRecord, WorkloadKind, causes, metric::id};
 
@@ -113,11 +113,11 @@ impl TrialRunner<'_> {
             };
             self.clocks = None;
             // A stop ends the agents of other machines with their connections.
-            let failure = match self.stopped() {
+            let mut failure = match self.stopped() {
                 true => TrialFailure::Stopped,
                 false => failure,
             };
-            let exits = self.abort(trial.index, &failure);
+            let exits = self.abort(trial.index, &mut failure);
             let lacked_an_agent = match failure {
                 TrialFailure::Stopped => false,
                 TrialFailure::NoAgent(_) => true,
@@ -469,8 +469,7 @@ impl TrialRunner<'_> {
         }
     }
 
-    /// Waits for the next signal, except those of agents that have been replaced; `None` once `until` has
-    /// come.
+    /// Waits for the next signal, except those of agents that have been replaced; `None` once `until` has come.
     fn next_signal(&self, until: Instant) -> Option<Signal> {
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -522,11 +521,11 @@ impl TrialRunner<'_> {
         agent.is_some_and(|agent| agent.generation == generation)
     }
 
-    /// Aborts a trial that failed at both ends and waits for them, so that nothing of it reaches into
-    /// the next. An agent answers at once if it has no part in the trial any more; one that does not
-    /// answer is killed, so that this also finds which agent hangs. Returns how the agents ended that
-    /// are gone.
-    fn abort(&mut self, trial: u32, failure: &TrialFailure) -> BTreeMap<Host, AgentExit> {
+    /// Aborts a trial that failed at both ends and waits for them, so that nothing of it reaches into the next. An agent
+    /// answers at once if it has no part in the trial any more; one that does not answer is killed, so that this also finds
+    /// which agent hangs. A refusal takes the place of a `failure` that it has caused at the other end. Returns how the
+    /// agents ended that are gone.
+    fn abort(&mut self, trial: u32, failure: &mut TrialFailure) -> BTreeMap<Host, AgentExit> {
         let mut gone = BTreeSet::new();
         if let TrialFailure::Died(host) | TrialFailure::Malformed(host, _) = failure {
             gone.insert(*host);
@@ -547,11 +546,25 @@ impl TrialRunner<'_> {
             match self.next_signal(until) {
                 Some(Signal::Agent { host, output, .. }) => match output {
                     // Every abort has this one answer, whatever else was said before it.
-                    AgentOutput::Message(message) => {
-                        if *message == (FromAgent::Aborted { trial }) {
+                    AgentOutput::Message(message) => match *message {
+                        FromAgent::Aborted { trial: of } if of == trial => {
                             asked.remove(&host);
                         }
-                    }
+                        FromAgent::Failed {
+                            trial: of,
+                            kind: kind @ FailureKind::Unsupported,
+                            reasons,
+                            hint,
+                        } if of == trial && matches!(failure, TrialFailure::Failed { .. }) => {
+                            *failure = TrialFailure::Failed {
+                                host,
+                                kind,
+                                reasons,
+                                hint,
+                            };
+                        }
+                        _ => {}
+                    },
                     AgentOutput::Malformed(_) | AgentOutput::Ended => {
                         asked.remove(&host);
                         gone.insert(host);

@@ -510,3 +510,40 @@ fn an_agent_that_always_dies_before_the_start_costs_its_trials() {
     assert_eq!(heard.outcomes(), [Outcome::Failed; 2]);
     assert_eq!(bed.spawned.get("b"), Some(&4), "each trial is tried twice");
 }
+
+#[test]
+fn a_refusal_is_told_though_the_failure_that_it_causes_comes_first() {
+    let failed = |trial, kind, why: &str| {
+        Act::Say(FromAgent::Failed {
+            trial,
+            kind,
+            reasons: vec![why.to_owned()],
+            hint: String::new(),
+        })
+    };
+    let mut bed = FakeBed::new(Box::new(move |host, _| {
+        let mut script = well();
+        Box::new(move |message| match (&message, host) {
+            (ToAgent::Start { trial, .. }, Host::Client) => {
+                vec![failed(
+                    *trial,
+                    FailureKind::Failed,
+                    "cannot send: broken pipe",
+                )]
+            }
+            (ToAgent::Start { .. }, Host::Server) => Vec::new(),
+            (ToAgent::Abort { trial }, Host::Server) => {
+                let why = "the server allows 1 MB for one client";
+                let mut acts = vec![failed(*trial, FailureKind::Unsupported, why)];
+                acts.extend(script(message));
+                acts
+            }
+            _ => script(message),
+        })
+    }));
+    let (ending, heard) = run(&mut bed, &Plan::new(&study(1, 1, 1)).unwrap());
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(heard.outcomes(), [Outcome::Unsupported]);
+    let reasons = &heard.trials()[0].reasons;
+    assert_eq!(reasons, &["the server allows 1 MB for one client"]);
+}
