@@ -269,12 +269,18 @@ time.sleep(float(os.environ.get("STAY", "0")))
     done.assert_code(0);
     done.assert_says("packets in `one.pcapng`");
     let all = packets(&bench.path("one.pcapng"));
-    let passed = |all: &[(bool, String)], within: &str| {
-        all.iter()
-            .filter(|(forward, comment)| *forward && comment.starts_with(within))
+    // Pauses of a virtual machine add milliseconds to a delay: how near it is is for the path checks.
+    let passed = |all: &[(bool, String)]| {
+        let delay_ms = |comment: &str| -> Option<f64> {
+            let text = comment.strip_prefix("passed in ")?;
+            text.split(' ').next()?.parse().ok()
+        };
+        let forward = all.iter().filter(|(forward, _)| *forward);
+        forward
+            .filter(|(_, comment)| delay_ms(comment).is_some_and(|ms| ms >= 10.0))
             .count()
     };
-    assert_eq!(passed(&all, "passed in 10."), 5, "{all:?}");
+    assert_eq!(passed(&all), 5, "{all:?}");
 
     std::fs::remove_file(bench.path("one.pcapng")).expect("removed");
     let mut child = bench
@@ -289,9 +295,8 @@ time.sleep(float(os.environ.get("STAY", "0")))
     signal(child.id().cast_signed(), Signal::SIGKILL);
     child.wait().expect("it ends");
     bench.assert_nothing_left();
-    // Whatever their delay, all that passed is in the file of a process that was killed.
     let all = packets(&bench.path("one.pcapng"));
-    assert_eq!(passed(&all, "passed in "), 5, "{all:?}");
+    assert_eq!(passed(&all), 5, "{all:?}");
 }
 
 /// Checks that a capture never overwrites a file that exists, and creates no directory.
