@@ -7,6 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use regatta_live::{Activity, Attached, Hub, LiveError, SOCKET_NAME, Views};
@@ -15,11 +16,16 @@ use regatta_results::{Reader, ResultsError, RunState, is_being_written, state_no
 
 use crate::{
     args::{AttachArgs, ViewArgs},
-    charset, directory,
+    charset,
+    cluster::{ShardedPlan, Watch},
+    directory,
     exit::{Code, Failure},
     interrupt::Held,
     output,
 };
+
+/// Time that a process has that runs a study and does not answer.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runs `regatta attach`.
 ///
@@ -31,10 +37,27 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
     // Without any view asked for, the one that needs no further program.
     views.terminal |= !views.any();
     let held = Held::new().map_err(Failure::failed)?;
-    let (attached, url) = Attached::start(&views, dir).map_err(|error| match error {
-        LiveError::NoRun { .. } => no_run(dir, error),
-        error => failure(error),
-    })?;
+    let mut started = Attached::start(&views, dir);
+    // A run that has just begun does not listen yet, and one that is about to end no longer does.
+    let asked = Instant::now();
+    while matches!(started, Err(LiveError::NoRun { .. }))
+        && is_being_written(dir) == Some(true)
+        && asked.elapsed() < ANSWERS_WITHIN
+    {
+        std::thread::sleep(ANSWERS_WITHIN / 50);
+        started = Attached::start(&views, dir);
+    }
+    let (started, is_of_shards) = match started {
+        Err(error @ LiveError::NoRun { .. }) => match ShardedPlan::read(dir) {
+            Ok(plan) => {
+                let (look, load) = Watch::start(plan, dir.display().to_string());
+                (Attached::start_files(&views, look, load), true)
+            }
+            Err(_) => return Err(no_run(dir, error)),
+        },
+        started => (started, false),
+    };
+    let (attached, url) = started.map_err(failure)?;
     say_url(url.as_deref());
     let detach = attached.detach();
     let is_detached = Arc::<AtomicBool>::default();
@@ -46,7 +69,22 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
     held.end_with("detaching: the run goes on", end, || {})
         .map_err(Failure::failed)?;
     let shown = quoted(dir);
-    let left = match attached.wait() {
+    let activity = attached.wait();
+    if is_of_shards {
+        output::err(&match activity {
+            Activity::Ended { complete: true, .. } => {
+                format!("all shards are complete; `regatta status {shown}` says what is next")
+            }
+            Activity::Ended { reason, .. } => {
+                format!(
+                    "nothing runs any longer: {reason}; `regatta status {shown}` says what is next"
+                )
+            }
+            _ => "detached; the shards go on".to_owned(),
+        });
+        return Ok(Code::Measured);
+    }
+    let left = match activity {
         Activity::Ended { complete: true, .. } => Some(RunState::Complete),
         Activity::Ended { reason, .. } => Some(RunState::Interrupted { reason }),
         _ => state(dir),

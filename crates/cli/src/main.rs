@@ -28,6 +28,7 @@ mod list;
 mod listen;
 mod manual;
 mod merge;
+mod merged_run;
 mod monitor;
 mod option_words;
 mod output;

@@ -2,14 +2,15 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use regatta_engine::{Done, Plan};
+use regatta_engine::Plan;
 use regatta_model::{Outcome, Shard, shell::quoted};
-use regatta_results::merge::{Merge, MergeError, MergePlan, Merged, Refused};
+use regatta_results::merge::{Merge, MergeError, Merged, Refused};
 
 use crate::{
     args::MergeArgs,
     exit::{Code, Failure},
     listen::Tally,
+    merged_run,
     output::{self, Colour, counted},
     run,
 };
@@ -24,7 +25,7 @@ const MISSING_SHARDS: &str = "missing-shards.txt";
 pub fn merge(args: &MergeArgs, colour: Colour) -> Result<Code, Failure> {
     let merge = Merge::open(&args.parts).map_err(|error| match error {
         MergeError::Nothing { refused } => refusal(&refused),
-        error => not_merged(error),
+        error => merged_run::not_merged(error),
     })?;
     if !merge.refused().is_empty() {
         if !args.skip_bad {
@@ -34,23 +35,7 @@ pub fn merge(args: &MergeArgs, colour: Colour) -> Result<Code, Failure> {
             output::err(&format!("warning: {}", refused.in_words()));
         }
     }
-    let (study, _) = merge.study().map_err(not_merged)?;
-    let plan = Plan::new(&study).map_err(Failure::bad)?;
-    if plan.digest() != merge.plan_sha256() {
-        return Err(Failure::input(
-            "this version of Regatta makes another plan of the study than the one that made the files",
-            "merge them with the version of Regatta that made them",
-        ));
-    }
-    let merged = merge
-        .write(
-            &args.out,
-            MergePlan {
-                trials: plan.trials().len() as u32,
-                most_attempts: Done::MOST_ATTEMPTS,
-            },
-        )
-        .map_err(not_merged)?;
+    let (plan, merged) = merged_run::write(&merge, &args.out)?;
     output::err(&format!(
         "{} of {} trials are merged, from {}{}",
         merged.trials,
@@ -82,13 +67,6 @@ pub fn merge(args: &MergeArgs, colour: Colour) -> Result<Code, Failure> {
 
 fn count(merged: &Merged, outcome: Outcome) -> usize {
     merged.outcomes.get(outcome.name()).copied().unwrap_or(0) as usize
-}
-
-fn not_merged(error: MergeError) -> Failure {
-    match error {
-        MergeError::Results(error) => Failure::bad(error),
-        error => Failure::bad(error),
-    }
 }
 
 /// Makes one error of all files that cannot be merged.

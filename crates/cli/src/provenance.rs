@@ -1,4 +1,4 @@
-//! Build facts of this program, which are stored with every result.
+//! Build facts of this program, which are stored with every result, and the name of the machine.
 
 use regatta_model::HostFacts;
 use regatta_transport::compiled;
@@ -26,4 +26,10 @@ pub fn facts() -> HostFacts {
             .map(|(name, value)| (format!("build.{name}"), value.to_owned()))
             .collect(),
     )
+}
+
+/// Returns the name of this machine; empty if the system does not tell it.
+pub fn node() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
 }

@@ -25,7 +25,7 @@ use crate::{
     interrupt::Held,
     listen::{JsonLines, Listeners, Progress, ProgressFile, StoreListener, Tally},
     output::{self, Colour, OutputError, counted},
-    remote, report, study, typeset,
+    provenance, remote, report, study, typeset,
 };
 
 /// Runs `regatta run`.
@@ -93,7 +93,7 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
     let options = RunOptions {
         run_id: new_id(),
         study_text: chosen.text,
-        part: plan.part(args.shard, &done, node()),
+        part: plan.part(args.shard, &done, provenance::node()),
         done,
         files: files_of(&dir, &chosen.study)?,
     };
@@ -534,12 +534,6 @@ fn earlier(plan: &Plan, dirs: &[PathBuf]) -> Result<Done, Failure> {
     }
     let done = plan.done(&records).map_err(Failure::bad)?;
     Ok(done.only_finished())
-}
-
-/// Returns the name of this machine; empty if the system does not tell it.
-fn node() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim().to_owned()
 }
 
 /// 16 random bytes, hexadecimal.

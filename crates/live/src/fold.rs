@@ -1,7 +1,7 @@
 //! Makes the state of a run of its events and of the reports of the trial under way.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -38,6 +38,8 @@ pub struct Fold {
     pace: Pace,
     /// Trials of earlier parts of the run, until the study is known.
     earlier: Vec<TrialRecord>,
+    /// Position of each cell, by transport, condition and workload.
+    positions: HashMap<[String; 3], usize>,
     /// Outcome and value of each round, by the position of the cell.
     rounds: Vec<BTreeMap<u32, (Outcome, Option<f64>)>>,
     /// Direction of each workload.
@@ -254,6 +256,12 @@ impl Fold {
             }
         }
         self.rounds = vec![BTreeMap::new(); cells.len()];
+        self.positions = (cells.iter().enumerate())
+            .map(|(position, cell)| {
+                let names = [&cell.transport, &cell.condition, &cell.workload];
+                (names.map(String::clone), position)
+            })
+            .collect();
         self.run.cells = cells;
         self.cells_changed = true;
         for trial in std::mem::take(&mut self.earlier) {
@@ -263,12 +271,11 @@ impl Fold {
 
     /// Adds a trial to its cell. A further attempt takes the place of the one before.
     fn add(&mut self, trial: &TrialRecord) {
-        let names = (&*trial.transport, &*trial.condition, &*trial.workload);
-        let mut cells = self.run.cells.iter_mut().enumerate();
-        let Some((position, cell)) = cells.find(|(_, cell)| cell.is_of(names.0, names.1, names.2))
-        else {
+        let names = [&trial.transport, &trial.condition, &trial.workload];
+        let Some(&position) = self.positions.get(&names.map(String::clone)) else {
             return;
         };
+        let cell = &mut self.run.cells[position];
         let rounds = &mut self.rounds[position];
         let value = trial.measurements.metrics.get(&cell.metric).copied();
         let value = value.filter(|value| value.is_finite());

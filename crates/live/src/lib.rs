@@ -5,6 +5,7 @@
 //!                                                  ├─▶ web page
 //!                                                  ├─▶ metrics
 //!                                                  └─▶ `live.sock` ─▶ LiveRun of `regatta attach` ─▶ the same views
+//! files of the shards of a plan ─▶ Fold ─▶ LiveRun of `regatta attach` ─▶ the same views
 //! ```
 
 mod error;
@@ -23,8 +24,10 @@ mod testing;
 mod web;
 
 pub use error::LiveError;
-pub use hub::{Attached, Hub, LiveListener, Views};
-pub use model::{Activity, LiveCell, LiveRun, LiveTrial, Now};
+pub use fold::Fold;
+pub use hub::{Attached, Hub, LiveListener, Look, Views};
+pub use model::{Activity, LiveCell, LiveRun, LiveTrial, Now, ShardCounts};
 pub use pace::{Pace, rough};
+pub use shared::Load;
 pub use socket::SOCKET_NAME;
 pub use terminal::restore as restore_terminal;

@@ -190,6 +190,13 @@ pub fn render(run: &LiveRun, format: Format) -> String {
             &[],
             Some(f64::from(now.done)),
         );
+        if let Activity::Shards(counts) = &now.activity {
+            let help = "Shards of the plan by their state.";
+            out.family("run_shards", "", Kind::Gauge, help);
+            for (state, count) in counts.named() {
+                out.sample(&[("state", state)], f64::from(count));
+            }
+        }
         let ends = now.ends_unix_ns.map(|ends| seconds(ends as f64));
         let help = "Estimated end of the run, since the Unix epoch.";
         out.gauge(("run_end_time_seconds", "seconds", help), &[], ends);
@@ -396,7 +403,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::testing::under_way;
+    use crate::{model::ShardCounts, testing::under_way};
 
     /// Checks a text against OpenMetrics: families whole and once, `# EOF` last, no sample twice, labels escaped.
     /// Returns the samples.
@@ -465,7 +472,24 @@ mod tests {
     /// `make test` installs promtool, which reads the older format.
     #[test]
     fn promtool_has_no_complaint() {
-        let text = render(&under_way().run, Format::Text);
+        let mut run = under_way().run;
+        let mut text = render(&run, Format::Text);
+        let counts = ShardCounts {
+            running: 2,
+            ..ShardCounts::default()
+        };
+        run.now.activity = Activity::Shards(counts);
+        let of_shards = render(&run, Format::Text);
+        let families = of_shards.split("# TYPE ");
+        text.extend(
+            families
+                .filter(|family| family.starts_with("regatta_run_shards"))
+                .map(|family| format!("# TYPE {family}")),
+        );
+        assert!(
+            text.contains("\nregatta_run_shards{state=\"running\"} 2\n"),
+            "{text}"
+        );
         let mut promtool = Command::new("promtool")
             .args(["check", "metrics"])
             .stdin(Stdio::piped())

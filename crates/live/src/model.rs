@@ -75,6 +75,8 @@ pub enum Activity {
     },
     /// A trial is under way.
     Trial(Box<LiveTrial>),
+    /// Shards of the plan run, each in a process of its own.
+    Shards(ShardCounts),
     /// The run has ended.
     Ended {
         /// Whether every trial of the plan is done.
@@ -82,6 +84,44 @@ pub enum Activity {
         /// Reason of an interruption; empty if the run is complete.
         reason: String,
     },
+}
+
+/// Number of shards of a plan by their state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardCounts {
+    /// All trials of the shard are done.
+    pub complete: u32,
+    /// A process runs it.
+    pub running: u32,
+    /// It is in a queue, or was not started.
+    pub waiting: u32,
+    /// It ended before all of its trials were done, and nothing will continue it.
+    pub missing: u32,
+}
+
+impl ShardCounts {
+    /// Returns the numbers with the name of each state, in the order in which they are shown.
+    #[must_use]
+    pub const fn named(&self) -> [(&'static str, u32); 4] {
+        [
+            ("complete", self.complete),
+            ("running", self.running),
+            ("waiting", self.waiting),
+            ("missing", self.missing),
+        ]
+    }
+}
+
+impl std::fmt::Display for ShardCounts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let all: u32 = self.named().iter().map(|(_, count)| count).sum();
+        write!(f, "{all} shards: ")?;
+        for (position, (state, count)) in self.named().iter().enumerate() {
+            let comma = if position == 0 { "" } else { ", " };
+            write!(f, "{comma}{count} {state}")?;
+        }
+        Ok(())
+    }
 }
 
 /// Trial under way. What the ends, their stacks or the path do not report is absent.

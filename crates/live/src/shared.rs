@@ -8,15 +8,18 @@ use std::{
     },
 };
 
+use regatta_report::RunData;
 use tokio::sync::watch;
 
 use crate::model::{LiveRun, Update};
 
+/// Reads the trials so far, for a report. An error is told to whoever asked for the report.
+pub type Load = Box<dyn Fn() -> Result<RunData, String> + Send + Sync>;
+
 /// State that the servers share with the thread's main task.
 pub struct Shared {
     run: Mutex<LiveRun>,
-    /// The directory of the run, for its report.
-    pub dir: PathBuf,
+    load: Load,
     now: watch::Sender<Arc<str>>,
     cells: watch::Sender<Arc<str>>,
     ended: watch::Sender<bool>,
@@ -74,10 +77,17 @@ impl Updates {
 
 impl Shared {
     /// Creates the state of a run in a directory, before its first event.
-    pub fn new(dir: PathBuf) -> Self {
+    pub fn of_dir(dir: PathBuf) -> Self {
+        Self::new(Box::new(move || {
+            regatta_report::load(&dir).map_err(|error| error.to_string())
+        }))
+    }
+
+    /// Creates the state of runs whose trials are read by `load`.
+    pub fn new(load: Load) -> Self {
         Self {
             run: Mutex::default(),
-            dir,
+            load,
             now: watch::channel(Arc::from("")).0,
             cells: watch::channel(Arc::from("")).0,
             ended: watch::channel(false).0,
@@ -88,6 +98,14 @@ impl Shared {
     /// Returns the state. Only for the thread of the hub, which never waits while it has it.
     pub fn run(&self) -> MutexGuard<'_, LiveRun> {
         self.run.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the trials so far.
+    ///
+    /// # Errors
+    /// A text that says why they cannot be read.
+    pub fn load(&self) -> Result<RunData, String> {
+        (self.load)()
     }
 
     /// Returns the changes of the state from now on, with all of the present state first.

@@ -7,7 +7,6 @@
 use std::{
     convert::Infallible,
     net::SocketAddr,
-    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -161,9 +160,7 @@ async fn events(State(page): State<Page>) -> impl IntoResponse {
 /// Makes the report of the trials so far, unless there is one of as many.
 async fn report(State(page): State<Page>) -> Response {
     let done = page.shared.run().now.done;
-    let dir = page.shared.dir.clone();
-    let kept = Arc::clone(&page.report);
-    let made = tokio::task::spawn_blocking(move || make_report(&kept, done, dir)).await;
+    let made = tokio::task::spawn_blocking(move || make_report(&page, done)).await;
     match made {
         Ok(Ok(text)) => (
             [
@@ -182,19 +179,15 @@ async fn report(State(page): State<Page>) -> Response {
     }
 }
 
-fn make_report(
-    kept: &Mutex<Report>,
-    done: u32,
-    dir: PathBuf,
-) -> Result<String, regatta_report::ReportError> {
+fn make_report(page: &Page, done: u32) -> Result<String, String> {
     // Two requests make one report.
-    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut kept = page.report.lock().unwrap_or_else(PoisonError::into_inner);
     if let (Some(text), true) = (&kept.text, kept.done == done) {
         return Ok(text.clone());
     }
-    let data = regatta_report::load(&dir)?;
+    let data = page.shared.load()?;
     let summary = regatta_report::summarise(&data);
-    let text = regatta_report::html::render(&data, &summary)?;
+    let text = regatta_report::html::render(&data, &summary).map_err(|it| it.to_string())?;
     *kept = Report {
         done,
         text: Some(text.clone()),

@@ -166,6 +166,14 @@ impl Reader {
         self.source().trials(Span::ALL, true)
     }
 
+    /// Returns all trials as [`Reader::trials`] does, without series and histograms.
+    ///
+    /// # Errors
+    /// As [`Reader::header`].
+    pub fn trials_without_series(&self) -> Result<Vec<TrialRecord>, ResultsError> {
+        self.source().trials(Span::ALL, false)
+    }
+
     /// Returns the positions in the plan of the trials that are stored, in order.
     ///
     /// # Errors

@@ -1,14 +1,16 @@
-//! Plans that a cluster runs: `regatta submit` and `regatta status`.
+//! Plans that a cluster runs: `regatta submit`, `regatta status`, and the views of their shards.
 //!
 //! A submission is a directory that all nodes share: the program, the study, scripts for `sbatch`, a
 //! directory for each start of each shard, logs, and the merged run. Slurm runs the scripts; they start
 //! `regatta run --shard` and `regatta merge`.
 
 mod script;
+mod shards;
 mod slurm;
 mod starts;
 mod status;
 mod submit;
+mod watch;
 
 use std::{
     fs,
@@ -17,7 +19,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-pub use self::{status::status, submit::submit};
+pub use self::{shards::ShardedPlan, status::status, submit::submit, watch::Watch};
 use crate::exit::Failure;
 
 /// Name of the file that describes a submission.

@@ -3,13 +3,16 @@
 use std::{
     collections::BTreeMap,
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use regatta_results::FILE_NAME;
+use regatta_results::{FILE_NAME, is_being_written};
 
-use crate::listen::{PROGRESS_FILE_NAME, ShardProgress};
+use crate::{
+    listen::{PROGRESS_FILE_NAME, ShardProgress},
+    provenance::node,
+};
 
 /// Time without a change after which a shard that nobody else knows of counts as stopped, in seconds.
 const SILENT_S: u64 = 900;
@@ -17,6 +20,8 @@ const SILENT_S: u64 = 900;
 /// Start of a shard.
 #[derive(Debug, Clone)]
 pub struct Start {
+    /// Its directory.
+    pub dir: PathBuf,
     /// Progress, if it has begun.
     pub progress: Option<ShardProgress>,
     /// Exit status, if it has ended and could write it.
@@ -36,6 +41,7 @@ impl Start {
             progress: progress.and_then(|text| serde_json::from_str(&text).ok()),
             exit_status: exit_status.and_then(|text| text.trim().parse().ok()),
             has_results: dir.join(FILE_NAME).exists(),
+            dir: dir.to_owned(),
         }
     }
 
@@ -51,31 +57,50 @@ impl Start {
     pub fn seems_to_run(&self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |since| since.as_secs());
-        self.exit_status.is_none()
+        let Some(progress) = &self.progress else {
+            return false;
+        };
+        progress.state == "running"
+            && self.exit_status.is_none()
             && !self.disk_was_full
-            && self
-                .progress
-                .as_ref()
-                .is_some_and(|it| it.state == "running" && it.updated_unix_s + SILENT_S > now)
+            && match is_being_written(&self.dir) {
+                Some(is_written) if self.is_of_this_machine() => is_written,
+                _ => progress.updated_unix_s + SILENT_S > now,
+            }
+    }
+
+    /// Whether it ran on this machine, by its name.
+    pub fn is_of_this_machine(&self) -> bool {
+        (self.progress.as_ref()).is_some_and(|it| !it.node.is_empty() && it.node == node())
+    }
+
+    /// Returns the number of its shard, and its place among the starts of it.
+    fn numbers(&self) -> Option<(u32, u64)> {
+        let name = self.dir.file_name()?.to_str()?;
+        let numbers = name.split_once('.').and_then(|(shard, start)| {
+            Some((shard.parse::<u32>().ok()?, start.parse::<u64>().ok()?))
+        });
+        let of_progress = |it: &ShardProgress| (it.shard.number, it.started_unix_s);
+        numbers.or_else(|| self.progress.as_ref().map(of_progress))
     }
 }
 
+/// Returns all starts of shards in a directory: directories that are called `SHARD.START`, and those that hold the
+/// progress of a shard.
+pub fn read(dir: &Path) -> Vec<Start> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let dirs = entries.map(|entry| entry.path());
+    let starts = dirs.map(|dir| Start::read(&dir));
+    starts.filter(|start| start.numbers().is_some()).collect()
+}
+
 /// Returns the starts of every shard, by its number, the first start first.
-pub fn read(dir: &Path) -> BTreeMap<u32, Vec<Start>> {
-    let mut numbered = BTreeMap::new();
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let numbers = name.to_str().and_then(|name| name.split_once('.'));
-        let numbers = numbers.and_then(|(shard, start)| {
-            Some((shard.parse::<u32>().ok()?, start.parse::<u32>().ok()?))
-        });
-        if let Some(numbers) = numbers {
-            numbered.insert(numbers, Start::read(&entry.path()));
-        }
+pub fn by_shard(mut starts: Vec<Start>) -> BTreeMap<u32, Vec<Start>> {
+    starts.sort_by(|a, b| (a.numbers(), &a.dir).cmp(&(b.numbers(), &b.dir)));
+    let mut shards: BTreeMap<u32, Vec<Start>> = BTreeMap::new();
+    for start in starts {
+        let number = start.numbers().map_or(0, |(shard, _)| shard);
+        shards.entry(number).or_default().push(start);
     }
-    let mut starts: BTreeMap<u32, Vec<Start>> = BTreeMap::new();
-    for ((shard, _), start) in numbered {
-        starts.entry(shard).or_default().push(start);
-    }
-    starts
+    shards
 }

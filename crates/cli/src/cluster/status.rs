@@ -1,14 +1,14 @@
 //! `regatta status`: how far a submission is.
 
-use std::{collections::BTreeMap, fmt::Write as _, path::Path, time::Duration};
+use std::{fmt::Write as _, path::Path, time::Duration};
 
 use regatta_model::{shell::quoted, units::format_duration};
 use regatta_results::{FILE_NAME, RunState};
 
 use super::{
-    LOGS, MERGE_SCRIPT, MERGED, SHARDS, Submission, shards_script,
-    slurm::{self, TaskState},
-    starts::{self, Start},
+    LOGS, MERGE_SCRIPT, MERGED,
+    shards::{Shard, ShardState, ShardedPlan},
+    shards_script,
 };
 use crate::{
     args::StatusArgs,
@@ -20,64 +20,21 @@ use crate::{
 /// Most shards of a kind that are listed.
 const MOST_LISTED: usize = 20;
 
-/// State of a shard.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum ShardState {
-    Complete,
-    /// Runs, on this node.
-    Running(String),
-    /// Waits in the queue, for this reason.
-    Waiting(String),
-    /// Ended early, or never started, and is not in the queue.
-    Missing(String),
-}
-
-/// Progress of a shard.
-#[derive(Debug)]
-struct Shard {
-    number: u32,
-    state: ShardState,
-    done: u32,
-    trials: Option<u32>,
-    failed: u32,
-    /// Trials per second of the start that runs.
-    rate: f64,
-}
-
 /// Runs `regatta status`.
 ///
 /// # Errors
-/// If the directory holds no submission.
+/// If the directory holds neither a submission nor shards.
 pub fn status(args: &StatusArgs) -> Result<Code, Failure> {
     let run = directory::of_run(&args.dir);
     if run.join(FILE_NAME).exists() {
         return of_run(run);
     }
-    let submission = Submission::read(&args.dir)?;
-    let starts = starts::read(&args.dir.join(SHARDS));
-    let job = submission.jobs.as_ref().map(|jobs| jobs.shards.as_str());
-    let asked = match slurm::tasks(job, &shards_script(&directory::absolute(&args.dir)?)) {
-        Ok(tasks) if job.is_none() && tasks.is_empty() => {
-            Err("the scripts were not submitted by `regatta submit`".to_owned())
-        }
-        asked => asked,
-    };
-    if let Err(why) = &asked {
-        output::err(&format!(
-            "warning: {why}; what runs is told by the files alone"
-        ));
+    let plan = ShardedPlan::read(&args.dir)?;
+    let (shards, warning) = plan.shards();
+    if let Some(warning) = warning {
+        output::err(&format!("warning: {warning}"));
     }
-    let ended = match (job, &asked) {
-        (Some(job), Ok(_)) => slurm::ended(job),
-        _ => BTreeMap::new(),
-    };
-    let shards: Vec<Shard> = (1..=submission.shards)
-        .map(|number| {
-            let starts = starts.get(&number).map_or(&[][..], Vec::as_slice);
-            shard(number, starts, asked.as_ref().ok(), &ended)
-        })
-        .collect();
-    output::out(&text(&submission, &shards, args))?;
+    output::out(&text(&plan, &shards, args))?;
     let missing = (shards.iter()).any(|shard| matches!(shard.state, ShardState::Missing(_)));
     Ok(if missing {
         Code::Incomplete
@@ -116,62 +73,8 @@ fn of_run(dir: &Path) -> Result<Code, Failure> {
     })
 }
 
-fn shard(
-    number: u32,
-    starts: &[Start],
-    tasks: Option<&BTreeMap<u32, TaskState>>,
-    ended: &BTreeMap<u32, String>,
-) -> Shard {
-    let progress = || starts.iter().filter_map(|start| start.progress.as_ref());
-    let last = starts.last();
-    let running = last.and_then(|start| start.progress.as_ref());
-    let state = if starts.iter().any(Start::is_complete) {
-        ShardState::Complete
-    } else {
-        match tasks.map(|tasks| tasks.get(&number)) {
-            Some(Some(task)) if task.state == "PENDING" => ShardState::Waiting(task.place.clone()),
-            Some(Some(task)) => ShardState::Running(task.place.clone()),
-            None if last.is_some_and(Start::seems_to_run) => {
-                ShardState::Running(running.map_or_else(String::new, |it| it.node.clone()))
-            }
-            None if last.is_none() => ShardState::Waiting("not known".to_owned()),
-            Some(None) | None => ShardState::Missing(why_missing(last, ended.get(&number))),
-        }
-    };
-    let rate = match (&state, running) {
-        (ShardState::Running(_), Some(it)) => {
-            let seconds = it.updated_unix_s.saturating_sub(it.started_unix_s).max(1);
-            f64::from(it.of_this_run) / seconds as f64
-        }
-        _ => 0.0,
-    };
-    Shard {
-        number,
-        state,
-        done: progress().map(|it| it.done).max().unwrap_or(0),
-        trials: progress().map(|it| it.trials).next(),
-        failed: progress().map(|it| it.failed).sum(),
-        rate,
-    }
-}
-
-fn why_missing(last: Option<&Start>, ended: Option<&String>) -> String {
-    let mut why = match last {
-        None => "it was never started".to_owned(),
-        Some(Start {
-            exit_status: Some(status),
-            ..
-        }) => format!("it ended with exit status {status}"),
-        Some(it) if it.disk_was_full => "it ended on a full disk".to_owned(),
-        Some(_) => "it was killed".to_owned(),
-    };
-    if let Some(ended) = ended {
-        why += &format!(" ({ended})");
-    }
-    why
-}
-
-fn text(submission: &Submission, shards: &[Shard], args: &StatusArgs) -> String {
+fn text(plan: &ShardedPlan, shards: &[Shard], args: &StatusArgs) -> String {
+    let submission = &plan.submission;
     let is = |state: fn(&ShardState) -> bool| shards.iter().filter(move |it| state(&it.state));
     let complete = is(|state| *state == ShardState::Complete).count();
     let running: Vec<_> = is(|state| matches!(state, ShardState::Running(_))).collect();
@@ -191,7 +94,7 @@ fn text(submission: &Submission, shards: &[Shard], args: &StatusArgs) -> String 
             0 => String::new(),
             failed => format!(", {failed} of them failed"),
         },
-        left(submission.trials.saturating_sub(done), &running),
+        left(submission.trials.saturating_sub(done), shards),
     );
     for (kind, shards) in [
         ("running", &running),
@@ -217,30 +120,65 @@ fn text(submission: &Submission, shards: &[Shard], args: &StatusArgs) -> String 
             let _ = writeln!(text, "  {kind}  and {} more", shards.len() - MOST_LISTED);
         }
     }
+    match plan.is_submitted {
+        true => text.push_str(&next_of_submission(&missing, &args.dir)),
+        false => text.push_str(&next_of_parts(shards, &args.dir)),
+    }
+    text
+}
+
+/// Says what to type next for a submission.
+fn next_of_submission(missing: &[&Shard], dir: &Path) -> String {
+    let mut text = String::new();
     if !missing.is_empty() {
         let numbers: Vec<String> = missing.iter().map(|it| it.number.to_string()).collect();
         let _ = writeln!(
             text,
             "run the missing ones again with `sbatch --array={} {}`, and then `sbatch {}`; their output is in `{}`",
             numbers.join(","),
-            shards_script(&args.dir).display(),
-            args.dir.join(MERGE_SCRIPT).display(),
-            args.dir.join(LOGS).display()
+            shards_script(dir).display(),
+            dir.join(MERGE_SCRIPT).display(),
+            dir.join(LOGS).display()
         );
     }
-    if args.dir.join(MERGED).join("summary.json").exists() {
-        let _ = writeln!(text, "merged in `{}`", args.dir.join(MERGED).display());
+    if dir.join(MERGED).join("summary.json").exists() {
+        let _ = writeln!(text, "merged in `{}`", dir.join(MERGED).display());
     }
     text
 }
 
-/// Estimates the time left from the rate of the shards that run.
-fn left(trials: u32, running: &[&Shard]) -> String {
-    let rate: f64 = running.iter().map(|shard| shard.rate).sum();
-    if trials == 0 || rate <= 0.0 {
-        return String::new();
+/// Says what to type next for shards that somebody started by hand.
+fn next_of_parts(shards: &[Shard], dir: &Path) -> String {
+    let mut text = String::new();
+    let stopped = shards
+        .iter()
+        .filter(|it| matches!(it.state, ShardState::Missing(_)));
+    for start in stopped.filter_map(|it| it.starts.last()).take(MOST_LISTED) {
+        let _ = writeln!(
+            text,
+            "`regatta resume {}` goes on with it",
+            quoted(&start.dir)
+        );
     }
-    let seconds = (f64::from(trials) / rate).min(1e9);
+    if shards.iter().all(|it| it.state == ShardState::Complete) {
+        let dirs: Vec<String> = (shards.iter().flat_map(|it| &it.starts))
+            .map(|start| quoted(&start.dir).to_string())
+            .collect();
+        let merged = quoted(&dir.join(MERGED)).to_string();
+        let _ = writeln!(
+            text,
+            "`regatta merge {merged} {}` merges them",
+            dirs.join(" ")
+        );
+    }
+    text
+}
+
+/// Formats the time left.
+fn left(trials: u32, shards: &[Shard]) -> String {
+    let Some(seconds) = Shard::seconds_left(trials, shards) else {
+        return String::new();
+    };
     let minutes = (seconds / 60.0).ceil() as u64;
     format!(
         ", about {} left at the rate of the running shards",

@@ -128,11 +128,21 @@ fn a_run_whose_disk_is_full_is_over_in_its_views() {
     let bench = Bench::new();
     bench.write("study.toml", &SLOW.replace("rounds = 2", "rounds = 100"));
     std::fs::create_dir(bench.path("full")).expect("a directory");
-    let script = "mount -t tmpfs -o size=400k tmpfs full
+    // The disk is filled when the page is served.
+    let script = "mount -t tmpfs -o size=8m tmpfs full
         $REGATTA run study.toml --out full/out --no-progress --prometheus-textfile run.prom &
-        for _ in {1..1000}; do [ -S full/out/live.sock ] && break; sleep 0.02; done
-        $REGATTA attach full/out --web
-        wait $! && exit 1
+        run=$!
+        until [ -S full/out/live.sock ]; do kill -0 $run; sleep 0.02; done
+        mkfifo said
+        $REGATTA attach full/out --web 2>said &
+        attach=$!
+        exec 3<said
+        read -r page <&3
+        cat /dev/zero >full/fill 2>none || true
+        cat <&3 >&2
+        wait $attach
+        wait $run && exit 1
+        echo \"$page\" | sed 's/: .*//'
         grep '^regatta_run_running' run.prom";
     let done = apart(&bench, script);
     done.assert_says("no space is left on the device that holds `full/out/results.sqlite`");
@@ -140,7 +150,8 @@ fn a_run_whose_disk_is_full_is_over_in_its_views() {
     done.assert_says(&format!(
         "the run has ended: it stopped with an error; {resume} goes on with it"
     ));
-    assert_eq!(done.stdout, "regatta_run_running 0\n", "{done:#?}");
+    let said = "web page of the run\nregatta_run_running 0\n";
+    assert_eq!(done.stdout, said, "{done:#?}");
     bench.assert_nothing_left();
 }
 
@@ -158,7 +169,7 @@ pub fn after(lines: &mut impl BufRead, text: &str) -> String {
 }
 
 /// Returns the response to a request for a path.
-fn get(address: &str, path: &str, accept: &str) -> String {
+pub fn get(address: &str, path: &str, accept: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("connected");
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {address}\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"
@@ -169,13 +180,18 @@ fn get(address: &str, path: &str, accept: &str) -> String {
     text
 }
 
-/// Reads the page's events until one has the goodput of a trial under way, in bits per second.
-fn rate_under_way(url: &str) -> f64 {
+/// Returns the events of a page.
+pub fn events(url: &str) -> impl BufRead {
     let (address, path) = url.split_once('/').expect("a path");
     let mut events = TcpStream::connect(address).expect("connected");
     let request = format!("GET /{path}events HTTP/1.1\r\nHost: {address}\r\n\r\n");
     events.write_all(request.as_bytes()).expect("sent");
-    let mut events = BufReader::new(events);
+    BufReader::new(events)
+}
+
+/// Reads the page's events until one has the goodput of a trial under way, in bits per second.
+fn rate_under_way(url: &str) -> f64 {
+    let mut events = events(url);
     loop {
         let rest = after(&mut events, "\"goodput_bps\":");
         let rate = rest.split(',').next().map(str::parse);

@@ -1,10 +1,20 @@
 //! Shards of a plan, their merge, and the scripts that submit them.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+use std::{
+    fs,
+    io::{BufReader, Read as _},
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::Stdio,
+};
 
+use nix::sys::signal::Signal;
 use regatta_model::TrialRecord;
 
-use crate::help::{Bench, Done, SLOW, SMALL, Watched, is, signal, trials};
+use crate::{
+    help::{Bench, Done, SLOW, SMALL, Watched, is, signal, trials},
+    live::{after, events, get},
+};
 
 /// Study without a rate, which cannot run in virtual time, of two conditions and two rounds.
 const TWO: &str = r#"
@@ -117,7 +127,7 @@ fn a_shard_that_was_stopped_goes_on_in_its_directory_or_in_another() {
     ];
     let mut run = Watched::start(bench.regatta(&start));
     run.until(|event| is(event, "trial_ended"));
-    signal(run.pid(), nix::sys::signal::Signal::SIGTERM);
+    signal(run.pid(), Signal::SIGTERM);
     run.finish().assert_code(1);
     let stopped = trials(&bench.path("one"));
     assert!((1..4).contains(&stopped.len()), "{}", stopped.len());
@@ -195,6 +205,71 @@ fn what_cannot_be_divided_or_merged_is_refused_with_the_reason() {
     let done = bench.run(&[&parts[..], &["--skip-bad", "--no-report"]].concat());
     done.assert_code(3);
     done.assert_says("of these shards: 2/2");
+}
+
+/// The page and `status` of a directory in which one shard is complete and one runs, and then was killed.
+#[test]
+fn shards_are_watched_in_their_directory() {
+    let bench = Bench::new();
+    bench.write("study.toml", &TWO.replace("rounds = 2", "rounds = 10"));
+    run_shard(&bench, "1/2", "parts/one");
+    let second = [
+        "run",
+        "study.toml",
+        "--shard",
+        "2/2",
+        "--out",
+        "parts/two",
+        "--json",
+    ];
+    let mut second = Watched::start(bench.regatta(&second));
+    second.until(|event| is(event, "trial_ended"));
+    signal(second.pid(), Signal::SIGSTOP);
+
+    let mut attached = bench
+        .regatta(&["attach", "parts", "--web"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("attach starts");
+    let mut said = BufReader::new(attached.stderr.take().expect("its messages"));
+    let url = after(&mut said, "web page of the run: http://");
+    let (address, path) = url.split_once('/').expect("a path");
+    let counts = after(&mut events(&url), "\"activity\":{\"shards\":");
+    let expected = "{\"complete\":1,\"running\":1,\"waiting\":0,\"missing\":0}";
+    assert!(counts.starts_with(expected), "{counts}");
+    // The cells of the complete shard's trials.
+    after(&mut events(&url), "\"outcomes\":{\"measured\":");
+    let report = get(address, &format!("/{path}report"), "text/html");
+    assert!(
+        report.contains("200 OK") && report.contains("</html>"),
+        "{report}"
+    );
+    let done = bench.run(&["status", "parts"]);
+    done.assert_code(0);
+    let counts = "two: 1 of 2 shards complete, 1 running, 0 waiting, 0 missing\n";
+    assert!(done.stdout.starts_with(counts), "{done:#?}");
+
+    second.child.kill().expect("a signal");
+    second.finish();
+    // The page's server ends with the shards.
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).expect("its messages");
+    assert!(attached.wait().expect("it ends").success(), "{rest}");
+    let counts = "nothing runs any longer: 2 shards: 1 complete, 0 running, 0 waiting, 1 missing";
+    assert!(rest.contains(counts), "{rest}");
+    let done = bench.run(&["status", "parts"]);
+    done.assert_code(3);
+    let next = "missing  2/2, ";
+    assert!(done.stdout.contains(next), "{done:#?}");
+    let next = "`regatta resume parts/two` goes on with it";
+    assert!(done.stdout.contains(next), "{done:#?}");
+    bench
+        .run(&["resume", "parts/two", "--no-progress"])
+        .assert_code(0);
+    let done = bench.run(&["status", "parts"]);
+    let next = "`regatta merge parts/merged parts/one parts/two` merges them";
+    assert!(done.stdout.contains(next), "{done:#?}");
+    bench.assert_nothing_left();
 }
 
 /// Puts programs in the place of Slurm's, which note their arguments.

@@ -23,8 +23,8 @@ use crate::{
     error::LiveError,
     fold::{Fold, without_series},
     http, metrics,
-    model::{Activity, Update},
-    shared::{Shared, Watching},
+    model::{Activity, LiveRun, Update},
+    shared::{Load, Shared, Watching},
     socket::{RunClient, RunSocket},
     terminal::Screen,
     web,
@@ -35,6 +35,15 @@ const UPDATES_PER_SECOND: u32 = 4;
 
 /// Time between two redraws of a terminal on which only clocks go on.
 const CLOCK: Duration = Duration::from_secs(1);
+
+/// Most messages of the engine's thread that are taken before the views get the state.
+const MOST_MESSAGES: usize = 1000;
+
+/// Time between two readings of files. Nothing tells of changes that another machine makes in a shared directory.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// Reads the state of runs from their files, each time that it is called.
+pub type Look = Box<dyn FnMut() -> LiveRun + Send>;
 
 /// Time that readers have to take the last state, when the run has ended.
 const LAST_WITHIN: Duration = Duration::from_millis(300);
@@ -75,11 +84,20 @@ enum Source {
     Run {
         messages: mpsc::UnboundedReceiver<Message>,
         fold: Box<Fold>,
+        dir: PathBuf,
     },
     Other {
-        stream: UnixStream,
+        followed: Followed,
         detach: Arc<Notify>,
     },
+}
+
+/// What is followed of runs of other processes.
+enum Followed {
+    /// The socket of a run.
+    Socket(UnixStream),
+    /// Files of several runs.
+    Files(Look),
 }
 
 /// Views of a run of this process.
@@ -162,8 +180,13 @@ impl Hub {
         let (bound, url) = Bound::open(views)?;
         let (sender, messages) = mpsc::unbounded_channel();
         let fold = Box::new(Fold::new(dir.display().to_string(), earlier));
-        let shared = Arc::new(Shared::new(dir.to_owned()));
-        let thread = spawn(Source::Run { messages, fold }, bound, Arc::clone(&shared))?;
+        let shared = Arc::new(Shared::of_dir(dir.to_owned()));
+        let source = Source::Run {
+            messages,
+            fold,
+            dir: dir.to_owned(),
+        };
+        let thread = spawn(source, bound, Arc::clone(&shared))?;
         let hub = Self {
             messages: sender,
             shared,
@@ -232,11 +255,36 @@ impl Attached {
             dir: dir.to_owned(),
             source,
         })?;
+        Self::follow(
+            views,
+            Followed::Socket(stream),
+            Shared::of_dir(dir.to_owned()),
+        )
+    }
+
+    /// Attaches to several runs, such as the shards of a plan on several machines, by their files. Returns the address
+    /// of the page, if there is one.
+    ///
+    /// # Errors
+    /// [`LiveError`] if a view cannot be had.
+    pub fn start_files(
+        views: &Views,
+        look: Look,
+        load: Load,
+    ) -> Result<(Self, Option<String>), LiveError> {
+        Self::follow(views, Followed::Files(look), Shared::new(load))
+    }
+
+    fn follow(
+        views: &Views,
+        followed: Followed,
+        shared: Shared,
+    ) -> Result<(Self, Option<String>), LiveError> {
         let (bound, url) = Bound::open(views)?;
-        let shared = Arc::new(Shared::new(dir.to_owned()));
+        let shared = Arc::new(shared);
         let detach = Arc::<Notify>::default();
         let source = Source::Other {
-            stream,
+            followed,
             detach: Arc::clone(&detach),
         };
         let thread = spawn(source, bound, Arc::clone(&shared))?;
@@ -302,12 +350,20 @@ async fn serve(source: Source, bound: Bound, shared: Arc<Shared>) {
         next: Instant::now(),
     };
     match source {
-        Source::Run { messages, fold } => {
-            follow_events(messages, *fold, &mut views, &mut servers).await
-        }
-        Source::Other { stream, detach } => {
+        Source::Run {
+            messages,
+            fold,
+            dir,
+        } => follow_events(messages, *fold, &dir, &mut views, &mut servers).await,
+        Source::Other { followed, detach } => {
+            let end = async {
+                match followed {
+                    Followed::Socket(stream) => follow_run(stream, &mut views).await,
+                    Followed::Files(look) => follow_files(look, &mut views).await,
+                }
+            };
             tokio::select! {
-                () = follow_run(stream, &mut views) => {}
+                () = end => {}
                 () = detach.notified() => {}
             }
         }
@@ -329,39 +385,41 @@ async fn serve(source: Source, bound: Bound, shared: Arc<Shared>) {
 async fn follow_events(
     mut messages: mpsc::UnboundedReceiver<Message>,
     mut fold: Fold,
+    dir: &Path,
     views: &mut Drawn,
     servers: &mut tokio::task::JoinSet<()>,
 ) {
     let mut is_over = false;
+    // On a busy machine many messages wait for this thread.
+    let mut waiting = Vec::new();
     while !is_over {
-        let message = tokio::select! {
-            message = messages.recv() => message,
+        tokio::select! {
+            taken = messages.recv_many(&mut waiting, MOST_MESSAGES) => is_over = taken == 0,
             () = views.due() => {
                 views.publish();
                 continue;
             }
-        };
-        match message {
-            Some(Message::Event(event)) => {
-                fold.hear(&event);
-                if matches!(*event, Event::RunStarted { .. }) {
-                    // Without a socket nobody can attach; that is no reason to measure nothing.
-                    if let Ok(socket) = RunSocket::listen(&views.shared.dir) {
-                        servers.spawn(socket.serve(Arc::clone(&views.shared)));
+        }
+        for message in waiting.drain(..) {
+            match message {
+                Message::Event(event) => {
+                    fold.hear(&event);
+                    if matches!(*event, Event::RunStarted { .. }) {
+                        // Without a socket nobody can attach; that is no reason to measure nothing.
+                        if let Ok(socket) = RunSocket::listen(dir) {
+                            servers.spawn(socket.serve(Arc::clone(&views.shared)));
+                        }
+                        views.begin();
                     }
-                    views.begin();
                 }
+                Message::Progress(progress) => fold.hear_progress(&progress),
+                Message::End => is_over = true,
             }
-            Some(Message::Progress(progress)) => fold.hear_progress(&progress),
-            Some(Message::End) | None => {
-                if matches!(fold.run.now.activity, Activity::Ended { .. }) {
-                    return;
-                }
-                // An error stopped the run before its last event, such as a full disk.
-                let reason = "it stopped with an error".to_owned();
-                fold.end(&Ending::Interrupted { reason });
-                is_over = true;
-            }
+        }
+        if is_over && !matches!(fold.run.now.activity, Activity::Ended { .. }) {
+            // An error stopped the run before its last event, such as a full disk.
+            let reason = "it stopped with an error".to_owned();
+            fold.end(&Ending::Interrupted { reason });
         }
         let mut run = views.shared.run();
         run.now.clone_from(&fold.run.now);
@@ -392,6 +450,41 @@ async fn follow_run(stream: UnixStream, views: &mut Drawn) {
             }
             () = views.due() => views.publish(),
         }
+    }
+}
+
+/// Follows runs of other processes by their files until all have ended.
+async fn follow_files(look: Look, views: &mut Drawn) {
+    let read = async |after: Duration, mut look: Look| {
+        tokio::time::sleep(after).await;
+        tokio::task::spawn_blocking(move || (look(), look)).await
+    };
+    views.begin();
+    let mut reading = Box::pin(read(Duration::ZERO, look));
+    loop {
+        let look = tokio::select! {
+            done = &mut reading => {
+                // It panicked: there is nothing more to show.
+                let Ok((run, look)) = done else {
+                    return;
+                };
+                let is_over = matches!(run.now.activity, Activity::Ended { .. });
+                let mut shown = views.shared.run();
+                views.cells_changed |= shown.cells != run.cells;
+                *shown = run;
+                drop(shown);
+                views.dirty = true;
+                if is_over {
+                    return;
+                }
+                look
+            }
+            () = views.due() => {
+                views.publish();
+                continue;
+            }
+        };
+        reading = Box::pin(read(LOOK_EVERY, look));
     }
 }
 

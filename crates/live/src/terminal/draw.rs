@@ -84,13 +84,10 @@ impl View<'_> {
     /// Returns the line of the whole run: its share done as a bar, trials, rounds, and the time left.
     fn progress(&self, width: usize) -> String {
         let now = &self.run.now;
-        let mut text = format!(
-            " {}/{} trials, round {}/{}",
-            now.done,
-            now.trials,
-            now.round + 1,
-            now.rounds
-        );
+        let mut text = format!(" {}/{} trials", now.done, now.trials);
+        if !matches!(now.activity, Activity::Shards(_)) {
+            text.push_str(&format!(", round {}/{}", now.round + 1, now.rounds));
+        }
         if let Some(left) = self.until(now.ends_unix_ns) {
             text.push_str(&format!(", about {} left", rough(left)));
         }
@@ -111,6 +108,7 @@ impl View<'_> {
     fn draw_activity(&self, frame: &mut Frame, area: Rect) {
         let text = match &self.run.now.activity {
             Activity::Trial(trial) => return self.draw_trial(frame, area, trial),
+            Activity::Shards(counts) => counts.to_string(),
             Activity::Preparing => "preparing: the bed, its path, or the next trial".to_owned(),
             Activity::Waiting { until_unix_ns } => {
                 let left = self.until(Some(*until_unix_ns)).unwrap_or_default();
@@ -402,7 +400,7 @@ mod tests {
     use ratatui::{Terminal, backend::TestBackend};
 
     use super::*;
-    use crate::testing::under_way;
+    use crate::{model::ShardCounts, testing::under_way};
 
     fn drawn(run: &LiveRun, (width, height): (u16, u16), is_utf8: bool) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
@@ -513,6 +511,24 @@ mod tests {
             ..LiveTrial::default()
         }));
         drawn(&run, (80, 24), true);
+    }
+
+    #[test]
+    fn shards_have_their_numbers_in_place_of_a_round() {
+        let mut run = under_way().run;
+        run.now.activity = Activity::Shards(ShardCounts {
+            complete: 3,
+            running: 2,
+            waiting: 7,
+            missing: 0,
+        });
+        let screen = drawn(&run, (80, 24), true);
+        let counts = "12 shards: 3 complete, 2 running, 7 waiting, 0 missing";
+        assert!(screen.contains(counts), "{screen}");
+        assert!(
+            screen.contains("4/6 trials ") && !screen.contains("round"),
+            "{screen}"
+        );
     }
 
     #[test]

@@ -48,8 +48,15 @@ function showProgress() {
   element("about").textContent = `${now.study} · ${now.bed} · Regatta ${now.version} · ${now.directory}`;
   element("bar").max = Math.max(1, now.trials);
   element("bar").value = now.done;
-  const parts = [`trial ${now.done} of ${now.trials} done`, `round ${now.round + 1} of ${now.rounds}`];
   const activity = now.activity;
+  const parts = [`${now.done} of ${now.trials} trials done`];
+  if (activity.shards) {
+    const counts = Object.entries(activity.shards);
+    const all = counts.reduce((sum, [, count]) => sum + count, 0);
+    parts.push(`${all} shards: ${counts.map(([state, count]) => `${count} ${state}`).join(", ")}`);
+  } else {
+    parts.push(`round ${now.round + 1} of ${now.rounds}`);
+  }
   if (activity.ended) {
     parts.push(activity.ended.complete ? "the run is complete" : `the run has ended: ${activity.ended.reason}`);
   } else {
@@ -112,13 +119,17 @@ function range(cell, most) {
   return svg;
 }
 
+// Most rows: a browser is slow with many thousands of them.
+const ROWS = 1000;
+
 function showCells() {
   const trial = now && now.activity.trial;
   const largest = {};
   for (const cell of cells) {
     if (cell.value !== null) largest[cell.metric] = Math.max(largest[cell.metric] || 0, cell.value);
   }
-  element("cells").replaceChildren(...cells.map((cell) => {
+  element("more").textContent = cells.length > ROWS ? `The first ${ROWS} of ${cells.length} cells; the report has all of them.` : "";
+  element("cells").replaceChildren(...cells.slice(0, ROWS).map((cell) => {
     const row = document.createElement("tr");
     if (trial && trial.transport === cell.transport && trial.condition === cell.condition && trial.workload === cell.workload) {
       row.className = "current";

@@ -1,0 +1,213 @@
+//! Shards of a plan in a directory, and how far each is.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use regatta_engine::Plan;
+use regatta_results::Reader;
+
+use super::{
+    SHARDS, SUBMISSION, Submission, shards_script,
+    slurm::{self, TaskState},
+    starts::{self, Start},
+};
+use crate::{directory, exit::Failure};
+
+/// State of a shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ShardState {
+    Complete,
+    /// Runs, on this node.
+    Running(String),
+    /// Waits in the queue, for this reason.
+    Waiting(String),
+    /// Ended early, or never started, and is not in the queue.
+    Missing(String),
+}
+
+/// Progress of a shard.
+#[derive(Debug)]
+pub struct Shard {
+    pub number: u32,
+    pub state: ShardState,
+    pub done: u32,
+    pub trials: Option<u32>,
+    pub failed: u32,
+    /// Trials per second of the start that runs.
+    pub rate: f64,
+    /// Its starts, the first one first.
+    pub starts: Vec<Start>,
+}
+
+impl Shard {
+    /// Estimates the seconds that trials take at the rate of the shards that run.
+    pub fn seconds_left(trials: u32, shards: &[Self]) -> Option<f64> {
+        let rate: f64 = shards.iter().map(|shard| shard.rate).sum();
+        (trials > 0 && rate > 0.0).then(|| (f64::from(trials) / rate).min(1e9))
+    }
+}
+
+/// Plan whose shards are in a directory.
+#[derive(Debug, Clone)]
+pub struct ShardedPlan {
+    dir: PathBuf,
+    /// The plan. Of shards that somebody started by hand, it is made from their files.
+    pub submission: Submission,
+    /// Whether `regatta submit` made the directory.
+    pub is_submitted: bool,
+}
+
+impl ShardedPlan {
+    /// Reads the plan of a submission, or else that of the shards in a directory.
+    ///
+    /// # Errors
+    /// The directory holds neither.
+    pub fn read(dir: &Path) -> Result<Self, Failure> {
+        let found = match dir.join(SUBMISSION).exists() {
+            true => None,
+            false => of_parts(dir),
+        };
+        let is_submitted = found.is_none();
+        let submission = found.map_or_else(|| Submission::read(dir), Ok)?;
+        Ok(Self {
+            dir: directory::absolute(dir)?,
+            submission,
+            is_submitted,
+        })
+    }
+
+    /// Returns the state of all shards, and a warning if not all that should tell it could be asked.
+    pub fn shards(&self) -> (Vec<Shard>, Option<String>) {
+        let mut starts = starts::by_shard(self.starts());
+        let job = self.submission.jobs.as_ref();
+        let job = job.map(|jobs| jobs.shards.as_str());
+        let (tasks, warning) = match self.is_submitted {
+            false => (None, None),
+            true => match self.tasks(job) {
+                Ok(tasks) => (Some(tasks), None),
+                Err(why) => (
+                    None,
+                    Some(format!("{why}; what runs is told by the files alone")),
+                ),
+            },
+        };
+        let ended = match (job, &tasks) {
+            (Some(job), Some(_)) => slurm::ended(job),
+            _ => BTreeMap::new(),
+        };
+        let shards = (1..=self.submission.shards)
+            .map(|number| {
+                let starts = starts.remove(&number).unwrap_or_default();
+                shard(number, starts, tasks.as_ref(), &ended)
+            })
+            .collect();
+        (shards, warning)
+    }
+
+    /// Returns the tasks that Slurm knows.
+    fn tasks(&self, job: Option<&str>) -> Result<BTreeMap<u32, TaskState>, String> {
+        let tasks = slurm::tasks(job, &shards_script(&self.dir))?;
+        if job.is_none() && tasks.is_empty() {
+            return Err("the scripts were not submitted by `regatta submit`".to_owned());
+        }
+        Ok(tasks)
+    }
+
+    fn starts(&self) -> Vec<Start> {
+        if self.is_submitted {
+            return starts::read(&self.dir.join(SHARDS));
+        }
+        let mut starts = starts::read(&self.dir);
+        starts.retain(|start| is_of_plan(start, &self.submission.plan_sha256));
+        starts
+    }
+}
+
+fn is_of_plan(start: &Start, plan_sha256: &str) -> bool {
+    (start.progress.as_ref()).is_some_and(|it| it.plan_sha256 == plan_sha256)
+}
+
+/// Returns the plan of the shards in a directory that began last, if there are any.
+fn of_parts(dir: &Path) -> Option<Submission> {
+    let starts = starts::read(dir);
+    let begun = |start: &Start| start.progress.as_ref().map(|it| it.started_unix_s);
+    let last = starts.iter().max_by_key(|start| begun(start))?;
+    let progress = last.progress.as_ref()?;
+    // The file of a shard that runs on another machine cannot be read.
+    let header = starts
+        .iter()
+        .filter(|start| is_of_plan(start, &progress.plan_sha256))
+        .find_map(|start| Reader::unexamined(&start.dir).ok()?.header().ok())?;
+    Some(Submission {
+        trials: Plan::new(&header.study).ok()?.trials().len() as u32,
+        study: header.study.name,
+        plan_sha256: progress.plan_sha256.clone(),
+        shards: progress.shard.of,
+        jobs: None,
+    })
+}
+
+fn shard(
+    number: u32,
+    starts: Vec<Start>,
+    tasks: Option<&BTreeMap<u32, TaskState>>,
+    ended: &BTreeMap<u32, String>,
+) -> Shard {
+    let progress = || starts.iter().filter_map(|start| start.progress.as_ref());
+    let last = starts.last();
+    let running = last.and_then(|start| start.progress.as_ref());
+    let state = if starts.iter().any(Start::is_complete) {
+        ShardState::Complete
+    } else {
+        match tasks.map(|tasks| tasks.get(&number)) {
+            Some(Some(task)) if task.state == "PENDING" => ShardState::Waiting(task.place.clone()),
+            Some(Some(task)) => ShardState::Running(task.place.clone()),
+            None if last.is_some_and(Start::seems_to_run) => {
+                ShardState::Running(running.map_or_else(String::new, |it| it.node.clone()))
+            }
+            None if last.is_none() => {
+                ShardState::Waiting("it was not started, as far as its files tell".to_owned())
+            }
+            Some(None) | None => ShardState::Missing(why_missing(last, ended.get(&number))),
+        }
+    };
+    let seen = (
+        progress().map(|it| it.done).max().unwrap_or(0),
+        progress().map(|it| it.trials).next(),
+        progress().map(|it| it.failed).sum(),
+    );
+    let rate = match (&state, running) {
+        (ShardState::Running(_), Some(it)) => {
+            let seconds = it.updated_unix_s.saturating_sub(it.started_unix_s).max(1);
+            f64::from(it.of_this_run) / seconds as f64
+        }
+        _ => 0.0,
+    };
+    Shard {
+        number,
+        state,
+        done: seen.0,
+        trials: seen.1,
+        failed: seen.2,
+        rate,
+        starts,
+    }
+}
+
+fn why_missing(last: Option<&Start>, ended: Option<&String>) -> String {
+    let mut why = match last {
+        None => "it was never started".to_owned(),
+        Some(Start {
+            exit_status: Some(status),
+            ..
+        }) => format!("it ended with exit status {status}"),
+        Some(it) if it.disk_was_full => "it ended on a full disk".to_owned(),
+        Some(_) => "it was killed".to_owned(),
+    };
+    if let Some(ended) = ended {
+        why += &format!(" ({ended})");
+    }
+    why
+}

@@ -1,0 +1,167 @@
+//! Views of a plan whose shards run, as far as their files tell.
+//!
+//! Numbers of trials are those of the progress files, which all machines can read. Cells have the trials of shards that
+//! have ended, and of those that run on this machine: the results file of a run under way cannot be read over a network
+//! file system.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    path::PathBuf,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use regatta_engine::Event;
+use regatta_live::{Activity, Fold, LiveRun, Load, Look, ShardCounts};
+use regatta_report::RunData;
+use regatta_results::{Reader, ResultsError};
+
+use super::shards::{Shard, ShardState, ShardedPlan};
+use crate::{exit::Failure, merged_run};
+
+/// Most reasons of missing shards that are told.
+const MOST_TOLD: usize = 3;
+
+/// What is read of the files of the shards, and the state that is made of it.
+pub struct Watch {
+    plan: ShardedPlan,
+    fold: Fold,
+    has_begun: bool,
+    read: BTreeMap<PathBuf, ReadFile>,
+}
+
+/// What was read of one results file.
+#[derive(Default)]
+struct ReadFile {
+    /// Numbers of the trials that were read.
+    trials: HashSet<u32>,
+    /// Whether nothing will be added to it.
+    is_whole: bool,
+}
+
+impl Watch {
+    /// Returns functions that read the state of all shards, and the trials so far.
+    pub fn start(plan: ShardedPlan, shown: String) -> (Look, Load) {
+        let of_report = plan.clone();
+        let mut watch = Self {
+            plan,
+            fold: Fold::new(shown, Vec::new()),
+            has_begun: false,
+            read: BTreeMap::new(),
+        };
+        let load = move || load(&of_report).map_err(|failure| failure.in_words().0);
+        (Box::new(move || watch.look()), Box::new(load))
+    }
+
+    /// Reads what is new and returns the state.
+    fn look(&mut self) -> LiveRun {
+        let (shards, warning) = self.plan.shards();
+        let mut unread = 0;
+        for start in shards.iter().flat_map(|shard| &shard.starts) {
+            let is_running = start.seems_to_run();
+            if is_running && !start.is_of_this_machine() {
+                unread += 1;
+            } else if start.has_results {
+                // A file that cannot be read now, such as one that is just being made, is read the next time.
+                let _ = self.read_trials(&start.dir, is_running);
+            }
+        }
+        let mut run = self.fold.run.clone();
+        let now = &mut run.now;
+        now.study.clone_from(&self.plan.submission.study);
+        now.trials = self.plan.submission.trials;
+        now.done = shards.iter().map(|shard| shard.done).sum();
+        now.activity = activity(&shards);
+        now.ends_unix_ns = ends_unix_ns(now.trials.saturating_sub(now.done), &shards);
+        now.messages.extend(warning);
+        now.messages.extend(missing(&shards));
+        if unread > 0 {
+            now.messages.push(format!(
+                "cells are without the trials of {unread} shards under way on other machines"
+            ));
+        }
+        run
+    }
+
+    /// Adds the trials of a results file that are new.
+    fn read_trials(&mut self, dir: &PathBuf, is_running: bool) -> Result<(), ResultsError> {
+        if self.read.get(dir).is_some_and(|read| read.is_whole) {
+            return Ok(());
+        }
+        let reader = Reader::unexamined(dir)?;
+        if !self.has_begun {
+            self.fold.hear(&Event::RunStarted {
+                header: Box::new(reader.header()?),
+                trials: self.plan.submission.trials,
+                done: 0,
+            });
+            self.has_begun = true;
+        }
+        let read = self.read.entry(dir.clone()).or_default();
+        for trial in reader.trials_without_series()? {
+            if read.trials.insert(trial.index) {
+                let trial = Box::new(trial);
+                self.fold.hear(&Event::TrialEnded { trial });
+            }
+        }
+        if !is_running {
+            *read = ReadFile {
+                is_whole: true,
+                ..ReadFile::default()
+            };
+        }
+        Ok(())
+    }
+}
+
+fn activity(shards: &[Shard]) -> Activity {
+    let mut counts = ShardCounts::default();
+    for shard in shards {
+        *match shard.state {
+            ShardState::Complete => &mut counts.complete,
+            ShardState::Running(_) => &mut counts.running,
+            ShardState::Waiting(_) => &mut counts.waiting,
+            ShardState::Missing(_) => &mut counts.missing,
+        } += 1;
+    }
+    match counts {
+        ShardCounts {
+            running: 0,
+            waiting: 0,
+            missing,
+            ..
+        } => Activity::Ended {
+            complete: missing == 0,
+            reason: match missing {
+                0 => String::new(),
+                _ => counts.to_string(),
+            },
+        },
+        counts => Activity::Shards(counts),
+    }
+}
+
+fn missing(shards: &[Shard]) -> impl Iterator<Item = String> {
+    let told = shards.iter().filter_map(|shard| match &shard.state {
+        ShardState::Missing(why) => Some(format!("shard {} is missing: {why}", shard.number)),
+        _ => None,
+    });
+    told.take(MOST_TOLD)
+}
+
+fn ends_unix_ns(trials: u32, shards: &[Shard]) -> Option<i64> {
+    let seconds = Shard::seconds_left(trials, shards)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    Some(((now.as_secs_f64() + seconds) * 1e9) as i64)
+}
+
+/// Merges the trials so far in a directory for temporary files, and reads them.
+fn load(plan: &ShardedPlan) -> Result<RunData, Failure> {
+    let (shards, _) = plan.shards();
+    let starts = shards.into_iter().flat_map(|shard| shard.starts);
+    let readable = starts
+        .filter(|start| start.has_results && (start.is_of_this_machine() || !start.seems_to_run()));
+    let parts: Vec<PathBuf> = readable.map(|start| start.dir).collect();
+    let dir = tempfile::tempdir().map_err(Failure::failed)?;
+    merged_run::so_far(&parts, dir.path())?;
+    regatta_report::load(dir.path()).map_err(Failure::bad)
+}

@@ -1,0 +1,46 @@
+//! The merged run of the shards of a plan.
+
+use std::path::{Path, PathBuf};
+
+use regatta_engine::{Done, Plan};
+use regatta_results::merge::{Merge, MergeError, MergePlan, Merged};
+
+use crate::exit::Failure;
+
+/// Merges what can be merged of the shards of a plan into an empty directory, while others are still to be run.
+///
+/// # Errors
+/// No file can be merged, or the merged run cannot be written.
+pub fn so_far(parts: &[PathBuf], out: &Path) -> Result<(), Failure> {
+    let merge = Merge::open(parts).map_err(not_merged)?;
+    write(&merge, out).map(drop)
+}
+
+/// Writes the merged run. Returns its plan as well.
+///
+/// # Errors
+/// The plan is one of another version of Regatta, or the merged run cannot be written.
+pub fn write(merge: &Merge, out: &Path) -> Result<(Plan, Merged), Failure> {
+    let (study, _) = merge.study().map_err(not_merged)?;
+    let plan = Plan::new(&study).map_err(Failure::bad)?;
+    if plan.digest() != merge.plan_sha256() {
+        return Err(Failure::input(
+            "this version of Regatta makes another plan of the study than the one that made the files",
+            "merge them with the version of Regatta that made them",
+        ));
+    }
+    let of_plan = MergePlan {
+        trials: plan.trials().len() as u32,
+        most_attempts: Done::MOST_ATTEMPTS,
+    };
+    let merged = merge.write(out, of_plan).map_err(not_merged)?;
+    Ok((plan, merged))
+}
+
+/// Creates the error of shards that cannot be merged.
+pub fn not_merged(error: MergeError) -> Failure {
+    match error {
+        MergeError::Results(error) => Failure::bad(error),
+        error => Failure::bad(error),
+    }
+}
