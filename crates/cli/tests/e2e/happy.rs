@@ -10,7 +10,7 @@ use crate::help::{Bench, Done, SMALL, assert_ran, is, trials};
 
 /// Returns the exit code that a summary requires: on a busy machine the path may miss its
 /// tolerance, and the run must say so.
-fn expected_code(summary: &Value) -> i32 {
+pub fn expected_code(summary: &Value) -> i32 {
     let gates = summary["gates"].as_array().expect("gates");
     i32::from(!gates.iter().all(|gate| gate["passed"] == true))
 }
