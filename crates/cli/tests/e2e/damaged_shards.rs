@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use regatta_telemetry::testing::repetitions;
+
 use crate::{
     help::Bench,
     large::{plan, store},
@@ -116,11 +118,12 @@ fn set_schema(dir: &Path, version: u32) {
     fs::write(&path, bytes).expect("written");
 }
 
-/// A hundred of a hundred: damages at random places, shards of other plans and of other versions, copies, merged files.
+/// All of them, a hundred in the long form: damages at random places, shards of other plans and of other versions,
+/// copies, merged files.
 #[test]
 fn what_is_damaged_foreign_or_named_twice_is_refused_by_name() {
     let mut shards = Shards::new();
-    for case in 0..100 {
+    for case in 0..repetitions(40, 100) as usize {
         let name = format!("bad-{case}");
         let says = shards.make(case, &name);
         let done = shards
