@@ -31,7 +31,7 @@ const WITHIN: Duration = Duration::from_secs(60);
 fn soon(what: &str, holds: impl Fn() -> bool) {
     let until = Instant::now() + WITHIN;
     while !holds() {
-        assert!(Instant::now() < until, "still not after {WITHIN:?}: {what}");
+        assert!(Instant::now() < until, "not within {WITHIN:?}: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

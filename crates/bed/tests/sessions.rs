@@ -91,7 +91,7 @@ fn as_it_is() -> Condition {
 fn soon(what: &str, holds: impl Fn() -> bool) {
     let until = Instant::now() + WITHIN;
     while !holds() {
-        assert!(Instant::now() < until, "still not after {WITHIN:?}: {what}");
+        assert!(Instant::now() < until, "not within {WITHIN:?}: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -44,7 +44,8 @@ fn a_killed_run_is_resumed_without_losing_or_repeating_a_trial() {
     let after = stored();
     // A trial that the machine spoiled is repeated, with an index above those of the plan.
     let places: BTreeSet<u32> = after.iter().map(|trial| trial.index % 8).collect();
-    assert_eq!(places, (0..8).collect(), "{resumed:#?}");
+    let planned: BTreeSet<u32> = (0..8).collect();
+    assert_eq!(places, planned, "{resumed:#?}");
     for trial in &before {
         assert!(after.contains(trial), "what was there is as it was");
     }

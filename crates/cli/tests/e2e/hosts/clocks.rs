@@ -82,7 +82,7 @@ size = "1MB"
 message = "1kB"
 "#;
 
-/// Tests of which delays are stated, which depends on how exactly a machine's load lets the clocks be read.
+/// Tests of the rule by which delays are stated or left out. The bound of the clocks is larger on a busy machine.
 mod real_time {
     use super::*;
 

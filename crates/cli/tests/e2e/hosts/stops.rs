@@ -149,7 +149,7 @@ fn while_these_hang(role: &str) {
     assert!(!summary.contains("host_not_monitored"), "{summary}");
 }
 
-/// Stops after which a report is written within [`ENDS_WITHIN`], which takes most of a processor.
+/// Stops after which a report is written within [`ENDS_WITHIN`].
 mod real_time {
     use super::*;
 
