@@ -3,15 +3,20 @@
 use std::{
     io::{BufRead, BufReader},
     ops::ControlFlow,
-    path::Path,
+    path::{Path, PathBuf},
     process::Stdio,
+    thread,
+    time::{Duration, Instant},
 };
 
 use nix::sys::signal::Signal;
 use regatta_bed::capture::read;
-use regatta_model::TrialRecord;
+use regatta_model::{Outcome, TrialRecord};
 
-use crate::help::{Bench, SLOW, Watched, assert_ran, is, signal, trials};
+use crate::{
+    happy::expected_code,
+    help::{Bench, Done, SLOW, Watched, assert_ran, is, signal, trials},
+};
 
 /// Returns direction and comment of each packet.
 pub fn packets(file: &Path) -> Vec<(bool, String)> {
@@ -111,6 +116,20 @@ fn each_trial_has_its_capture_whose_transfer_time_is_the_sockets_own() {
     }
 }
 
+/// Returns the only trial of a run, whose exit code must be that of its gates: on a busy machine every attempt may leave
+/// the path out of its tolerance.
+#[track_caller]
+fn only_trial(bench: &Bench, done: &Done, out: &str) -> TrialRecord {
+    let out = bench.path(out);
+    let summary = std::fs::read_to_string(out.join("summary.json")).expect("a summary");
+    let summary = serde_json::from_str(&summary).expect("JSON");
+    done.assert_code(expected_code(&summary));
+    let mut all = trials(&out);
+    assert_eq!(all.len(), 1, "{done:#?}");
+    assert_ran(&all[0]);
+    all.remove(0)
+}
+
 #[test]
 fn a_capture_is_asked_for_by_option_and_netem_is_refused() {
     let bench = Bench::new();
@@ -126,27 +145,27 @@ fn a_capture_is_asked_for_by_option_and_netem_is_refused() {
         "1",
     ];
     let with = |more: &[&str]| bench.run(&[&small[..], more].concat());
-    with(&["--capture=full", "--out", "full"]).assert_code(0);
-    let out = bench.path("full");
-    let trial = &trials(&out)[0];
-    let whole =
-        std::fs::metadata(out.join(&trial.measurements.facts["capture_file"])).expect("a file");
+    let full = with(&["--capture=full", "--out", "full"]);
+    let trial = only_trial(&bench, &full, "full");
+    let file = &trial.measurements.facts["capture_file"];
+    let whole = std::fs::metadata(bench.path("full").join(file)).expect("a file");
     assert!(whole.len() > 100_000, "{whole:?}");
     // The clock of the process starts before the SYN and stops after the acknowledgement.
     let metric = |name: &str| trial.measurements.metrics[name];
     let captured = metric("captured_transfer_time_ns");
     assert!(captured < metric("transfer_time_ns"), "{captured}");
     assert!(captured > 4e6, "a round trip of 4 ms and more: {captured}");
-    assert_eq!(metric("captured_goodput_bps"), 100_000.0 * 8e9 / captured);
+    let goodput = trial.measurements.metrics.get("captured_goodput_bps");
+    let is_measured = trial.outcome == Outcome::Measured;
+    let expected = is_measured.then_some(100_000.0 * 8e9 / captured);
+    assert_eq!(goodput.copied(), expected);
 
     let times = with(&["--capture=times", "--out", "times"]);
-    times.assert_code(0);
-    let out = bench.path("times");
-    let facts = &trials(&out)[0].measurements;
-    assert!(facts.metrics.contains_key("captured_transfer_time_ns"));
-    assert!(!facts.facts.contains_key("capture_file"));
+    let measured = only_trial(&bench, &times, "times").measurements;
+    assert!(measured.metrics.contains_key("captured_transfer_time_ns"));
+    assert!(!measured.facts.contains_key("capture_file"));
     assert!(
-        !out.join("files/trial-0001").exists(),
+        !bench.path("times/files/trial-0001").exists(),
         "the capture is removed"
     );
 
@@ -162,7 +181,7 @@ fn a_capture_is_asked_for_by_option_and_netem_is_refused() {
     refused.assert_code(2);
     refused.assert_says("a size from `20B` to `65535B`");
     // Without the option nothing is captured.
-    with(&["--out", "none"]).assert_code(0);
+    only_trial(&bench, &with(&["--out", "none"]), "none");
     assert!(!bench.path("none/files").exists());
 }
 
@@ -229,15 +248,22 @@ fn a_capture_can_be_read_after_ctrl_c_and_after_a_kill() {
         let args = ["run", study, "--json", "--capture", "--out", out];
         let mut run = Watched::start(bench.regatta(&args));
         run.until(|event| is(event, "trial_started"));
-        bench.until_transferring();
-        // What is written every 50 ms is there by then.
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        let directory = bench.path(out).join("files/trial-0001");
+        let capture = || -> Option<PathBuf> {
+            let mut files = std::fs::read_dir(&directory).ok()?;
+            Some(files.next()?.ok()?.path())
+        };
+        // Some hundred bytes of each packet, which are written every 50 ms.
+        let written = || capture().and_then(|file| file.metadata().ok());
+        let until = Instant::now() + Duration::from_secs(60);
+        while written().is_none_or(|file| file.len() < 16_000) {
+            assert!(Instant::now() < until, "{out}: {:?}", written());
+            thread::sleep(Duration::from_millis(5));
+        }
         signal(run.pid(), end);
         run.finish();
         bench.assert_nothing_left();
-        let directory = bench.path(out).join("files/trial-0001");
-        let mut files = std::fs::read_dir(directory).expect("a directory");
-        let file = files.next().expect("a capture").expect("a capture").path();
+        let file = capture().expect("a capture");
         assert!(packets(&file).len() > 10, "{out}");
     }
 }

@@ -1,10 +1,6 @@
 //! Failures during a run: no data is lost, no process is left behind, and all is reported.
 
-use std::{
-    collections::BTreeSet,
-    os::unix::process::CommandExt,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeSet, os::unix::process::CommandExt, time::Duration};
 
 use nix::sys::signal::Signal;
 use regatta_model::Outcome;
@@ -29,7 +25,11 @@ fn a_killed_run_is_resumed_without_losing_or_repeating_a_trial() {
     bench.assert_nothing_left();
 
     let out = bench.path("out");
-    let before = trials(&out);
+    let stored = || {
+        let reader = Reader::open(&out);
+        reader.and_then(|it| it.trials()).expect("results")
+    };
+    let before = stored();
     assert!(before.len() >= 3, "{}", before.len());
     // What was measured can be looked at before it is resumed.
     bench.run(&["report", "out"]).assert_code(1);
@@ -41,15 +41,19 @@ fn a_killed_run_is_resumed_without_losing_or_repeating_a_trial() {
         .filter(|event| is(event, "trial_ended"))
         .map(|event| event["trial"]["index"].as_u64().expect("an index"))
         .collect();
-    let after = trials(&out);
-    let indices: Vec<u32> = after.iter().map(|trial| trial.index).collect();
-    assert_eq!(indices, (0..8).collect::<Vec<u32>>(), "{resumed:#?}");
+    let after = stored();
+    // A trial that the machine spoiled is repeated, with an index above those of the plan.
+    let places: BTreeSet<u32> = after.iter().map(|trial| trial.index % 8).collect();
+    let planned: BTreeSet<u32> = (0..8).collect();
+    assert_eq!(places, planned, "{resumed:#?}");
+    for trial in &before {
+        assert!(after.contains(trial), "what was there is as it was");
+    }
     assert_eq!(
-        &after[..before.len()],
-        &before[..],
-        "what was there is as it was"
+        before.len() + ran.len(),
+        after.len(),
+        "nothing is run twice"
     );
-    assert_eq!(ran.len(), 8 - before.len(), "nothing is run twice");
     let reader = Reader::open(&out).expect("results");
     assert_eq!(reader.state().expect("a state"), RunState::Complete);
     bench.assert_nothing_left();
@@ -188,7 +192,6 @@ fn a_second_ctrl_c_ends_at_once() {
     for agent in bench.running("agent") {
         signal(agent, Signal::SIGSTOP);
     }
-    let begun = Instant::now();
     signal(run.pid(), Signal::SIGINT);
     // One that comes together with the first may be the same wish. Somebody who is impatient asks
     // until it ends.
@@ -197,8 +200,9 @@ fn a_second_ctrl_c_ends_at_once() {
         signal(run.pid(), Signal::SIGTERM);
     }
     let done = run.finish();
-    assert!(begun.elapsed() < Duration::from_secs(2), "{done:#?}");
     done.assert_code(1);
+    // A stop that waits for the agents says that the run is partial.
+    assert!(!done.stderr.contains("the run is partial"), "{done:#?}");
     done.assert_says("ended at once: the trials that had ended are kept in `out`");
     done.assert_says("run `regatta resume out` to go on");
     bench.assert_nothing_left();

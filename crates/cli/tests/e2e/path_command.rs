@@ -65,7 +65,7 @@ before = taken()
 to = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for _ in range(300):
     to.sendto(bytes(100), (os.environ["REGATTA_SERVER"], 9))
-until = time.monotonic() + 10
+until = time.monotonic() + 60
 while taken() < before + 300:
     assert time.monotonic() < until, "the path does not take them in"
     time.sleep(0.01)
@@ -271,7 +271,7 @@ fn nothing_outlives_a_kill() {
     let bench = Bench::new();
     let mut child = waiting(&bench);
     // The server starts what it leaves in its own time.
-    let until = Instant::now() + Duration::from_secs(5);
+    let until = Instant::now() + Duration::from_secs(60);
     while bench.processes().len() < 8 {
         assert!(Instant::now() < until, "{:?}", bench.processes());
         std::thread::sleep(Duration::from_millis(5));

@@ -82,44 +82,49 @@ size = "1MB"
 message = "1kB"
 "#;
 
-#[test]
-fn multi_stream_over_hosts_has_delays_with_a_bound() {
-    let Some(lab) = Lab::start() else { return };
-    lab.add_both();
-    lab.limit_rate("20mbit");
-    for trial in lab.measures(MULTI_STREAM) {
-        let metrics = &trial.measurements.metrics;
-        // Without the offset of the clocks it would be an hour.
-        let delay = metrics["message_delay_p50_ns"];
-        let bound = metrics["clock_offset_bound_ns"];
-        assert!(bound > 0.0 && bound <= 0.1 * delay, "{delay} {bound}");
-        assert!((36e6 - bound..1000e6).contains(&delay), "{delay} {bound}");
-        assert!(metrics["message_delay_max_ns"] >= delay);
-    }
-    let report = lab.run(&["report", "out"]);
-    succeeds(&report);
-    let said = text(&report);
-    assert!(said.contains("± largest error from the offset"), "{said}");
-}
+/// Tests of the rule by which delays are stated or left out. The bound of the clocks is larger on a busy machine.
+mod real_time {
+    use super::*;
 
-#[test]
-fn a_one_way_delay_below_ten_times_the_bound_is_left_out_with_the_reason() {
-    let Some(lab) = Lab::start() else { return };
-    lab.add_both();
-    // A datagram takes some microseconds from one namespace to the other.
-    for trial in lab.measures(DATAGRAMS) {
-        let measured = &trial.measurements;
-        assert!(!measured.metrics.contains_key("one_way_delay_ns"));
-        let reason = &measured.facts["one_way_delay"];
-        assert!(
-            reason.starts_with("left out: the clocks of the hosts are known to ± "),
-            "{reason}"
-        );
-        let histograms = &measured.histograms;
-        assert!(
-            histograms
-                .iter()
-                .all(|found| found.name != "one_way_delay_ns")
-        );
+    #[test]
+    fn multi_stream_over_hosts_has_delays_with_a_bound() {
+        let Some(lab) = Lab::start() else { return };
+        lab.add_both();
+        lab.limit_rate("20mbit");
+        for trial in lab.measures(MULTI_STREAM) {
+            let metrics = &trial.measurements.metrics;
+            // Without the offset of the clocks it would be an hour.
+            let delay = metrics["message_delay_p50_ns"];
+            let bound = metrics["clock_offset_bound_ns"];
+            assert!(bound > 0.0 && bound <= 0.1 * delay, "{delay} {bound}");
+            assert!((36e6 - bound..1000e6).contains(&delay), "{delay} {bound}");
+            assert!(metrics["message_delay_max_ns"] >= delay);
+        }
+        let report = lab.run(&["report", "out"]);
+        succeeds(&report);
+        let said = text(&report);
+        assert!(said.contains("± largest error from the offset"), "{said}");
+    }
+
+    #[test]
+    fn a_one_way_delay_below_ten_times_the_bound_is_left_out_with_the_reason() {
+        let Some(lab) = Lab::start() else { return };
+        lab.add_both();
+        // A datagram takes some microseconds from one namespace to the other.
+        for trial in lab.measures(DATAGRAMS) {
+            let measured = &trial.measurements;
+            assert!(!measured.metrics.contains_key("one_way_delay_ns"));
+            let reason = &measured.facts["one_way_delay"];
+            assert!(
+                reason.starts_with("left out: the clocks of the hosts are known to ± "),
+                "{reason}"
+            );
+            let histograms = &measured.histograms;
+            assert!(
+                histograms
+                    .iter()
+                    .all(|found| found.name != "one_way_delay_ns")
+            );
+        }
     }
 }

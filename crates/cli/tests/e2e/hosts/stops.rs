@@ -149,12 +149,17 @@ fn while_these_hang(role: &str) {
     assert!(!summary.contains("host_not_monitored"), "{summary}");
 }
 
-#[test]
-fn while_the_path_check_hangs() {
-    while_these_hang("path-daemon");
-}
+/// Stops after which a report is written within [`ENDS_WITHIN`].
+mod real_time {
+    use super::*;
 
-#[test]
-fn while_servers_hang() {
-    while_these_hang("host-server");
+    #[test]
+    fn while_the_path_check_hangs() {
+        while_these_hang("path-daemon");
+    }
+
+    #[test]
+    fn while_servers_hang() {
+        while_these_hang("host-server");
+    }
 }
