@@ -54,9 +54,9 @@ impl Shard {
 pub struct ShardedPlan {
     dir: PathBuf,
     /// The plan. Of shards that somebody started by hand, it is made from their files.
-    pub submission: Submission,
+    pub(super) submission: Submission,
     /// Whether `regatta submit` made the directory.
-    pub is_submitted: bool,
+    pub(super) is_submitted: bool,
 }
 
 impl ShardedPlan {
