@@ -72,7 +72,7 @@ impl ShardedPlan {
         let is_submitted = found.is_none();
         let submission = found.map_or_else(|| Submission::read(dir), Ok)?;
         Ok(Self {
-            dir: directory::absolute(dir)?,
+            dir: dir.to_owned(),
             submission,
             is_submitted,
         })
@@ -108,7 +108,8 @@ impl ShardedPlan {
 
     /// Returns the tasks that Slurm knows.
     fn tasks(&self, job: Option<&str>) -> Result<BTreeMap<u32, TaskState>, String> {
-        let tasks = slurm::tasks(job, &shards_script(&self.dir))?;
+        let dir = directory::absolute(&self.dir).map_err(|failure| failure.in_words().0)?;
+        let tasks = slurm::tasks(job, &shards_script(&dir))?;
         if job.is_none() && tasks.is_empty() {
             return Err("the scripts were not submitted by `regatta submit`".to_owned());
         }

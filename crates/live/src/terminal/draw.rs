@@ -526,7 +526,7 @@ mod tests {
         let counts = "12 shards: 3 complete, 2 running, 7 waiting, 0 missing";
         assert!(screen.contains(counts), "{screen}");
         assert!(
-            screen.contains("4/6 trials ") && !screen.contains("round"),
+            screen.contains("4/6 trials") && !screen.contains("round"),
             "{screen}"
         );
     }
