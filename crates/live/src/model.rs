@@ -115,7 +115,8 @@ impl ShardCounts {
 impl std::fmt::Display for ShardCounts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let all: u32 = self.named().iter().map(|(_, count)| count).sum();
-        write!(f, "{all} shards: ")?;
+        let plural = if all == 1 { "" } else { "s" };
+        write!(f, "{all} shard{plural}: ")?;
         for (position, (state, count)) in self.named().iter().enumerate() {
             let comma = if position == 0 { "" } else { ", " };
             write!(f, "{comma}{count} {state}")?;

@@ -49,6 +49,17 @@ impl Shard {
     }
 }
 
+/// Answer of Slurm about the tasks of a plan.
+#[derive(Debug, Default)]
+pub struct Queue {
+    /// Tasks that run or wait, by number. `None` if Slurm does not run the plan, or could not be asked.
+    tasks: Option<BTreeMap<u32, TaskState>>,
+    /// How tasks ended, as far as the site keeps accounts.
+    ended: BTreeMap<u32, String>,
+    /// Reason why Slurm could not be asked.
+    pub warning: Option<String>,
+}
+
 /// Plan whose shards are in a directory.
 #[derive(Debug, Clone)]
 pub struct ShardedPlan {
@@ -78,32 +89,32 @@ impl ShardedPlan {
         })
     }
 
-    /// Returns the state of all shards, and a warning if not all that should tell it could be asked.
-    pub fn shards(&self) -> (Vec<Shard>, Option<String>) {
-        let mut starts = starts::by_shard(self.starts());
+    /// Asks Slurm, if the plan was submitted to it.
+    pub fn queue(&self) -> Queue {
+        if !self.is_submitted {
+            return Queue::default();
+        }
         let job = self.submission.jobs.as_ref();
         let job = job.map(|jobs| jobs.shards.as_str());
-        let (tasks, warning) = match self.is_submitted {
-            false => (None, None),
-            true => match self.tasks(job) {
-                Ok(tasks) => (Some(tasks), None),
-                Err(why) => (
-                    None,
-                    Some(format!("{why}; what runs is told by the files alone")),
-                ),
+        match self.tasks(job) {
+            Ok(tasks) => Queue {
+                tasks: Some(tasks),
+                ended: job.map(slurm::ended).unwrap_or_default(),
+                warning: None,
             },
-        };
-        let ended = match (job, &tasks) {
-            (Some(job), Some(_)) => slurm::ended(job),
-            _ => BTreeMap::new(),
-        };
-        let shards = (1..=self.submission.shards)
-            .map(|number| {
-                let starts = starts.remove(&number).unwrap_or_default();
-                shard(number, starts, tasks.as_ref(), &ended)
-            })
-            .collect();
-        (shards, warning)
+            Err(why) => Queue {
+                warning: Some(format!("{why}; what runs is told by the files alone")),
+                ..Queue::default()
+            },
+        }
+    }
+
+    /// Returns the state of all shards.
+    pub fn shards(&self, queue: &Queue) -> Vec<Shard> {
+        let mut starts = starts::by_shard(self.starts());
+        (1..=self.submission.shards)
+            .map(|number| shard(number, starts.remove(&number).unwrap_or_default(), queue))
+            .collect()
     }
 
     /// Returns the tasks that Slurm knows.
@@ -150,19 +161,14 @@ fn of_parts(dir: &Path) -> Option<Submission> {
     })
 }
 
-fn shard(
-    number: u32,
-    starts: Vec<Start>,
-    tasks: Option<&BTreeMap<u32, TaskState>>,
-    ended: &BTreeMap<u32, String>,
-) -> Shard {
+fn shard(number: u32, starts: Vec<Start>, queue: &Queue) -> Shard {
     let progress = || starts.iter().filter_map(|start| start.progress.as_ref());
     let last = starts.last();
     let running = last.and_then(|start| start.progress.as_ref());
     let state = if starts.iter().any(Start::is_complete) {
         ShardState::Complete
     } else {
-        match tasks.map(|tasks| tasks.get(&number)) {
+        match (queue.tasks.as_ref()).map(|tasks| tasks.get(&number)) {
             Some(Some(task)) if task.state == "PENDING" => ShardState::Waiting(task.place.clone()),
             Some(Some(task)) => ShardState::Running(task.place.clone()),
             None if last.is_some_and(Start::seems_to_run) => {
@@ -171,7 +177,7 @@ fn shard(
             None if last.is_none() => {
                 ShardState::Waiting("it was not started, as far as its files tell".to_owned())
             }
-            Some(None) | None => ShardState::Missing(why_missing(last, ended.get(&number))),
+            Some(None) | None => ShardState::Missing(why_missing(last, queue.ended.get(&number))),
         }
     };
     let seen = (

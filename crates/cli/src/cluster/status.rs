@@ -30,8 +30,9 @@ pub fn status(args: &StatusArgs) -> Result<Code, Failure> {
         return of_run(run);
     }
     let plan = ShardedPlan::read(&args.dir)?;
-    let (shards, warning) = plan.shards();
-    if let Some(warning) = warning {
+    let queue = plan.queue();
+    let shards = plan.shards(&queue);
+    if let Some(warning) = &queue.warning {
         output::err(&format!("warning: {warning}"));
     }
     output::out(&text(&plan, &shards, args))?;

@@ -7,7 +7,7 @@
 use std::{
     collections::{BTreeMap, HashSet},
     path::PathBuf,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use regatta_engine::Event;
@@ -15,15 +15,23 @@ use regatta_live::{Activity, Fold, LiveRun, Load, Look, ShardCounts};
 use regatta_report::RunData;
 use regatta_results::{Reader, ResultsError};
 
-use super::shards::{Shard, ShardState, ShardedPlan};
+use super::{
+    shards::{Queue, Shard, ShardState, ShardedPlan},
+    starts::Start,
+};
 use crate::{exit::Failure, merged_run};
 
 /// Most reasons of missing shards that are told.
 const MOST_TOLD: usize = 3;
 
+/// Time between two questions to Slurm, whose controller serves the whole site.
+const ASK_EVERY: Duration = Duration::from_secs(30);
+
 /// What is read of the files of the shards, and the state that is made of it.
 pub struct Watch {
     plan: ShardedPlan,
+    queue: Queue,
+    asked: Instant,
     fold: Fold,
     has_begun: bool,
     read: BTreeMap<PathBuf, ReadFile>,
@@ -34,8 +42,9 @@ pub struct Watch {
 struct ReadFile {
     /// Numbers of the trials that were read.
     trials: HashSet<u32>,
-    /// Whether nothing will be added to it.
-    is_whole: bool,
+    /// Time of the last change of the shard's progress when nothing ran and the file was read, in seconds since the
+    /// Unix epoch.
+    ended_unix_s: Option<u64>,
 }
 
 impl Watch {
@@ -43,6 +52,8 @@ impl Watch {
     pub fn start(plan: ShardedPlan, shown: String) -> (Look, Load) {
         let of_report = plan.clone();
         let mut watch = Self {
+            queue: plan.queue(),
+            asked: Instant::now(),
             plan,
             fold: Fold::new(shown, Vec::new()),
             has_begun: false,
@@ -54,7 +65,15 @@ impl Watch {
 
     /// Reads what is new and returns the state.
     fn look(&mut self) -> LiveRun {
-        let (shards, warning) = self.plan.shards();
+        if self.asked.elapsed() >= ASK_EVERY {
+            self.ask();
+        }
+        let mut shards = self.plan.shards(&self.queue);
+        if matches!(activity(&shards), Activity::Ended { .. }) {
+            // Somebody may have submitted them again.
+            self.ask();
+            shards = self.plan.shards(&self.queue);
+        }
         let mut unread = 0;
         for start in shards.iter().flat_map(|shard| &shard.starts) {
             let is_running = start.seems_to_run();
@@ -62,7 +81,7 @@ impl Watch {
                 unread += 1;
             } else if start.has_results {
                 // A file that cannot be read now, such as one that is just being made, is read the next time.
-                let _ = self.read_trials(&start.dir, is_running);
+                let _ = self.read_trials(start, is_running);
             }
         }
         let mut run = self.fold.run.clone();
@@ -72,7 +91,7 @@ impl Watch {
         now.done = shards.iter().map(|shard| shard.done).sum();
         now.activity = activity(&shards);
         now.ends_unix_ns = ends_unix_ns(now.trials.saturating_sub(now.done), &shards);
-        now.messages.extend(warning);
+        now.messages.extend(self.queue.warning.clone());
         now.messages.extend(missing(&shards));
         if unread > 0 {
             now.messages.push(format!(
@@ -82,12 +101,22 @@ impl Watch {
         run
     }
 
+    fn ask(&mut self) {
+        self.queue = self.plan.queue();
+        self.asked = Instant::now();
+    }
+
     /// Adds the trials of a results file that are new.
-    fn read_trials(&mut self, dir: &PathBuf, is_running: bool) -> Result<(), ResultsError> {
-        if self.read.get(dir).is_some_and(|read| read.is_whole) {
+    fn read_trials(&mut self, start: &Start, is_running: bool) -> Result<(), ResultsError> {
+        let ended_unix_s = match (&start.progress, is_running) {
+            (Some(progress), false) => Some(progress.updated_unix_s),
+            _ => None,
+        };
+        let known = self.read.get(&start.dir);
+        if ended_unix_s.is_some() && known.is_some_and(|read| read.ended_unix_s == ended_unix_s) {
             return Ok(());
         }
-        let reader = Reader::unexamined(dir)?;
+        let reader = Reader::unexamined(&start.dir)?;
         if !self.has_begun {
             self.fold.hear(&Event::RunStarted {
                 header: Box::new(reader.header()?),
@@ -96,19 +125,14 @@ impl Watch {
             });
             self.has_begun = true;
         }
-        let read = self.read.entry(dir.clone()).or_default();
+        let read = self.read.entry(start.dir.clone()).or_default();
         for trial in reader.trials_without_series()? {
             if read.trials.insert(trial.index) {
                 let trial = Box::new(trial);
                 self.fold.hear(&Event::TrialEnded { trial });
             }
         }
-        if !is_running {
-            *read = ReadFile {
-                is_whole: true,
-                ..ReadFile::default()
-            };
-        }
+        read.ended_unix_s = ended_unix_s;
         Ok(())
     }
 }
@@ -156,7 +180,7 @@ fn ends_unix_ns(trials: u32, shards: &[Shard]) -> Option<i64> {
 
 /// Merges the trials so far in a directory for temporary files, and reads them.
 fn load(plan: &ShardedPlan) -> Result<RunData, Failure> {
-    let (shards, _) = plan.shards();
+    let shards = plan.shards(&Queue::default());
     let starts = shards.into_iter().flat_map(|shard| shard.starts);
     let readable = starts
         .filter(|start| start.has_results && (start.is_of_this_machine() || !start.seems_to_run()));
