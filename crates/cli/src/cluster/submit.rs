@@ -23,8 +23,8 @@ use crate::{
     study::{self, StoredStudy},
 };
 
-/// Memory of a guest with its daemon, in MiB.
-const GUEST_MIB: u32 = guest::Order::DEFAULT_MEMORY_MIB + 256;
+/// Memory of a guest's daemon, in MiB.
+const DAEMON_MIB: u32 = 256;
 
 /// Memory of the controller and the agents, in MiB.
 const CONTROLLER_MIB: u32 = 512;
@@ -76,7 +76,10 @@ pub fn submit(args: &SubmitArgs) -> Result<Code, Failure> {
         at_once: args.at_once,
         jobs,
         memory_mib: match chosen.study.bed {
-            BedKind::Uml => CONTROLLER_MIB + GUEST_MIB * jobs,
+            BedKind::Uml => {
+                let guest = regatta_engine::guest::memory_mib(&chosen.study) + DAEMON_MIB;
+                CONTROLLER_MIB + guest * jobs
+            }
             BedKind::Netns | BedKind::Hosts => 2 * CONTROLLER_MIB,
         },
         // A shard that needs more is stopped before it, and its next start goes on, so that it need not

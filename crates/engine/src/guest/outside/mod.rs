@@ -23,6 +23,7 @@ use regatta_model::{Clock, Guests, Outcome, RunHeader, Warning};
 
 use self::progress::{AfterEnd, Progress};
 use super::{
+    memory_mib,
     messages::{FromGuest, RunOrder},
     watch::{SecondGuest, SecondGuestEnd, Watch, hung, is_silent},
 };
@@ -211,7 +212,7 @@ impl GuestRun {
             kernel: self.image.path.clone(),
             clock: self.clock(),
             seed: study.seed,
-            memory_mib: Order::DEFAULT_MEMORY_MIB,
+            memory_mib: memory_mib(study),
             arguments: vec![COMMAND.to_owned()],
             environment: environment(self.clock()),
             files: files.0.clone(),
