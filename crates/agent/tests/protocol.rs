@@ -216,9 +216,11 @@ fn an_abort_is_answered_in_time_by_a_stuck_session_and_the_process_ends() {
     let asked = Instant::now();
     agent.say(&ToAgent::Abort { trial: 1 });
     assert!(matches!(agent.hear(), FromAgent::Aborted { trial: 1 }));
-    // A session that is stuck is given up after two seconds; the rest is for a loaded machine.
-    let took = asked.elapsed();
-    assert!(took < Duration::from_secs(10), "{took:?}");
+    assert!(
+        asked.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        asked.elapsed()
+    );
     let (status, errors) = agent.wait();
     assert_eq!(status.code(), Some(3));
     assert!(

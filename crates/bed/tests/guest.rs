@@ -79,21 +79,21 @@ mod shared {
     }
 }
 
-/// Ten minutes of waiting take no time, and exactly ten minutes. A guest on a busy machine takes most of a minute to boot.
+/// A minute of waiting takes no time, and exactly a minute.
 #[test]
 fn virtual_time_jumps_over_waits() {
     let begun = Instant::now();
     if !in_guest("virtual_time_jumps_over_waits", Clock::Virtual) {
         assert!(
-            begun.elapsed() < Duration::from_secs(300),
+            begun.elapsed() < Duration::from_secs(50),
             "{:?}",
             begun.elapsed()
         );
         return;
     }
-    std::thread::sleep(Duration::from_secs(600));
-    let slept = begun.elapsed().as_secs_f64();
-    assert!((600.0..600.001).contains(&slept), "{slept} s");
+    std::thread::sleep(Duration::from_secs(60));
+    let slept = begun.elapsed();
+    assert!((60.0..60.001).contains(&slept.as_secs_f64()), "{slept:?}");
 }
 
 /// Cases that fail in a guest, for the test below. In the order of their names the last one passes.

@@ -1,6 +1,10 @@
 //! Failures during a run: no data is lost, no process is left behind, and all is reported.
 
-use std::{collections::BTreeSet, os::unix::process::CommandExt, time::Duration};
+use std::{
+    collections::BTreeSet,
+    os::unix::process::CommandExt,
+    time::{Duration, Instant},
+};
 
 use nix::sys::signal::Signal;
 use regatta_model::Outcome;
@@ -192,6 +196,7 @@ fn a_second_ctrl_c_ends_at_once() {
     for agent in bench.running("agent") {
         signal(agent, Signal::SIGSTOP);
     }
+    let begun = Instant::now();
     signal(run.pid(), Signal::SIGINT);
     // One that comes together with the first may be the same wish. Somebody who is impatient asks
     // until it ends.
@@ -200,6 +205,7 @@ fn a_second_ctrl_c_ends_at_once() {
         signal(run.pid(), Signal::SIGTERM);
     }
     let done = run.finish();
+    assert!(begun.elapsed() < Duration::from_secs(2), "{done:#?}");
     done.assert_code(1);
     // A stop that waits for the agents says that the run is partial.
     assert!(!done.stderr.contains("the run is partial"), "{done:#?}");

@@ -49,9 +49,7 @@ fn costs_its_trial(faults: &[Fault]) {
         signal(kernels(&bench)[*guest], *what);
         let at = Instant::now();
         let ended = run.until(|event| is(event, "trial_ended"));
-        // One that is silent for 15 s is given up, as its reason says.
-        let took = at.elapsed();
-        assert!(took < Duration::from_secs(120), "{took:?}: {ended:#}");
+        assert!(at.elapsed() < Duration::from_secs(30), "{ended:#}");
         assert_eq!(ended["trial"]["outcome"], "failed", "{ended:#}");
         let reasons = ended["trial"]["reasons"].to_string();
         assert!(reasons.contains(says), "{reasons}");

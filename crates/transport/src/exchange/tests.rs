@@ -313,7 +313,7 @@ fn run(wire: &Lossy, kind: &WorkloadKind) -> Pair {
 }
 
 /// Timeout that is longer than a busy machine holds a thread up.
-const TIMEOUT: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_millis(400);
 
 #[test]
 fn lost_late_and_doubled_messages_are_told_apart() {
@@ -356,7 +356,7 @@ fn lost_late_and_doubled_messages_are_told_apart() {
     let timeout = TIMEOUT.as_nanos() as f64;
     assert!(sender.measurements.metrics["transfer_time_ns"] >= 3.0 * timeout);
     assert!(sender.measurements.metrics["message_delay_max_ns"] < timeout);
-    assert_eq!(sender.measurements.facts["answers.timeout"], "1 s");
+    assert_eq!(sender.measurements.facts["answers.timeout"], "400 ms");
     assert!(
         sender.measurements.warnings.is_empty(),
         "{:?}",

@@ -137,7 +137,7 @@ pub fn the_deadline_ends_short_connections(driver: &dyn Driver) {
         order.deadline = Duration::from_secs(1);
     });
     let what = name(driver);
-    super::contract::assert_no_hang(begun, what);
+    assert!(begun.elapsed() < Duration::from_secs(8), "{what}");
     assert!(metric(&sender, "connections_completed") >= 1.0, "{what}");
     assert_eq!(
         metric(&sender, "connections_failed"),
@@ -247,7 +247,7 @@ pub fn the_deadline_ends_messages_over_many_streams(driver: &dyn Driver) {
         order.deadline = Duration::from_millis(400);
     });
     let what = name(driver);
-    super::contract::assert_no_hang(begun, what);
+    assert!(begun.elapsed() < Duration::from_secs(8), "{what}");
     let delivered = metric(&receiver, "messages_delivered");
     // 81 are due, and an idle host has sent them; a busy one, some.
     assert!((1.0..=81.0).contains(&delivered), "{what}: {delivered}");

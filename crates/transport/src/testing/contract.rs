@@ -327,7 +327,7 @@ pub fn the_deadline_is_kept(driver: &dyn Driver) {
         order.workload.probe.under_load = true;
     });
     let what = name(driver);
-    assert_no_hang(begun, what);
+    assert!(begun.elapsed() < Duration::from_secs(5), "{what}");
     let delivered = metric(&receiver, "bytes_delivered");
     assert!(delivered > 0.0, "{what}");
     let connected = connected_time(&sender);
@@ -362,19 +362,11 @@ pub(super) fn says_the_deadline(connecting: &SideReport, delivered: f64, what: &
     );
 }
 
-/// Asserts that a run that has `begun` then did not go on for long after its deadline: less than the idle time-out of any
-/// transport. On a busy machine the start of a program alone takes seconds.
-#[track_caller]
-pub(super) fn assert_no_hang(begun: Instant, what: &str) {
-    let took = begun.elapsed();
-    assert!(took < Duration::from_secs(15), "{what}: {took:?}");
-}
-
 /// Waits until the receiver has got some data.
 pub(super) fn until_under_way(receiver: &TrialContext) {
     let begun = Instant::now();
     while receiver.live.bytes_delivered.load(Ordering::Relaxed) == 0 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "nothing arrives");
+        assert!(begun.elapsed() < Duration::from_secs(10), "nothing arrives");
         thread::sleep(Duration::from_millis(1));
     }
 }

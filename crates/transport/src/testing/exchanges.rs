@@ -169,7 +169,7 @@ pub fn the_deadline_ends_an_exchange(driver: &dyn Driver) {
         order.workload.kind = kind.clone();
         order.deadline = Duration::from_millis(300);
     });
-    super::contract::assert_no_hang(begun, &what);
+    assert!(begun.elapsed() < Duration::from_secs(5), "{what}");
     assert_eq!(connected_time(&sender), 300e6, "{what}");
     let delivered = metric(&receiver, "messages_delivered");
     assert!(delivered > 0.0, "{what}");

@@ -229,7 +229,7 @@ fn a_path_that_delivers_nothing_any_more_does_not_hold_up_the_end(ordered: bool)
         dead_after: Some(60),
         ..Harm::default()
     };
-    let (sender, receiver) = run_until(Duration::from_secs(15), harm, |role| {
+    let (sender, receiver) = run_until(Duration::from_secs(6), harm, |role| {
         let mut order = order(role, ordered);
         order.deadline = Duration::from_millis(800);
         let probe = &mut order.workload.probe;

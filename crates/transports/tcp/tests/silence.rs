@@ -57,9 +57,7 @@ fn never_connected_sender_times_out(name: &str, peer: SocketAddr) {
         assert_eq!(error.kind(), FailureKind::TimedOut, "{name}");
         // Without the port, which differs between trials.
         assert_eq!(error.to_string(), "no connection within 0.3 s", "{name}");
-        // The kernel would try for two minutes.
-        let took = begun.elapsed();
-        assert!(took < Duration::from_secs(20), "{name}: {took:?}");
+        assert!(begun.elapsed() < Duration::from_secs(2), "{name}");
     }
 }
 

@@ -208,6 +208,5 @@ fn a_path_that_loses_everything_times_out(probes: bool) {
     assert_eq!(error.kind(), FailureKind::TimedOut);
     assert_eq!(error.to_string(), "no connection within 0.5 s");
     assert!(error.hint().contains("deadline"), "{}", error.hint());
-    let took = begun.elapsed();
-    assert!(took < Duration::from_secs(20), "{took:?}");
+    assert!(begun.elapsed() < Duration::from_secs(4));
 }

@@ -164,8 +164,7 @@ fn giving_up_is_a_failure_with_its_reason() {
         order.transport.options.extend([max_wait, most]);
     });
     let error = done.sender.expect_err("it gives up");
-    let took = begun.elapsed();
-    assert!(took < Duration::from_secs(60), "{took:?}");
+    assert!(begun.elapsed() < Duration::from_secs(10));
     match error.kind() {
         FailureKind::Failed => assert_eq!(
             error.to_string(),

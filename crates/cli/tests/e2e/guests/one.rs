@@ -168,9 +168,7 @@ fn ctrl_c_ends_a_guest_and_keeps_what_was_measured() {
     signal(run.pid(), Signal::SIGINT);
     let asked = Instant::now();
     let done = run.finish();
-    // A guest that ends by itself is not given up, after 15 s without a word.
-    let took = asked.elapsed();
-    assert!(took < Duration::from_secs(14), "{took:?}: {done:#?}");
+    assert!(asked.elapsed() < Duration::from_secs(10), "{done:#?}");
     done.assert_code(1);
     done.assert_says("the run is partial");
     let kept = trials(&bench.path("out")).len();

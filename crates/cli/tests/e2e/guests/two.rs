@@ -83,9 +83,7 @@ fn ctrl_c_ends_two_guests_and_resume_makes_two_more() {
     signal(run.pid(), Signal::SIGINT);
     let asked = Instant::now();
     let done = run.finish();
-    // A guest that ends by itself is not given up, after 15 s without a word.
-    let took = asked.elapsed();
-    assert!(took < Duration::from_secs(14), "{took:?}: {done:#?}");
+    assert!(asked.elapsed() < Duration::from_secs(10), "{done:#?}");
     done.assert_says("the run is partial");
     bench.assert_nothing_left();
     let done = bench.run(&["resume", "out"]);

@@ -248,7 +248,7 @@ fn noq_sends_early_data_that_is_refused_again() {
 /// Handshakes of many connections at once at an end that accepts one after another.
 fn many_at_once<S: Stack>() {
     const CONNECTIONS: usize = 20;
-    let one_way = Duration::from_millis(150);
+    let one_way = Duration::from_millis(40);
     let server = S::end(&order(Role::Receiver, Handshake::Full));
     let client = S::end(&order(Role::Sender, Handshake::Full));
     let listens = server.listen_address().expect("an address");
