@@ -70,6 +70,11 @@ pub(super) fn with_page(mut command: Command) -> (Child, impl BufRead, String) {
     (child, said, url)
 }
 
+fn interrupt(run: &Child) {
+    let id = nix::unistd::Pid::from_raw(run.id().cast_signed());
+    nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGINT).expect("a run");
+}
+
 pub(super) fn ends_well(mut child: Child, mut said: impl BufRead) -> String {
     let mut rest = String::new();
     said.read_to_string(&mut rest).expect("its messages");
@@ -82,7 +87,8 @@ fn a_run_on_hosts_and_its_resumption_are_watched() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     let metrics = "127.0.0.1:9187";
-    let mut run = lab.regatta(&["run", "--hosts", "a,b", "--out", "out", "--rounds", "3"]);
+    // More rounds than it runs: it is interrupted when all was seen.
+    let mut run = lab.regatta(&["run", "--hosts", "a,b", "--out", "out", "--rounds", "99"]);
     run.args(["--transport", "tcp:cc=reno", "--duration", "2s"]);
     run.args(["--prometheus", metrics]);
     let (run, mut said, url) = with_page(run);
@@ -94,14 +100,13 @@ fn a_run_on_hosts_and_its_resumption_are_watched() {
     lab.get(&format!("{metrics}/"), "metrics")
         .read_to_string(&mut text)
         .expect("a response");
-    assert!(text.contains("regatta_run_trials 3"), "{text}");
+    assert!(text.contains("regatta_run_trials 99"), "{text}");
     assert!(text.contains("bed=\"hosts"), "{text}");
     // Another process sees the same. The first trial is stored by now.
-    after(&mut said, "[1/3]");
+    after(&mut said, "[1/99]");
     let (attached, of_attached, other) = with_page(lab.regatta(&["attach", "out"]));
     lab.trial_with(&other, &FIGURES);
-    let interrupted = nix::unistd::Pid::from_raw(run.id().cast_signed());
-    nix::sys::signal::kill(interrupted, nix::sys::signal::Signal::SIGINT).expect("a run");
+    interrupt(&run);
     let rest = ends_well(attached, of_attached);
     assert!(
         rest.contains("`regatta resume out` goes on with it"),
@@ -109,15 +114,19 @@ fn a_run_on_hosts_and_its_resumption_are_watched() {
     );
     let run = run.wait_with_output().expect("an end");
     assert!(!run.status.success());
-    let (resumed, mut said, url) = with_page(lab.regatta(&["resume", "out"]));
+    let (resumed, _said, url) = with_page(lab.regatta(&["resume", "out"]));
     lab.trial_with(&url, &FIGURES);
     let mut report = String::new();
     lab.get(&url, "report")
         .read_to_string(&mut report)
         .expect("a response");
-    assert!(report.contains("200 OK") && report.contains("</html>"));
-    after(&mut said, "[3/3]");
-    ends_well(resumed, said);
+    assert!(
+        report.contains("200 OK") && report.contains("</html>"),
+        "{report}"
+    );
+    interrupt(&resumed);
+    let resumed = resumed.wait_with_output().expect("an end");
+    assert!(!resumed.status.success());
     soon(GONE_WITHIN, "nothing is left on the hosts", || {
         lab.on_hosts().is_empty()
     });
