@@ -1,7 +1,8 @@
 //! Estimate of what a run takes, before it starts: a pure function of plan and path.
 //!
 //! It says whether a study takes minutes or days, not more: it knows the path and the work, and of the
-//! transports only whether they send at a rate of their own, stop at each message, or slow down at losses.
+//! transports only whether they send at a rate of their own, stop at each message, slow down at losses, or are
+//! programs that are slow themselves.
 
 use std::time::Duration;
 
@@ -28,8 +29,12 @@ pub struct Estimate {
     pub disk: Bytes,
 }
 
-/// Rate of a path that has none, and of software: of a transport in one thread.
+/// Rate of the payload over a path that has none: of a transport in one thread.
 const RATE_OF_SOFTWARE: u64 = 2_000_000_000;
+
+/// Rates of drivers in one thread that are far below that, in bits per second: aioquic is Python, and took 107 s for
+/// 1 GB over loopback.
+const SLOW_DRIVERS: [(&str, u64); 1] = [("quic-aioquic", 80_000_000)];
 
 /// Time that the hosts take for one message.
 const PER_MESSAGE: Duration = Duration::from_nanos(1_500);
@@ -181,12 +186,13 @@ fn transfer(
     condition: &Condition,
     workload: &Workload,
 ) -> Transfer {
-    let rate = rate(transport, condition, workload.kind.direction());
+    let direction = workload.kind.direction();
+    let rate = rate(transport, condition, direction).min(rate_of_software(study, transport));
     let round_trip = condition.round_trip_delay();
     let seconds =
         |bytes: f64| Duration::try_from_secs_f64(bytes * 8.0 / rate).unwrap_or(Duration::MAX);
     let bytes = workload.kind.bytes() as f64;
-    let both = if workload.kind.direction() == Direction::Both {
+    let both = if direction == Direction::Both {
         2.0
     } else {
         1.0
@@ -264,7 +270,10 @@ fn rate(transport: &Transport, condition: &Condition, direction: Direction) -> f
         Direction::Reverse => &condition.reverse,
     };
     let payload = 1.0 - HEADERS as f64 / f64::from(condition.mtu_bytes).max(2.0 * HEADERS as f64);
-    let mut rate = link.mean_rate().map_or(RATE_OF_SOFTWARE, |rate| rate.0) as f64 * payload;
+    let mut rate = match link.mean_rate() {
+        Some(BitRate(rate)) => rate as f64 * payload,
+        None => f64::INFINITY,
+    };
     if let Some(OptionValue::Text(own)) = transport.options.get("rate")
         && let Ok(BitRate(own)) = own.parse()
     {
@@ -279,6 +288,14 @@ fn rate(transport: &Transport, condition: &Condition, direction: Direction) -> f
         rate = rate.min(response);
     }
     rate.max(1.0)
+}
+
+/// Rate of the payload in bits per second that a transport reaches over a path without limits. With a virtual clock
+/// computing takes no time, so that no transport is slow.
+fn rate_of_software(study: &Study, transport: &Transport) -> f64 {
+    let slow = (SLOW_DRIVERS.iter())
+        .find(|(driver, _)| *driver == transport.driver && study.guest.clock == Clock::Real);
+    slow.map_or(RATE_OF_SOFTWARE, |(_, rate)| *rate) as f64
 }
 
 fn slows_down_at_losses(transport: &Transport) -> bool {
@@ -410,6 +427,27 @@ mod tests {
         });
         let days = months.estimate(&Done::default(), 1).time.as_secs_f64() / 86_400.0;
         assert!((170.0..180.0).contains(&days), "{days}");
+    }
+
+    /// 100 MB at 80 Mbit/s are 10 s; with a virtual clock the path alone counts.
+    #[test]
+    fn a_slow_program_takes_its_time() {
+        let round = |driver: &str, clock: Clock| {
+            let plan = plan(|study| {
+                study.conditions[0].forward.rate = None;
+                study.deadline = Duration::from_secs(100);
+                if let WorkloadKind::Bulk { size, .. } = &mut study.workloads[0].kind {
+                    *size = Bytes(100_000_000);
+                }
+                study.transports[0].driver = driver.into();
+                study.guest.clock = clock;
+            });
+            plan.estimate(&Done::default(), 1).round.as_secs_f64()
+        };
+        let [tcp, slow] = ["tcp", "quic-aioquic"].map(|driver| round(driver, Clock::Real));
+        assert!((slow - tcp - (10.0 - 0.4)).abs() < 0.01, "{slow} {tcp}");
+        let [tcp, slow] = ["tcp", "quic-aioquic"].map(|driver| round(driver, Clock::Virtual));
+        assert!((slow - tcp).abs() < 0.01, "{slow} {tcp}");
     }
 
     #[test]
