@@ -57,6 +57,11 @@ pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
         .entry(format!("interface.{side}"))
         .or_insert(fact);
     report.measurements.warnings.extend(warning);
+    let pressures = (observed.deltas.as_ref()).and_then(|deltas| deltas.tcp_memory_pressures);
+    report
+        .measurements
+        .warnings
+        .extend(memory_warning(pressures, side));
     if report.measurements.metrics.contains_key(names.cpu) {
         let step = cpu_time_step();
         report.measurements.warnings.extend(by_ticks(step, side));
@@ -69,6 +74,20 @@ pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
     {
         *offloads = offloads_of(observed.interface.as_ref());
     }
+}
+
+/// Returns a warning if the kernel of one end had no memory left for TCP's buffers, `times` in the window.
+fn memory_warning(times: Option<u64>, side: &str) -> Option<Warning> {
+    times.filter(|times| *times > 0).map(|_| {
+        Warning::new(
+            "tcp_memory_short",
+            format!(
+                "the kernel of the {side} ran short of memory for TCP's buffers, so that it kept windows small and \
+                 dropped segments: the rate is the machine's and not the protocol's"
+            ),
+            "raise `net.ipv4.tcp_mem` there, run fewer connections at once, or use a machine with more memory",
+        )
+    })
 }
 
 /// Largest step of CPU time with which figures of CPU are exact enough for any transfer.
@@ -314,6 +333,26 @@ mod tests {
         merge(&mut report, Role::Sender, Observed::default());
         assert_eq!(report.measurements.warnings[0].code, "interface_unknown");
         assert!(report.measurements.metrics.is_empty());
+    }
+
+    #[test]
+    fn want_of_memory_for_tcp_is_warned_of() {
+        for (times, warnings) in [(Some(1), 1), (Some(0), 0), (None, 0)] {
+            let mut of_receiver = observed(1500);
+            of_receiver
+                .deltas
+                .as_mut()
+                .expect("deltas")
+                .tcp_memory_pressures = times;
+            let mut report = SideReport::default();
+            merge(&mut report, Role::Receiver, of_receiver);
+            let said = &report.measurements.warnings;
+            assert_eq!(said.len(), warnings, "{said:?}");
+            assert!(
+                said.iter()
+                    .all(|it| it.code == "tcp_memory_short" && it.message.contains("the receiver"))
+            );
+        }
     }
 
     #[test]

@@ -35,6 +35,7 @@ const COUNTERS: &[Counter] = counters! {
     "tcp.retransmission_timeouts" = "TcpExt:TCPTimeouts";
     "tcp.backlog_drops" = "TcpExt:TCPBacklogDrop";
     "tcp.receive_queue_drops" = "TcpExt:TCPRcvQDrop";
+    "tcp.memory_pressures" = "TcpExt:TCPMemoryPressures";
     "udp.received_datagrams" = "Udp:InDatagrams" "Udp6InDatagrams";
     "udp.sent_datagrams" = "Udp:OutDatagrams" "Udp6OutDatagrams";
     "udp.receive_errors" = "Udp:InErrors" "Udp6InErrors";
@@ -189,7 +190,8 @@ mod tests {
         Ip: 1 100 1 2 3 4\n\
         Tcp: InSegs OutSegs RetransSegs InErrs OutRsts InCsumErrors\nTcp: 10 20 5 6 0 7\n\
         Udp: InDatagrams InErrors OutDatagrams RcvbufErrors SndbufErrors InCsumErrors\nUdp: 1 2 3 4 5 6\n";
-    const NETSTAT: &[u8] = b"TcpExt: SyncookiesSent TCPTimeouts TCPBacklogDrop\nTcpExt: 0 8 9\n";
+    const NETSTAT: &[u8] =
+        b"TcpExt: SyncookiesSent TCPTimeouts TCPBacklogDrop TCPMemoryPressures\nTcpExt: 0 8 9 1\n";
     const SNMP6: &[u8] = b"Ip6InReceives \t1000\nUdp6RcvbufErrors 40\n";
 
     fn values(texts: [&[u8]; 4]) -> Vec<(&'static str, u64)> {
@@ -207,6 +209,7 @@ mod tests {
         for expected in [
             ("tcp.retransmitted_segments", 5),
             ("tcp.retransmission_timeouts", 8),
+            ("tcp.memory_pressures", 1),
             ("udp.receive_buffer_errors", 44),
             ("udp.checksum_errors", 6),
         ] {

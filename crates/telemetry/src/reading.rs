@@ -26,6 +26,8 @@ pub struct Reading {
     pub interface: Option<InterfaceCounters>,
     /// UDP datagrams that a full receive buffer dropped; read at edges only.
     pub receive_buffer_errors: Option<u64>,
+    /// Times that the kernel's memory for TCP ran short; read at edges only.
+    pub tcp_memory_pressures: Option<u64>,
 }
 
 /// Source of readings: the real instruments, or a test's.
@@ -77,10 +79,9 @@ impl Instruments {
     /// Reads at the beginning of the window: the process's CPU last, so that the reading itself is
     /// not charged to the transfer.
     pub fn read_start(&mut self) -> Reading {
-        let receive_buffer_errors = self.receive_buffer_errors();
-        let reading = self.read();
+        let mut reading = self.read();
+        self.read_protocols(&mut reading);
         Reading {
-            receive_buffer_errors,
             monotonic_ns: monotonic_ns(),
             process: self.cpu(),
             ..reading
@@ -89,15 +90,15 @@ impl Instruments {
 
     /// Reads at the end of the window: the process's CPU first.
     pub fn read_end(&mut self) -> Reading {
-        let reading = self.read();
-        Reading {
-            receive_buffer_errors: self.receive_buffer_errors(),
-            ..reading
-        }
+        let mut reading = self.read();
+        self.read_protocols(&mut reading);
+        reading
     }
 
-    fn receive_buffer_errors(&mut self) -> Option<u64> {
-        self.protocol.value("udp.receive_buffer_errors")
+    /// Reads what is read at edges only.
+    fn read_protocols(&mut self, reading: &mut Reading) {
+        reading.receive_buffer_errors = self.protocol.value("udp.receive_buffer_errors");
+        reading.tcp_memory_pressures = self.protocol.value("tcp.memory_pressures");
     }
 }
 
@@ -145,6 +146,7 @@ impl Gauges for Instruments {
             resident_bytes,
             interface: self.interface.as_mut().and_then(InterfaceFile::read),
             receive_buffer_errors: None,
+            tcp_memory_pressures: None,
         }
     }
 }
@@ -168,6 +170,8 @@ pub struct WindowDeltas {
     pub interface: Option<InterfaceCounters>,
     /// UDP datagrams that a full receive buffer dropped.
     pub receive_buffer_errors: Option<u64>,
+    /// Times that the kernel's memory for TCP ran short.
+    pub tcp_memory_pressures: Option<u64>,
 }
 
 impl WindowDeltas {
@@ -189,6 +193,9 @@ impl WindowDeltas {
                 0.0
             })
         };
+        let counted = |counter: fn(&Reading) -> Option<u64>| {
+            Some(counter(end)?.saturating_sub(counter(start)?))
+        };
         let host = |ratio: fn(&HostCpu, &HostCpu, i64, u32) -> Option<f64>| {
             ratio(&end.host?, &start.host?, elapsed_ns, cores())
         };
@@ -203,8 +210,8 @@ impl WindowDeltas {
                 .interface
                 .zip(start.interface)
                 .map(|(end, start)| end.since(start)),
-            receive_buffer_errors: (end.receive_buffer_errors.zip(start.receive_buffer_errors))
-                .map(|(end, start)| end.saturating_sub(start)),
+            receive_buffer_errors: counted(|it| it.receive_buffer_errors),
+            tcp_memory_pressures: counted(|it| it.tcp_memory_pressures),
         }
     }
 }

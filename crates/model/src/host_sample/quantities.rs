@@ -137,6 +137,7 @@ pub const QUANTITIES: &[HostQuantity] = quantities! {
     Tcp "retransmission_timeouts" [Count, Count] "timeouts of the retransmission timer";
     Tcp "backlog_drops" [Count, Count] "segments dropped because the socket's backlog was full";
     Tcp "receive_queue_drops" [Count, Count] "segments dropped because the socket's receive queue was full";
+    Tcp "memory_pressures" [Count, Count] "times that the kernel's memory for TCP ran short (`net.ipv4.tcp_mem`)";
     Udp "received_datagrams" [Count, Count] "datagrams delivered to sockets";
     Udp "sent_datagrams" [Count, Count] "datagrams sent";
     Udp "receive_errors" [Count, Count]
