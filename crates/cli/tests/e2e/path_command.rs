@@ -70,7 +70,7 @@ while taken() < before + 300:
     assert time.monotonic() < until, "the path does not take them in"
     time.sleep(0.01)
 # The path has counted them by then, too.
-time.sleep(0.2)
+time.sleep(1)
 "#;
     let sent = |seed: &str| {
         let args = [
