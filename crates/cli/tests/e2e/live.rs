@@ -6,7 +6,10 @@ use std::{
     process::Stdio,
 };
 
-use nix::sys::signal::Signal;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 
 use crate::{
     help::{Bench, SLOW, SMALL, Watched, is, signal},
@@ -82,12 +85,17 @@ fn attach_says_what_to_type_where_no_run_is_under_way() {
 #[test]
 fn a_run_that_was_killed_is_said_to_be_interrupted_with_what_to_type() {
     let bench = Bench::new();
-    bench.write("study.toml", SLOW);
+    // A deadline that no trial reaches while its agents are stopped.
+    bench.write("study.toml", &SLOW.replace("\"10s\"", "\"300s\""));
     let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
-    // In the middle of the second trial.
+    // In the middle of the second trial, which cannot end before it was looked at.
     run.until(|event| is(event, "trial_ended"));
     run.until(|event| is(event, "trial_started"));
     bench.until_transferring();
+    let agents = bench.running("agent");
+    for agent in &agents {
+        signal(*agent, Signal::SIGSTOP);
+    }
     let going_on = bench.run(&["status", "out"]);
     going_on.assert_code(0);
     let said = "slow: 1 of 4 trials done, running\n`regatta attach out` shows it\n";
@@ -97,6 +105,10 @@ fn a_run_that_was_killed_is_said_to_be_interrupted_with_what_to_type() {
     above.assert_code(2);
     above.assert_says("it holds runs that go on: `regatta attach ./out`");
     run.child.kill().expect("a signal");
+    for agent in agents {
+        // Its controller's end may have ended it.
+        let _ = kill(Pid::from_raw(agent), Signal::SIGCONT);
+    }
     run.finish();
     bench.assert_nothing_left();
     assert!(bench.path("out/live.sock").exists(), "nothing removed it");
