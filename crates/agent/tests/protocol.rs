@@ -209,59 +209,6 @@ fn one_trial_at_a_time_and_an_abort_is_answered() {
     assert_eq!(agent.wait().0.code(), Some(0));
 }
 
-#[test]
-fn an_abort_is_answered_in_time_by_a_stuck_session_and_the_process_ends() {
-    let mut agent = Agent::greeted();
-    agent.prepare(order(1, Role::Receiver, "test-stuck", &tls()));
-    let asked = Instant::now();
-    agent.say(&ToAgent::Abort { trial: 1 });
-    assert!(matches!(agent.hear(), FromAgent::Aborted { trial: 1 }));
-    assert!(
-        asked.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        asked.elapsed()
-    );
-    let (status, errors) = agent.wait();
-    assert_eq!(status.code(), Some(3));
-    assert!(
-        errors.contains("the session of trial 1 did not end"),
-        "{errors}"
-    );
-}
-
-#[test]
-fn end_of_input_in_mid_trial_ends_everything_that_was_started() {
-    for driver in ["test-stuck", "test-obedient", "test-child"] {
-        let mut agent = Agent::greeted();
-        agent.prepare(order(1, Role::Receiver, driver, &tls()));
-        let mut started = vec![agent.child.id().cast_signed()];
-        if driver == "test-child" {
-            let FromAgent::Note {
-                note: Note::Sent {
-                    messages, bytes, ..
-                },
-                ..
-            } = agent.hear()
-            else {
-                panic!("no note");
-            };
-            started.extend([messages as i32, bytes as i32]);
-            assert!(
-                started.iter().all(|&process| is_running(process)),
-                "{started:?}"
-            );
-        }
-        let closed = Instant::now();
-        agent.input = None;
-        assert_eq!(agent.wait().0.code(), Some(0), "{driver}");
-        // At once: no session is waited for.
-        assert!(closed.elapsed() < Duration::from_secs(5), "{driver}");
-        for process in started {
-            eventually("the end of a process", || !is_running(process));
-        }
-    }
-}
-
 /// A shell stands for the controller, and this test keeps the other end of its input, so that only
 /// the kernel's signal can end the agent.
 #[test]
@@ -298,57 +245,121 @@ fn a_controller_that_is_killed_takes_the_agent_along() {
     drop(input);
 }
 
-/// CPU is charged over the window only, of all threads, and not more than the kernel says that
-/// the whole process used.
-#[test]
-fn cpu_of_all_threads_is_charged_over_the_window_only() {
-    const WORK: Duration = Duration::from_millis(400);
-    let mut agent = Agent::greeted();
-    let work_ms = i64::try_from(WORK.as_millis()).expect("small");
-    let report = finish_work(&mut agent, 1, work_ms);
-    let window_ns = report.ended_monotonic_ns - report.started_monotonic_ns;
-    let ratio = report.measurements.metrics["cpu_receiver_ratio"];
-    let charged = Duration::from_secs_f64(ratio * window_ns as f64 / 1e9);
-    // Two threads; the sampler and the edges cost a little. 200 ms more were used outside.
-    assert!(
-        charged >= 2 * WORK - Duration::from_millis(10),
-        "{charged:?}"
-    );
-    assert!(
-        charged <= 2 * WORK + Duration::from_millis(60),
-        "{charged:?}"
-    );
-    let parts = report.measurements.metrics["cpu_receiver_user_ratio"]
-        + report.measurements.metrics["cpu_receiver_system_ratio"];
-    assert!((parts - ratio).abs() < 1e-6, "{parts} is not {ratio}");
-
-    // What the kernel charged to the whole process: the window's, 200 ms around it, and the
-    // agent's own start and answers.
-    let child = nix::unistd::Pid::from_raw(i32::try_from(agent.child.id()).expect("a pid"));
-    let used = process_cpu(child);
-    assert!(
-        used >= charged + Duration::from_millis(200),
-        "{used:?} for {charged:?}"
-    );
-    assert!(
-        used <= charged + Duration::from_millis(350),
-        "{used:?} for {charged:?}"
-    );
-
-    let cpu = report
-        .measurements
-        .series
-        .iter()
-        .find(|series| series.name == "cpu_ratio")
-        .expect("a series");
-    assert!(cpu.t_ns.iter().all(|&t| t > report.started_monotonic_ns));
-    assert!(cpu.t_ns.last().expect("a sample") - report.ended_monotonic_ns < 50_000_000);
-    assert!(report.measurements.metrics["peak_memory_receiver_bytes"] > 1e6);
-    assert_eq!(report.measurements.facts["interface.receiver"], "lo");
-}
-
 /// Returns the CPU time that a process has used by now, all threads.
 fn process_cpu(process: nix::unistd::Pid) -> Duration {
     let clock = nix::time::clock_getcpuclockid(process).expect("a clock");
     nix::time::clock_gettime(clock).expect("its time").into()
+}
+
+/// Ends within five seconds, and processor time.
+mod real_time {
+    use regatta_telemetry::testing::MachineLoad;
+
+    use super::*;
+
+    #[test]
+    fn an_abort_is_answered_in_time_by_a_stuck_session_and_the_process_ends() {
+        let _load = MachineLoad::watch();
+        let mut agent = Agent::greeted();
+        agent.prepare(order(1, Role::Receiver, "test-stuck", &tls()));
+        let asked = Instant::now();
+        agent.say(&ToAgent::Abort { trial: 1 });
+        assert!(matches!(agent.hear(), FromAgent::Aborted { trial: 1 }));
+        assert!(
+            asked.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            asked.elapsed()
+        );
+        let (status, errors) = agent.wait();
+        assert_eq!(status.code(), Some(3));
+        assert!(
+            errors.contains("the session of trial 1 did not end"),
+            "{errors}"
+        );
+    }
+
+    #[test]
+    fn end_of_input_in_mid_trial_ends_everything_that_was_started() {
+        let _load = MachineLoad::watch();
+        for driver in ["test-stuck", "test-obedient", "test-child"] {
+            let mut agent = Agent::greeted();
+            agent.prepare(order(1, Role::Receiver, driver, &tls()));
+            let mut started = vec![agent.child.id().cast_signed()];
+            if driver == "test-child" {
+                let FromAgent::Note {
+                    note:
+                        Note::Sent {
+                            messages, bytes, ..
+                        },
+                    ..
+                } = agent.hear()
+                else {
+                    panic!("no note");
+                };
+                started.extend([messages as i32, bytes as i32]);
+                assert!(
+                    started.iter().all(|&process| is_running(process)),
+                    "{started:?}"
+                );
+            }
+            let closed = Instant::now();
+            agent.input = None;
+            assert_eq!(agent.wait().0.code(), Some(0), "{driver}");
+            // At once: no session is waited for.
+            assert!(closed.elapsed() < Duration::from_secs(5), "{driver}");
+            for process in started {
+                eventually("the end of a process", || !is_running(process));
+            }
+        }
+    }
+
+    /// CPU is charged over the window only, of all threads, and not more than the kernel says that
+    /// the whole process used.
+    #[test]
+    fn cpu_of_all_threads_is_charged_over_the_window_only() {
+        let _load = MachineLoad::watch();
+        const WORK: Duration = Duration::from_millis(400);
+        let mut agent = Agent::greeted();
+        let work_ms = i64::try_from(WORK.as_millis()).expect("small");
+        let report = finish_work(&mut agent, 1, work_ms);
+        let window_ns = report.ended_monotonic_ns - report.started_monotonic_ns;
+        let ratio = report.measurements.metrics["cpu_receiver_ratio"];
+        let charged = Duration::from_secs_f64(ratio * window_ns as f64 / 1e9);
+        // Two threads; the sampler and the edges cost a little. 200 ms more were used outside.
+        assert!(
+            charged >= 2 * WORK - Duration::from_millis(10),
+            "{charged:?}"
+        );
+        assert!(
+            charged <= 2 * WORK + Duration::from_millis(60),
+            "{charged:?}"
+        );
+        let parts = report.measurements.metrics["cpu_receiver_user_ratio"]
+            + report.measurements.metrics["cpu_receiver_system_ratio"];
+        assert!((parts - ratio).abs() < 1e-6, "{parts} is not {ratio}");
+
+        // What the kernel charged to the whole process: the window's, 200 ms around it, and the
+        // agent's own start and answers.
+        let child = nix::unistd::Pid::from_raw(i32::try_from(agent.child.id()).expect("a pid"));
+        let used = process_cpu(child);
+        assert!(
+            used >= charged + Duration::from_millis(200),
+            "{used:?} for {charged:?}"
+        );
+        assert!(
+            used <= charged + Duration::from_millis(350),
+            "{used:?} for {charged:?}"
+        );
+
+        let cpu = report
+            .measurements
+            .series
+            .iter()
+            .find(|series| series.name == "cpu_ratio")
+            .expect("a series");
+        assert!(cpu.t_ns.iter().all(|&t| t > report.started_monotonic_ns));
+        assert!(cpu.t_ns.last().expect("a sample") - report.ended_monotonic_ns < 50_000_000);
+        assert!(report.measurements.metrics["peak_memory_receiver_bytes"] > 1e6);
+        assert_eq!(report.measurements.facts["interface.receiver"], "lo");
+    }
 }

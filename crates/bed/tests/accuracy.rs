@@ -21,6 +21,34 @@ mod real_time {
     use super::*;
     use crate::common::{median, three, until_undisturbed, withheld::Withheld};
 
+    /// Setting a condition forgets what was under way.
+    #[test]
+    fn a_new_condition_starts_empty() {
+        let _load = MachineLoad::watch();
+        let mut bed = bed();
+        let (mut a, mut b) = (
+            Agent::start(&mut bed, Host::Client),
+            Agent::start(&mut bed, Host::Server),
+        );
+        let peer = b.listen("echo");
+        let slow = condition(2 * 3600 * 1000, 0, 0.0);
+        bed.set_condition(&slow, 1).expect("a condition");
+        a.say(&format!("ping {peer} 10 100 1000"));
+        assert_eq!(a.hear(), "", "nothing returns within an hour");
+        assert_eq!(bed.counters().expect("counters").forward.offered, 10);
+
+        let mut small = condition(2, 0, 0.0);
+        small.mtu_bytes = 600;
+        bed.set_condition(&small, 1).expect("a condition");
+        assert_eq!(bed.counters().expect("counters").forward.offered, 0);
+        // Two fragments each: the host's interface has the new size.
+        a.say(&format!("ping {peer} 10 1000 1000"));
+        assert_eq!(a.hear().split_whitespace().count(), 10);
+        let forward = bed.counters().expect("counters").forward;
+        assert_eq!((forward.offered, forward.delivered), (20, 20));
+        assert!(forward.lateness_max_ns < Duration::from_secs(1).as_nanos() as u64);
+    }
+
     /// Round trips through 100 Mbit/s and 30 ms with full packets at 90 % of that rate both ways.
     ///
     /// Packets that were under way while a hypervisor withheld a processor are not judged, nor are
@@ -206,31 +234,4 @@ fn a_host_sends_at_the_rate_of_an_interface() {
     let first = departed.iter().min().expect("an answer");
     let last = departed.iter().max().expect("an answer");
     assert!(last - first >= 32_000_000, "{} ns", last - first);
-}
-
-/// Setting a condition forgets what was under way.
-#[test]
-fn a_new_condition_starts_empty() {
-    let mut bed = bed();
-    let (mut a, mut b) = (
-        Agent::start(&mut bed, Host::Client),
-        Agent::start(&mut bed, Host::Server),
-    );
-    let peer = b.listen("echo");
-    let slow = condition(2 * 3600 * 1000, 0, 0.0);
-    bed.set_condition(&slow, 1).expect("a condition");
-    a.say(&format!("ping {peer} 10 100 1000"));
-    assert_eq!(a.hear(), "", "nothing returns within an hour");
-    assert_eq!(bed.counters().expect("counters").forward.offered, 10);
-
-    let mut small = condition(2, 0, 0.0);
-    small.mtu_bytes = 600;
-    bed.set_condition(&small, 1).expect("a condition");
-    assert_eq!(bed.counters().expect("counters").forward.offered, 0);
-    // Two fragments each: the host's interface has the new size.
-    a.say(&format!("ping {peer} 10 1000 1000"));
-    assert_eq!(a.hear().split_whitespace().count(), 10);
-    let forward = bed.counters().expect("counters").forward;
-    assert_eq!((forward.offered, forward.delivered), (20, 20));
-    assert!(forward.lateness_max_ns < Duration::from_secs(1).as_nanos() as u64);
 }

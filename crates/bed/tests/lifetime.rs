@@ -77,32 +77,6 @@ fn assert_all_gone(held: &Held) {
 }
 
 #[test]
-fn kill_9_of_the_controller_ends_everything() {
-    let mut held = hold();
-    held.controller.kill().expect("a signal");
-    held.controller.wait().expect("an end");
-    assert_all_gone(&held);
-}
-
-#[test]
-fn the_controller_s_end_ends_everything() {
-    let mut held = hold();
-    held.controller.stdin = None;
-    assert!(held.controller.wait().expect("an end").success());
-    assert_all_gone(&held);
-}
-
-#[test]
-fn dropping_the_bed_ends_its_daemon() {
-    let daemon = {
-        let bed = bed();
-        assert!(is_running(bed.daemon_pid().cast_signed()));
-        bed.daemon_pid().cast_signed()
-    };
-    soon("the daemon has ended", || !is_running(daemon));
-}
-
-#[test]
 fn a_killed_daemon_is_an_error_and_not_a_hang() {
     let mut bed = bed();
     bed.set_condition(&condition(30, 100, 0.0), 1)
@@ -150,4 +124,40 @@ fn an_agent_is_the_same_program_after_its_file_was_removed_or_replaced() {
     let peer = b.listen("echo");
     a.say(&format!("ping {peer} 5 100 1000"));
     assert_eq!(a.hear().split_whitespace().count(), 5);
+}
+
+/// Ends within five seconds.
+mod real_time {
+    use regatta_telemetry::testing::MachineLoad;
+
+    use super::*;
+
+    #[test]
+    fn kill_9_of_the_controller_ends_everything() {
+        let _load = MachineLoad::watch();
+        let mut held = hold();
+        held.controller.kill().expect("a signal");
+        held.controller.wait().expect("an end");
+        assert_all_gone(&held);
+    }
+
+    #[test]
+    fn the_controller_s_end_ends_everything() {
+        let _load = MachineLoad::watch();
+        let mut held = hold();
+        held.controller.stdin = None;
+        assert!(held.controller.wait().expect("an end").success());
+        assert_all_gone(&held);
+    }
+
+    #[test]
+    fn dropping_the_bed_ends_its_daemon() {
+        let _load = MachineLoad::watch();
+        let daemon = {
+            let bed = bed();
+            assert!(is_running(bed.daemon_pid().cast_signed()));
+            bed.daemon_pid().cast_signed()
+        };
+        soon("the daemon has ended", || !is_running(daemon));
+    }
 }

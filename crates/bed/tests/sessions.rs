@@ -15,7 +15,7 @@ use nix::{
 use regatta_bed::{
     Bed, BedError, Host, TestBed as _,
     hosts::{Connect, HostEnd, Shaping},
-    session::{Session, SessionError},
+    session::{SILENCE, Session, SessionError},
 };
 use regatta_model::{Condition, Link, PathSetup};
 use regatta_process::{Stop, descendants, testing::is_running};
@@ -23,9 +23,6 @@ use regatta_stats::clocks::OffsetReading;
 
 /// Longest time for anything that is waited for.
 const WITHIN: Duration = Duration::from_secs(60);
-
-/// Silence after which sessions of these tests end.
-const SILENCE: Duration = Duration::from_secs(1);
 
 /// Starts a session whose host is a shell that runs `before` and becomes the server.
 fn session(before: &str) -> Result<Session, SessionError> {

@@ -468,14 +468,18 @@ mod tests {
         let sampler = spawn(Duration::from_millis(5));
         let start = Real.read();
         sampler.begin(start);
-        while monotonic_ns() < start.monotonic_ns + 100_000_000 {
+        while monotonic_ns() < start.monotonic_ns + 500_000_000 {
             std::thread::sleep(Duration::from_millis(5));
         }
         sampler.end(Real.read(), FlowSample::default());
+        let ended_ns = monotonic_ns();
         let series = sampler.finish();
         let times = &series[0].t_ns;
         assert!(times.windows(2).all(|pair| pair[0] < pair[1]));
         assert!(times[0] >= start.monotonic_ns + 5_000_000);
-        assert!(times.len() > 1 && times.len() <= 21, "{}", times.len());
+        // At most one each 5 ms, and that of the end, which comes late where this thread is held up.
+        let most = (ended_ns - start.monotonic_ns) / 5_000_000 + 1;
+        assert!(times.len() > 1, "{times:?}");
+        assert!(times.len() as i128 <= i128::from(most), "{times:?}: {most}");
     }
 }

@@ -6,8 +6,13 @@ use std::{
     process::Stdio,
 };
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
 use crate::{
-    help::{Bench, SLOW, SMALL, Watched, is},
+    help::{Bench, SLOW, SMALL, Watched, is, signal},
     machine::apart,
 };
 
@@ -80,12 +85,17 @@ fn attach_says_what_to_type_where_no_run_is_under_way() {
 #[test]
 fn a_run_that_was_killed_is_said_to_be_interrupted_with_what_to_type() {
     let bench = Bench::new();
-    bench.write("study.toml", SLOW);
+    // A deadline that no trial reaches while its agents are stopped.
+    bench.write("study.toml", &SLOW.replace("\"10s\"", "\"300s\""));
     let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
-    // In the middle of the second trial.
+    // In the middle of the second trial, which cannot end before it was looked at.
     run.until(|event| is(event, "trial_ended"));
     run.until(|event| is(event, "trial_started"));
     bench.until_transferring();
+    let agents = bench.running("agent");
+    for agent in &agents {
+        signal(*agent, Signal::SIGSTOP);
+    }
     let going_on = bench.run(&["status", "out"]);
     going_on.assert_code(0);
     let said = "slow: 1 of 4 trials done, running\n`regatta attach out` shows it\n";
@@ -95,6 +105,10 @@ fn a_run_that_was_killed_is_said_to_be_interrupted_with_what_to_type() {
     above.assert_code(2);
     above.assert_says("it holds runs that go on: `regatta attach ./out`");
     run.child.kill().expect("a signal");
+    for agent in agents {
+        // Its controller's end may have ended it.
+        let _ = kill(Pid::from_raw(agent), Signal::SIGCONT);
+    }
     run.finish();
     bench.assert_nothing_left();
     assert!(bench.path("out/live.sock").exists(), "nothing removed it");
@@ -205,7 +219,8 @@ fn rate_under_way(url: &str) -> f64 {
 #[test]
 fn a_run_in_a_guest_has_figures_of_its_trial_under_way() {
     let bench = Bench::new();
-    let study = SLOW.replacen("rounds = ", "bed = \"uml\"\nrounds = ", 1);
+    // More rounds than it runs: it is interrupted when the figures were seen.
+    let study = SLOW.replacen("rounds = 2", "bed = \"uml\"\nrounds = 99", 1);
     bench.write("study.toml", &study);
     let mut run = bench
         .regatta(&["run", "study.toml", "--out", "out", "--web"])
@@ -217,6 +232,7 @@ fn a_run_in_a_guest_has_figures_of_its_trial_under_way() {
     let url = after(&mut said, "web page of the run: http://");
     let rate = rate_under_way(&url);
     assert!((1e3..100e6).contains(&rate), "{rate}");
+    signal(run.id().cast_signed(), Signal::SIGINT);
     let mut rest = String::new();
     said.read_to_string(&mut rest).expect("its messages");
     run.wait().expect("it ends");
@@ -228,11 +244,12 @@ fn a_run_shows_the_same_to_page_metrics_and_another_process() {
     let bench = Bench::new();
     bench.write("study.toml", SLOW);
     let metrics = format!("127.0.0.1:{}", free_port());
+    // More rounds than it runs: it is interrupted when all was seen.
     let args = [
         "run",
         "study.toml",
         "--rounds",
-        "4",
+        "99",
         "--out",
         "out",
         "--web",
@@ -251,7 +268,7 @@ fn a_run_shows_the_same_to_page_metrics_and_another_process() {
     let url = after(&mut said, "web page of the run: http://");
     let (address, path) = url.split_once('/').expect("a path");
     // After this line the first trial has been stored, and the run can be attached to.
-    after(&mut said, "[1/8]");
+    after(&mut said, "[1/198]");
     let mut attached = bench
         .regatta(&["attach", "out", "--web"])
         .stderr(Stdio::piped())
@@ -273,7 +290,7 @@ fn a_run_shows_the_same_to_page_metrics_and_another_process() {
         text.contains("content-type: application/openmetrics-text"),
         "{text}"
     );
-    assert!(text.contains("regatta_run_trials 8"), "{text}");
+    assert!(text.contains("regatta_run_trials 198"), "{text}");
     assert!(text.contains("# EOF"), "{text}");
     let report = get(address, &format!("/{path}report"), "text/html");
     assert!(
@@ -286,15 +303,18 @@ fn a_run_shows_the_same_to_page_metrics_and_another_process() {
         "{}",
         &report[..900]
     );
+    // Of four rounds each cell has an interval.
+    after(&mut said, "[8/");
+    signal(run.id().cast_signed(), Signal::SIGINT);
     // Whoever watches needs both to the end of the run.
     let mut rest = String::new();
     said.read_to_string(&mut rest).expect("its messages");
-    assert!(run.wait().expect("it ends").success(), "{rest}");
+    assert_eq!(run.wait().expect("it ends").code(), Some(1), "{rest}");
     let mut rest = String::new();
     of_attached.read_to_string(&mut rest).expect("its messages");
     assert!(attached.wait().expect("it ends").success(), "{rest}");
     assert!(
-        rest.contains("the run is complete; `regatta report out`"),
+        rest.contains("`regatta resume out` goes on with it"),
         "{rest}"
     );
     let text = std::fs::read_to_string(bench.path("run.prom")).expect("a text file");
@@ -308,4 +328,37 @@ fn a_run_shows_the_same_to_page_metrics_and_another_process() {
         "no trial is under way: {text}"
     );
     assert!(!bench.path("out/live.sock").exists());
+}
+
+/// A trial is held up until somebody watches, so that the run cannot end before.
+#[test]
+fn who_is_attached_is_told_that_the_run_is_complete() {
+    let bench = Bench::new();
+    // A deadline that no trial reaches while its agents are stopped.
+    bench.write("study.toml", &SLOW.replace("\"10s\"", "\"300s\""));
+    let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
+    run.until(|event| is(event, "trial_started"));
+    bench.until_transferring();
+    let agents = bench.running("agent");
+    for agent in &agents {
+        signal(*agent, Signal::SIGSTOP);
+    }
+    let mut attached = bench
+        .regatta(&["attach", "out", "--web"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("attach starts");
+    let mut said = BufReader::new(attached.stderr.take().expect("its messages"));
+    after(&mut said, "web page of the run: http://");
+    for agent in &agents {
+        signal(*agent, Signal::SIGCONT);
+    }
+    run.finish();
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).expect("its messages");
+    assert!(attached.wait().expect("it ends").success(), "{rest}");
+    assert!(
+        rest.contains("the run is complete; `regatta report out`"),
+        "{rest}"
+    );
 }

@@ -70,7 +70,7 @@ while taken() < before + 300:
     assert time.monotonic() < until, "the path does not take them in"
     time.sleep(0.01)
 # The path has counted them by then, too.
-time.sleep(0.2)
+time.sleep(1)
 "#;
     let sent = |seed: &str| {
         let args = [
@@ -192,7 +192,7 @@ name = "closing"
 rtt = "10ms"
 rate = "50Mbit/s"
 [[condition.step]]
-at = "3s"
+at = "15s"
 loss = "100%"
 [[workload]]
 name = "bulk"
@@ -201,9 +201,10 @@ size = "1MB"
 message = "10kB"
 "#,
     );
-    // A shell starts soon enough for the first packet on a busy machine, too.
+    // A shell starts soon enough for the first packet on a busy machine, too; the second packet comes after the step,
+    // however long it took.
     let send =
-        "echo x > /dev/udp/$REGATTA_SERVER/9; sleep 3.3; echo x > /dev/udp/$REGATTA_SERVER/9";
+        "echo x > /dev/udp/$REGATTA_SERVER/9; sleep 15.3; echo x > /dev/udp/$REGATTA_SERVER/9";
     let study = study.display().to_string();
     let args = [
         "path",

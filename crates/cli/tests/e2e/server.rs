@@ -104,7 +104,8 @@ fn both_ends_print_the_same_figures_as_it_goes() {
     let bench = Bench::new();
     // It ends when it has written all of its only client.
     let server = Server::start(&bench, &["--json", "-1"]);
-    let done = server.client(&bench, &["-t", "1", "-i", "0.25", "--json-stream"]);
+    // Many more intervals than are asked for below: a machine that pauses takes several as one.
+    let done = server.client(&bench, &["-t", "4", "-i", "0.25", "--json-stream"]);
     done.assert_code(0);
     let here = events(&done.stdout);
     let there = events(&server.rest());

@@ -12,6 +12,7 @@ use nix::sys::signal::Signal;
 use regatta_model::{Outcome, TrialRecord};
 
 use crate::{
+    happy::expected_code,
     help::{Bench, Done, SLOW, SMALL, Watched, is, signal, trials},
     live::{after, events, get},
 };
@@ -102,7 +103,11 @@ fn shards_have_the_plan_s_trials_and_are_merged_with_what_is_missing() {
     let list = fs::read_to_string(bench.path("merged/missing-shards.txt")).expect("a list");
     assert_eq!(list, "2/3\n");
     let done = bench.run(&["merge", "merged", "part-1", "part-2", "part-3"]);
-    done.assert_code(0);
+    // On a busy machine every attempt at a trial may leave the path out of its tolerance.
+    let summary = fs::read_to_string(bench.path("merged/summary.json")).expect("a summary");
+    done.assert_code(expected_code(
+        &serde_json::from_str(&summary).expect("JSON"),
+    ));
     done.assert_says("8 of 8 trials are merged, from 3 files");
     assert!(!bench.path("merged/missing-shards.txt").exists());
     assert!(bench.path("merged/report.html").exists());

@@ -304,9 +304,10 @@ fn what_cannot_be_read_or_written_or_is_no_url_is_said_with_the_protocols_code()
 fn the_wrong_transfer_is_refused_and_plain_bytes_where_they_should_be_encrypted() {
     let bench = Bench::new();
     make_tree(&bench);
+    // The wait is longer than a sender takes to start.
     let receiver = Receiver::start(
         &bench,
-        &["--ports", "1", "--encryption", "none", "--wait", "1s"],
+        &["--ports", "1", "--encryption", "none", "--wait", "5s"],
     );
     let wrong = receiver.url.replacen("id=", "id=9", 1);
     let sender = finish(start(&bench, &["send", "source", &wrong]));
@@ -317,7 +318,7 @@ fn the_wrong_transfer_is_refused_and_plain_bytes_where_they_should_be_encrypted(
 
     // Without the key, and with another one.
     for replaced in ["", "Enc=2:4d68b299c6dda26733981701be805ec4&"] {
-        let receiver = Receiver::start(&bench, &["--ports", "1", "--wait", "1s"]);
+        let receiver = Receiver::start(&bench, &["--ports", "1", "--wait", "5s"]);
         let key = format!("Enc=2:{}&", receiver.key().expect("encrypted"));
         let other = receiver.url.replacen(&key, replaced, 1);
         assert_ne!(other, receiver.url);

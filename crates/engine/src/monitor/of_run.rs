@@ -189,7 +189,7 @@ mod tests {
 
     /// Waits until a monitor that has ended is noticed, and returns the events.
     fn until_noticed(monitors: &mut HostMonitors) -> Vec<Event> {
-        let limit = Instant::now() + Duration::from_secs(10);
+        let limit = Instant::now() + Duration::from_secs(60);
         while monitors.hosts.iter().all(|host| {
             let ended = host.monitor.as_ref().and_then(HostMonitor::ended);
             ended.is_none()

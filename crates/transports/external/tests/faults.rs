@@ -218,23 +218,6 @@ fn a_program_that_hangs_before_it_connects_is_ended_at_the_deadline() {
     );
 }
 
-/// The trial does not wait long for such a program.
-#[test]
-fn a_program_that_hangs_is_ended_and_its_last_words_are_told() {
-    let begun = Instant::now();
-    let script = Script::whole("echo 'I am thinking' >&2\nexec sleep 60");
-    let text = failure(prepare(Role::Receiver, &script.path()));
-    contains(
-        &text,
-        "it did not say `description` within 5 s: its last words: `I am thinking`",
-    );
-    assert!(
-        begun.elapsed() < Duration::from_secs(5) + SOON,
-        "{:?}",
-        begun.elapsed()
-    );
-}
-
 /// Script that starts processes in its session, in one of their own, and as a daemon; they ignore
 /// all signals that can be ignored.
 const CHILDREN: &str = "
@@ -243,37 +226,6 @@ setsid sh -c 'trap \"\" HUP TERM INT; echo $$ >>\"$0\"; while :; do sleep 100; d
 (setsid sh -c 'sh -c \"sleep 100 & echo \\$! >>$0\"; sleep 100' \"$numbers\" &) &
 while [ \"$(wc -l <\"$numbers\")\" -lt 3 ]; do sleep 0.01; done
 ";
-
-regatta_transport::test_cases! { nothing_that_a_program_started_outlives_it:
-    when_it_dies("exit 5")
-    when_its_session_is_dropped("sleep 100")
-}
-
-fn nothing_that_a_program_started_outlives_it(end: &str) {
-    let script = Script::whole("");
-    let numbers = script.beside("numbers");
-    fs::write(&numbers, "").expect("a file");
-    let text = format!(
-        "#!/bin/sh\nread -r order\ncase $order in *describe*) echo '{DESCRIPTION}'; exit 0;; \
-         esac\nnumbers={}\n{CHILDREN}\n\
-         echo '{{\"type\":\"ready\",\"port\":9}}'\n{end}\n",
-        numbers.display()
-    );
-    fs::write(script.path(), text).expect("a file");
-    let begun = Instant::now();
-    let marked = || running_with(&numbers.display().to_string());
-    {
-        let session = prepare(Role::Receiver, &script.path()).expect("it is ready");
-        if end != "sleep 100" {
-            let text = failure(session.run(None));
-            contains(&text, "before it was done");
-        } else {
-            assert!(!marked().is_empty(), "the children were there");
-        }
-    }
-    assert!(begun.elapsed() < 2 * SOON, "{:?}", begun.elapsed());
-    assert_eq!(marked(), [0; 0], "after `{end}`");
-}
 
 #[test]
 fn an_abort_ends_a_program_that_hears_nothing() {
@@ -368,5 +320,58 @@ fn options_are_checked() {
     ] {
         let result = external().check_options(&options(name, value));
         assert_eq!(result.is_ok(), right, "{name} = {value}: {result:?}");
+    }
+}
+
+/// Faults that are over within [`SOON`], with programs that start others.
+mod real_time {
+    use super::*;
+
+    /// The trial does not wait long for such a program.
+    #[test]
+    fn a_program_that_hangs_is_ended_and_its_last_words_are_told() {
+        let begun = Instant::now();
+        let script = Script::whole("echo 'I am thinking' >&2\nexec sleep 60");
+        let text = failure(prepare(Role::Receiver, &script.path()));
+        contains(
+            &text,
+            "it did not say `description` within 5 s: its last words: `I am thinking`",
+        );
+        assert!(
+            begun.elapsed() < Duration::from_secs(5) + SOON,
+            "{:?}",
+            begun.elapsed()
+        );
+    }
+
+    regatta_transport::test_cases! { nothing_that_a_program_started_outlives_it:
+        when_it_dies("exit 5")
+        when_its_session_is_dropped("sleep 100")
+    }
+
+    fn nothing_that_a_program_started_outlives_it(end: &str) {
+        let script = Script::whole("");
+        let numbers = script.beside("numbers");
+        fs::write(&numbers, "").expect("a file");
+        let text = format!(
+            "#!/bin/sh\nread -r order\ncase $order in *describe*) echo '{DESCRIPTION}'; exit 0;; \
+             esac\nnumbers={}\n{CHILDREN}\n\
+             echo '{{\"type\":\"ready\",\"port\":9}}'\n{end}\n",
+            numbers.display()
+        );
+        fs::write(script.path(), text).expect("a file");
+        let begun = Instant::now();
+        let marked = || running_with(&numbers.display().to_string());
+        {
+            let session = prepare(Role::Receiver, &script.path()).expect("it is ready");
+            if end != "sleep 100" {
+                let text = failure(session.run(None));
+                contains(&text, "before it was done");
+            } else {
+                assert!(!marked().is_empty(), "the children were there");
+            }
+        }
+        assert!(begun.elapsed() < 2 * SOON, "{:?}", begun.elapsed());
+        assert_eq!(marked(), [0; 0], "after `{end}`");
     }
 }

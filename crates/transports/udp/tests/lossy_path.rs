@@ -89,56 +89,6 @@ fn check_time(sender: &SideReport, most: Duration) {
     assert!(time < most, "{time:?}");
 }
 
-#[test]
-fn nothing_is_waited_for_and_nothing_is_lost_without_loss() {
-    let clear = Direction {
-        delay: ONE_WAY,
-        loss: 0.0,
-    };
-    let (sender, receiver, _) = run(clear, clear, true);
-    check_time(&sender, Duration::from_secs(2));
-    assert_eq!(sender.measurements.metrics["messages_lost"], 0.0);
-    assert_eq!(sender.measurements.facts["acknowledgement"], "in_band");
-    assert!(sender.measurements.metrics["set_up_time_ns"] >= 30e6);
-    assert!(sender.measurements.metrics["round_trip_delay_idle_ns"] >= 30e6);
-    assert!(sender.measurements.metrics["round_trip_delay_ns"] >= 30e6);
-    assert!(receiver.measurements.metrics["one_way_delay_ns"] >= 15e6);
-}
-
-regatta_transport::test_cases! { lost_messages_are_counted_and_not_waited_for:
-    on_a_path_that_keeps_the_order(true, "none")
-    on_a_path_that_reorders(false, "none")
-    framed(true, "conn")
-}
-
-fn lost_messages_are_counted_and_not_waited_for(keeps_order: bool, frame: &str) {
-    let lossy = Direction {
-        delay: ONE_WAY,
-        loss: 0.2,
-    };
-    let (sender, receiver, lost) = run_changed(lossy, lossy, |order| {
-        order.path.keeps_order = keeps_order;
-        let frame = ("frame".to_owned(), OptionValue::Text(frame.to_owned()));
-        order.transport.options.extend([frame]);
-    });
-    let (sender, receiver) = (sender.expect("a report"), receiver.expect("one"));
-    check_time(&sender, Duration::from_secs(3));
-    assert_eq!(sender.measurements.metrics["messages_sent"], 300.0);
-    let delivered = receiver.measurements.metrics["messages_delivered"];
-    assert_eq!(
-        sender.measurements.metrics["messages_lost"],
-        300.0 - delivered
-    );
-    // The relay loses openings, probes and markers as well.
-    assert!((1.0..=lost as f64).contains(&sender.measurements.metrics["messages_lost"]));
-    assert_eq!(receiver.measurements.metrics["messages_duplicated"], 0.0);
-    assert_eq!(receiver.measurements.metrics["messages_reordered"], 0.0);
-    assert_eq!(
-        receiver.measurements.metrics["bytes_delivered"],
-        delivered * 1000.0
-    );
-}
-
 /// Runs a transfer that the deadline stops, 200 ms of it being in flight then.
 fn run_to_the_deadline(loss: f64) -> (SideReport, SideReport) {
     let there = Direction {
@@ -186,27 +136,82 @@ fn what_the_path_lost_before_the_deadline_is_lost() {
     assert!((0.1..0.35).contains(&ratio), "{ratio}");
 }
 
-regatta_transport::test_cases! { a_path_that_loses_everything_times_out:
-    with_probes(true)
-    without_probes(false)
-}
+/// Transfers that may take no longer than sending does: nothing is waited for.
+mod real_time {
+    use super::*;
 
-fn a_path_that_loses_everything_times_out(probes: bool) {
-    let dead = Direction {
-        delay: ONE_WAY,
-        loss: 1.0,
-    };
-    let begun = Instant::now();
-    let (sender, ..) = run_changed(dead, dead, |order| {
-        order.connect_deadline = Duration::from_millis(500);
-        if !probes {
-            order.workload.probe.idle_messages = 0;
-            order.workload.probe.under_load = false;
-        }
-    });
-    let error = sender.expect_err("there was no connection");
-    assert_eq!(error.kind(), FailureKind::TimedOut);
-    assert_eq!(error.to_string(), "no connection within 0.5 s");
-    assert!(error.hint().contains("deadline"), "{}", error.hint());
-    assert!(begun.elapsed() < Duration::from_secs(4));
+    #[test]
+    fn nothing_is_waited_for_and_nothing_is_lost_without_loss() {
+        let clear = Direction {
+            delay: ONE_WAY,
+            loss: 0.0,
+        };
+        let (sender, receiver, _) = run(clear, clear, true);
+        check_time(&sender, Duration::from_secs(2));
+        assert_eq!(sender.measurements.metrics["messages_lost"], 0.0);
+        assert_eq!(sender.measurements.facts["acknowledgement"], "in_band");
+        assert!(sender.measurements.metrics["set_up_time_ns"] >= 30e6);
+        assert!(sender.measurements.metrics["round_trip_delay_idle_ns"] >= 30e6);
+        assert!(sender.measurements.metrics["round_trip_delay_ns"] >= 30e6);
+        assert!(receiver.measurements.metrics["one_way_delay_ns"] >= 15e6);
+    }
+
+    regatta_transport::test_cases! { lost_messages_are_counted_and_not_waited_for:
+        on_a_path_that_keeps_the_order(true, "none")
+        on_a_path_that_reorders(false, "none")
+        framed(true, "conn")
+    }
+
+    fn lost_messages_are_counted_and_not_waited_for(keeps_order: bool, frame: &str) {
+        let lossy = Direction {
+            delay: ONE_WAY,
+            loss: 0.2,
+        };
+        let (sender, receiver, lost) = run_changed(lossy, lossy, |order| {
+            order.path.keeps_order = keeps_order;
+            let frame = ("frame".to_owned(), OptionValue::Text(frame.to_owned()));
+            order.transport.options.extend([frame]);
+        });
+        let (sender, receiver) = (sender.expect("a report"), receiver.expect("one"));
+        check_time(&sender, Duration::from_secs(3));
+        assert_eq!(sender.measurements.metrics["messages_sent"], 300.0);
+        let delivered = receiver.measurements.metrics["messages_delivered"];
+        assert_eq!(
+            sender.measurements.metrics["messages_lost"],
+            300.0 - delivered
+        );
+        // The relay loses openings, probes and markers as well.
+        assert!((1.0..=lost as f64).contains(&sender.measurements.metrics["messages_lost"]));
+        assert_eq!(receiver.measurements.metrics["messages_duplicated"], 0.0);
+        assert_eq!(receiver.measurements.metrics["messages_reordered"], 0.0);
+        assert_eq!(
+            receiver.measurements.metrics["bytes_delivered"],
+            delivered * 1000.0
+        );
+    }
+
+    regatta_transport::test_cases! { a_path_that_loses_everything_times_out:
+        with_probes(true)
+        without_probes(false)
+    }
+
+    fn a_path_that_loses_everything_times_out(probes: bool) {
+        let dead = Direction {
+            delay: ONE_WAY,
+            loss: 1.0,
+        };
+        let begun = Instant::now();
+        let (sender, ..) = run_changed(dead, dead, |order| {
+            order.connect_deadline = Duration::from_millis(500);
+            if !probes {
+                order.workload.probe.idle_messages = 0;
+                order.workload.probe.under_load = false;
+            }
+        });
+        let error = sender.expect_err("there was no connection");
+        assert_eq!(error.kind(), FailureKind::TimedOut);
+        assert_eq!(error.to_string(), "no connection within 0.5 s");
+        assert!(error.hint().contains("deadline"), "{}", error.hint());
+        assert!(begun.elapsed() < Duration::from_secs(4));
+    }
 }

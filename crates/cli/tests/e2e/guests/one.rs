@@ -159,26 +159,6 @@ fn kernel_of(bench: &Bench) -> i32 {
     *found.first().expect("a kernel runs")
 }
 
-#[test]
-fn ctrl_c_ends_a_guest_and_keeps_what_was_measured() {
-    let bench = Bench::new();
-    bench.write("study.toml", &in_guest(SLOW, ""));
-    let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
-    run.until(|event| is(event, "trial_ended"));
-    signal(run.pid(), Signal::SIGINT);
-    let asked = Instant::now();
-    let done = run.finish();
-    assert!(asked.elapsed() < Duration::from_secs(10), "{done:#?}");
-    done.assert_code(1);
-    done.assert_says("the run is partial");
-    let kept = trials(&bench.path("out")).len();
-    assert!((1..4).contains(&kept), "{kept}");
-    bench.assert_nothing_left();
-    let done = bench.run(&["resume", "out"]);
-    assert_eq!(trials(&bench.path("out")).len(), 4, "{done:#?}");
-    bench.assert_nothing_left();
-}
-
 /// Checks that a kernel that is killed while it boots is a failure, which tells nothing about the
 /// machine, and one that exits at once is unsupported.
 #[test]
@@ -274,4 +254,30 @@ fn what_a_guest_cannot_be_is_told() {
 fn nothing_of_a_guest_survives_kill_9_at_any_moment() {
     let study = in_guest(SMALL, "");
     nothing_survives_kills(&study, repetitions(5, 15), Duration::from_secs(4));
+}
+
+/// An end of a guest within less than the time after which it would be given up.
+mod real_time {
+    use super::*;
+
+    #[test]
+    fn ctrl_c_ends_a_guest_and_keeps_what_was_measured() {
+        let bench = Bench::new();
+        bench.write("study.toml", &in_guest(SLOW, ""));
+        let mut run =
+            Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
+        run.until(|event| is(event, "trial_ended"));
+        signal(run.pid(), Signal::SIGINT);
+        let asked = Instant::now();
+        let done = run.finish();
+        assert!(asked.elapsed() < Duration::from_secs(10), "{done:#?}");
+        done.assert_code(1);
+        done.assert_says("the run is partial");
+        let kept = trials(&bench.path("out")).len();
+        assert!((1..4).contains(&kept), "{kept}");
+        bench.assert_nothing_left();
+        let done = bench.run(&["resume", "out"]);
+        assert_eq!(trials(&bench.path("out")).len(), 4, "{done:#?}");
+        bench.assert_nothing_left();
+    }
 }

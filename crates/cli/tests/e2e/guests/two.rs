@@ -75,23 +75,6 @@ fn one_way_delay_is_plausible(trial: &TrialRecord) {
 }
 
 #[test]
-fn ctrl_c_ends_two_guests_and_resume_makes_two_more() {
-    let bench = Bench::new();
-    bench.write("study.toml", &in_two_guests(SLOW));
-    let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
-    run.until(|event| is(event, "trial_ended"));
-    signal(run.pid(), Signal::SIGINT);
-    let asked = Instant::now();
-    let done = run.finish();
-    assert!(asked.elapsed() < Duration::from_secs(10), "{done:#?}");
-    done.assert_says("the run is partial");
-    bench.assert_nothing_left();
-    let done = bench.run(&["resume", "out"]);
-    assert_eq!(trials(&bench.path("out")).len(), 4, "{done:#?}");
-    bench.assert_nothing_left();
-}
-
-#[test]
 fn what_two_guests_cannot_be_is_told() {
     let bench = Bench::new();
     for (more, says) in [
@@ -108,5 +91,28 @@ fn what_two_guests_cannot_be_is_told() {
         done.assert_code(2);
         done.assert_says(says);
         assert!(!bench.path("out").exists(), "nothing is left behind");
+    }
+}
+
+/// An end of guests within less than the time after which they would be given up.
+mod real_time {
+    use super::*;
+
+    #[test]
+    fn ctrl_c_ends_two_guests_and_resume_makes_two_more() {
+        let bench = Bench::new();
+        bench.write("study.toml", &in_two_guests(SLOW));
+        let mut run =
+            Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
+        run.until(|event| is(event, "trial_ended"));
+        signal(run.pid(), Signal::SIGINT);
+        let asked = Instant::now();
+        let done = run.finish();
+        assert!(asked.elapsed() < Duration::from_secs(10), "{done:#?}");
+        done.assert_says("the run is partial");
+        bench.assert_nothing_left();
+        let done = bench.run(&["resume", "out"]);
+        assert_eq!(trials(&bench.path("out")).len(), 4, "{done:#?}");
+        bench.assert_nothing_left();
     }
 }

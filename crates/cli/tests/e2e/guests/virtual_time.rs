@@ -1,7 +1,7 @@
 //! Comparisons of congestion controls and streams in virtual time, without the influence of a busy
 //! machine.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nix::{
     sched::{CpuSet, sched_getaffinity},
@@ -324,22 +324,27 @@ fn guests_that_run_at_once_have_a_processor_each() {
     command.arg(env!("CARGO_BIN_EXE_regatta"));
     command.args(["run", "study.toml", "--jobs", "2", "--json", "--out", "out"]);
     let mut run = Watched::start(command);
+    let processors = |pid: i32| -> Option<Vec<usize>> {
+        let set = sched_getaffinity(Pid::from_raw(pid)).ok()?;
+        let all = 0..CpuSet::count();
+        Some(all.filter(|&n| set.is_set(n).unwrap_or(false)).collect())
+    };
     let mut guests = BTreeSet::new();
+    let mut of_daemons = BTreeMap::new();
     while guests.len() < 2 {
         let event = run.until(|event| is(event, "trial_started"));
         // By the estimate 9 s of work: two chunks.
         guests.insert(event["round"].as_u64().expect("a round") / 6);
+        // The guest of this trial runs now. The first one may be over when the second one begins.
+        for daemon in bench.running("guest-daemon") {
+            of_daemons.extend(processors(daemon).map(|of| (daemon, of)));
+        }
     }
-    let processors = |pid: &i32| -> CpuSet {
-        sched_getaffinity(Pid::from_raw(*pid)).expect("a process that runs")
-    };
-    let of = |set: &CpuSet| -> Vec<usize> {
-        let all = 0..CpuSet::count();
-        all.filter(|&n| set.is_set(n).unwrap_or(false)).collect()
-    };
-    let available = of(&processors(&0)).len();
-    let daemons = bench.running("guest-daemon");
-    let used: BTreeSet<Vec<usize>> = daemons.iter().map(|pid| of(&processors(pid))).collect();
+    let available = processors(0).expect("this process").len();
+    // Without what has ended since it was seen before it had its processor.
+    let running = bench.running("guest-daemon");
+    of_daemons.retain(|daemon, of| of.len() == 1 || running.contains(daemon));
+    let used: BTreeSet<Vec<usize>> = of_daemons.into_values().collect();
     assert_eq!(used.len(), available.min(2), "{used:?}");
     assert!(
         used.iter().all(|processors| processors.len() == 1),

@@ -70,12 +70,12 @@ pub(super) fn with_page(mut command: Command) -> (Child, impl BufRead, String) {
     (child, said, url)
 }
 
-fn interrupt(run: &Child) {
+pub(super) fn interrupt(run: &Child) {
     let id = nix::unistd::Pid::from_raw(run.id().cast_signed());
     nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGINT).expect("a run");
 }
 
-pub(super) fn ends_well(mut child: Child, mut said: impl BufRead) -> String {
+fn ends_well(mut child: Child, mut said: impl BufRead) -> String {
     let mut rest = String::new();
     said.read_to_string(&mut rest).expect("its messages");
     assert!(child.wait().expect("it ends").success(), "{rest}");

@@ -102,32 +102,6 @@ const RUN: [&str; 9] = [
     "--json",
 ];
 
-#[test]
-fn while_a_host_is_silent() {
-    let run = Waiting::start("ssh", "reached; exec sleep 600", &RUN);
-    run.ends_without_results(SIGHUP);
-}
-
-#[test]
-fn while_a_host_does_not_read_the_file_that_it_is_sent() {
-    let script = "printf 'regatta-host is Linux %s\\nregatta-host needs 0\\n' \"$(uname -m)\"
-        read -r bytes; reached; exec sleep 600";
-    Waiting::start("ssh", script, &RUN).ends_without_results(SIGTERM);
-}
-
-#[test]
-fn while_the_file_is_made_that_is_sent() {
-    let run = Waiting::start("strip", "reached; exec sleep 600", &RUN);
-    run.ends_without_results(SIGINT);
-}
-
-#[test]
-fn while_monitors_are_started() {
-    let script = "reached; exec sleep 600";
-    let monitor = Waiting::start("ssh", script, &["monitor", "a,b", "--for", "10min"]);
-    monitor.ends(SIGTERM, "stopped by the user before anything was sampled");
-}
-
 /// Host that serves, with heartbeats that nobody misses during the test.
 const SERVES: &str = "case \"$*\" in *' a '*) reached;; esac; exec \"$REGATTA\" host-server 600000";
 
@@ -149,9 +123,35 @@ fn while_these_hang(role: &str) {
     assert!(!summary.contains("host_not_monitored"), "{summary}");
 }
 
-/// Stops after which a report is written within [`ENDS_WITHIN`].
+/// Stops of which each ends its command within [`ENDS_WITHIN`], some with a report.
 mod real_time {
     use super::*;
+
+    #[test]
+    fn while_a_host_is_silent() {
+        let run = Waiting::start("ssh", "reached; exec sleep 600", &RUN);
+        run.ends_without_results(SIGHUP);
+    }
+
+    #[test]
+    fn while_a_host_does_not_read_the_file_that_it_is_sent() {
+        let script = "printf 'regatta-host is Linux %s\\nregatta-host needs 0\\n' \"$(uname -m)\"
+            read -r bytes; reached; exec sleep 600";
+        Waiting::start("ssh", script, &RUN).ends_without_results(SIGTERM);
+    }
+
+    #[test]
+    fn while_the_file_is_made_that_is_sent() {
+        let run = Waiting::start("strip", "reached; exec sleep 600", &RUN);
+        run.ends_without_results(SIGINT);
+    }
+
+    #[test]
+    fn while_monitors_are_started() {
+        let script = "reached; exec sleep 600";
+        let monitor = Waiting::start("ssh", script, &["monitor", "a,b", "--for", "10min"]);
+        monitor.ends(SIGTERM, "stopped by the user before anything was sampled");
+    }
 
     #[test]
     fn while_the_path_check_hangs() {

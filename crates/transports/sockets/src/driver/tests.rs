@@ -419,7 +419,8 @@ fn no_answer_times_out_and_an_unknown_connection_is_told() {
         let other = tokio::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
         let other = other.await.expect("a socket");
         let address = other.local_addr().expect("an address");
-        let until = MonotonicTime::now() + Duration::from_millis(50);
+        // Long enough for a first packet.
+        let until = MonotonicTime::now() + Duration::from_millis(500);
         let stop = Stop::new();
         let connected = end.connect(address, Purpose::Transfer, until, &stop);
         let error = connected.await.err().expect("nobody answers");
