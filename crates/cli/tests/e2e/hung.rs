@@ -62,20 +62,15 @@ fn costs_its_trial(faults: &[Fault]) {
     bench.assert_nothing_left();
 }
 
-/// Faults that are told in half a minute: a guest that hangs is given up after 15 s of silence.
-mod real_time {
-    use super::*;
+#[test]
+fn a_receiver_that_is_killed_and_one_that_hangs_cost_a_trial_each() {
+    costs_its_trial(&[
+        (0, Signal::SIGKILL, "the receiver's guest ended"),
+        (0, Signal::SIGSTOP, "the receiver's guest hung"),
+    ]);
+}
 
-    #[test]
-    fn a_receiver_that_is_killed_and_one_that_hangs_cost_a_trial_each() {
-        costs_its_trial(&[
-            (0, Signal::SIGKILL, "the receiver's guest ended"),
-            (0, Signal::SIGSTOP, "the receiver's guest hung"),
-        ]);
-    }
-
-    #[test]
-    fn a_sender_that_hangs_costs_its_trial() {
-        costs_its_trial(&[(1, Signal::SIGSTOP, "the guest hung")]);
-    }
+#[test]
+fn a_sender_that_hangs_costs_its_trial() {
+    costs_its_trial(&[(1, Signal::SIGSTOP, "the guest hung")]);
 }

@@ -55,7 +55,7 @@ fn hosts_are_sampled_without_a_run() {
     for of in ["a,,", "local,,"] {
         let samples = csv.lines().filter(|line| line.starts_with(of)).count();
         // 60 are due; a busy machine takes fewer.
-        assert!((5..=61).contains(&samples), "{of}: {csv}");
+        assert!((15..=61).contains(&samples), "{of}: {csv}");
     }
     assert!(lab.bench.path("out/monitor.html").exists());
     soon(GONE_WITHIN, "nothing is left on the host", || {
