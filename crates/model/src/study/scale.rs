@@ -86,6 +86,7 @@ impl Study {
         }
         self.successes = self.successes.map(|it| it.min(self.rounds));
         let volume = (exact / f64::from(self.rounds)).min(1.0);
+        let suffix = format!(" at {volume:.3}");
         let mut renamed = Vec::new();
         let is_rounding = volume > Self::LEAST_ROUNDED_VOLUME;
         let changes_in_time = self.changes_in_time();
@@ -96,7 +97,7 @@ impl Study {
             if is_rounding || is_swept || !workload.kind.scale(volume, changes_in_time) {
                 continue;
             }
-            let name = format!("{} at {:.3}", workload.name, volume);
+            let name = format!("{}{suffix}", workload.name);
             renamed.push((std::mem::replace(&mut workload.name, name.clone()), name));
         }
         self.published.retain(|published| {
@@ -107,6 +108,8 @@ impl Study {
             let entries = self.sweeps.entries.iter_mut();
             for entry in entries.filter(|it| it.part == Part::Workload && it.name == *from) {
                 entry.name.clone_from(to);
+                // Titles of figures have this name.
+                entry.base.push_str(&suffix);
             }
         }
         self.scaled = Some(Scaled {
@@ -286,5 +289,22 @@ mod tests {
             words.ends_with("; a transfer may end before its path has made all its changes"),
             "{words}"
         );
+    }
+
+    #[test]
+    fn a_sweep_of_a_scaled_workload_has_its_new_name() {
+        let sweep = "[[sweep]]\nkey = \"workload.message\"\nvalues = [\"1kB\", \"10kB\"]\n";
+        let text = format!(
+            "rounds = 3\n[[transport]]\ndriver = \"tcp\"\n[[condition]]\nname = \"c\"\n[[workload]]\nname = \"w\"\n\
+             size = \"10MB\"\n{sweep}"
+        );
+        let mut study = Study::parse(&text, "study.toml").unwrap_or_else(|error| panic!("{error}"));
+        study.scale(Ratio(0.1));
+        let bases: Vec<&str> = (study.sweeps.entries.iter())
+            .map(|entry| entry.base.as_str())
+            .collect();
+        assert_eq!(bases, ["w at 0.100", "w at 0.100"]);
+        let name = &study.sweeps.entries[0].name;
+        assert!(study.workloads.iter().any(|it| it.name == *name), "{name}");
     }
 }
