@@ -60,8 +60,12 @@ pub fn print(
 /// Returns the estimate of the run, in one line.
 pub fn estimate(plan: &Plan, jobs: u32, done: &Done) -> String {
     let estimate = plan.estimate(done, jobs);
+    let noise = match estimate.noise {
+        Bytes(0) => String::new(),
+        size => format!(", {} of files of white noise", about(size)),
+    };
     format!(
-        "estimate: {}, {} of payload, {} of results{}",
+        "estimate: {}, {} of payload, {} of results{noise}{}",
         rough(estimate.time),
         about(estimate.sent),
         about(estimate.disk),

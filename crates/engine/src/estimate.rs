@@ -4,11 +4,11 @@
 //! transports only whether they send at a rate of their own, stop at each message, slow down at losses, or are
 //! programs that are slow themselves.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use regatta_model::{
-    BitRate, Bytes, CaptureSetup, Clock, Condition, Direction, OptionValue, Study, Transport,
-    Workload, WorkloadKind,
+    BitRate, Bytes, CaptureSetup, Clock, Condition, Direction, OptionValue, Pattern, Study,
+    Transport, Workload, WorkloadKind,
 };
 
 use crate::{
@@ -27,6 +27,8 @@ pub struct Estimate {
     pub sent: Bytes,
     /// Size of the results and captures.
     pub disk: Bytes,
+    /// Size of the files of white noise that workloads read, which stay for later runs.
+    pub noise: Bytes,
 }
 
 /// Rate of the payload over a path that has none: of a transport in one thread.
@@ -117,6 +119,7 @@ impl Plan {
             time: Duration::try_from_secs_f64(time.as_secs_f64() * share).unwrap_or(time),
             sent: of_run(all.sent),
             disk: of_run(all.disk),
+            noise: noise(study),
         }
     }
 
@@ -334,9 +337,24 @@ fn captured(
     }
 }
 
+/// Returns the size of the files of white noise of a study. Workloads of the same size share one.
+fn noise(study: &Study) -> Bytes {
+    let sizes: BTreeSet<u64> = (study.workloads.iter())
+        .filter_map(|workload| match &workload.kind {
+            WorkloadKind::Bulk {
+                size,
+                pattern: Pattern::File,
+                ..
+            } => Some(size.0),
+            _ => None,
+        })
+        .collect();
+    Bytes(sizes.into_iter().sum())
+}
+
 #[cfg(test)]
 mod tests {
-    use regatta_model::{Pattern, Ratio};
+    use regatta_model::Ratio;
 
     use super::*;
     use crate::testing::study;
@@ -458,6 +476,25 @@ mod tests {
         assert!(
             with > 1_440_000_000 && without < 20_000_000,
             "{with} {without}"
+        );
+    }
+
+    /// A file of white noise is as large as the transfer, and is made once for all trials.
+    #[test]
+    fn files_of_white_noise_are_counted_once() {
+        let without = plan(|_| {}).estimate(&Done::default(), 1);
+        let with = plan(|study| {
+            study.workloads[0].kind = WorkloadKind::Bulk {
+                size: Bytes(15_000_000_000),
+                message: Bytes(10_000),
+                pattern: Pattern::File,
+                options: regatta_model::BulkOptions::default(),
+            };
+        });
+        let with = with.estimate(&Done::default(), 1);
+        assert_eq!(
+            (without.noise, with.noise),
+            (Bytes(0), Bytes(15_000_000_000))
         );
     }
 }

@@ -35,16 +35,39 @@ impl Scaled {
         } else {
             String::new()
         };
+        let kept = if self.is_more_than_asked(study) {
+            "; volumes that a sweep varies are whole, so that the run takes a larger part of the study's time"
+        } else {
+            ""
+        };
+        let unchanged = if self.volume.0 < 1.0 && study.changes_in_time() {
+            "; a transfer may end before its path has made all its changes"
+        } else {
+            ""
+        };
         format!(
-            "a scale of {} was asked for: the run has {} of the study's {} rounds{volume}",
+            "a scale of {} was asked for: the run has {} of the study's {} rounds{volume}{kept}{unchanged}",
             self.scale, study.rounds, self.rounds_of
         )
+    }
+
+    /// Whether the rounds are too many for the scale and a sweep varies the volume of some trials, which
+    /// therefore stay whole.
+    fn is_more_than_asked(&self, study: &Study) -> bool {
+        let asked = f64::from(self.rounds_of) * self.scale.0;
+        let mut workloads = study.workloads.iter();
+        asked < f64::from(study.rounds) * Study::LEAST_ROUNDED_VOLUME
+            && workloads.any(|it| study.has_swept_volume(&it.name))
     }
 }
 
 impl Study {
     /// Fewest rounds of a scaled study, unless it has fewer itself: with less there are no intervals.
     pub const LEAST_SCALED_ROUNDS: u32 = 3;
+
+    /// Part of its volume from which on a trial stays whole: rounding to whole rounds is no reason to
+    /// change what a trial does.
+    const LEAST_ROUNDED_VOLUME: f64 = 0.8;
 
     /// Makes this study the short form of itself whose trials take `scale` of the whole one's time.
     ///
@@ -63,10 +86,10 @@ impl Study {
         }
         self.successes = self.successes.map(|it| it.min(self.rounds));
         let volume = (exact / f64::from(self.rounds)).min(1.0);
+        let suffix = format!(" at {volume:.3}");
         let mut renamed = Vec::new();
-        // Rounding to whole rounds is no reason to change what a trial does.
-        let is_rounding = volume > 0.8;
-        let changes_in_time = self.conditions.iter().any(|it| !it.schedule.is_empty());
+        let is_rounding = volume > Self::LEAST_ROUNDED_VOLUME;
+        let changes_in_time = self.changes_in_time();
         let is_swept: Vec<bool> = (self.workloads.iter())
             .map(|workload| self.has_swept_volume(&workload.name))
             .collect();
@@ -74,7 +97,7 @@ impl Study {
             if is_rounding || is_swept || !workload.kind.scale(volume, changes_in_time) {
                 continue;
             }
-            let name = format!("{} at {:.3}", workload.name, volume);
+            let name = format!("{}{suffix}", workload.name);
             renamed.push((std::mem::replace(&mut workload.name, name.clone()), name));
         }
         self.published.retain(|published| {
@@ -85,6 +108,8 @@ impl Study {
             let entries = self.sweeps.entries.iter_mut();
             for entry in entries.filter(|it| it.part == Part::Workload && it.name == *from) {
                 entry.name.clone_from(to);
+                // Titles of figures have this name.
+                entry.base.push_str(&suffix);
             }
         }
         self.scaled = Some(Scaled {
@@ -93,6 +118,11 @@ impl Study {
             volume: Ratio(if renamed.is_empty() { 1.0 } else { volume }),
             series_of,
         });
+    }
+
+    /// Whether a path of this study changes during a transfer.
+    fn changes_in_time(&self) -> bool {
+        self.conditions.iter().any(|it| !it.schedule.is_empty())
     }
 
     /// Whether a sweep varies the volume of a workload.
@@ -236,6 +266,45 @@ mod tests {
         study.scale(Ratio(0.1));
         let sizes: Vec<u64> = study.workloads.iter().map(|it| it.kind.bytes()).collect();
         assert_eq!((study.rounds, sizes), (3, vec![1_000_000, 10_000_000]));
-        assert_eq!(study.scaled.map(|scaled| scaled.volume), Some(Ratio(1.0)));
+        let scaled = study.scaled.expect("it is scaled");
+        assert_eq!(scaled.volume, Ratio(1.0));
+        let words = scaled.in_words(&study);
+        assert!(
+            words.ends_with("whole, so that the run takes a larger part of the study's time"),
+            "{words}"
+        );
+    }
+
+    #[test]
+    fn a_short_transfer_over_a_path_that_changes_is_said_to_be_one() {
+        let steps = "steps = { key = \"rtt\", from = \"300ms\", to = \"50ms\", by = \"50ms\", every = \"20s\" }";
+        let text = format!(
+            "rounds = 3\n[[transport]]\ndriver = \"tcp\"\n[[condition]]\nname = \"c\"\nrate = \"1Gbit/s\"\n{steps}\n\
+             [[workload]]\nname = \"w\"\nsize = \"15GB\"\n"
+        );
+        let mut study = Study::parse(&text, "study.toml").unwrap_or_else(|error| panic!("{error}"));
+        study.scale(Ratio(0.1));
+        let words = study.scaled.expect("it is scaled").in_words(&study);
+        assert!(
+            words.ends_with("; a transfer may end before its path has made all its changes"),
+            "{words}"
+        );
+    }
+
+    #[test]
+    fn a_sweep_of_a_scaled_workload_has_its_new_name() {
+        let sweep = "[[sweep]]\nkey = \"workload.message\"\nvalues = [\"1kB\", \"10kB\"]\n";
+        let text = format!(
+            "rounds = 3\n[[transport]]\ndriver = \"tcp\"\n[[condition]]\nname = \"c\"\n[[workload]]\nname = \"w\"\n\
+             size = \"10MB\"\n{sweep}"
+        );
+        let mut study = Study::parse(&text, "study.toml").unwrap_or_else(|error| panic!("{error}"));
+        study.scale(Ratio(0.1));
+        let bases: Vec<&str> = (study.sweeps.entries.iter())
+            .map(|entry| entry.base.as_str())
+            .collect();
+        assert_eq!(bases, ["w at 0.100", "w at 0.100"]);
+        let name = &study.sweeps.entries[0].name;
+        assert!(study.workloads.iter().any(|it| it.name == *name), "{name}");
     }
 }

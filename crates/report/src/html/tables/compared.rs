@@ -160,7 +160,7 @@ pub fn published_notes(summary: &Summary) -> Vec<String> {
         let Some(note) = figure.note.as_deref() else {
             continue;
         };
-        let about = tr!("`{}` under `{}`", figure.metric, figure.condition);
+        let about = name_of(figure);
         let known = notes
             .iter_mut()
             .find(|(transport, known, _)| *transport == figure.transport && *known == note);
@@ -184,6 +184,13 @@ pub fn published_notes(summary: &Summary) -> Vec<String> {
             }
         })
         .collect()
+}
+
+/// Names a published figure by its metric and its place in the study.
+fn name_of(figure: &PublishedBeside) -> String {
+    let workload = figure.workload.as_ref();
+    let with = workload.map_or_else(String::new, |workload| tr!(" with `{}`", workload));
+    tr!("`{}` under `{}`", figure.metric, figure.condition) + &with
 }
 
 /// Returns tables of published figures beside the measured ones, one for each condition and
@@ -264,4 +271,33 @@ fn beside(data: &RunData, figures: &[&PublishedBeside], caption: String) -> Tabl
         transport_row(&styles, label, cells)
     });
     Table::new(caption, head, rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Figures of several workloads have the same note: their names tell them apart.
+    #[test]
+    fn the_name_of_a_published_figure_has_its_workload() {
+        let mut figure = PublishedBeside {
+            transport: "udp".to_owned(),
+            condition: "unimpaired".to_owned(),
+            workload: Some("stream-1".to_owned()),
+            metric: "goodput_bps".to_owned(),
+            unit: "bps".to_owned(),
+            published: 1.0,
+            measured: None,
+            measured_ci95: None,
+            ratio: None,
+            note: None,
+            path_permits: None,
+        };
+        assert_eq!(
+            name_of(&figure),
+            "`goodput_bps` under `unimpaired` with `stream-1`"
+        );
+        figure.workload = None;
+        assert_eq!(name_of(&figure), "`goodput_bps` under `unimpaired`");
+    }
 }
