@@ -12,7 +12,16 @@ pub fn in_options(message: &str, table: &str) -> String {
     let mut text = parts.next().unwrap_or_default().to_owned();
     // Every second part is quoted.
     while let Some(quoted) = parts.next() {
-        text += &format!("`{}`", option(quoted, table));
+        let option = format!("`{}`", option(quoted, table));
+        // Key and option, of which a hint for a study file names both, are the same option here.
+        let is_again = text
+            .strip_suffix(", or ")
+            .is_some_and(|before| before.trim_end_matches(" too").ends_with(&option));
+        if is_again {
+            text.truncate(text.len() - ", or ".len());
+        } else {
+            text += &option;
+        }
         text += parts.next().unwrap_or_default();
     }
     text
@@ -98,6 +107,16 @@ mod tests {
                 "transport",
                 "give one another: `label = \"tcp-2\"`",
                 "give one another: `label=tcp-2`",
+            ),
+            (
+                "",
+                "write `bed = \"uml\"` too, or `--bed uml`, or leave it out",
+                "write `--bed uml` too, or leave it out",
+            ),
+            (
+                "",
+                "write `emulator = \"netem\"`, or `--emulator netem`",
+                "write `--emulator netem`",
             ),
             (
                 "",

@@ -38,6 +38,20 @@ fn ms(value: u64) -> Duration {
 }
 
 #[test]
+fn a_mistyped_shipped_trace_is_named() {
+    for (typed, meant) in [("lt", "lte"), ("5G", "5g"), ("satelite", "satellite")] {
+        let error = read(&format!("trace = \"{typed}\"")).expect_err("no such trace");
+        assert!(
+            error.contains(&format!("did you mean `{meant}`?")),
+            "{error}"
+        );
+        assert!(error.contains("name a file beside the study"), "{error}");
+    }
+    let error = read("trace = \"none.trace\"").expect_err("no such file");
+    assert!(!error.contains("did you mean"), "{error}");
+}
+
+#[test]
 fn jitter_of_the_round_trip_is_half_of_it_each_way() {
     let condition = read("rtt = \"300ms\"\nrtt_jitter = \"20ms\"").expect("a sound condition");
     for link in [&condition.forward, &condition.reverse] {

@@ -5,7 +5,7 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 use clap::Args;
 use regatta_model::{BitRate, Bytes};
 
-use super::{directory, iperf, whole};
+use super::{directory, iperf, whole, with_options};
 use crate::client_events::RateUnit;
 
 const AFTER_HELP: &str = "\
@@ -50,7 +50,7 @@ pub struct ClientArgs {
     #[arg(long, value_name = "MS", value_parser = whole(1, 600_000_u64), allow_hyphen_values = true, help_heading = "Server")]
     pub connect_timeout: Option<u64>,
 
-    /// Transports, as `regatta run` takes them, such as `quic-quinn` or `tcp:cc=bbr`; several are compared
+    /// Transports, as `regatta run` takes them, such as `quic-quinn` or `tcp:cc=bbr,label=BBR`; several are compared
     #[arg(
         long,
         value_name = "A,B",
@@ -151,4 +151,11 @@ pub struct ClientArgs {
     /// Directory for the results and their report
     #[arg(long, value_name = "DIR", value_parser = directory(), allow_hyphen_values = true, help_heading = "Output")]
     pub save: Option<PathBuf>,
+}
+
+impl ClientArgs {
+    /// Returns the transports that were named, each with its options separated by colons, as `regatta run` reads them.
+    pub fn transports(&self) -> Vec<String> {
+        with_options(&self.transport)
+    }
 }

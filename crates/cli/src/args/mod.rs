@@ -382,19 +382,24 @@ impl RunArgs {
     /// Returns the transports that were named, each with its options separated by colons: an option may also follow a
     /// comma, as in `tcp:cc=bbr,label=BBR`, since no driver's name has an equals sign.
     pub fn transports(&self) -> Vec<String> {
-        let mut transports: Vec<String> = Vec::new();
-        for text in &self.transport {
-            let name = text.split(':').next().unwrap_or_default();
-            match transports.last_mut() {
-                Some(before) if name.contains('=') => {
-                    before.push(':');
-                    before.push_str(text);
-                }
-                _ => transports.push(text.clone()),
-            }
-        }
-        transports
+        with_options(&self.transport)
     }
+}
+
+/// Returns transports of the command line, which were separated at commas, each with its options separated by colons.
+fn with_options(texts: &[String]) -> Vec<String> {
+    let mut transports: Vec<String> = Vec::new();
+    for text in texts {
+        let name = text.split(':').next().unwrap_or_default();
+        match transports.last_mut() {
+            Some(before) if name.contains('=') => {
+                before.push(':');
+                before.push_str(text);
+            }
+            _ => transports.push(text.clone()),
+        }
+    }
+    transports
 }
 
 /// `regatta plan`.

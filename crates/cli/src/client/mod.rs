@@ -215,8 +215,9 @@ fn allowed(args: &ClientArgs, hello: &Hello) -> Result<(), Failure> {
         return Ok(());
     };
     let most = Duration::from_nanos(*max_time_ns);
-    let each = args.time.unwrap_or(Duration::from_secs(10)) + BESIDE;
-    let needed = each.saturating_mul(args.repeat * args.transport.len() as u32);
+    let time = args.time.unwrap_or(Duration::from_secs(10)) + args.omit.unwrap_or_default();
+    let trials = args.repeat.saturating_mul(args.transports().len() as u32);
+    let needed = (time + BESIDE).saturating_mul(trials);
     if args.bytes.is_none() && args.blockcount.is_none() && needed > most {
         return Err(Failure::input(
             format!(
@@ -224,12 +225,12 @@ fn allowed(args: &ClientArgs, hello: &Hello) -> Result<(), Failure> {
                 format_duration(needed),
                 format_duration(most)
             ),
-            "ask for less time (`-t`) or fewer repetitions (`--repeat`)",
+            "ask for less time (`-t`, `-O`) or fewer repetitions (`--repeat`)",
         ));
     }
     let bytes = args
         .bytes
-        .map(|bytes| bytes.0.saturating_mul(args.repeat.into()));
+        .map(|bytes| bytes.0.saturating_mul(trials.into()));
     if let (Some(bytes), Some(most)) = (bytes, *max_bytes)
         && bytes > most
     {
@@ -262,7 +263,7 @@ impl Kept {
                 is_asked_for: true,
             });
         }
-        let compares = args.repeat > 1 || args.transport.len() > 1;
+        let compares = args.repeat > 1 || args.transports().len() > 1;
         let place = std::env::temp_dir().join(format!("regatta-client-{}", run::new_id()));
         Ok(Self {
             directory: (compares && !args.json && !args.json_stream)

@@ -139,16 +139,13 @@ fn workload(args: &ClientArgs, message: Bytes) -> Table {
 
 /// Returns the transports with the options that flags of iperf3 stand for.
 fn transports(args: &ClientArgs) -> Result<Vec<Transport>, Failure> {
-    let names: Vec<&str> = match (args.udp, args.sctp, args.mptcp) {
-        (true, ..) => vec!["udp"],
-        (_, true, _) => vec!["sctp"],
-        (.., true) => vec!["mptcp"],
-        _ => args.transport.iter().map(String::as_str).collect(),
+    let names = match (args.udp, args.sctp, args.mptcp) {
+        (true, ..) => vec!["udp".to_owned()],
+        (_, true, _) => vec!["sctp".to_owned()],
+        (.., true) => vec!["mptcp".to_owned()],
+        _ => args.transports(),
     };
-    names
-        .into_iter()
-        .map(|name| transport(name, args))
-        .collect()
+    names.iter().map(|name| transport(name, args)).collect()
 }
 
 fn transport(text: &str, args: &ClientArgs) -> Result<Transport, Failure> {

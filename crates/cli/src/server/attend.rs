@@ -71,7 +71,10 @@ impl Client {
                 served
             }
             Err(NoTurn::Full) => {
-                let reason = format!("the server has {} clients already", server.max_clients);
+                let reason = format!(
+                    "the server has as many clients as it takes ({})",
+                    server.max_clients
+                );
                 tell(
                     &mut ours,
                     &Hello::Refused {

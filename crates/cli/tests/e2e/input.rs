@@ -274,6 +274,10 @@ fn arguments_are_checked_before_anything_starts() {
         ),
         (&["--rtt", "1ms", "--delay", "1ms"], "cannot be used with"),
         (
+            &["--guests", "2"],
+            "`--guests 2`: two guests are asked for, and the bed is not `uml`\nhint: write `--bed uml` too, or leave the guests out",
+        ),
+        (
             &["--step", "2s:loss=1%", "--step", "1s:loss=0%"],
             "does not come after the one before it, at 2 s",
         ),

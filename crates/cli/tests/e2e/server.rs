@@ -246,6 +246,17 @@ fn several_trials_have_an_interval_and_a_report_that_is_kept() {
 }
 
 #[test]
+fn transports_have_labels_as_those_of_a_run_have() {
+    let bench = Bench::new();
+    // A label is no second transport, whose bytes would be too many.
+    let server = Server::start(&bench, &["--max-bytes", "150K"]);
+    let args = ["--transport", "tcp:cc=reno,label=Reno", "-n", "100K"];
+    let done = server.client(&bench, &args);
+    done.assert_code(0);
+    assert!(done.stdout.starts_with("Reno, "), "{done:#?}");
+}
+
+#[test]
 fn strangers_get_no_answer_and_a_client_behind_them_is_served() {
     let bench = Bench::new();
     let server = Server::start(&bench, &[]);
@@ -277,6 +288,13 @@ fn limits_hold_and_say_so() {
     let done = server.client(&bench, &["-t", "60"]);
     done.assert_code(2);
     done.assert_says("the server allows 20 s for one client");
+    // The time that is left out takes time, too.
+    let done = server.client(&bench, &["-t", "15", "-O", "10"]);
+    done.assert_code(2);
+    done.assert_says("the server allows 20 s for one client");
+    let done = server.client(&bench, &["--transport", "tcp,tcp-tls", "-n", "600K"]);
+    done.assert_code(2);
+    done.assert_says("this takes 1.229 MB and the server allows 1.049 MB for one client");
     let done = server.client(&bench, &["-n", "2M"]);
     done.assert_code(2);
     done.assert_says("this takes 2.097 MB and the server allows 1.049 MB for one client");

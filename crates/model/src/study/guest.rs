@@ -89,18 +89,19 @@ macro_rules! refuse {
 impl GuestSetup {
     /// Reads `guests`, `clock` and `kernel`, and their places in the file.
     pub(super) fn read(root: &mut Section<'_>) -> Result<(Self, Places), StudyError> {
-        let guests = match root.number("guests", 1, 2)? {
-            Some(2) => Guests::Two,
-            _ => Guests::One,
-        };
+        let guests = root.number_at("guests", 1, 2)?;
         let clock = root.choice_at("clock")?;
         let kernel = root.text("kernel")?;
         let places = Places {
+            guests: guests.as_ref().map(|(_, span)| span.clone()),
             clock: clock.as_ref().map(|(_, span)| span.clone()),
             kernel: kernel.as_ref().map(|(_, span)| span.clone()),
         };
         let setup = Self {
-            guests,
+            guests: match guests {
+                Some((2, _)) => Guests::Two,
+                _ => Guests::One,
+            },
             clock: clock.map(|(clock, _)| clock).unwrap_or_default(),
             kernel: kernel.map(|(path, _)| path.into()),
         };
@@ -110,6 +111,7 @@ impl GuestSetup {
 
 /// Places of the guest's keys in a study file.
 pub(super) struct Places {
+    guests: Option<Range<usize>>,
     clock: Option<Range<usize>>,
     pub kernel: Option<Range<usize>>,
 }
@@ -118,6 +120,7 @@ impl Places {
     /// Converts the mistake to an error in the file.
     pub fn error(&self, source: &File<'_>, mistake: GuestMistake) -> StudyError {
         let place = match mistake.key {
+            "guests" => &self.guests,
             "clock" => &self.clock,
             "kernel" => &self.kernel,
             _ => &None,

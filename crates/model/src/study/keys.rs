@@ -7,12 +7,13 @@ use super::{
     draft::Draft,
     error::StudyError,
     key::{Fault, KeyKind, PathKey},
+    names::nearest,
     section::{Section, Taken},
 };
 use crate::{
     condition::{
         Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link, QueueDiscipline, RateOf,
-        ShippedTrace,
+        SHIPPED_TRACES, ShippedTrace,
     },
     units::{BitRate, Ratio, UnitError, format_duration},
     words::Words as _,
@@ -400,7 +401,13 @@ fn read_rate_or_trace(
                 (Ok(text), _) => DeliveryTrace::parse(&name, &text)
                     .map_err(|error| section.error(span.clone(), error.message, error.hint))?,
                 (Err(_), Some(shipped)) => shipped.trace(),
-                (Err(error), None) => return Err(error),
+                (Err(mut error), None) => {
+                    let shipped: Vec<&str> = SHIPPED_TRACES.iter().map(|it| it.name).collect();
+                    if let Some(near) = nearest(&name, &shipped) {
+                        error.hint = format!("did you mean `{near}`? else {}", error.hint);
+                    }
+                    return Err(error);
+                }
             };
             (draft.link.rate, draft.link.trace) = (None, Some(trace));
             draft.places.insert("trace", span);

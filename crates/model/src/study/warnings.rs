@@ -75,8 +75,8 @@ impl Study {
             Warning::new(
                 "host_default_differs",
                 format!(
-                    "`{}` ran `{OUR_DEFAULT}`, as no `cc` was asked for; the default of the host's kernel is `{other}`, which other programs there use",
-                    labels.join(", ")
+                    "for `{}` Regatta asks for `{OUR_DEFAULT}`, as no `cc` is set; the default of the host's kernel is `{other}`, which other programs there use",
+                    labels.join("`, `")
                 ),
                 "set the option `cc` of the transports, or that of the other programs, such as `iperf3 -C cubic`",
             )
@@ -157,8 +157,11 @@ mod tests {
             .message;
         assert_eq!(
             said,
-            "`tcp` ran `cubic`, as no `cc` was asked for; the default of the host's kernel is `bbr`, which other programs there use"
+            "for `tcp` Regatta asks for `cubic`, as no `cc` is set; the default of the host's kernel is `bbr`, which other programs there use"
         );
+        let two = "driver = \"tcp\"\n[[transport]]\ndriver = \"tcp-tls\"";
+        let said = warning(two, "bbr").expect("a warning").message;
+        assert!(said.starts_with("for `tcp`, `tcp-tls` Regatta"), "{said}");
         assert_eq!(warning("driver = \"tcp\"", "cubic"), None);
         assert_eq!(warning("driver = \"tcp\"\ncc = \"cubic\"", "bbr"), None);
         assert_eq!(warning("driver = \"quic-quinn\"", "bbr"), None);
