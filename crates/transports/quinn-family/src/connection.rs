@@ -21,6 +21,7 @@ use regatta_transport_sockets::wait::{timed_out, within};
 use crate::{
     drops::Drops,
     migration::Migration,
+    send_window::SendWindow,
     stack::{
         self,
         quic::{Connection, Side, VarInt, ZeroRttAccepted},
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) files: Files,
     /// Whether every connection begins with a Retry packet.
     pub(crate) retries: bool,
+    /// Largest send window of a connection, in bytes, where it follows the congestion window.
+    pub(crate) send_window_bytes: Option<u64>,
     /// Migration, at an end that migrates.
     pub(crate) migration: Option<Migration>,
 }
@@ -132,6 +135,8 @@ pub struct QuicConnection {
     closer: Arc<Closer>,
     statistics: Arc<Statistics>,
     beginning: Beginning,
+    /// Largest send window, in bytes, where it follows the congestion window.
+    send_window_bytes: Option<u64>,
 }
 
 impl QuicConnection {
@@ -141,6 +146,7 @@ impl QuicConnection {
         beginning: Beginning,
         stop: &Stop,
     ) -> Self {
+        let send_window_bytes = shared.send_window_bytes;
         let statistics = Statistics::new(connection.clone(), Arc::clone(&watch), shared);
         let closer = Closer::new(connection, watch);
         stop.on_stop(&closer);
@@ -148,6 +154,7 @@ impl QuicConnection {
             closer,
             statistics,
             beginning,
+            send_window_bytes,
         }
     }
 
@@ -157,6 +164,11 @@ impl QuicConnection {
 
     fn connection(&self) -> &Connection {
         &self.closer.connection
+    }
+
+    fn send_window(&self) -> Option<SendWindow> {
+        let most = self.send_window_bytes?;
+        Some(SendWindow::new(self.connection().clone(), most))
     }
 }
 
@@ -200,7 +212,7 @@ impl StreamConnection for QuicConnection {
             _ => None,
         };
         opened
-            .map(|halves| QuicStream::new(halves, early))
+            .map(|halves| QuicStream::new(halves, early, self.send_window()))
             .map_err(TransportError::stack("cannot open a QUIC stream"))
     }
 
@@ -208,7 +220,7 @@ impl StreamConnection for QuicConnection {
         let since = MonotonicTime::now();
         match within(moment, self.connection().accept_bi()).await {
             Some(accepted) => accepted
-                .map(|halves| QuicStream::new(halves, None))
+                .map(|halves| QuicStream::new(halves, None, self.send_window()))
                 .map_err(TransportError::stack("no QUIC stream was opened")),
             None => Err(timed_out("QUIC stream", since)),
         }

@@ -182,6 +182,8 @@ impl QuicEndpoint {
                 drops,
                 files,
                 retries: handshake == Handshake::Retry,
+                send_window_bytes: (needs.follows_window)
+                    .then_some(needs.sizes.windows.send_buffer_bytes),
                 migration,
             }),
         })

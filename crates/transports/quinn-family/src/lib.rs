@@ -18,6 +18,7 @@ mod options;
 #[cfg(feature = "quinn")]
 mod quinn_stack;
 mod runtime;
+mod send_window;
 mod statistics;
 mod stream;
 mod tls;

@@ -14,6 +14,7 @@ use regatta_transport_tls::{Crypto, crypto_option};
 
 use crate::{
     controller::CongestionControl,
+    send_window::LEAST_SEND_WINDOW_BYTES,
     stack::quic::{MtuDiscoveryConfig, TransportConfig, VarInt},
     stack::{self},
     watch::Watch,
@@ -119,7 +120,10 @@ impl Options {
         transport
             .stream_receive_window(window(sizes.windows.stream_bytes))
             .receive_window(window(sizes.windows.connection_bytes))
-            .send_window(sizes.windows.send_buffer_bytes)
+            .send_window(match needs.follows_window {
+                true => LEAST_SEND_WINDOW_BYTES,
+                false => sizes.windows.send_buffer_bytes,
+            })
             .enable_segmentation_offload(self.common.gso)
             .congestion_controller_factory(self.congestion_control.watched(watch))
             .max_idle_timeout(IDLE_TIMEOUT.try_into().ok())
@@ -159,6 +163,8 @@ pub struct Needs {
     pub streams: u32,
     /// Capacity of the stack's queue of messages, in bytes.
     pub datagram_queue_bytes: usize,
+    /// Whether the send window follows the congestion window ([`SendWindow`](crate::send_window::SendWindow)).
+    pub follows_window: bool,
     /// Bandwidth-delay product of the path, at a receiver whose stack holds no window of that size.
     pub window_missed_bytes: Option<u64>,
 }
@@ -186,6 +192,9 @@ impl Needs {
         });
         Ok(Self {
             sizes,
+            follows_window: path.is_as_it_is
+                && common.stream_window_bytes.is_none()
+                && sizes.windows.send_buffer_bytes > LEAST_SEND_WINDOW_BYTES,
             streams,
             datagram_queue_bytes: queue.max(LEAST_QUEUED * usize::from(sizes.payload_bytes)),
             window_missed_bytes: is_short.then_some(in_flight),
@@ -240,6 +249,26 @@ mod tests {
         assert_eq!(warning(1_000_000_000, Role::Sender), None);
         let is_limited = stack::STACK == "noq";
         assert_eq!(warning(1_000_000_000, Role::Receiver).is_some(), is_limited);
+    }
+
+    /// 20 ms at 10 Gbit/s are 25 MB, with which 5 Mbit/s would be busy for 40 s.
+    #[test]
+    fn the_send_window_follows_over_a_path_that_is_not_known() {
+        let follows = |is_as_it_is, round_trip_delay, window: Option<u64>| {
+            let mut order = regatta_transport::testing::order_for(Role::Sender, stack::NAME, 1, 1);
+            order.path.mtu_bytes = 1500;
+            (order.path.link_rate_bps, order.path.window_bytes) = (None, None);
+            (order.path.is_as_it_is, order.path.round_trip_delay) = (is_as_it_is, round_trip_delay);
+            let mut options = Options::read(&order.transport.options);
+            options.common.stream_window_bytes = window;
+            let needs = Needs::of(&order, &options).expect("packets large enough");
+            needs.follows_window
+        };
+        let far = Duration::from_millis(20);
+        assert!(follows(true, far, None));
+        assert!(!follows(false, far, None), "an emulated path");
+        assert!(!follows(true, far, Some(8 << 20)), "the user's own window");
+        assert!(!follows(true, Duration::ZERO, None), "a small one");
     }
 
     #[test]

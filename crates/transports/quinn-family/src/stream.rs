@@ -8,6 +8,7 @@ use regatta_transport_sockets::wait::within;
 
 use crate::{
     connection::ABORTED,
+    send_window::SendWindow,
     stack::{
         self,
         quic::{Connection, ConnectionError, ReadError, RecvStream, SendStream, WriteError},
@@ -41,6 +42,8 @@ pub struct QuicStream {
     pieces: [Bytes; PIECES],
     /// Early data of a connection that began with it, until something has come from the other end.
     early: Option<Early>,
+    /// Send window of the connection, where it follows the congestion window.
+    send_window: Option<SendWindow>,
 }
 
 fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> TransportError {
@@ -49,10 +52,11 @@ fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Transpo
 
 impl QuicStream {
     /// Creates a stream from its two halves; `early` is its connection if that began with early
-    /// data.
+    /// data; `send_window` is its send window if that follows the congestion window.
     pub(crate) fn new(
         (send, receive): (SendStream, RecvStream),
         early: Option<Connection>,
+        send_window: Option<SendWindow>,
     ) -> Self {
         Self {
             send,
@@ -64,6 +68,7 @@ impl QuicStream {
                 written: Vec::new(),
                 finished: false,
             }),
+            send_window,
         }
     }
 
@@ -89,6 +94,9 @@ impl QuicStream {
         if let Some(early) = &mut self.early {
             // Pieces are shared, not copied.
             early.written.extend_from_slice(pieces);
+        }
+        if let Some(window) = &mut self.send_window {
+            window.before(pieces.iter().map(Bytes::len).sum());
         }
         match self.send.write_all_chunks(pieces).await {
             Ok(()) => {}
