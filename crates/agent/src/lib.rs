@@ -70,6 +70,14 @@ pub fn find_driver(name: &str) -> Option<&'static dyn Driver> {
         .find(|driver| driver.descriptor().name == name)
 }
 
+/// Whether a driver runs another program, which a server does for nobody.
+#[must_use]
+pub fn runs_a_program(driver: &str) -> bool {
+    regatta_transport_external::drivers()
+        .iter()
+        .any(|it| it.descriptor().name == driver)
+}
+
 /// Runs the agent with all drivers: `regatta agent`. Must be called before the process has threads.
 /// `build` describes the build of the program, and joins the host's facts.
 ///
@@ -91,11 +99,8 @@ pub fn served_main(build: HostFacts, limits: &str) -> ExitCode {
     let Ok(limits) = serde_json::from_str(limits) else {
         return ExitCode::from(2);
     };
-    let programs: Vec<_> = (regatta_transport_external::drivers().iter())
-        .map(|driver| driver.descriptor().name)
-        .collect();
     let mut drivers = registry();
-    drivers.retain(|driver| !programs.contains(&driver.descriptor().name));
+    drivers.retain(|driver| !runs_a_program(driver.descriptor().name));
     run(drivers, build, Some(limits))
 }
 

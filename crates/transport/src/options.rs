@@ -26,6 +26,14 @@ pub const SEND_BUFFER: OptionDefinition = OptionDefinition {
     help: "send buffer of the UDP socket, of which the kernel may grant less; from the path if not set",
 };
 
+/// Differentiated services code point of the packets.
+pub const DSCP: OptionDefinition = OptionDefinition {
+    name: "dscp",
+    kind: OptionKind::Number { least: 0, most: 63 },
+    default: "",
+    help: "differentiated services code point of the packets (RFC 2474)",
+};
+
 /// Returns the definition of the option for the congestion control of a stack that has these.
 #[must_use]
 pub const fn congestion_control(

@@ -2,6 +2,19 @@
 
 use std::{io, os::fd::AsRawFd};
 
+/// Sets the differentiated services code point (RFC 2474) of the packets of an IPv6 or IPv4 socket.
+///
+/// # Errors
+/// The error of the system.
+pub fn set_dscp(socket: &impl AsRawFd, is_ipv6: bool, dscp: libc::c_int) -> io::Result<()> {
+    let (level, name) = match is_ipv6 {
+        true => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+        false => (libc::IPPROTO_IP, libc::IP_TOS),
+    };
+    // The two lowest bits of the field are those of ECN (RFC 3168).
+    set_integer(socket, level, name, dscp << 2)
+}
+
 /// Sets an option that takes one C integer, as `setsockopt(2)` names it.
 ///
 /// # Errors

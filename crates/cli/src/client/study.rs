@@ -150,6 +150,15 @@ fn transports(args: &ClientArgs) -> Result<Vec<Transport>, Failure> {
 
 fn transport(text: &str, args: &ClientArgs) -> Result<Transport, Failure> {
     let mut transport = adhoc::transport(text)?;
+    if regatta_agent::runs_a_program(&transport.driver) {
+        return Err(Failure::input(
+            format!(
+                "`{}` is a program of its own, and a server runs none",
+                transport.driver
+            ),
+            "measure it between two hosts: `regatta run --hosts A,B`, see docs/hosts.md",
+        ));
+    }
     let is_udp = transport.driver == "udp";
     let rate = match args.bitrate {
         Some(BitRate(0)) => None,

@@ -295,6 +295,9 @@ fn limits_hold_and_say_so() {
     let done = server.client(&bench, &["--transport", "tcp,tcp-tls", "-n", "600K"]);
     done.assert_code(2);
     done.assert_says("this takes 1.229 MB and the server allows 1.049 MB for one client");
+    let done = server.client(&bench, &["--transport", "quic-go"]);
+    done.assert_code(2);
+    done.assert_says("`quic-go` is a program of its own, and a server runs none");
     let done = server.client(&bench, &["-n", "2M"]);
     done.assert_code(2);
     done.assert_says("this takes 2.097 MB and the server allows 1.049 MB for one client");

@@ -349,14 +349,28 @@ pub(super) fn capabilities() -> Vec<Capability> {
     ] {
         let result = attempt(flags, Attempt::CongestionControl(control));
         let hint = without_namespace(module_hint(&format!("tcp_{control}"), setting));
+        let outside = attempt(0, Attempt::CongestionControl(control));
         all.push(Capability::tried(
             name,
-            &format!("set `{control}` on a TCP socket in a namespace"),
+            &tried_control(control, &result, &outside),
             result,
             hint,
         ));
     }
     all
+}
+
+/// Says how a congestion control was tried: in a namespace, and outside of one, where an ordinary user may set only those
+/// that the kernel allows to everybody.
+fn tried_control(control: &str, inside: &io::Result<()>, outside: &io::Result<()>) -> String {
+    let tried = format!("set `{control}` on a TCP socket in a namespace");
+    match (inside, outside) {
+        (Ok(()), Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => format!(
+            "{tried}; outside of one, as over a network as it is, this user may not, unless root adds it to \
+             `net.ipv4.tcp_allowed_congestion_control`"
+        ),
+        _ => tried,
+    }
 }
 
 #[cfg(test)]
@@ -378,6 +392,19 @@ mod tests {
             has_congestion_control("cubik"),
         );
         assert!(expected.contains(&found), "{found:?}");
+    }
+
+    #[test]
+    fn a_congestion_control_that_is_not_allowed_outside_of_a_namespace_is_said_to_be() {
+        let refused = |errno| Err(io::Error::from_raw_os_error(errno));
+        let said = |inside, outside| tried_control("bbr", &inside, &outside);
+        assert!(
+            said(Ok(()), refused(libc::EPERM))
+                .ends_with("`net.ipv4.tcp_allowed_congestion_control`")
+        );
+        let plain = "set `bbr` on a TCP socket in a namespace";
+        assert_eq!(said(Ok(()), Ok(())), plain);
+        assert_eq!(said(refused(libc::ENOENT), refused(libc::ENOENT)), plain);
     }
 
     #[test]

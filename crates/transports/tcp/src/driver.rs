@@ -6,7 +6,8 @@ use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, OptionDefinition, OptionKind, Session, StreamSession,
-    TransportError, TrialContext, Unsupported, options,
+    TransportError, TrialContext, Unsupported,
+    options::{self, DSCP},
 };
 use regatta_transport_tls::{Crypto, crypto_option};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -15,7 +16,7 @@ use crate::{
     endpoint::Endpoint,
     mptcp,
     plain::Plain,
-    settings::{DSCP, MSS, NO_DELAY, RATE, SOCKET_BUFFERS},
+    settings::{MSS, NO_DELAY, RATE, SOCKET_BUFFERS},
     tls::Tls,
 };
 

@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, io, os::fd::AsRawFd};
 
 use regatta_model::OptionValue;
 use regatta_transport::{
-    OptionDefinition, OptionKind, TransportError, options, socket_option::set_integer,
+    OptionDefinition, OptionKind, TransportError,
+    options::{self, DSCP},
+    socket_option::{set_dscp, set_integer},
 };
 use socket2::{Domain, Socket};
 
@@ -39,14 +41,6 @@ pub(crate) const NO_DELAY: OptionDefinition = options::flag(
     false,
     "send each message of the connecting end at once, without Nagle's algorithm (TCP_NODELAY)",
 );
-
-/// Differentiated services code point of the packets.
-pub(crate) const DSCP: OptionDefinition = OptionDefinition {
-    name: "dscp",
-    kind: OptionKind::Number { least: 0, most: 63 },
-    default: "",
-    help: "differentiated services code point of the packets (RFC 2474)",
-};
 
 /// Part of a second of which a paced socket takes the bytes in advance: a full send buffer would take seconds to leave
 /// after the end of a transfer with a duration.
@@ -105,15 +99,8 @@ impl SocketSettings {
             done("the socket's buffers", set)?;
         }
         if let Some(dscp) = self.dscp {
-            // The two lowest bits of the field are those of ECN (RFC 3168).
-            let (level, name) = match socket.domain() {
-                Ok(Domain::IPV6) => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
-                _ => (libc::IPPROTO_IP, libc::IP_TOS),
-            };
-            done(
-                "the code point",
-                set_integer(socket, level, name, dscp << 2),
-            )?;
+            let is_ipv6 = matches!(socket.domain(), Ok(Domain::IPV6));
+            done("the code point", set_dscp(socket, is_ipv6, dscp))?;
         }
         Ok(())
     }

@@ -33,7 +33,8 @@ impl Endpoint {
             settings.receive_buffer,
             settings.send_buffer,
             settings.gso,
-        );
+        )
+        .with_dscp(settings.dscp);
         let listener = if order.connects() {
             None
         } else {
@@ -190,6 +191,7 @@ impl MessageEndpoint for Endpoint {
 mod tests {
     use std::collections::BTreeMap;
 
+    use regatta_model::OptionValue;
     use regatta_transport::testing;
 
     use super::*;
@@ -198,6 +200,16 @@ mod tests {
         let mut order = testing::order_for(Role::Sender, "udp", 1, 1);
         order.path.mtu_bytes = mtu;
         Endpoint::new(&order, Settings::new(&BTreeMap::new())).expect("an endpoint")
+    }
+
+    #[test]
+    fn packets_have_the_code_point_that_is_asked_for() {
+        let order = testing::order_for(Role::Sender, "udp", 1, 1);
+        let options = BTreeMap::from([("dscp".to_owned(), OptionValue::Number(46))]);
+        let endpoint = Endpoint::new(&order, Settings::new(&options)).expect("an endpoint");
+        let peer = SocketAddr::new(order.local, 9);
+        let opened = endpoint.sockets.connect(None, peer).expect("a socket");
+        assert_eq!(opened.socket.tos_v4().expect("a field"), 46 << 2);
     }
 
     #[test]

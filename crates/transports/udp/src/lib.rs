@@ -41,7 +41,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     capabilities: &["gso", "pacing"],
     stack: "Linux kernel",
     stack_version: "",
-    options: &[RATE, FRAME, GSO, RECEIVE_BUFFER, SEND_BUFFER],
+    options: &[RATE, FRAME, GSO, RECEIVE_BUFFER, SEND_BUFFER, options::DSCP],
 };
 
 const RATE: OptionDefinition = OptionDefinition {
@@ -96,6 +96,8 @@ struct Settings {
     gso: bool,
     receive_buffer: usize,
     send_buffer: usize,
+    /// Differentiated services code point.
+    dscp: Option<i32>,
 }
 
 impl Settings {
@@ -107,6 +109,7 @@ impl Settings {
             gso: GSO.flag(options),
             receive_buffer: bytes(&RECEIVE_BUFFER, options),
             send_buffer: bytes(&SEND_BUFFER, options),
+            dscp: options::DSCP.number(options),
         }
     }
 }

@@ -12,7 +12,10 @@ use std::{
 
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{PortRange, Warning};
-use regatta_transport::{TransportError, socket_option::set_integer};
+use regatta_transport::{
+    TransportError,
+    socket_option::{set_dscp, set_integer},
+};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::packets::{self, headers};
@@ -40,6 +43,8 @@ pub(crate) struct Sockets {
     receive_buffer: usize,
     send_buffer: usize,
     offload: bool,
+    /// Differentiated services code point.
+    dscp: Option<i32>,
 }
 
 /// A bound socket with its buffers and offloads, and the facts read back.
@@ -70,7 +75,14 @@ impl Sockets {
             receive_buffer,
             send_buffer,
             offload,
+            dscp: None,
         }
+    }
+
+    /// Gives the packets a differentiated services code point.
+    pub(crate) const fn with_dscp(mut self, dscp: Option<i32>) -> Self {
+        self.dscp = dscp;
+        self
     }
 
     fn open(&self, local: SocketAddr) -> Result<Opened, TransportError> {
@@ -89,6 +101,10 @@ impl Sockets {
         }
         let (receive, send) = set_buffers(&socket, self.receive_buffer, self.send_buffer)
             .map_err(TransportError::io("cannot set the socket's buffers"))?;
+        if let Some(dscp) = self.dscp {
+            set_dscp(&socket, local.is_ipv6(), dscp)
+                .map_err(TransportError::io("cannot set the code point"))?;
+        }
         socket
             .set_write_timeout(Some(SEND_TIME))
             .map_err(TransportError::io("cannot set SO_SNDTIMEO"))?;
