@@ -237,10 +237,17 @@ fn allowed(summary: &Summary, table: &str, caption: &str, row: &str, heads: &[&s
             } else {
                 divisor
             };
+            // A caption with two conditions is that of a change.
+            let to = caption.split('`').nth(3);
             let found = summary.published.iter().find(|it| {
-                it.transport == row && is_here(&it.condition) && it.metric == metric.name
+                let is_here = to.map_or_else(|| is_here(&it.condition), |to| it.condition == to);
+                it.transport == row && is_here && it.metric == metric.name
             });
-            if let Some(found) = found {
+            if let (Some(found), Some(_)) = (found, to) {
+                let changes = [found.published_change, found.measured_change];
+                (changes.into_iter().flatten())
+                    .for_each(|ratio| allowed.add(signed_percent(ratio - 1.0)));
+            } else if let Some(found) = found {
                 let measured = found
                     .measured
                     .into_iter()

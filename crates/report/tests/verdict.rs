@@ -313,6 +313,24 @@ fn rare_failures_are_said_and_ranked() {
 }
 
 #[test]
+fn the_share_of_transfers_that_arrived_whole_is_said_where_some_did_not() {
+    let mut data = two(|_, _| Some(20.0));
+    data.header.study.rank_by = Some("whole_transfer_ratio".to_owned());
+    for transport in &mut data.header.study.transports {
+        transport.driver = "udp".to_owned();
+    }
+    for trial in &mut data.trials {
+        let whole = f64::from(u8::from(trial.round == 0));
+        (trial.measurements.metrics).insert("whole_transfer_ratio", whole);
+    }
+    let text = place(&summarise(&data)).text.clone();
+    assert!(
+        text.contains("`b` (20.0 %) is not ranked: it does not retransmit"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_datagram_mode_is_not_said_to_be_reliable_where_nothing_was_lost() {
     let mut data =
         two(|label, round| Some(if label == "a" { 20.0 } else { 30.0 } + round as f64 * 0.1));

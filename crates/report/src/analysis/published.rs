@@ -5,10 +5,8 @@ use crate::RunData;
 
 /// Returns a comparison for each published figure of the study, in its order.
 pub fn all(data: &RunData, summary: &Summary) -> Vec<PublishedBeside> {
-    data.header
-        .study
-        .published
-        .iter()
+    let study = &data.header.study;
+    let mut all: Vec<PublishedBeside> = (study.published.iter())
         .map(|published| {
             let measured: Option<(f64, Option<[f64; 2]>)> = summary
                 .cells
@@ -32,9 +30,34 @@ pub fn all(data: &RunData, summary: &Summary) -> Vec<PublishedBeside> {
                 ratio: measured
                     .filter(|_| published.value != 0.0)
                     .map(|m| m.0 / published.value),
+                published_change: None,
+                measured_change: None,
                 note: published.note.clone(),
                 path_permits: published.path_permits,
             }
         })
-        .collect()
+        .collect();
+    if let Some(first) = study.conditions.first() {
+        add_changes(&mut all, &first.name);
+    }
+    all
+}
+
+/// Adds the changes from the first condition.
+fn add_changes(all: &mut [PublishedBeside], first: &str) {
+    let of_first: Vec<PublishedBeside> = (all.iter())
+        .filter(|it| it.condition == first)
+        .cloned()
+        .collect();
+    for figure in all.iter_mut().filter(|it| it.condition != first) {
+        let key =
+            |it: &PublishedBeside| (it.transport.clone(), it.workload.clone(), it.metric.clone());
+        let Some(before) = of_first.iter().find(|it| key(it) == key(figure)) else {
+            continue;
+        };
+        let ratio = |now: f64, before: f64| (before != 0.0).then(|| now / before);
+        figure.published_change = ratio(figure.published, before.published);
+        figure.measured_change =
+            (figure.measured.zip(before.measured)).and_then(|(now, before)| ratio(now, before));
+    }
 }

@@ -1,6 +1,9 @@
 //! Order of the transports in one place, and the pairs without a detected difference.
 
-use regatta_model::{Better, MetricDefinition, metric};
+use regatta_model::{
+    Better, MetricDefinition,
+    metric::{self, id},
+};
 use regatta_stats::compact_letters;
 
 use super::{
@@ -92,9 +95,13 @@ impl<'a> Place<'a> {
         Some(place)
     }
 
-    /// Returns the geometric mean of the metric of the ranking.
+    /// Returns the geometric mean of the metric of the ranking; of transfers that arrived whole their share.
     fn value(&self, cell: &Cell) -> Option<f64> {
-        cell.metrics.get(self.metric.name)?.geometric_mean
+        let metric = cell.metrics.get(self.metric.name)?;
+        match self.metric.name {
+            id::WHOLE_TRANSFER_RATIO => Some(metric.mean),
+            _ => metric.geometric_mean,
+        }
     }
 
     /// Returns the reasons for which a cell is not ranked in this place.

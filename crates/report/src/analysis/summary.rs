@@ -388,6 +388,13 @@ pub struct PublishedBeside {
     pub measured_ci95: Option<[f64; 2]>,
     /// Ratio of the measured to the published figure.
     pub ratio: Option<f64>,
+    /// Ratio of the published figure to that of the same transport under the study's first condition; absent under
+    /// the first one, or if none is published there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published_change: Option<f64>,
+    /// The same ratio of the measured figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_change: Option<f64>,
     /// Note on the published figure's method, where that differs.
     pub note: Option<String>,
     /// Whether the published path, as the publication describes it, permits the figure; absent if

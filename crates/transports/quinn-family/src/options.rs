@@ -192,7 +192,9 @@ impl Needs {
         });
         Ok(Self {
             sizes,
-            follows_window: path.is_as_it_is
+            // A direct link without delay is as fast as the hosts.
+            follows_window: path.link_rate_bps.is_none()
+                && !path.round_trip_delay.is_zero()
                 && common.stream_window_bytes.is_none()
                 && sizes.windows.send_buffer_bytes > LEAST_SEND_WINDOW_BYTES,
             streams,
@@ -253,22 +255,22 @@ mod tests {
 
     /// 20 ms at 10 Gbit/s are 25 MB, with which 5 Mbit/s would be busy for 40 s.
     #[test]
-    fn the_send_window_follows_over_a_path_that_is_not_known() {
-        let follows = |is_as_it_is, round_trip_delay, window: Option<u64>| {
+    fn the_send_window_follows_over_a_path_whose_rate_is_not_known() {
+        let follows = |rate, round_trip_delay, window: Option<u64>| {
             let mut order = regatta_transport::testing::order_for(Role::Sender, stack::NAME, 1, 1);
             order.path.mtu_bytes = 1500;
-            (order.path.link_rate_bps, order.path.window_bytes) = (None, None);
-            (order.path.is_as_it_is, order.path.round_trip_delay) = (is_as_it_is, round_trip_delay);
+            (order.path.link_rate_bps, order.path.window_bytes) = (rate, None);
+            order.path.round_trip_delay = round_trip_delay;
             let mut options = Options::read(&order.transport.options);
             options.common.stream_window_bytes = window;
             let needs = Needs::of(&order, &options).expect("packets large enough");
             needs.follows_window
         };
         let far = Duration::from_millis(20);
-        assert!(follows(true, far, None));
-        assert!(!follows(false, far, None), "an emulated path");
-        assert!(!follows(true, far, Some(8 << 20)), "the user's own window");
-        assert!(!follows(true, Duration::ZERO, None), "a small one");
+        assert!(follows(None, far, None));
+        assert!(!follows(Some(5_000_000), far, None), "a rate that is known");
+        assert!(!follows(None, far, Some(8 << 20)), "the user's own window");
+        assert!(!follows(None, Duration::ZERO, None), "a direct link");
     }
 
     #[test]

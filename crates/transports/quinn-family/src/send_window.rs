@@ -11,7 +11,7 @@ const CONGESTION_WINDOWS: u64 = 4;
 /// Number of written bytes after which the congestion window is looked at again.
 const LOOK_AFTER_BYTES: usize = 64 << 10;
 
-/// Send window of a connection over a path as it is, whose rate is not known.
+/// Send window of a connection over a path whose rate is not known.
 ///
 /// The flow-control window there is that of a fast path. With a send window of that size, what the application has
 /// written when its time is up can be on its way for a minute over a slow one.

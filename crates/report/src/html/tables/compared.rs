@@ -217,13 +217,69 @@ pub fn published(data: &RunData, summary: &Summary) -> Vec<Table> {
                 with
             );
             tables.push(beside(data, &here, caption).under(&condition.name));
+            let changes = changes_beside(data, &here, &with);
+            tables.extend(changes.map(|table| table.under(&condition.name)));
         }
     }
     tables
 }
 
+/// Returns the table of what some published figures, all of one condition, change from the first one, beside what the
+/// measured ones do.
+fn changes_beside(data: &RunData, figures: &[&PublishedBeside], with: &str) -> Option<Table> {
+    let changed: Vec<&PublishedBeside> = (figures.iter().copied())
+        .filter(|it| it.published_change.is_some())
+        .collect();
+    let (to, from) = (changed.first()?, data.header.study.conditions.first()?);
+    let caption = tr!(
+        "Published and measured change from `{}` to `{}`{}",
+        from.name,
+        to.condition,
+        with
+    );
+    let change =
+        |ratio: Option<f64>| ratio.map_or_else(none, |ratio| figure(signed_percent(ratio - 1.0)));
+    Some(of_transports(
+        data,
+        &changed,
+        caption,
+        |column, _| language::text(column.title).to_owned(),
+        |it, _| [change(it.published_change), change(it.measured_change)],
+    ))
+}
+
 /// Returns the table of some published figures beside the measured ones.
 fn beside(data: &RunData, figures: &[&PublishedBeside], caption: String) -> Table {
+    let cells = |it: &PublishedBeside, scale: Scale| {
+        let permits = match it.path_permits {
+            None => "",
+            Some(true) => language::text("possible over the path"),
+            Some(false) => language::text("not possible over the path"),
+        };
+        let measured = it.measured.map_or_else(none, |measured| {
+            let ends = it.measured_ci95.map(|ends| scale.ends(measured, ends));
+            figure_over(scale.text(measured), interval(ends))
+        });
+        [figure_over(scale.text(it.published), permits), measured]
+    };
+    of_transports(
+        data,
+        figures,
+        caption,
+        |column, scale| scale.heading(column.title),
+        cells,
+    )
+}
+
+/// Returns the table with a row for each transport of some published figures, and two columns for each of their metrics:
+/// published and measured, as `cells` makes them of a figure.
+fn of_transports(
+    data: &RunData,
+    figures: &[&PublishedBeside],
+    caption: String,
+    heading: impl Fn(&MetricDefinition, Scale) -> String,
+    cells: impl Fn(&PublishedBeside, Scale) -> [Entry; 2],
+) -> Table {
     let names: BTreeSet<&str> = figures.iter().map(|p| p.metric.as_str()).collect();
     let columns: Vec<(&MetricDefinition, Scale)> = (metric::METRICS.iter())
         .filter(|m| names.contains(m.name))
@@ -242,32 +298,17 @@ fn beside(data: &RunData, figures: &[&PublishedBeside], caption: String) -> Tabl
     }
     let mut head = vec![tr!("transport")];
     for (column, scale) in &columns {
-        head.push(tr!("{}: published", scale.heading(column.title)));
+        head.push(tr!("{}: published", heading(column, *scale)));
         head.push(tr!("measured"));
     }
-    let cells = |label: &str, (column, scale): &(&MetricDefinition, Scale)| {
+    let of_column = |label: &str, (column, scale): &(&MetricDefinition, Scale)| {
         let mut of_label = figures.iter().filter(|p| p.transport == label);
         let found = of_label.find(|p| p.metric == column.name);
-        let measured = found.and_then(|p| {
-            let measured = p.measured?;
-            let ends = p.measured_ci95.map(|ends| scale.ends(measured, ends));
-            Some(figure_over(scale.text(measured), interval(ends)))
-        });
-        [
-            found.map_or_else(none, |p| {
-                let permits = match p.path_permits {
-                    None => "",
-                    Some(true) => language::text("possible over the path"),
-                    Some(false) => language::text("not possible over the path"),
-                };
-                figure_over(scale.text(p.published), permits)
-            }),
-            measured.unwrap_or_else(none),
-        ]
+        found.map_or_else(|| [none(), none()], |found| cells(found, *scale))
     };
     let styles = Styles::of(data);
     let rows = labels.into_iter().map(|label| {
-        let cells = columns.iter().flat_map(|column| cells(label, column));
+        let cells = columns.iter().flat_map(|column| of_column(label, column));
         transport_row(&styles, label, cells)
     });
     Table::new(caption, head, rows)
@@ -290,6 +331,8 @@ mod tests {
             measured: None,
             measured_ci95: None,
             ratio: None,
+            published_change: None,
+            measured_change: None,
             note: None,
             path_permits: None,
         };

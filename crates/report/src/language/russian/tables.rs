@@ -72,6 +72,7 @@ pub const MESSAGES: &[Message] = &[
         &["Изменение средних геометрических от `{}` к {}, с доверительным интервалом на уровне поправки запуска"]),
     ("{}: every pair under {}", &["{}: все пары при {}"]),
     ("Published beside measured, under `{}`{}", &["Опубликованное и измеренное при `{}`{}"]),
+    ("Published and measured change from `{}` to `{}`{}", &["Опубликованное и измеренное изменение от `{}` к `{}`{}"]),
     ("{} of {}, with its 95 % confidence interval{}", &["{}, {}, с 95 % доверительным интервалом{}"]),
     ("; the first {} of {} rows, all are in `summary.json`", &["; первые строки: {} из {}, все есть в `summary.json`"]),
     ("How the trials of each cell ended; cells of a sweep of which all trials were measured are left out",
