@@ -230,6 +230,17 @@ fn a_run_without_a_crossing_has_none_along_either_parameter() {
 }
 
 #[test]
+fn pairs_without_any_difference_have_one_sentence() {
+    // Both transports alike, but for what a round adds to each by chance.
+    let summary = summarise(&by_delay(|_| 1.0));
+    let sentences = &summary.sweeps[0].sentences;
+    assert_eq!(
+        sentences[..],
+        ["neither a crossing nor a difference was found between `tcp` and `quic-quinn`"]
+    );
+}
+
+#[test]
 fn the_same_run_has_the_same_crossings() {
     assert_eq!(summarise(&one_parameter()), summarise(&one_parameter()));
 }

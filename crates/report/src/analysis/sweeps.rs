@@ -196,6 +196,8 @@ fn sentences(
     let mut sentences = sweep_crossings::sentences(sweeps, family, result);
     let mut axes = family.axes.iter();
     let is_numeric = axes.any(|axis| sweeps.sweeps[*axis].unit.is_some());
+    // Pairs of which nothing can be said but that, in one sentence.
+    let mut alike = Vec::new();
     let of_ranked: Vec<&String> = result.lines.iter().filter(|it| is_ranked(it)).collect();
     for (position, a) in of_ranked.iter().copied().enumerate() {
         for b in of_ranked[position + 1..].iter().copied() {
@@ -205,6 +207,10 @@ fn sentences(
             };
             if is_numeric && !result.crossings.iter().any(|crossing| is_pair(&crossing)) {
                 let [a_ahead, b_ahead, cells] = ahead(result, comparisons, &lines, [a, b]);
+                if a_ahead + b_ahead == 0 {
+                    alike.extend((cells > 0).then(|| tr!("`{}` and `{}`", a, b)));
+                    continue;
+                }
                 sentences.push(tr!(
                     "no crossing of `{0}` and `{1}` was found: of {2} comparisons, `{0}` is ahead in {3} and `{1}` in {4}, and no difference was detected in {5}",
                     a,
@@ -216,6 +222,12 @@ fn sentences(
                 ));
             }
         }
+    }
+    if !alike.is_empty() {
+        sentences.push(tr!(
+            "neither a crossing nor a difference was found between {}",
+            alike.join("; ")
+        ));
     }
     if sentences.len() > MOST_SENTENCES {
         let more = sentences.len() - MOST_SENTENCES;

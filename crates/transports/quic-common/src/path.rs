@@ -34,6 +34,13 @@ const MOST_WINDOW_WITHOUT_RATE_PACKETS: u64 = 16_384;
 /// Largest window of a stack that has no limit.
 pub const MOST_WINDOW_PACKETS: u64 = u64::MAX;
 
+/// Least data of the application that a stack holds where that follows the congestion window, in bytes.
+const LEAST_HELD_BYTES: u64 = 1 << 20;
+
+/// Data of the application that a stack holds then, in congestion windows: what is in flight, as much to double it in
+/// slow start, and room for a write.
+const HELD_CONGESTION_WINDOWS: u64 = 4;
+
 /// Sizes for one end of one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
@@ -43,6 +50,10 @@ pub struct Sizes {
     pub windows: WindowSizes,
     /// Receive and send buffer that is asked of the socket, in bytes.
     pub socket_buffers_bytes: (usize, usize),
+    /// Whether what the stack holds of the application's data follows the congestion window ([`Self::held_bytes`]): over
+    /// a path whose rate is not known. The flow-control window there is that of a fast path. With a send buffer of that
+    /// size, what the application has written when its time is up can be on its way for a minute over a slow one.
+    pub follows_congestion_window: bool,
 }
 
 impl Sizes {
@@ -100,7 +111,25 @@ impl Sizes {
                 buffer(options.receive_buffer_bytes),
                 buffer(options.send_buffer_bytes),
             ),
+            // A direct link without delay is as fast as the hosts.
+            follows_congestion_window: path.link_rate_bps.is_none()
+                && !path.round_trip_delay.is_zero()
+                && options.stream_window_bytes.is_none()
+                && windows.send_buffer_bytes > LEAST_HELD_BYTES,
         })
+    }
+
+    /// Returns the most that the stack holds of the application's data, sent and unsent together, with a congestion
+    /// window of this size; all in bytes.
+    #[must_use]
+    pub fn held_bytes(&self, congestion_window: u64) -> u64 {
+        let most = self.windows.send_buffer_bytes;
+        match self.follows_congestion_window {
+            true => (congestion_window.saturating_mul(HELD_CONGESTION_WINDOWS))
+                .max(LEAST_HELD_BYTES)
+                .min(most),
+            false => most,
+        }
     }
 
     /// Returns the size of [`INITIAL_WINDOW_PACKETS`] packets with this payload, in bytes.
@@ -173,6 +202,35 @@ mod tests {
         assert_eq!(window(Some(1_000_000_000)), Ok(7_500_000));
         assert_eq!(window(Some(10_000_000)), Ok(75_000));
         assert_eq!(window(None), Ok(16_384 * 1472));
+    }
+
+    /// 30 ms at 10 Gbit/s are 37 MB, with which 5 Mbit/s would be busy for a minute.
+    #[test]
+    fn what_is_held_follows_the_congestion_window_where_no_rate_is_known() {
+        let held = |path: &PathHints, asked, congestion_window| {
+            let mut common = Common::read(&BTreeMap::new());
+            common.stream_window_bytes = asked;
+            let sizes = Sizes::of(path, IPV4, &common).expect("large enough");
+            sizes.held_bytes(congestion_window)
+        };
+        let most = 2 * 16_384 * 1472;
+        let unknown = path(1500, None);
+        assert_eq!(held(&unknown, None, 14_000), 1 << 20);
+        assert_eq!(held(&unknown, None, 1 << 20), 4 << 20);
+        assert_eq!(held(&unknown, None, 1 << 40), most);
+        assert_eq!(
+            held(&unknown, Some(8 << 20), 14_000),
+            16 << 20,
+            "the user's own window"
+        );
+        assert_eq!(
+            held(&path(1500, Some(1_000_000_000)), None, 14_000),
+            15_000_000,
+            "a known rate"
+        );
+        let mut direct = unknown;
+        direct.round_trip_delay = Duration::ZERO;
+        assert_eq!(held(&direct, None, 14_000), 8 << 20, "a direct link");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use regatta_transport::{
 use regatta_transport_tls::HandshakeWatch;
 use tokio::{runtime::Handle, task::coop::unconstrained};
 
-use regatta_transport_quic_common::files::Files;
+use regatta_transport_quic_common::{files::Files, path::Sizes};
 use regatta_transport_sockets::wait::{timed_out, within};
 
 use crate::{
@@ -49,8 +49,7 @@ pub(crate) struct Shared {
     pub(crate) files: Files,
     /// Whether every connection begins with a Retry packet.
     pub(crate) retries: bool,
-    /// Largest send window of a connection, in bytes, where it follows the congestion window.
-    pub(crate) send_window_bytes: Option<u64>,
+    pub(crate) sizes: Sizes,
     /// Migration, at an end that migrates.
     pub(crate) migration: Option<Migration>,
 }
@@ -135,8 +134,7 @@ pub struct QuicConnection {
     closer: Arc<Closer>,
     statistics: Arc<Statistics>,
     beginning: Beginning,
-    /// Largest send window, in bytes, where it follows the congestion window.
-    send_window_bytes: Option<u64>,
+    sizes: Sizes,
 }
 
 impl QuicConnection {
@@ -146,7 +144,7 @@ impl QuicConnection {
         beginning: Beginning,
         stop: &Stop,
     ) -> Self {
-        let send_window_bytes = shared.send_window_bytes;
+        let sizes = shared.sizes;
         let statistics = Statistics::new(connection.clone(), Arc::clone(&watch), shared);
         let closer = Closer::new(connection, watch);
         stop.on_stop(&closer);
@@ -154,7 +152,7 @@ impl QuicConnection {
             closer,
             statistics,
             beginning,
-            send_window_bytes,
+            sizes,
         }
     }
 
@@ -167,8 +165,8 @@ impl QuicConnection {
     }
 
     fn send_window(&self) -> Option<SendWindow> {
-        let most = self.send_window_bytes?;
-        Some(SendWindow::new(self.connection().clone(), most))
+        (self.sizes.follows_congestion_window)
+            .then(|| SendWindow::new(self.connection().clone(), self.sizes))
     }
 }
 

@@ -182,8 +182,7 @@ impl QuicEndpoint {
                 drops,
                 files,
                 retries: handshake == Handshake::Retry,
-                send_window_bytes: (needs.follows_window)
-                    .then_some(needs.sizes.windows.send_buffer_bytes),
+                sizes: needs.sizes,
                 migration,
             }),
         })

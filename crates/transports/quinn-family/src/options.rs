@@ -14,7 +14,6 @@ use regatta_transport_tls::{Crypto, crypto_option};
 
 use crate::{
     controller::CongestionControl,
-    send_window::LEAST_SEND_WINDOW_BYTES,
     stack::quic::{MtuDiscoveryConfig, TransportConfig, VarInt},
     stack::{self},
     watch::Watch,
@@ -120,10 +119,7 @@ impl Options {
         transport
             .stream_receive_window(window(sizes.windows.stream_bytes))
             .receive_window(window(sizes.windows.connection_bytes))
-            .send_window(match needs.follows_window {
-                true => LEAST_SEND_WINDOW_BYTES,
-                false => sizes.windows.send_buffer_bytes,
-            })
+            .send_window(sizes.held_bytes(0))
             .enable_segmentation_offload(self.common.gso)
             .congestion_controller_factory(self.congestion_control.watched(watch))
             .max_idle_timeout(IDLE_TIMEOUT.try_into().ok())
@@ -163,8 +159,6 @@ pub struct Needs {
     pub streams: u32,
     /// Capacity of the stack's queue of messages, in bytes.
     pub datagram_queue_bytes: usize,
-    /// Whether the send window follows the congestion window ([`SendWindow`](crate::send_window::SendWindow)).
-    pub follows_window: bool,
     /// Bandwidth-delay product of the path, at a receiver whose stack holds no window of that size.
     pub window_missed_bytes: Option<u64>,
 }
@@ -192,11 +186,6 @@ impl Needs {
         });
         Ok(Self {
             sizes,
-            // A direct link without delay is as fast as the hosts.
-            follows_window: path.link_rate_bps.is_none()
-                && !path.round_trip_delay.is_zero()
-                && common.stream_window_bytes.is_none()
-                && sizes.windows.send_buffer_bytes > LEAST_SEND_WINDOW_BYTES,
             streams,
             datagram_queue_bytes: queue.max(LEAST_QUEUED * usize::from(sizes.payload_bytes)),
             window_missed_bytes: is_short.then_some(in_flight),
@@ -251,26 +240,6 @@ mod tests {
         assert_eq!(warning(1_000_000_000, Role::Sender), None);
         let is_limited = stack::STACK == "noq";
         assert_eq!(warning(1_000_000_000, Role::Receiver).is_some(), is_limited);
-    }
-
-    /// 20 ms at 10 Gbit/s are 25 MB, with which 5 Mbit/s would be busy for 40 s.
-    #[test]
-    fn the_send_window_follows_over_a_path_whose_rate_is_not_known() {
-        let follows = |rate, round_trip_delay, window: Option<u64>| {
-            let mut order = regatta_transport::testing::order_for(Role::Sender, stack::NAME, 1, 1);
-            order.path.mtu_bytes = 1500;
-            (order.path.link_rate_bps, order.path.window_bytes) = (rate, None);
-            order.path.round_trip_delay = round_trip_delay;
-            let mut options = Options::read(&order.transport.options);
-            options.common.stream_window_bytes = window;
-            let needs = Needs::of(&order, &options).expect("packets large enough");
-            needs.follows_window
-        };
-        let far = Duration::from_millis(20);
-        assert!(follows(None, far, None));
-        assert!(!follows(Some(5_000_000), far, None), "a rate that is known");
-        assert!(!follows(None, far, Some(8 << 20)), "the user's own window");
-        assert!(!follows(None, Duration::ZERO, None), "a direct link");
     }
 
     #[test]

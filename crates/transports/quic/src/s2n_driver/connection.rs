@@ -16,9 +16,10 @@ use tokio::sync::Mutex;
 use super::{
     events::{Board, Followed, Watch},
     statistics::Statistics,
-    stream::S2nStream,
+    stream::{Held, S2nStream},
 };
 use crate::{
+    path::Sizes,
     socket::Counters,
     wait::{timed_out, within},
 };
@@ -56,6 +57,7 @@ pub(super) struct End {
     /// `sender` or `receiver`.
     pub(super) side: &'static str,
     pub(super) connects: bool,
+    pub(super) sizes: Sizes,
 }
 
 /// An established connection; closed when dropped.
@@ -65,6 +67,7 @@ pub struct S2nConnection {
     watch: Arc<Watch>,
     statistics: Arc<Statistics>,
     connects: bool,
+    sizes: Sizes,
 }
 
 impl S2nConnection {
@@ -91,6 +94,14 @@ impl S2nConnection {
             statistics: Arc::new(Statistics::new(Arc::clone(&watch), end.clone())),
             watch,
             connects: end.connects,
+            sizes: end.sizes,
+        })
+    }
+
+    fn held(&self) -> Option<Held> {
+        self.sizes.follows_congestion_window.then(|| Held {
+            watch: Arc::clone(&self.watch),
+            sizes: self.sizes,
         })
     }
 
@@ -115,7 +126,7 @@ impl StreamConnection for S2nConnection {
             .clone()
             .open_bidirectional_stream()
             .await
-            .map(S2nStream::new)
+            .map(|stream| S2nStream::new(stream, self.held()))
             .map_err(TransportError::stack("cannot open a QUIC stream"))
     }
 
@@ -129,7 +140,7 @@ impl StreamConnection for S2nConnection {
                 .await
         };
         match within(moment, accepted).await {
-            Some(Ok(Some(stream))) => Ok(S2nStream::new(stream)),
+            Some(Ok(Some(stream))) => Ok(S2nStream::new(stream, self.held())),
             Some(Ok(None)) => Err(TransportError::Closed {
                 flow: "QUIC connection",
             }),

@@ -261,6 +261,7 @@ impl S2nEndpoint {
                 counters: Arc::new(counters),
                 side,
                 connects: order.connects(),
+                sizes,
             },
             buffers,
             payload_bytes: sizes.payload_bytes.into(),

@@ -34,6 +34,11 @@ pub(super) struct Watch {
     packets_lost: AtomicU64,
     congestion_events: AtomicU64,
     blocked_frames: AtomicU64,
+    /// Largest end of stream data that was sent, over all streams: of one stream, what it has sent at all.
+    stream_sent_bytes: AtomicU64,
+    /// Whether somebody waits for stream data to be sent.
+    is_awaited: AtomicBool,
+    stream_sent: Notify,
     smoothed_rtt_ns: AtomicU64,
     min_rtt_ns: AtomicU64,
     congestion_window_bytes: AtomicU32,
@@ -108,6 +113,38 @@ impl Watch {
     /// end back.
     pub(super) fn blocked_frames(&self) -> u64 {
         self.blocked_frames.load(Ordering::Relaxed)
+    }
+
+    /// Records the end of stream data that was sent.
+    fn on_stream_sent(&self, end: u64) {
+        if end > self.stream_sent_bytes.load(Ordering::Relaxed) {
+            self.stream_sent_bytes.store(end, Ordering::Relaxed);
+            if self.is_awaited.load(Ordering::Relaxed) {
+                self.stream_sent.notify_waiters();
+            }
+        }
+    }
+
+    /// Waits until the connection holds no more of `written` bytes of a stream than `most` says for its congestion
+    /// window, or is closed. Of several streams the one that has sent most counts, so that the others wait for less.
+    pub(super) async fn until_held(&self, written: u64, most: impl Fn(u64) -> u64) {
+        self.is_awaited.store(true, Ordering::Relaxed);
+        loop {
+            let mut sent = std::pin::pin!(self.stream_sent.notified());
+            // Before the counters are looked at, so that no packet is missed.
+            sent.as_mut().enable();
+            let relaxed = Ordering::Relaxed;
+            let window = u64::from(self.congestion_window_bytes.load(relaxed));
+            let in_flight = u64::from(self.bytes_in_flight.load(relaxed));
+            let unsent = written.saturating_sub(self.stream_sent_bytes.load(relaxed));
+            if unsent + in_flight <= most(window) {
+                return;
+            }
+            tokio::select! {
+                () = sent => {}
+                () = self.closed() => return,
+            }
+        }
     }
 
     /// Returns the recovery state; `None` before anything was acknowledged.
@@ -280,11 +317,14 @@ impl Subscriber for Writer {
         _meta: &ConnectionMeta,
         event: &events::FrameSent,
     ) {
-        if matches!(
-            event.frame,
-            events::Frame::DataBlocked { .. } | events::Frame::StreamDataBlocked { .. }
-        ) {
-            add_one(&followed.watch.blocked_frames);
+        match event.frame {
+            events::Frame::DataBlocked { .. } | events::Frame::StreamDataBlocked { .. } => {
+                add_one(&followed.watch.blocked_frames);
+            }
+            events::Frame::Stream { offset, len, .. } => {
+                followed.watch.on_stream_sent(offset + u64::from(len));
+            }
+            _ => {}
         }
     }
 

@@ -1,6 +1,6 @@
 //! A bidirectional stream of s2n-quic as a [`ByteStream`].
 
-use std::{future::poll_fn, task::Poll};
+use std::{future::poll_fn, sync::Arc, task::Poll};
 
 use bytes::Bytes;
 use regatta_transport::{ByteStream, MonotonicTime, Received, TransportError};
@@ -9,8 +9,12 @@ use s2n_quic::{
     stream::{BidirectionalStream, Error, ReceiveStream, SendStream},
 };
 
-use super::connection::{ABORTED, is_done};
+use super::{
+    connection::{ABORTED, is_done},
+    events::Watch,
+};
 use crate::{
+    path::Sizes,
     wait::within,
     write_buffer::{Pieces, WriteBuffer},
 };
@@ -31,6 +35,16 @@ pub struct S2nStream {
     pieces: [Bytes; PIECES],
     /// Whether the other end has finished its direction.
     ended: bool,
+    /// Number of bytes written, and where they are held back by the congestion window.
+    written: u64,
+    held: Option<Held>,
+}
+
+/// Connection that holds no more of the application's data than its congestion window allows.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) watch: Arc<Watch>,
+    pub(super) sizes: Sizes,
 }
 
 fn broken(error: Error) -> TransportError {
@@ -44,7 +58,7 @@ fn is_closed(error: &Error) -> bool {
 }
 
 impl S2nStream {
-    pub(super) fn new(stream: BidirectionalStream) -> Self {
+    pub(super) fn new(stream: BidirectionalStream, held: Option<Held>) -> Self {
         let (receive, send) = stream.split();
         Self {
             send,
@@ -52,11 +66,14 @@ impl S2nStream {
             buffer: WriteBuffer::new(YIELD_BYTES),
             pieces: [const { Bytes::new() }; PIECES],
             ended: false,
+            written: 0,
+            held,
         }
     }
 
     async fn write(&mut self, mut pieces: Pieces) -> Result<(), TransportError> {
         let pieces = pieces.as_mut();
+        self.written += pieces.iter().map(|it| it.len() as u64).sum::<u64>();
         let (send, mut taken) = (&mut self.send, 0);
         poll_fn(|context| {
             loop {
@@ -72,6 +89,11 @@ impl S2nStream {
         })
         .await
         .map_err(broken)?;
+        if let Some(Held { watch, sizes }) = &self.held {
+            watch
+                .until_held(self.written, |window| sizes.held_bytes(window))
+                .await;
+        }
         if self.buffer.is_time_to_yield() {
             tokio::task::yield_now().await;
         }
