@@ -161,26 +161,60 @@ pub fn text(english: &str) -> &str {
 }
 
 /// Returns a sentence of a run, such as a warning, in the language of the report: its quantities and its words in
-/// backticks are the arguments of a message. One that the table does not have keeps its words.
+/// backticks are the arguments of a message. One that the table has neither as a whole nor by its clauses keeps its
+/// words.
 #[must_use]
 pub fn sentence(english: &str) -> String {
     if current() == Language::English || english.contains('{') {
         return english.to_owned();
     }
+    let russian = known(english).or_else(|| by_clauses(english));
+    russian.unwrap_or_else(|| english.to_owned())
+}
+
+/// Returns a sentence in Russian that the table has as a whole.
+fn known(english: &str) -> Option<String> {
     if let Some(forms) = MESSAGES.get(english) {
-        return forms[0].to_owned();
+        return Some(forms[0].to_owned());
     }
-    let (pattern, arguments) = russian::parts(english);
-    let arguments: Vec<&dyn Display> = arguments.iter().map(|it| it as &dyn Display).collect();
+    let item = |item: &str| known(item).unwrap_or_else(|| item.to_owned());
+    filled(russian::parts(english))
+        .or_else(|| filled(russian::parts_beside_parentheses(english, item)))
+}
+
+/// Returns the message of a pattern with its arguments; `None` for a pattern that the table does not have.
+fn filled((pattern, arguments): (String, Vec<String>)) -> Option<String> {
+    let values: Vec<&dyn Display> = arguments.iter().map(|it| it as &dyn Display).collect();
     match MESSAGES.get(pattern.as_str()) {
         Some(forms) => {
-            let count = arguments.iter().find_map(|it| it.to_string().parse().ok());
-            fill(form(forms, count.unwrap_or(0)), &arguments)
+            let count = arguments.iter().find_map(|it| it.parse().ok());
+            Some(fill(form(forms, count.unwrap_or(0)), &values))
         }
         // A quantity alone has no words.
-        None if !pattern.contains(char::is_alphabetic) => fill(&pattern, &arguments),
-        None => english.to_owned(),
+        None if !pattern.contains(char::is_alphabetic) => Some(fill(&pattern, &values)),
+        None => None,
     }
+}
+
+/// Returns a sentence in Russian of which the table has the clauses: those of a list, and the one before a colon, whose
+/// rest can be what a program said. `None` if it lacks one of them.
+fn by_clauses(english: &str) -> Option<String> {
+    fn all(english: &str, separator: &str) -> Option<String> {
+        let clauses = russian::clauses(english, separator);
+        if clauses.len() < 2 {
+            return None;
+        }
+        let clauses = (clauses.into_iter()).map(|it| known(it).or_else(|| by_clauses(it)));
+        Some(clauses.collect::<Option<Vec<String>>>()?.join(separator))
+    }
+    let before_colon = || {
+        let head = *russian::clauses(english, ": ").first()?;
+        let rest = english[head.len()..].strip_prefix(": ")?;
+        Some(format!("{}: {}", known(head)?, sentence(rest)))
+    };
+    all(english, "; ")
+        .or_else(before_colon)
+        .or_else(|| all(english, ", "))
 }
 
 /// Returns the texts of a template in the language of the report, by the English ones.

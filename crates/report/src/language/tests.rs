@@ -67,6 +67,89 @@ fn a_sentence_of_a_run_keeps_its_figures_and_names() {
     assert_eq!(russian("loss-5 and h2"), "loss-5 and h2");
 }
 
+/// Returns the words in Latin letters of a sentence in Russian outside of backticks and without `names`.
+fn latin_words(sentence: &str, names: &[&str]) -> Vec<String> {
+    let outside: String = sentence.split('`').step_by(2).collect();
+    let words = outside.split(|c: char| !c.is_ascii_alphabetic());
+    words
+        .filter(|word| !word.is_empty() && !names.contains(word))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn warnings_hints_and_facts_of_runs_are_in_russian() {
+    let names = [
+        "TCP", "UDP", "QUIC", "IP", "INFO", "MTU", "GSO", "TSO", "Regatta",
+    ];
+    for english in [
+        "time was virtual: work takes no time in it, so there are no figures of CPU time, and no transport is limited by how fast its software is",
+        "run it with `--clock real` to measure CPU time",
+        "slow start overflowed the path's queue: after 200 ms 500 packets were sent again, 100 % of the 500 that path and queue hold; the queue dropped 480 in the whole trial",
+        "ask for a larger `--queue`, or give the transport a smaller window where it has such an option",
+        "the kernel of the receiver ran short of memory for TCP's buffers, so that it kept windows small and dropped segments: the rate is the machine's and not the protocol's",
+        "raise `net.ipv4.tcp_mem` there, run fewer connections at once, or use a machine with more memory",
+        "a scale of 0.5 % was asked for: the run has 3 of the study's 5 rounds, and each trial 2.5 % of its volume; volumes that a sweep varies are whole, so that the run takes a larger part of the study's time; a transfer may end before its path has made all its changes",
+        "for `tcp`, `tcp-tls` Regatta asks for `cubic`, as no `cc` is set; the default of the host's kernel is `bbr`, which other programs there use",
+        "`tcp`, `mptcp` are not encrypted and `quic-quinn`, `quic-s2n` are, so a difference between them is encryption's, too",
+        "the path of `c` from 5 s on was outside its tolerance when it was checked: `forward_link_rate_bps` was 9.5 Mbit/s instead of 10 Mbit/s, `forward_loss_ratio` was 2 % instead of 1 %",
+        "the path of `c` changes after 2 min 5 s, when the deadline of 2 min has ended every transfer",
+        "the kernel grants the sender a window of 100 kB, and 30 ms at 1 Gbit/s holds 3.75 MB",
+        "not applicable: UDP has none",
+        "not known: no TCP_INFO",
+        "every second packet, or after 40 ms; each packet at first",
+        "stream 704531 B, connection 880663 B",
+        "TSO, GSO of the interface",
+    ] {
+        let shown = russian(english);
+        assert_ne!(shown, english);
+        let left = latin_words(&shown, &names);
+        assert!(left.is_empty(), "{left:?} in `{shown}`");
+    }
+}
+
+#[test]
+fn lists_and_time_spans_are_one_argument_and_clauses_stand_by_themselves() {
+    assert_eq!(
+        russian(
+            "the transfer was stopped at its deadline of 2 min 5 s; measured is what was delivered by then: 1 MB of 10 MB"
+        ),
+        "передача остановлена по истечении предельного времени 2 мин 5 с; измерено доставленное к этому моменту: 1 МБ из 10 МБ"
+    );
+    assert_eq!(
+        russian(
+            "`tcp` is not encrypted and `a`, `b`, `c` are, so a difference between them is encryption's, too"
+        ),
+        "`tcp` без шифрования, а `a`, `b`, `c` с шифрованием, так что различие между ними вызвано и шифрованием"
+    );
+    assert_eq!(
+        russian("not known: no association yet; 9.9 packets"),
+        "неизвестно: ассоциации ещё нет; 9,9 пакетов"
+    );
+    // What a program said keeps its words, also in parentheses.
+    assert_eq!(
+        russian("2 of 10 connections failed, the last one with: connection refused"),
+        "не состоялось соединений: 2 из 10, последнее по причине: connection refused"
+    );
+    assert_eq!(
+        russian("netns, netem between the hosts (Linux 6.12.3, seeded)"),
+        "пространства имён сети, netem между хостами (Linux 6.12.3, с начальным значением)"
+    );
+    // One unknown clause leaves the whole list in English.
+    assert_eq!(
+        russian("fixed, no more than that"),
+        "fixed, no more than that"
+    );
+}
+
+#[test]
+fn reasons_of_transports_without_rank_read_on_after_their_label() {
+    let lost = with(Language::Russian, || {
+        tr!("lost {} of its messages", "30,9 %")
+    });
+    assert_eq!(format!("`udp` {lost}"), "`udp` потерял 30,9 % сообщений");
+}
+
 #[test]
 fn the_language_is_that_of_the_call() {
     let inner = with(Language::Russian, || text("median"));

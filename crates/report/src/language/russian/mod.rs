@@ -3,6 +3,8 @@
 mod figures;
 mod network;
 mod report;
+mod runs;
+mod stacks;
 mod tables;
 mod verdict;
 mod warnings;
@@ -21,6 +23,8 @@ pub const TABLES: &[&[Message]] = &[
     tables::MESSAGES,
     figures::MESSAGES,
     warnings::MESSAGES,
+    runs::MESSAGES,
+    stacks::MESSAGES,
 ];
 
 /// All tables of metrics.
@@ -86,14 +90,28 @@ const fn is_same(a: &[u8], b: &[u8]) -> bool {
     true
 }
 
+/// Units of the two quantities of a time span such as `2 min 5 s`.
+const TWO_UNITS: [[&str; 2]; 3] = [[" сут", " ч"], [" ч", " мин"], [" мин", " с"]];
+
 /// Splits a sentence into a pattern and its arguments in Russian: quantities with their units, and words in backticks.
+/// A time span in two units and a list of words in backticks with commas are one argument each.
 pub fn parts(sentence: &str) -> (String, Vec<String>) {
     let mut pattern = String::new();
-    let mut arguments = Vec::new();
+    let mut arguments: Vec<String> = Vec::new();
     for (position, part) in sentence.split('`').enumerate() {
         if position % 2 == 1 {
-            pattern.push_str("{}");
-            arguments.push(format!("`{part}`"));
+            let word = format!("`{part}`");
+            match arguments.last_mut() {
+                Some(list) if pattern.ends_with("{}, ") && list.ends_with('`') => {
+                    pattern.truncate(pattern.len() - ", ".len());
+                    list.push_str(", ");
+                    list.push_str(&word);
+                }
+                _ => {
+                    pattern.push_str("{}");
+                    arguments.push(word);
+                }
+            }
             continue;
         }
         let mut rest = part;
@@ -112,12 +130,80 @@ pub fn parts(sentence: &str) -> (String, Vec<String>) {
             }
             let (unit, after) = unit_after(rest);
             rest = after;
-            pattern.push_str("{}");
-            arguments.push(number.replace('.', ",") + &unit);
+            // With several points it is a version.
+            let quantity = match number.matches('.').count() {
+                1 => number.replace('.', ",") + &unit,
+                _ => number.to_owned() + &unit,
+            };
+            match arguments.last_mut() {
+                Some(span) if pattern.ends_with("{} ") && is_continued(span.as_str(), &unit) => {
+                    pattern.truncate(pattern.len() - " ".len());
+                    span.push(' ');
+                    span.push_str(&quantity);
+                }
+                _ => {
+                    pattern.push_str("{}");
+                    arguments.push(quantity);
+                }
+            }
         }
         pattern.push_str(rest);
     }
     (pattern, arguments)
+}
+
+/// Whether a quantity in `unit` is the smaller part of the time span that `larger` begins.
+fn is_continued(larger: &str, unit: &str) -> bool {
+    let mut pairs = TWO_UNITS.iter();
+    pairs.any(|[first, second]| larger.ends_with(*first) && unit == *second)
+}
+
+/// Splits a sentence as [`parts`] does, with what stands in parentheses as one argument, in which `in_russian` replaces
+/// the items of a list.
+pub fn parts_beside_parentheses(
+    sentence: &str,
+    in_russian: impl Fn(&str) -> String,
+) -> (String, Vec<String>) {
+    let mut pattern = String::new();
+    let mut arguments = Vec::new();
+    let mut rest = sentence;
+    while let Some((before, after)) = rest.split_once('(')
+        && let Some((inner, after)) = after.split_once(')')
+    {
+        let (found, quantities) = parts(before);
+        pattern.push_str(&found);
+        pattern.push_str("({})");
+        arguments.extend(quantities);
+        let items: Vec<String> = inner.split(", ").map(&in_russian).collect();
+        arguments.push(items.join(", "));
+        rest = after;
+    }
+    let (found, quantities) = parts(rest);
+    pattern.push_str(&found);
+    arguments.extend(quantities);
+    (pattern, arguments)
+}
+
+/// Splits a sentence at a separator outside of backticks and parentheses.
+pub fn clauses<'a>(sentence: &'a str, separator: &str) -> Vec<&'a str> {
+    let mut clauses = Vec::new();
+    let mut start = 0;
+    let mut depth = 0_usize;
+    let mut is_quoted = false;
+    for (at, character) in sentence.char_indices() {
+        match character {
+            '`' => is_quoted = !is_quoted,
+            '(' if !is_quoted => depth += 1,
+            ')' if !is_quoted => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if !is_quoted && depth == 0 && sentence[at..].starts_with(separator) {
+            clauses.push(&sentence[start..at]);
+            start = at + separator.len();
+        }
+    }
+    clauses.push(&sentence[start..]);
+    clauses
 }
 
 /// Returns the unit at the beginning of a text, in Russian after its space, and the rest; an empty one if there is none.

@@ -83,17 +83,17 @@ pub const MESSAGES: &[Message] = &[
     ("`{1}`: {0} trials {2}{3}",
         &["`{1}`: {0} прогон — {2}{3}", "`{1}`: {0} прогона — {2}{3}", "`{1}`: {0} прогонов — {2}{3}"]),
 
-    // Reasons of transports that are not ranked.
+    // Reasons of transports that are not ranked: predicates, as a sentence begins with the label of the transport.
     ("does not retransmit", &["не выполняет повторных передач"]),
     ("closed without waiting for delivery", &["закрыл соединение, не дождавшись доставки"]),
-    ("failed {} of {} trials", &["не удалось {} из {} прогонов"]),
-    ("delivered nothing", &["ничего не доставлено"]),
-    ("delivered nothing in {} of {} trials", &["ничего не доставлено в {} из {} прогонов"]),
-    ("failed {} of {} connections", &["не состоялось {} из {} соединений"]),
-    ("left {} of {} requests without answer", &["без ответа {} из {} запросов"]),
-    ("had no acknowledgement in time of {} of {} messages", &["без подтверждения в срок {} из {} сообщений"]),
-    ("lost {} of its messages", &["потеряно {} сообщений"]),
-    ("did not deliver {} of its messages by the deadline", &["к сроку не доставлено {} сообщений"]),
+    ("failed {} of {} trials", &["не выполнил {} из {} прогонов"]),
+    ("delivered nothing", &["не доставил ничего"]),
+    ("delivered nothing in {} of {} trials", &["не доставил ничего в {} из {} прогонов"]),
+    ("failed {} of {} connections", &["не установил {} из {} соединений"]),
+    ("left {} of {} requests without answer", &["оставил без ответа {} из {} запросов"]),
+    ("had no acknowledgement in time of {} of {} messages", &["не получил в срок подтверждения {} из {} сообщений"]),
+    ("lost {} of its messages", &["потерял {} сообщений"]),
+    ("did not deliver {} of its messages by the deadline", &["не доставил к сроку {} сообщений"]),
 
     // Noise floor.
     ("none was", &["не различена ни одна"]),

@@ -1,4 +1,5 @@
-//! Warnings and hints of the analysis, and of runs: quantities and words in backticks are arguments.
+//! Warnings and hints of the analysis, codes of warnings, and part of the warnings of runs: quantities and words in
+//! backticks are arguments.
 
 use super::Message;
 
@@ -141,8 +142,12 @@ pub const MESSAGES: &[Message] = &[
     ("set an earlier step or a longer deadline", &["задайте более раннюю ступень или большее предельное время"]),
     ("{} is not encrypted and {} is, so a difference between them is encryption's, too",
         &["{} без шифрования, а {} с шифрованием, так что различие между ними вызвано и шифрованием"]),
-    ("{} is not encrypted and {}, {} are, so a difference between them is encryption's, too",
-        &["{} без шифрования, а {}, {} с шифрованием, так что различие между ними вызвано и шифрованием"]),
+    ("{} is not encrypted and {} are, so a difference between them is encryption's, too",
+        &["{} без шифрования, а {} с шифрованием, так что различие между ними вызвано и шифрованием"]),
+    ("{} are not encrypted and {} is, so a difference between them is encryption's, too",
+        &["{} без шифрования, а {} с шифрованием, так что различие между ними вызвано и шифрованием"]),
+    ("{} are not encrypted and {} are, so a difference between them is encryption's, too",
+        &["{} без шифрования, а {} с шифрованием, так что различие между ними вызвано и шифрованием"]),
     ("add the transport {}, which is TCP with the encryption of QUIC", &["добавьте транспорт {}: это TCP с шифрованием QUIC"]),
     ("{} of {} rounds of the series began late, by {} at most",
         &["раунды серии, начавшиеся с опозданием: {} из {}, не более чем на {}"]),
