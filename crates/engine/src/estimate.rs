@@ -326,7 +326,8 @@ fn captured(
     packets: f64,
     condition: &Condition,
 ) -> f64 {
-    let Some(capture) = capture else {
+    // One for times is removed after its trial.
+    let Some(capture) = capture.filter(|it| !it.times_only) else {
         return 0.0;
     };
     let kept = f64::from(capture.snap_bytes.unwrap_or(condition.mtu_bytes))
@@ -477,6 +478,8 @@ mod tests {
             with > 1_440_000_000 && without < 20_000_000,
             "{with} {without}"
         );
+        let times = plan(|study| study.capture = Some(CaptureSetup::TIMES));
+        assert_eq!(times.estimate(&Done::default(), 1).disk.0, without);
     }
 
     /// A file of white noise is as large as the transfer, and is made once for all trials.
