@@ -86,8 +86,11 @@ pub enum KeyError {
         message: String,
     },
     /// The host's key was not confirmed.
-    #[error("the key of the host was not confirmed")]
-    UnknownHostKey,
+    #[error("the key of the host was not confirmed: `{found}`")]
+    UnknownHostKey {
+        /// Fingerprint of the host.
+        found: String,
+    },
     /// Another key than the one that was given.
     #[error("the host has the key `{found}`")]
     OtherFingerprint {
@@ -126,9 +129,9 @@ impl KeyError {
                 "make sure that it is the host, remove its old key with `ssh-keygen -R HOST`, and add it again"
                     .to_owned()
             }
-            Self::UnknownHostKey => {
-                "confirm it with `--fingerprint SHA256:…`, or take it as it is with `--accept-new`".to_owned()
-            }
+            Self::UnknownHostKey { found } => format!(
+                "make sure that it is the host's and give `--fingerprint {found}`, or take it as it is with `--accept-new`"
+            ),
             Self::OtherFingerprint { found } => {
                 format!("make sure that it is the host; then give `--fingerprint {found}`")
             }
@@ -409,7 +412,7 @@ impl SetUp<'_> {
             return Err(KeyError::ChangedHostKey { message });
         }
         match rejected {
-            Some(Rejected::Unconfirmed) => Err(KeyError::UnknownHostKey),
+            Some(Rejected::Unconfirmed(found)) => Err(KeyError::UnknownHostKey { found }),
             Some(Rejected::Other(found)) => Err(KeyError::OtherFingerprint { found }),
             None => Ok(Err(message)),
         }
@@ -449,7 +452,7 @@ fn names_account(prompt: &str, account: &str) -> bool {
 }
 
 enum Rejected {
-    Unconfirmed,
+    Unconfirmed(String),
     Other(String),
 }
 
@@ -471,9 +474,10 @@ fn answer_to_host_key(
     if is_accepted {
         return Some(Zeroizing::new("yes".to_owned()));
     }
+    let found = found.to_owned();
     *rejected = Some(match host_key {
-        HostKey::Fingerprint(_) => Rejected::Other(found.to_owned()),
-        _ => Rejected::Unconfirmed,
+        HostKey::Fingerprint(_) => Rejected::Other(found),
+        _ => Rejected::Unconfirmed(found),
     });
     None
 }

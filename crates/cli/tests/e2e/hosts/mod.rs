@@ -306,7 +306,10 @@ fn a_wrong_password_leaves_nothing() {
 #[test]
 fn an_unknown_host_is_confirmed_by_its_fingerprint() {
     let Some(lab) = Lab::start() else { return };
-    fails(&lab.add("a", &lab.password, &[]), "was not confirmed");
+    let unconfirmed = lab.add("a", &lab.password, &[]);
+    fails(&unconfirmed, "was not confirmed");
+    let said = text(&unconfirmed);
+    assert!(said.contains("give `--fingerprint SHA256:"), "{said}");
     let wrong = lab.add("a", &lab.password, &["--fingerprint", "SHA256:wrong"]);
     fails(&wrong, "hint: make sure that it is the host");
     let said = text(&wrong);
