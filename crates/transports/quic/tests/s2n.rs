@@ -152,7 +152,7 @@ fn handshakes(role: Role, handshake: Handshake) -> TrialOrder {
 
 /// Sends a word and receives it back over a connection of its own.
 async fn exchange(client: &S2nEndpoint, peer: SocketAddr) {
-    let soon = MonotonicTime::now() + Duration::from_secs(60);
+    let soon = MonotonicTime::now() + Duration::from_secs(5);
     let connection = client
         .connect(peer, Purpose::Transfer, soon, &Stop::new())
         .await
@@ -178,7 +178,7 @@ async fn exchange(client: &S2nEndpoint, peer: SocketAddr) {
 
 /// Receives a word and sends it back over the next connection.
 async fn answer(server: &S2nEndpoint, arrived: &mut u32) {
-    let soon = MonotonicTime::now() + Duration::from_secs(60);
+    let soon = MonotonicTime::now() + Duration::from_secs(5);
     let connection = match server
         .accept(soon, &Stop::new(), &mut || *arrived += 1)
         .await

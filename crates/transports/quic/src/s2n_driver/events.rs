@@ -137,7 +137,8 @@ impl Watch {
             let window = u64::from(self.congestion_window_bytes.load(relaxed));
             let in_flight = u64::from(self.bytes_in_flight.load(relaxed));
             let unsent = written.saturating_sub(self.stream_sent_bytes.load(relaxed));
-            if unsent + in_flight <= most(window) {
+            // With nothing unsent no packet of new data will come to end the wait.
+            if unsent == 0 || unsent + in_flight <= most(window) {
                 return;
             }
             tokio::select! {
@@ -477,5 +478,46 @@ impl<E: congestion_controller::Endpoint> congestion_controller::Endpoint for Nam
             .congestion_control
             .get_or_init(|| CongestionControl::of_type(name));
         made
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::Future, pin::pin};
+
+    use super::*;
+
+    /// Returns a watch with this many bytes of a stream sent, and as many in flight.
+    fn watch(sent: u32) -> Watch {
+        let watch = Watch::default();
+        watch.on_stream_sent(sent.into());
+        watch.bytes_in_flight.store(sent, Ordering::Relaxed);
+        watch
+    }
+
+    #[test]
+    fn what_is_held_is_waited_for_until_enough_was_sent() {
+        let watch = watch(1000);
+        let mut context = Context::from_waker(Waker::noop());
+        let mut held = pin!(watch.until_held(3000, |_| 1500));
+        assert!(held.as_mut().poll(&mut context).is_pending());
+        // All but 400 bytes are sent, and the first ones acknowledged.
+        watch.bytes_in_flight.store(1000, Ordering::Relaxed);
+        watch.on_stream_sent(2600);
+        assert!(held.as_mut().poll(&mut context).is_ready());
+    }
+
+    #[test]
+    fn nothing_is_waited_for_that_cannot_come() {
+        let mut context = Context::from_waker(Waker::noop());
+        // The congestion window collapsed with everything in flight: no new data will be sent.
+        let all_sent = watch(3000);
+        let held = pin!(all_sent.until_held(3000, |_| 1500));
+        assert!(held.poll(&mut context).is_ready());
+        let closed = watch(1000);
+        let mut held = pin!(closed.until_held(3000, |_| 1500));
+        assert!(held.as_mut().poll(&mut context).is_pending());
+        closed.closed.raise();
+        assert!(held.as_mut().poll(&mut context).is_ready());
     }
 }
