@@ -239,7 +239,7 @@ impl Field {
     fn interfaces(&self) -> [Option<String>; 2] {
         // A guest that boots again has another Ethernet address, and the kernel finds the carrier of a new link later.
         let command = "ip -o -details link | \
-             sed -E 's/link.ether [^ ]*//; s/NO-CARRIER,|,LOWER_UP//; s/ state [A-Z]+//'; \
+             sed -E 's/link.ether [^ ]*//; s/NO-CARRIER,|,LOWER_UP//g; s/ state [A-Z]+//'; \
              ip -o -4 addr; tc qdisc show";
         ["a", "b"].map(|host| match self.is_guests {
             true => self.lab.in_guest(host, command),
