@@ -238,12 +238,11 @@ impl Field {
     /// Returns what of a host's network Regatta may change.
     fn interfaces(&self) -> [Option<String>; 2] {
         // A guest that boots again has another Ethernet address, and the kernel finds the carrier of a new link later.
-        let command = "ip -o -details link | \
-             sed -E 's/link.ether [^ ]*//; s/NO-CARRIER,|,LOWER_UP//g; s/ state [A-Z]+//'; \
-             ip -o -4 addr; tc qdisc show";
+        let sed = "sed -E 's/link.ether [^ ]*//; s/NO-CARRIER,|,LOWER_UP//g; s/ state [A-Z]+//'";
+        let command = format!("ip -o -details link | {sed}; ip -o -4 addr; tc qdisc show");
         ["a", "b"].map(|host| match self.is_guests {
-            true => self.lab.in_guest(host, command),
-            false => Some(self.lab.output_on(host, command)),
+            true => self.lab.in_guest(host, &command),
+            false => Some(self.lab.output_on(host, &command)),
         })
     }
 
