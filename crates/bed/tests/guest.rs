@@ -6,7 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_bed::guest::testing::{Clock, TEST_RUN_DIR, in_guest, in_shared_guest};
+use regatta_bed::{
+    guest::testing::{Clock, in_guest, in_shared_guest},
+    test_run::TEST_RUN_DIR,
+};
 
 mod shared {
     use super::*;

@@ -7,11 +7,12 @@ use std::{
     io::{BufRead, BufReader, Write},
     net::{IpAddr, SocketAddr},
     path::Path,
+    sync::OnceLock,
     thread,
     time::{Duration, Instant},
 };
 
-use regatta_bed::{Bed, BedError, Host, Launched, TestBed as _};
+use regatta_bed::{Bed, BedError, Host, Launched, TestBed as _, test_run::not_judged};
 use regatta_model::{
     AskedAchieved, BedKind, BitRate, Condition, Link, PathCheck, PathSetup, Ratio,
 };
@@ -77,18 +78,17 @@ pub fn quantity<'a>(check: &'a PathCheck, name: &str) -> Option<&'a AskedAchieve
         .find(|quantity| quantity.name == name)
 }
 
-/// Makes path checks until one is as `is_sound` says or was not disturbed, at most twenty, and returns the last and the time
-/// that it took.
+/// Makes path checks until one is as `is_sound` says of it and of the time that it took, or was not
+/// disturbed; returns it with that time, or nothing as [`until_undisturbed`].
 ///
 /// As in a run, a check that the machine disturbed is made again unless it found the path sound all the same. What
 /// counts as a disturbance does not depend on what was found.
 pub fn check_path(
     bed: &mut Bed,
     condition: &Condition,
-    is_sound: impl Fn(&PathCheck) -> bool,
-) -> (PathCheck, Duration) {
-    let mut left = 20;
-    loop {
+    is_sound: impl Fn(&PathCheck, Duration) -> bool,
+) -> Option<(PathCheck, Duration)> {
+    until_undisturbed(|| {
         // A guest has one processor, whose pauses the check itself notes.
         let watch = thread::available_parallelism()
             .is_ok_and(|processors| processors.get() > 1)
@@ -102,12 +102,9 @@ pub fn check_path(
         let withheld: u64 = late.iter().map(|late| late.end - late.start).sum();
         let withheld = withheld as f64 / took.as_nanos() as f64;
         println!("{:.2} % withheld, {check:?}", withheld * 100.0);
-        left -= 1;
         let disturbed = check.spoiled.is_some() || withheld > MOST_WITHHELD;
-        if left == 0 || !disturbed || is_sound(&check) {
-            return (check, took);
-        }
-    }
+        (!disturbed || is_sound(&check, took)).then_some((check, took))
+    })
 }
 
 /// An agent of the host program; killed when dropped.
@@ -174,26 +171,34 @@ impl Drop for Agent {
     }
 }
 
-/// Makes measurements until one is undisturbed, which `measure` says by returning it, with a pause after
-/// each, for at most four minutes.
+/// Makes measurements until one is undisturbed, which `measure` says by returning it, with a pause
+/// after each, as long as the process of the test is younger than 150 seconds. Without one the test
+/// cannot judge, and is noted among those ([`not_judged`]).
 ///
 /// The decision must not depend on the measured value: then this is no retrying until it passes.
-pub fn until_undisturbed<T>(mut measure: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + Duration::from_secs(240);
-    while Instant::now() < until {
+#[must_use]
+pub fn until_undisturbed<T>(mut measure: impl FnMut() -> Option<T>) -> Option<T> {
+    static BEGUN: OnceLock<Instant> = OnceLock::new();
+    let begun = *BEGUN.get_or_init(Instant::now);
+    let all = MachineLoad::watch();
+    loop {
         let load = MachineLoad::watch();
         if let Some(value) = measure() {
-            return value;
+            return Some(value);
         }
         println!("set aside: {}", load.line());
+        if begun.elapsed() > Duration::from_secs(150) {
+            not_judged(&all.line());
+            return None;
+        }
         thread::sleep(Duration::from_secs(2));
     }
-    panic!("this machine is too busy with other things to measure anything; let it rest");
 }
 
 /// Makes a measurement on an otherwise idle machine: the hypervisor withheld at most 2 % of its
 /// time and other processes used at most 15 %, since no process can keep time without a processor.
-pub fn undisturbed<T>(mut measure: impl FnMut() -> T) -> T {
+#[must_use]
+pub fn undisturbed<T>(mut measure: impl FnMut() -> T) -> Option<T> {
     until_undisturbed(|| {
         let load = MachineLoad::watch();
         let value = measure();
@@ -202,9 +207,10 @@ pub fn undisturbed<T>(mut measure: impl FnMut() -> T) -> T {
     })
 }
 
-/// Makes three undisturbed measurements, to be judged by their medians.
-pub fn three<T>(mut measure: impl FnMut() -> T) -> [T; 3] {
-    std::array::from_fn(|_| undisturbed(&mut measure))
+/// Makes a measurement three times, to be judged by the medians.
+#[must_use]
+pub fn three<T>(mut measure: impl FnMut() -> Option<T>) -> Option<[T; 3]> {
+    Some([measure()?, measure()?, measure()?])
 }
 
 /// Returns the median of three values.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use nix::sys::signal as signals;
-use regatta_bed::guest::testing::once_per_test_run;
+use regatta_bed::test_run::once_per_test_run;
 use regatta_model::{Outcome, TrialRecord};
 use regatta_results::Reader;
 use regatta_telemetry::testing::MachineLoad;

@@ -320,22 +320,22 @@ pub fn the_stack_is_described(driver: &dyn Driver) {
 
 /// A transfer that takes too long is measured on what was delivered by its deadline.
 pub fn the_deadline_is_kept(driver: &dyn Driver) {
-    let deadline = Duration::from_millis(400);
+    let deadline = Duration::from_secs(1);
     let begun = Instant::now();
     let (sender, receiver, pair) = pair(driver, ENDLESS, 10_000, |order| {
         order.deadline = deadline;
         order.workload.probe.under_load = true;
     });
     let what = name(driver);
-    assert!(begun.elapsed() < Duration::from_secs(5), "{what}");
+    assert!(begun.elapsed() < Duration::from_secs(10), "{what}");
     let delivered = metric(&receiver, "bytes_delivered");
     assert!(delivered > 0.0, "{what}");
     let connected = connected_time(&sender);
     if driver.descriptor().carries == Carries::Files {
         // Each connection's set-up begins with its own connect call; the first one's end counts.
-        assert!((400e6..1400e6).contains(&connected), "{what}: {connected}");
+        assert!((1e9..2e9).contains(&connected), "{what}: {connected}");
     } else {
-        assert_eq!(connected, 400e6, "{what}");
+        assert_eq!(connected, 1e9, "{what}");
     }
     check_times(&sender, delivered as u64, what);
     assert!(metric(&sender, "bytes_sent") >= delivered, "{what}");

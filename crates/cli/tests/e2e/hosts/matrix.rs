@@ -2,7 +2,7 @@
 //!
 //! All cases look at one run, which the first of them makes.
 
-use regatta_bed::guest::testing::once_per_test_run;
+use regatta_bed::test_run::once_per_test_run;
 use regatta_model::Outcome;
 
 use super::*;
