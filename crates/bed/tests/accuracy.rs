@@ -79,6 +79,10 @@ mod real_time {
             let answers = answers(&a.hear());
             let withheld = withheld.end();
             let lost = count as f64 - answers.len() as f64;
+            assert!(
+                lost == 0.0 || !withheld.is_empty(),
+                "{lost} packets are lost"
+            );
             let judged = |&&(departed, delay): &&(u64, u64)| {
                 !withheld.iter().any(|late| {
                     let drained = late.end + 10 * (late.end - late.start);

@@ -327,7 +327,10 @@ pub fn the_deadline_is_kept(driver: &dyn Driver) {
         order.workload.probe.under_load = true;
     });
     let what = name(driver);
-    assert!(begun.elapsed() < Duration::from_secs(10), "{what}");
+    assert!(
+        begun.elapsed() < deadline + Duration::from_millis(4600),
+        "{what}"
+    );
     let delivered = metric(&receiver, "bytes_delivered");
     assert!(delivered > 0.0, "{what}");
     let connected = connected_time(&sender);
