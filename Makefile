@@ -130,7 +130,7 @@ build: tools-build typeset
 
 # `regatta-typeset`, which makes PDF, has a workspace and a build directory of its own.
 typeset: tools-build
-	@if [ ! -e "$(TYPESET)" ]; then echo "$(call step,2) compile the typesetter of the PDF, once: 6 minutes on two cores"; fi
+	@if [ ! -e "$(TYPESET)" ]; then echo "$(call step,2) compile the typesetter of the PDF, once: 6 to 12 minutes on two cores"; fi
 	$(TYPESET_ENV) cargo build $(TYPESET_ARGS)
 
 fmt: tools-build

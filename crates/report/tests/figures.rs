@@ -204,20 +204,41 @@ fn long_labels_are_not_cut_where_they_differ() {
     assert!(text.contains("…1MB…") && text.contains("…16MB…"), "{text}");
 }
 
-#[test]
-fn samples_above_the_link_rate_are_explained() {
+/// Makes the second sample of each trial with BBR one of `rate`, in bit/s.
+fn with_sample_of(rate: f64) -> RunData {
     let mut data = common::full();
-    let caption = |data: &RunData| file(&of(data), "time-goodput-bps").caption.clone();
-    let plain = caption(&data);
-    assert!(plain.contains("Dotted across: the link rate."), "{plain}");
-    assert!(!plain.contains("above the link rate"), "{plain}");
     for trial in &mut data.trials {
         let series = trial.measurements.series.iter_mut();
         let series = series.filter(|it| it.name == "goodput_bps" && trial.transport == "tcp-bbr");
         for values in series.map(|it| &mut it.values) {
-            values[1] = 130e6;
+            values[1] = rate;
         }
     }
+    data
+}
+
+#[test]
+fn a_sample_far_above_the_link_rate_does_not_set_the_axis() {
+    const CUT: &str = "What lies beyond the vertical axis is drawn at its upper end.";
+    let drawn = |rate| {
+        let files = of(&with_sample_of(rate));
+        let figure = file(&files, "time-goodput-bps");
+        (figure.caption.clone(), figure.svg.contains(">200</text>"))
+    };
+    let (caption, ends_at_double) = drawn(15e9);
+    assert!(caption.contains("at most 15.0 Gbit/s"), "{caption}");
+    assert!(caption.contains(CUT) && ends_at_double, "{caption}");
+    let (caption, _) = drawn(130e6);
+    assert!(!caption.contains(CUT), "{caption}");
+}
+
+#[test]
+fn samples_above_the_link_rate_are_explained() {
+    let caption = |data: &RunData| file(&of(data), "time-goodput-bps").caption.clone();
+    let plain = caption(&common::full());
+    assert!(plain.contains("Dotted across: the link rate."), "{plain}");
+    assert!(!plain.contains("above the link rate"), "{plain}");
+    let data = with_sample_of(130e6);
     let caption = caption(&data);
     assert!(
         caption.contains("Samples above the link rate (at most 130.0 Mbit/s over a link of 100.0 Mbit/s, `tcp-bbr` under `baseline`): where a transport delivers in order"),

@@ -197,9 +197,12 @@ class Axis {
     return this.start + ((value - this.from) / (this.to - this.from)) * (this.end - this.start);
   }
 
-  // Value at a position as text, with the precision of the drawing.
+  // Value at a position as text, with the precision of the drawing; what lies beyond the end is larger than it by an
+  // unknown amount.
   text(position) {
-    return rounded(this.value(position), this.value(position) - this.value(position - 0.1));
+    const beyond = (position - this.end) * Math.sign(this.end - this.start) > 1;
+    const shown = beyond ? this.end : position;
+    return (beyond ? "> " : "") + rounded(this.value(shown), this.value(shown) - this.value(shown - 0.1));
   }
 }
 

@@ -20,6 +20,9 @@ const Y_TICKS: usize = 5;
 /// Length of a tick, in CSS pixels.
 const TICK: f64 = 4.0;
 
+/// Distance above the end of a linear axis at which larger values are drawn, in CSS pixels.
+const BEYOND: f64 = 3.0;
+
 /// Value on an axis, and the text beside it.
 pub type Tick = (f64, String);
 
@@ -206,7 +209,8 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// Returns the horizontal position of a value, which is kept within the plot.
+    /// Returns the horizontal position of a value, which is kept within the plot; one above a linear axis
+    /// is [`BEYOND`] its end.
     pub fn x(&self, value: f64) -> f64 {
         let value = value.clamp(self.x.start, self.x.end);
         let share = (value - self.x.start) / (self.x.end - self.x.start);
@@ -228,7 +232,8 @@ impl Chart {
         }
     }
 
-    /// Returns the vertical position of a value, which is kept within the plot.
+    /// Returns the vertical position of a value, which is kept within the plot; one above a linear axis
+    /// is [`BEYOND`] its end.
     pub fn y(&self, value: f64) -> f64 {
         let share = match self.y {
             YAxis::Rows(rows) => 1.0 - value / rows as f64,
@@ -236,7 +241,12 @@ impl Chart {
             YAxis::Logarithmic(floor) => 1.0 - value.log10() / f64::from(floor),
             YAxis::Decades(low, high) => (value.max(low) / low).ln() / (high / low).ln(),
         };
-        self.bottom - share.clamp(0.0, 1.0) * (self.bottom - self.top)
+        let beyond = if matches!(self.y, YAxis::Linear(_)) && share > 1.0 {
+            BEYOND
+        } else {
+            0.0
+        };
+        self.bottom - share.clamp(0.0, 1.0) * (self.bottom - self.top) - beyond
     }
 
     /// Returns the scales as attributes, with which the script of the pages converts positions to values and

@@ -31,6 +31,10 @@ const HEIGHT_OF_EACH: f64 = 215.0;
 /// makes them.
 const WITHIN: f64 = 0.02;
 
+/// Multiple of the largest link rate at which an axis ends that would be longer: data held behind a lost packet, which
+/// are delivered at once, can make one sample of tens of times the rate.
+const MOST_RATES: f64 = 2.0;
+
 /// Quantity drawn over time.
 pub struct What {
     series: &'static str,
@@ -195,11 +199,15 @@ pub fn draw(data: &RunData, what: &What) -> Option<Figure> {
         "" => Vec::new(),
         _ => data.plain_groups().map(LinkRate::of).collect(),
     };
-    // The axis has room for a link rate that is near.
-    let link_rates = rates.iter().flat_map(LinkRate::values);
-    let highest = highest.max(largest(link_rates.filter(|rate| *rate < highest * 1.25)));
-    let scale = Scale::for_largest(definition.unit, highest);
-    let y_end = axis_end(scale.apply(highest));
+    // The axis has room for a link rate that is near, and does not end far beyond the largest.
+    let link_rates = || rates.iter().flat_map(LinkRate::values);
+    let near = link_rates().filter(|rate| *rate < highest * 1.25);
+    let mut shown_highest = highest.max(largest(near));
+    if !rates.is_empty() && rates.iter().all(LinkRate::is_limited) {
+        shown_highest = shown_highest.min(MOST_RATES * largest(link_rates()));
+    }
+    let scale = Scale::for_largest(definition.unit, shown_highest);
+    let y_end = axis_end(scale.apply(shown_highest));
     let end_of = |panel: &Place<'_, Row<'_>>| {
         let points = panel.rows.iter().flat_map(|row| &row.points);
         largest(points.map(|p| p[0]))
@@ -255,6 +263,9 @@ pub fn draw(data: &RunData, what: &What) -> Option<Figure> {
     });
     let mut caption = caption(what, has_steps.then_some(&listed), own_axes, is_thinned);
     caption += &about_rates(what, &panels, &rates, y_end * scale.divisor);
+    if scale.apply(highest) > y_end {
+        caption += &tr!(" What lies beyond the vertical axis is drawn at its upper end.");
+    }
     Some(Figure {
         id: format!("figure-time-{}", anchor(what.series)),
         title: capital(language::text(what.title)),
@@ -293,6 +304,11 @@ impl LinkRate {
 
     fn values(&self) -> impl Iterator<Item = f64> {
         self.0.iter().filter_map(|(_, rate)| *rate)
+    }
+
+    /// Whether the link has a rate at all times.
+    fn is_limited(&self) -> bool {
+        self.0.iter().all(|(_, rate)| rate.is_some())
     }
 
     /// Returns the largest rate that the link has from shortly before a time on until then.

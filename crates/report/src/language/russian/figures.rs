@@ -70,6 +70,7 @@ pub const MESSAGES: &[Message] = &[
     ("{} in reverse", &["обратно {}"]),
     (" `{}` has {} steps: {}.", &[" У `{}` ступеней {}: {}."]),
     (" Dotted across: the link rate.", &[" Пунктир поперёк: скорость канала."]),
+    (" What lies beyond the vertical axis is drawn at its upper end.", &[" Что выходит за вертикальную ось, показано у её верхнего конца."]),
     (" Samples above the link rate (at most {} over a link of {}, {}): {}.",
         &[" Отсчёты выше скорости канала (самое большее {} при канале {}, {}): {}."]),
     ("where a transport delivers in order, what arrives after a lost packet is held back and then delivered at once, so that one sample holds the bits of several",
