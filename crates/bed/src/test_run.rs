@@ -1,4 +1,4 @@
-//! What the test processes of one test run share: artefacts, and notes of tests without a judgement.
+//! Shared by the test processes of one test run: artefacts, and notes of tests without a judgement.
 
 use std::{
     env,

@@ -228,7 +228,7 @@ fn a_full_queue_drops_and_says_so() {
     assert_eq!(back, forward.delivered);
 }
 
-/// What a host sends faster than an interface of 1 Gbit/s carries waits in its socket.
+/// Packets that a host sends faster than its interface of 1 Gbit/s carries them wait in its socket.
 #[test]
 fn a_host_sends_at_the_rate_of_an_interface() {
     let mut bed = bed();

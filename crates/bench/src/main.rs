@@ -336,12 +336,12 @@ fn alternate(
                 return Vec::new();
             }
         };
-        let gbps = |figures: &Figures| figures.goodput_bps() / 1e9;
+        let goodput = |figures: &Figures| report::scaled(figures.goodput_bps(), "bit/s");
         eprintln!(
-            "{name}, round {}/{rounds}: ours {:.2} Gbit/s, theirs {:.2} Gbit/s",
+            "{name}, round {}/{rounds}: ours {}, theirs {}",
             round + 1,
-            gbps(&pair.0),
-            gbps(&pair.1)
+            goodput(&pair.0),
+            goodput(&pair.1)
         );
         pairs.push(pair);
     }

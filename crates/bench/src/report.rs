@@ -226,8 +226,10 @@ impl Report {
     }
 }
 
-fn scaled(value: f64, unit: &str) -> String {
+/// Formats a value with its unit; rates below 100 Mbit/s in Mbit/s.
+pub fn scaled(value: f64, unit: &str) -> String {
     match unit {
+        "bit/s" if value < 1e8 => format!("{:.2} Mbit/s", value / 1e6),
         "bit/s" => format!("{:.2} Gbit/s", value / 1e9),
         unit => format!("{value:.3} {unit}"),
     }

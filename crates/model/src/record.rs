@@ -208,14 +208,6 @@ pub struct TrialRecord {
 }
 
 impl TrialRecord {
-    /// Whether both are trials of one transport under one condition with one workload.
-    #[must_use]
-    pub fn is_of_cell(&self, other: &Self) -> bool {
-        self.transport == other.transport
-            && self.condition == other.condition
-            && self.workload == other.workload
-    }
-
     /// Whether the trial did all of its work: it was measured, its deadline did not stop it, and
     /// everything that was sent arrived and was answered.
     #[must_use]

@@ -158,6 +158,63 @@ fn quoted(text: &str) -> &str {
     text.split('`').nth(1).unwrap_or_default()
 }
 
+impl Allowed {
+    /// Adds the values of the comparison of a pair under a condition, in the metric that the caption names.
+    fn comparison(
+        &mut self,
+        summary: &Summary,
+        condition: &str,
+        [a, b]: [&str; 2],
+        caption: &str,
+        head: &str,
+    ) {
+        let (metric, _) = metric_of(caption).expect("a metric");
+        let found = summary
+            .comparisons
+            .iter()
+            .find(|it| {
+                it.a == a && it.b == b && it.metric == metric.name && it.condition == condition
+            })
+            .expect("a comparison");
+        self.claim(&found.claim);
+        let means = [found.geometric_mean_a, found.geometric_mean_b];
+        let unit = ["first", "second"]
+            .iter()
+            .find_map(|it| head.strip_prefix(it));
+        let scale = unit.and_then(|unit| metric_of(&format!("{}{unit}", metric.title)));
+        if let Some((_, divisor)) = scale {
+            self.scaled(means.into_iter().flatten(), &[divisor]);
+        }
+    }
+
+    /// Adds a published value of a transport and the measured one beside it, or the changes of both.
+    fn published(&mut self, summary: &Summary, caption: &str, transport: &str, heads: &[&str]) {
+        let metric = heads.iter().rev().find_map(|head| metric_of(head));
+        let (metric, divisor) = metric.expect("a metric");
+        let divisor = if metric.unit == regatta_model::Unit::Ratio {
+            0.01
+        } else {
+            divisor
+        };
+        // A caption with two conditions is that of a change.
+        let to = caption.split('`').nth(3);
+        let condition = to.unwrap_or_else(|| quoted(caption));
+        let found = summary.published.iter().find(|it| {
+            it.transport == transport && it.condition == condition && it.metric == metric.name
+        });
+        if let (Some(found), Some(_)) = (found, to) {
+            let changes = [found.published_change, found.measured_change];
+            (changes.into_iter().flatten()).for_each(|ratio| self.add(signed_percent(ratio - 1.0)));
+        } else if let Some(found) = found {
+            let measured = found
+                .measured
+                .into_iter()
+                .chain(found.measured_ci95.into_iter().flatten());
+            self.scaled(measured.chain([found.published]), &[divisor]);
+        }
+    }
+}
+
 /// Returns the numbers that one cell of a table may have.
 fn allowed(summary: &Summary, table: &str, caption: &str, row: &str, heads: &[&str]) -> Allowed {
     let mut allowed = Allowed::default();
@@ -202,59 +259,15 @@ fn allowed(summary: &Summary, table: &str, caption: &str, row: &str, heads: &[&s
             allowed.claim(&found.expect("a difference").claim);
         }
         "comparisons" => {
-            let (metric, _) = metric_of(caption).expect("a metric");
             let (a, b) = row.split_once(" against ").expect("a pair");
-            let found = summary
-                .comparisons
-                .iter()
-                .find(|it| {
-                    it.a == a && it.b == b && it.metric == metric.name && is_here(&it.condition)
-                })
-                .expect("a comparison");
-            allowed.claim(&found.claim);
-            let means = [found.geometric_mean_a, found.geometric_mean_b];
-            let unit = ["first", "second"]
-                .iter()
-                .find_map(|it| head.strip_prefix(it));
-            let scale = unit.and_then(|unit| metric_of(&format!("{}{unit}", metric.title)));
-            if let Some((_, divisor)) = scale {
-                allowed.scaled(means.into_iter().flatten(), &[divisor]);
-            }
-            for failure in [a, b]
-                .iter()
-                .filter_map(|it| cell(it))
-                .flat_map(|cell| &cell.failures)
-            {
+            allowed.comparison(summary, condition, [a, b], caption, head);
+            let cells = [a, b].into_iter().filter_map(cell);
+            for failure in cells.flat_map(|cell| &cell.failures) {
                 allowed.add(format!("{} {}", failure.count, failure.of));
                 allowed.scaled([failure.ratio()], &[0.01]);
             }
         }
-        "published" => {
-            let metric = heads.iter().rev().find_map(|head| metric_of(head));
-            let (metric, divisor) = metric.expect("a metric");
-            let divisor = if metric.unit == regatta_model::Unit::Ratio {
-                0.01
-            } else {
-                divisor
-            };
-            // A caption with two conditions is that of a change.
-            let to = caption.split('`').nth(3);
-            let found = summary.published.iter().find(|it| {
-                let is_here = to.map_or_else(|| is_here(&it.condition), |to| it.condition == to);
-                it.transport == row && is_here && it.metric == metric.name
-            });
-            if let (Some(found), Some(_)) = (found, to) {
-                let changes = [found.published_change, found.measured_change];
-                (changes.into_iter().flatten())
-                    .for_each(|ratio| allowed.add(signed_percent(ratio - 1.0)));
-            } else if let Some(found) = found {
-                let measured = found
-                    .measured
-                    .into_iter()
-                    .chain(found.measured_ci95.into_iter().flatten());
-                allowed.scaled(measured.chain([found.published]), &[divisor]);
-            }
-        }
+        "published" => allowed.published(summary, caption, row, heads),
         "outcomes" => {
             for cell in summary.cells.iter().filter(|cell| cell.transport == row) {
                 allowed.add(format!(

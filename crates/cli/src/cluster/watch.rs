@@ -27,7 +27,7 @@ const MOST_TOLD: usize = 3;
 /// Time between two questions to Slurm, whose controller serves the whole site.
 const ASK_EVERY: Duration = Duration::from_secs(30);
 
-/// What is read of the files of the shards, and the state that is made of it.
+/// State of the shards, read from their files.
 pub struct Watch {
     plan: ShardedPlan,
     queue: Queue,
@@ -37,7 +37,7 @@ pub struct Watch {
     read: BTreeMap<PathBuf, ReadFile>,
 }
 
-/// What was read of one results file.
+/// Progress of reading one results file.
 #[derive(Default)]
 struct ReadFile {
     /// Numbers of the trials that were read.

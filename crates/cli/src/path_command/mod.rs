@@ -62,15 +62,11 @@ pub fn path(args: &PathCommandArgs) -> Result<u8, Failure> {
     let seed = args.seed.unwrap_or_else(rand::random);
     bed.set_condition(&condition, seed)
         .map_err(|error| Failure::failed(error).context("cannot make the path"))?;
-    if let Some(file) = &args.capture {
-        let cannot = |error| Failure::bad(error).context("cannot capture the path");
-        let order = CaptureOrder {
-            file: directory::absolute(file)?,
-            snap_bytes: args.snap.snap_bytes,
-            title: format!("regatta path: {}, seed {seed}", condition.name),
-        };
-        bed.start_capture(order).map_err(cannot)?;
-    }
+    start_capture(
+        args,
+        &mut bed,
+        format!("regatta path: {}, seed {seed}", condition.name),
+    )?;
     let say = |text: &str| {
         if !args.quiet {
             output::err(text);
@@ -143,11 +139,10 @@ pub fn path(args: &PathCommandArgs) -> Result<u8, Failure> {
         }
     }
     if let Some(file) = &args.capture {
+        let summary =
+            captured.map_err(|error| Failure::failed(error).context("the capture has no end"))?;
         let shown = file.display().to_string();
-        let summary = captured
-            .map_err(|error| Failure::failed(error).context("the capture has no end"))?
-            .unwrap_or_default();
-        let (told, whole) = words::capture(&shown, &summary);
+        let (told, whole) = words::capture(&shown, &summary.unwrap_or_default());
         if whole {
             say(&told);
         } else {
@@ -155,6 +150,20 @@ pub fn path(args: &PathCommandArgs) -> Result<u8, Failure> {
         }
     }
     Ok(code(status))
+}
+
+/// Starts the capture of the path, if one is wanted; its file has `title`.
+fn start_capture(args: &PathCommandArgs, bed: &mut Bed, title: String) -> Result<(), Failure> {
+    let Some(file) = &args.capture else {
+        return Ok(());
+    };
+    let order = CaptureOrder {
+        file: directory::absolute(file)?,
+        snap_bytes: args.snap.snap_bytes,
+        title,
+    };
+    bed.start_capture(order)
+        .map_err(|error| Failure::bad(error).context("cannot capture the path"))
 }
 
 /// Returns the environment variables with the addresses of both hosts.

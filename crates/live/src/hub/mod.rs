@@ -92,7 +92,7 @@ enum Source {
     },
 }
 
-/// What is followed of runs of other processes.
+/// Runs of other processes that are followed.
 enum Followed {
     /// The socket of a run.
     Socket(UnixStream),

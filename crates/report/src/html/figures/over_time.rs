@@ -171,19 +171,7 @@ struct Row<'a> {
 pub fn draw(data: &RunData, what: &What) -> Option<Figure> {
     let definition = metric::find_series(what.series)?;
     let study = &data.header.study;
-    let panels: Vec<Place<'_, Row<'_>>> = match what.ends {
-        Ends::Sum(ends) => places(data, what, ends),
-        Ends::Each => ["sender", "receiver"]
-            .iter()
-            .flat_map(|end| {
-                let mut places = places(data, what, std::slice::from_ref(end));
-                for place in &mut places {
-                    place.heading = format!("{}, {}", place.heading, language::text(end));
-                }
-                places
-            })
-            .collect(),
-    };
+    let panels = places_of(data, what);
     let points = || {
         let rows = panels.iter().flat_map(|panel| &panel.rows);
         rows.flat_map(|row| &row.points)
@@ -398,6 +386,21 @@ fn about_rates(
         );
     }
     text
+}
+
+/// Returns the panels of a quantity.
+fn places_of<'a>(data: &'a RunData, what: &What) -> Vec<Place<'a, Row<'a>>> {
+    let of_end = |end: &&'static str| {
+        let mut places = places(data, what, std::slice::from_ref(end));
+        for place in &mut places {
+            place.heading = format!("{}, {}", place.heading, language::text(end));
+        }
+        places
+    };
+    match what.ends {
+        Ends::Sum(ends) => places(data, what, ends),
+        Ends::Each => ["sender", "receiver"].iter().flat_map(of_end).collect(),
+    }
 }
 
 /// Returns the panels of a quantity, added up over `ends`.
