@@ -209,8 +209,7 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// Returns the horizontal position of a value, which is kept within the plot; one above a linear axis
-    /// is [`BEYOND`] its end.
+    /// Returns the horizontal position of a value, which is kept within the plot.
     pub fn x(&self, value: f64) -> f64 {
         let value = value.clamp(self.x.start, self.x.end);
         let share = (value - self.x.start) / (self.x.end - self.x.start);
@@ -232,8 +231,8 @@ impl Chart {
         }
     }
 
-    /// Returns the vertical position of a value, which is kept within the plot; one above a linear axis
-    /// is [`BEYOND`] its end.
+    /// Returns the vertical position of a value, which is kept within the plot; one above a linear axis is
+    /// [`BEYOND`] above its end.
     pub fn y(&self, value: f64) -> f64 {
         let share = match self.y {
             YAxis::Rows(rows) => 1.0 - value / rows as f64,
