@@ -288,14 +288,8 @@ impl Field {
                 ms % 1000
             )
         };
-        // A server that is stopped before it has started its guard stays: no process of the host could end it.
-        let is_guarded = |role: &str, found: &[(i32, String)]| {
-            role != "host-server" || found.iter().any(|(_, name)| name == "host-guard")
-        };
         let of_role = |host: usize, role: &str| {
-            let found = self
-                .processes(host)
-                .filter(|found| is_guarded(role, found))?;
+            let found = self.processes(host)?;
             found.into_iter().find(|(_, name)| name == role)
         };
         match disturbance {
