@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         Some("path-daemon") => regatta_bed::path_daemon::main(),
         Some("agent") => agent(),
         Some(session::SERVER_COMMAND) => session::server_main(std::env::args().nth(2).as_deref()),
-        Some(session::GUARD_COMMAND) => session::guard_main(),
+        Some(session::GUARD_COMMAND) => session::guard_main(std::env::args().nth(2).as_deref()),
         Some(regatta_bed::path_daemon::INTERFACE_GUARD_COMMAND) => {
             regatta_bed::path_daemon::interface_guard_main()
         }

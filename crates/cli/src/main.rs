@@ -150,7 +150,7 @@ fn hidden(command: &OsStr) -> Option<fn() -> ExitCode> {
             regatta_ssh::tidy_cache();
             session::server_main(std::env::args().nth(2).as_deref())
         },
-        session::GUARD_COMMAND => session::guard_main,
+        session::GUARD_COMMAND => || session::guard_main(std::env::args().nth(2).as_deref()),
         path_daemon::INTERFACE_GUARD_COMMAND => path_daemon::interface_guard_main,
         regatta_ssh::FILES_COMMAND => || {
             let mut arguments = std::env::args().skip(2);

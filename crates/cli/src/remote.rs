@@ -6,6 +6,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket},
     os::fd::OwnedFd,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
     sync::{Arc, Mutex, OnceLock, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -22,6 +23,7 @@ use regatta_model::{
     study::{Attach, RemoteHost, Shaping},
     units::format_duration,
 };
+use regatta_process::end_within;
 use regatta_ssh::{AgentFile, Bootstrap, BootstrapError, Destination, NO_SESSION};
 
 use crate::{
@@ -34,6 +36,9 @@ use crate::{
 /// Longest time between two lines of a host before the session begins: a connection may have to be
 /// made through other hosts, and a file sent.
 const GREETING_WITHIN: Duration = Duration::from_secs(30);
+
+/// Longest time in which a connection kills a server that does not answer.
+const KILLED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Longest time in which a receiver of files ends once the transfer has failed.
 const FAILED_WITHIN: Duration = Duration::from_secs(2);
@@ -444,7 +449,12 @@ impl Connector {
         let session = opening.greeted(GREETING_WITHIN, SILENCE, &mut |line, input| {
             bootstrap.line(line, input).map_err(Into::into)
         });
-        let session = session.map_err(|error| self.unreached(error, bootstrap.reached))?;
+        let session = session.map_err(|error| {
+            if let (SessionError::Silent { .. }, Some(shell)) = (&error, bootstrap.shell) {
+                self.kill(shell);
+            }
+            self.unreached(error, bootstrap.reached)
+        })?;
         if let Some(port) = bootstrap.port {
             // That of the first connection stays.
             let _ = self.ssh_port.set(port);
@@ -454,6 +464,19 @@ impl Connector {
             addresses: bootstrap.addresses,
             took: begun.elapsed(),
         })
+    }
+
+    /// Kills a server that has said nothing, as one does that is stopped while it starts. Once it serves, its guard would.
+    fn kill(&self, shell: u32) {
+        let killing = self.destination.kill_command(shell);
+        let streams = |mut command: Command| {
+            let command = command.stdin(Stdio::null()).stdout(Stdio::null());
+            command.stderr(Stdio::null()).spawn()
+        };
+        if let Some(Ok(mut killing)) = killing.map(streams) {
+            self.stop.kills(killing.id());
+            end_within(&mut killing, KILLED_WITHIN);
+        }
     }
 
     fn unreached(&self, error: SessionError, reached: bool) -> BedError {

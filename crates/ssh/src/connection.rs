@@ -29,6 +29,9 @@ const PIPE_BYTES: usize = 4096;
 /// First word of the script's lines.
 const WORD: &str = "regatta-host";
 
+/// First argument of the server on the host.
+const SERVER_COMMAND: &str = "host-server";
+
 /// Host as `ssh` reaches it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination {
@@ -58,11 +61,30 @@ impl Destination {
         let Some(destination) = &self.ssh else {
             let words = self.become_words.iter().map(OsString::from);
             let program = self.agent.as_deref().unwrap_or(executable);
-            let mut words = words.chain([program.into(), "host-server".into(), silence.into()]);
+            let mut words = words.chain([program.into(), SERVER_COMMAND.into(), silence.into()]);
             let mut command = Command::new(words.next().unwrap_or_default());
             command.args(words);
             return command;
         };
+        self.on_host(destination, &self.script(file, &silence))
+    }
+
+    /// Returns the command that kills a server which does not answer, over another connection: the process group of its
+    /// script's `shell`, unless the number of that process is another program's by now. `None` for this machine.
+    #[must_use]
+    pub fn kill_command(&self, shell: u32) -> Option<Command> {
+        let become_words = self.become_words();
+        let script = format!(
+            "grep -q {SERVER_COMMAND} /proc/{shell}/cmdline && exec {become_words}kill -KILL -- -{shell}"
+        );
+        self.ssh
+            .as_ref()
+            .map(|destination| self.on_host(destination, &script))
+    }
+
+    /// Returns the command that runs a script of the shell on the host: one line without single quotes, which every login
+    /// shell passes on as it is.
+    fn on_host(&self, destination: &str, script: &str) -> Command {
         let mut command = ssh();
         // Nobody is there to answer.
         command.arg("-oBatchMode=yes");
@@ -70,12 +92,16 @@ impl Destination {
             command.arg("-i").arg(key);
         }
         command.args(&self.options).arg("--").arg(destination);
-        command.arg(format!("exec /bin/sh -c '{}'", self.script(file, &silence)));
+        command.arg(format!("exec /bin/sh -c '{script}'"));
         command
     }
 
-    /// Returns the script that takes the file if need be and becomes the server: one line without single quotes,
-    /// which every login shell passes on as it is.
+    fn become_words(&self) -> String {
+        let words = self.become_words.iter();
+        words.map(|word| format!("{word} ")).collect()
+    }
+
+    /// Returns the script that takes the file if need be and becomes the server.
     ///
     /// A part that has arrived is kept if the connection ends before. The digest, of what was sent, and unpacking wait for the
     /// whole file: pipes between them cost a slow host more processor time than the work itself, and so does each program
@@ -87,15 +113,13 @@ impl Destination {
             compressed_bytes,
             ..
         } = file;
-        let become_words: String = self
-            .become_words
-            .iter()
-            .map(|word| format!("{word} "))
-            .collect();
-        let hello = format!(r#"printf "\n{WORD} is %s %s\n" "$(uname -sm)" "$SSH_CONNECTION""#);
+        let become_words = self.become_words();
+        let hello = format!(
+            r#"printf "\n{WORD} runs as %s\n{WORD} is %s %s\n" $$ "$(uname -sm)" "$SSH_CONNECTION""#
+        );
         if let Some(agent) = &self.agent {
             let agent = agent.display();
-            return format!(r#"{hello}; exec {become_words}"{agent}" host-server {silence}"#);
+            return format!(r#"{hello}; exec {become_words}"{agent}" {SERVER_COMMAND} {silence}"#);
         }
         let steps = [
             format!(
@@ -111,7 +135,7 @@ impl Destination {
             ),
             r#"gzip -dc <"$p" >"$f.$$" || { rm -f "$f.$$"; exit 1; }"#.to_owned(),
             r#"chmod 700 "$f.$$" && mv -f "$f.$$" "$f" || exit 1; fi"#.to_owned(),
-            format!(r#"exec {become_words}"$f" host-server {silence}"#),
+            format!(r#"exec {become_words}"$f" {SERVER_COMMAND} {silence}"#),
         ];
         steps.join("; ")
     }
@@ -176,6 +200,8 @@ pub struct Bootstrap<'a> {
     file: &'a AgentFile,
     /// Whether a shell of the host has run the script.
     pub reached: bool,
+    /// Number of the shell's process, which becomes the server's.
+    pub shell: Option<u32>,
     /// Whether the file is sent, not found or named by the user.
     pub sent: bool,
     /// Addresses of this machine and of the host in the connection, as the host sees them.
@@ -193,6 +219,7 @@ impl<'a> Bootstrap<'a> {
         Self {
             file,
             reached: false,
+            shell: None,
             sent: false,
             addresses: None,
             port: None,
@@ -207,6 +234,10 @@ impl<'a> Bootstrap<'a> {
     pub fn line(&mut self, line: &str, input: &mut ChildStdin) -> Result<(), BootstrapError> {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         match words[..] {
+            [WORD, "runs", "as", shell] => {
+                self.shell = shell.parse().ok();
+                Ok(())
+            }
             [WORD, "is", system, processor, ref connection @ ..] => {
                 self.reached = true;
                 let theirs = format!("{system} {processor}");

@@ -34,12 +34,16 @@ pub(crate) struct Guard {
 impl Guard {
     pub(super) fn start(executable: &Executable, silence: Duration) -> io::Result<Self> {
         let streams = [Stdio::piped(), Stdio::null(), Stdio::inherit()];
-        let mut process =
-            launch::spawn(executable, &[COMMAND], &[], streams, Preparation::default())
-                .map_err(io::Error::other)?;
-        let mut input = process.stdin.take().expect("a child with a pipe has one");
-        let limit = silence.saturating_add(GRACE).as_millis();
-        writeln!(input, "{limit}")?;
+        let limit = silence.saturating_add(GRACE).as_millis().to_string();
+        let mut process = launch::spawn(
+            executable,
+            &[COMMAND, &limit],
+            &[],
+            streams,
+            Preparation::default(),
+        )
+        .map_err(io::Error::other)?;
+        let input = process.stdin.take().expect("a child with a pipe has one");
         Ok(Self {
             _process: process,
             input,
@@ -59,15 +63,13 @@ impl Guard {
 }
 
 /// Waits for signs of life of the parent and kills it when there are none. The body of `regatta
-/// host-guard`.
+/// host-guard LIMIT`, with the longest time between two of them in milliseconds.
 #[must_use]
-pub fn main() -> ExitCode {
+pub fn main(limit_ms: Option<&str>) -> ExitCode {
     regatta_process::set_name(c"regatta");
     let server = getppid();
     let mut input = io::stdin().lock();
-    let mut limit = String::new();
-    let read = io::BufRead::read_line(&mut input, &mut limit);
-    let (Ok(_), Ok(limit)) = (read, limit.trim().parse()) else {
+    let Some(Ok(limit)) = limit_ms.map(str::parse) else {
         return ExitCode::FAILURE;
     };
     let limit = Duration::from_millis(limit);

@@ -47,6 +47,9 @@ pub fn main(silence_ms: Option<&str>) -> ExitCode {
     let _ = become_subreaper();
     // The streams of this process carry the session: whatever it starts has others.
     let served = own_streams().and_then(|[input, output]| {
+        // First: without it, a server that is stopped stays.
+        let executable = launch::open(&std::env::current_exe()?).map_err(io::Error::other)?;
+        let guard = Guard::start(&executable, silence)?;
         let mut output = File::from(output);
         // The newline ends what a login script may have left unfinished.
         let version = env!("CARGO_PKG_VERSION");
@@ -55,8 +58,6 @@ pub fn main(silence_ms: Option<&str>) -> ExitCode {
             "\n{GREETING} {SESSION_PROTOCOL_VERSION} {version} {}",
             std::process::id()
         )?;
-        let executable = launch::open(&std::env::current_exe()?).map_err(io::Error::other)?;
-        let guard = Guard::start(&executable, silence)?;
         let serving = Serving {
             executable,
             silence,

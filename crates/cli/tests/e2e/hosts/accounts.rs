@@ -406,6 +406,33 @@ fn a_full_disk_on_the_host_is_named() {
     says(&run.expect("a run"), &expected);
 }
 
+/// Asks host `a`, whose server is stopped before it has its guard.
+fn a_stopped_server_is_killed(lab: &Lab) {
+    let script = "#!/bin/sh\nkill -STOP $$\n";
+    let stopped = lab.bench.write("stopped", script);
+    fs::set_permissions(&stopped, fs::Permissions::from_mode(0o755)).expect("a file");
+    lab.set(&format!("agent = \"{}\"", stopped.display()));
+    let expected = ["cannot reach host `a`", "no greeting within 30 s"];
+    says(&lab.run(&["hosts", "check", "a"]), &expected);
+    let left = running_with(&stopped.display().to_string());
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_server_that_is_stopped_while_it_starts_is_killed() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    a_stopped_server_is_killed(&lab);
+}
+
+#[test]
+fn a_server_that_is_stopped_while_it_starts_through_sudo_is_killed() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    lab.sudo("Defaults use_pty\nracer ALL=(root) NOPASSWD: ALL\n");
+    a_stopped_server_is_killed(&lab);
+}
+
 #[test]
 fn a_home_that_cannot_be_written_is_named() {
     let Some(lab) = Lab::start() else { return };
