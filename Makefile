@@ -161,6 +161,7 @@ tests: $(CARGO_NEXTEST) tools-build tools-test typeset external export-readers l
 nightly: build lab-kernel
 	scripts/check-shards
 	REGATTA_LONG_TESTS=1 REGATTA_RELEASE="$(CURDIR)/regatta" $(MAKE) tests NEXTEST_ARGS="--profile nightly"
+	$(MAKE) tests NEXTEST_ARGS="--features regatta-transport-quic/noq-qlog -E 'binary(quinn_family) & test(/files::/)'"
 	@page=$$(mktemp); trap 'rm -f "$$page"' EXIT; cp docs/validity.md "$$page"; \
 	$(MAKE) validity VALIDITY="$$page"
 	PATH="$(BUILT):$$PATH" scripts/readme-commands --whole </dev/null

@@ -22,6 +22,9 @@ use crate::error::BenchError;
 /// Bytes of a packet of the path: the payload and the headers of UDP and IPv4.
 const PACKET_BYTES: u16 = PAYLOAD_BYTES + 28;
 
+/// Bytes of the buffers for received packets, as the driver has them.
+const RECEIVE_RING_BYTES: usize = 1 << 20;
+
 fn limits() -> Result<Limits, BenchError> {
     let window = u64::from(WINDOW_BYTES);
     Limits::new()
@@ -37,6 +40,7 @@ fn io() -> Result<Provider, BenchError> {
     super::size_buffers(&socket)?;
     Ok(Io::default()
         .with_rx_socket(socket)?
+        .with_internal_recv_buffer_size(RECEIVE_RING_BYTES)?
         .with_max_mtu(PACKET_BYTES)?
         .with_initial_mtu(PACKET_BYTES)?
         .with_base_mtu(PACKET_BYTES)?

@@ -6,15 +6,31 @@ use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, MessageSession, Session, StreamSession, TransportError,
-    TrialContext,
+    TrialContext, Unsupported,
 };
 use regatta_transport_quic_common::options::Mode;
 
-use crate::{datagram::QuicDatagramEndpoint, endpoint::QuicEndpoint, options, stack};
+use crate::{
+    datagram::QuicDatagramEndpoint,
+    endpoint::QuicEndpoint,
+    options::{self, Options},
+    stack,
+};
 
 /// Driver of the stack, on tokio: one current-thread runtime per end.
 #[derive(Debug, Clone, Copy)]
 pub struct Quic;
+
+/// Capabilities of both stacks, and last the one that a build may be without.
+const CAPABILITIES: &[&str] = &[
+    "resumption",
+    "0-rtt",
+    "retry",
+    "datagram",
+    "migration",
+    "keylog",
+    "qlog",
+];
 
 static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     name: stack::NAME,
@@ -25,15 +41,10 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     encrypted: true,
     multiplexes: true,
     congestion_control_choosable: true,
-    capabilities: &[
-        "resumption",
-        "0-rtt",
-        "retry",
-        "datagram",
-        "migration",
-        "keylog",
-        "qlog",
-    ],
+    capabilities: match CAPABILITIES.split_last() {
+        Some((_event_logs, others)) if !stack::LOGS_EVENTS => others,
+        _ => CAPABILITIES,
+    },
     stack: stack::STACK,
     stack_version: stack::VERSION,
     options: options::DEFINITIONS,
@@ -54,6 +65,14 @@ impl Driver for Quic {
         context: TrialContext,
     ) -> Result<Box<dyn Session>, TransportError> {
         self.check_options(&order.transport.options)?;
+        if !stack::LOGS_EVENTS && Options::read(&order.transport.options).event_log {
+            return Err(TransportError::Unsupported(Unsupported {
+                reason: format!("this build writes no `qlog` of {}", stack::NAME),
+                hint: "build Regatta with `--features noq-qlog`, which costs all trials of noq a third more CPU time, or \
+                       take `quic-quinn`"
+                    .to_owned(),
+            }));
+        }
         let endpoint = QuicEndpoint::new(order)?;
         Ok(match self.carries(&order.transport.options) {
             Carries::Messages => {

@@ -4,7 +4,7 @@ use std::fs;
 
 use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
-use regatta_transport::Driver;
+use regatta_transport::{Driver, TransportError, testing::run_pair};
 
 use crate::{option, pair};
 
@@ -14,9 +14,29 @@ for_both! {
     without_a_place_for_files_there_is_a_warning,
 }
 
-fn ask(order: &mut TrialOrder) {
+/// Whether this build writes the events of the driver's connections.
+fn logs_events(driver: &dyn Driver) -> bool {
+    driver.descriptor().capabilities.contains(&"qlog")
+}
+
+fn ask(driver: &dyn Driver, order: &mut TrialOrder) {
     option(order, "keylog", OptionValue::Flag(true));
-    option(order, "qlog", OptionValue::Flag(true));
+    option(order, "qlog", OptionValue::Flag(logs_events(driver)));
+}
+
+#[test]
+fn events_of_noq_need_a_build_with_them() {
+    let noq = &regatta_transport_quic::noq_driver::Quic;
+    let pair = run_pair(noq, 1000, 10_000, |order| {
+        option(order, "qlog", OptionValue::Flag(true));
+    });
+    match (pair, logs_events(noq)) {
+        (Ok(_), true) => {}
+        (Err(TransportError::Unsupported(unsupported)), false) => {
+            assert!(unsupported.hint.contains("--features noq-qlog"));
+        }
+        (other, _) => panic!("{:?}", other.err()),
+    }
 }
 
 fn secrets_and_events_are_left_where_they_may_be(driver: &dyn Driver) {
@@ -25,7 +45,7 @@ fn secrets_and_events_are_left_where_they_may_be(driver: &dyn Driver) {
     // It is there when the first file is.
     let place = directory.path().join("trial-0001");
     let pair = pair(driver, 1_000_000, |order| {
-        ask(order);
+        ask(driver, order);
         // The idle probe's connection, and the transfer's.
         order.workload.probe.idle_messages = 1;
         order.files = Some(place.clone());
@@ -36,10 +56,9 @@ fn secrets_and_events_are_left_where_they_may_be(driver: &dyn Driver) {
             report.measurements.facts[&format!("keylog.{end}")],
             format!("{end}.keylog")
         );
-        assert_eq!(
-            report.measurements.facts[&format!("qlog.{end}")],
-            format!("{end}.sqlog to {end}-2.sqlog")
-        );
+        let named = report.measurements.facts.get(&format!("qlog.{end}"));
+        let expected = format!("{end}.sqlog to {end}-2.sqlog");
+        assert_eq!(named, logs_events(driver).then_some(&expected));
         assert!(
             report.measurements.warnings.is_empty(),
             "{:?}",
@@ -55,7 +74,9 @@ fn secrets_and_events_are_left_where_they_may_be(driver: &dyn Driver) {
             assert_eq!(fields.len(), 3, "{line}");
             assert_eq!(fields[1].len(), 64, "{line}");
         }
-        for file in [format!("{end}.sqlog"), format!("{end}-2.sqlog")] {
+        let mut files = vec![format!("{end}.sqlog"), format!("{end}-2.sqlog")];
+        files.retain(|_| logs_events(driver));
+        for file in files {
             let events = fs::read(place.join(&file)).expect("an event log");
             // RFC 7464: each text begins with a record separator and ends with a line feed.
             assert_eq!(events.first(), Some(&0x1e), "{name}: {file}");
@@ -84,12 +105,16 @@ fn both_ends_know_the_same_secrets(driver: &dyn Driver) {
 }
 
 fn without_a_place_for_files_there_is_a_warning(driver: &dyn Driver) {
-    let pair = pair(driver, 1000, ask);
+    let pair = pair(driver, 1000, |order| ask(driver, order));
     for report in [pair.sender, pair.receiver] {
         let report = report.expect("a report");
         let warning = report.measurements.warnings.first().expect("a warning");
         assert_eq!(warning.code, "no_place_for_files");
-        assert!(warning.message.contains("`keylog` and `qlog` were"));
+        let asked = match logs_events(driver) {
+            true => "`keylog` and `qlog` were",
+            false => "`keylog` was",
+        };
+        assert!(warning.message.contains(asked), "{}", warning.message);
         assert!(
             !report
                 .measurements

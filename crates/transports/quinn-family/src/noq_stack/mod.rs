@@ -1,26 +1,23 @@
 //! Code for noq that differs from the code for quinn.
 
 pub(crate) mod controller;
+#[cfg(feature = "qlog")]
+mod event_log;
 
 use std::{
     io,
     net::{SocketAddr, UdpSocket},
     num::NonZeroUsize,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
-    time::Instant,
 };
 
 use bytes::Bytes;
 use noq::{
-    AsyncUdpSocket, Connection, ConnectionId, PathId, QlogConfig, QlogFactory, RecvStream, Runtime,
-    Side, TokioRuntime, TransportConfig, UdpSender,
+    AsyncUdpSocket, Connection, PathId, RecvStream, Runtime, TokioRuntime, UdpSender,
     congestion::Controller,
     udp::{RecvMeta, Transmit},
 };
-
-use regatta_transport_quic_common::files::EventLog;
 
 use crate::figures::{Figures, Offload};
 
@@ -173,29 +170,17 @@ pub(crate) async fn read_chunks(
     stream.read_many_chunks(pieces).await
 }
 
-/// Event log of one connection, handed to the first caller that asks for it.
-struct OneLog(Mutex<Option<EventLog>>);
+/// Whether this build can write events: noq with its feature for them forms those of every packet, also where no log is
+/// written.
+pub(crate) const LOGS_EVENTS: bool = cfg!(feature = "qlog");
 
-impl QlogFactory for OneLog {
-    fn for_connection(
-        &self,
-        _side: Side,
-        _remote: SocketAddr,
-        _initial_destination: ConnectionId,
-        now: Instant,
-    ) -> Option<QlogConfig> {
-        let log = self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()?;
-        let mut config = QlogConfig::new(log.writer);
-        config.title(Some(log.title)).start_time(now);
-        Some(config)
-    }
+/// Does nothing: this build writes no events.
+#[cfg(not(feature = "qlog"))]
+pub(crate) fn log_events(
+    _transport: &mut noq::TransportConfig,
+    _log: regatta_transport_quic_common::files::EventLog,
+) {
 }
 
-/// Makes the stack write the events of one connection to `log`.
-pub(crate) fn log_events(transport: &mut TransportConfig, log: EventLog) {
-    transport.qlog_factory(Arc::new(OneLog(Mutex::new(Some(log)))));
-}
+#[cfg(feature = "qlog")]
+pub(crate) use event_log::log_events;

@@ -146,6 +146,9 @@ pub(crate) async fn read_chunks(
     stream.read_chunks(pieces).await
 }
 
+/// Whether this build can write events.
+pub(crate) const LOGS_EVENTS: bool = true;
+
 /// Makes the stack write the events of one connection to `log`.
 pub(crate) fn log_events(transport: &mut TransportConfig, log: EventLog) {
     let mut config = QlogConfig::default();
