@@ -31,6 +31,22 @@ impl Conclusion {
             Self::NotEnoughRounds => "not enough rounds",
         }
     }
+
+    /// Whether a difference was detected.
+    #[must_use]
+    pub const fn is_difference(self) -> bool {
+        matches!(self, Self::Faster | Self::Slower)
+    }
+
+    /// Returns the conclusion seen from the other side.
+    #[must_use]
+    pub const fn turned(self) -> Self {
+        match self {
+            Self::Faster => Self::Slower,
+            Self::Slower => Self::Faster,
+            same => same,
+        }
+    }
 }
 
 /// Ratio with the run's claim about it.

@@ -157,6 +157,12 @@ impl CellPair {
             .map_or(Conclusion::NotEnoughRounds, |metric| metric.conclusion)
     }
 
+    /// Returns the distance of the ratio of that metric from 1, as a logarithm.
+    pub(crate) fn distance(&self) -> f64 {
+        let ratio = self.primary().and_then(|metric| metric.ratio);
+        ratio.map_or(0.0, |ratio| ratio.ln().abs())
+    }
+
     /// Whether the cell was measured in `from` and not at all in `to`.
     #[must_use]
     pub fn is_lost(&self) -> bool {
