@@ -20,22 +20,29 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Returns the entries of a file as rows of Rust: context, English text, forms. Quoted texts are the same in both
-/// languages.
+/// languages; a text may go on in the next lines.
 fn rows_of(file: &str) -> Vec<String> {
     // The first entry is the header of the format.
     let entries = file.split("\n\n").skip(1);
     let row = |entry: &str| {
-        let (mut context, mut english, mut forms) = ("\"\"", "", Vec::new());
-        for line in entry.lines() {
-            match line.split_once(' ') {
-                Some(("msgctxt", text)) => context = text,
-                Some(("msgid", text)) => english = text,
-                Some((key, text)) if key.starts_with("msgstr") => forms.push(text),
-                // A comment, or the plural, which is the same as `msgid`.
-                _ => {}
+        let mut fields: Vec<(&str, String)> = Vec::new();
+        for line in entry.lines().filter(|line| !line.starts_with('#')) {
+            match (line.split_once(' '), fields.last_mut()) {
+                (_, Some((_, text))) if line.starts_with('"') => {
+                    text.pop();
+                    *text += &line[1..];
+                }
+                (Some((key, text)), _) => fields.push((key, text.to_owned())),
+                (None, _) => {}
             }
         }
-        format!("({context}, {english}, &[{}]),", forms.join(", "))
+        let field = |name: &str| fields.iter().find(|(key, _)| *key == name);
+        let (_, english) = field("msgid")?;
+        let context = field("msgctxt").map_or("\"\"", |(_, text)| text);
+        // The plural form in English is the same as `msgid`.
+        let forms = fields.iter().filter(|(key, _)| key.starts_with("msgstr"));
+        let forms: Vec<&str> = forms.map(|(_, text)| text.as_str()).collect();
+        Some(format!("({context}, {english}, &[{}]),", forms.join(", ")))
     };
-    entries.map(row).collect()
+    entries.filter_map(row).collect()
 }

@@ -21,23 +21,7 @@ use crate::{
     text::{TerminalText, fit, natural_width, new_table, pad, right, wrap},
 };
 
-/// Options for terminal output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TerminalOptions {
-    /// Width of the terminal in columns.
-    pub width: u16,
-    /// Whether to use colour, which is never the only carrier of meaning.
-    pub color: bool,
-}
-
-impl Default for TerminalOptions {
-    fn default() -> Self {
-        Self {
-            width: 80,
-            color: false,
-        }
-    }
-}
+pub use crate::text::TerminalOptions;
 
 /// Columns of the tables: name of the metric, and its heading over several lines.
 const COLUMNS: [(&str, &str); 9] = [

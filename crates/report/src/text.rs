@@ -3,14 +3,30 @@
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use regatta_model::shell::printable;
 
-use crate::terminal::TerminalOptions;
-
 /// Minimum width at which lines are broken; narrower text would be unreadable.
 const NARROWEST: u16 = 40;
 
 /// Style of the tables: a line under the header and nothing else.
 const STYLE: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
+/// Options for terminal output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TerminalOptions {
+    /// Width of the terminal in columns.
+    pub width: u16,
+    /// Whether to use colour, which is never the only carrier of meaning.
+    pub color: bool,
+}
+
+impl Default for TerminalOptions {
+    fn default() -> Self {
+        Self {
+            width: 80,
+            color: false,
+        }
+    }
+}
 
 /// Text under construction.
 pub struct TerminalText {

@@ -5,11 +5,12 @@
 //! a sentence over several conditions, rests on these decisions.
 
 use itertools::Itertools as _;
-use regatta_model::{Better, Workload, metric};
+use regatta_model::{Better, Workload};
 use regatta_stats::{Estimate, Test, autocorrelation, holm};
 
 use super::{
     CONFIDENCE, DIFFERENCE_METRICS, compared_metrics,
+    comparison::better,
     index::{CORRELATED, Index, Shared, trials_by_cell},
     summary::{Claim, Comparison, Conclusion, Difference, WorkloadDifference},
     workloads,
@@ -115,7 +116,7 @@ pub fn all(index: &Index<'_>) -> (Vec<Comparison>, Vec<Difference>, Vec<Workload
     let claims = (comparisons.iter_mut().map(|it| &mut it.claim))
         .chain(differences.iter_mut().map(|it| &mut it.claim))
         .chain(of_workloads.iter_mut().map(|it| &mut it.claim));
-    let decided = decide([tested, of_conditions, further].concat());
+    let decided = decide(&[tested, of_conditions, further].concat());
     for (claim, decided) in claims.zip(decided) {
         if let Some(decided) = decided {
             claim.interval = decided.interval;
@@ -131,9 +132,11 @@ pub fn all(index: &Index<'_>) -> (Vec<Comparison>, Vec<Difference>, Vec<Workload
 
 /// Decides the ratios of a family together; `None` for those that cannot be tested. The metrics of the rankings share
 /// [`PRIMARY_SHARE`] of the error, the others the rest.
-pub(crate) fn decide(family: Vec<Tested>) -> Vec<Option<Decided>> {
-    let p_value = |tested: &Tested| tested.estimate.and_then(|estimate| estimate.p_value());
-    let tests = || (family.iter()).filter_map(|it| Some((p_value(it)?, it.primary)));
+pub(crate) fn decide(family: &[Tested]) -> Vec<Option<Decided>> {
+    let p_values = family.iter().map(|tested| tested.estimate?.p_value());
+    let p_values: Vec<Option<f64>> = p_values.collect();
+    let both = || family.iter().zip(p_values.iter().copied());
+    let tests = || both().filter_map(|(tested, p_value)| Some((p_value?, tested.primary)));
     let count = |primary| tests().filter(|test| test.1 == primary).count().max(1) as f64;
     let weights = [
         (1.0 - PRIMARY_SHARE) / count(false),
@@ -145,8 +148,8 @@ pub(crate) fn decide(family: Vec<Tested>) -> Vec<Option<Decided>> {
     });
     let weighed: Vec<Test> = weighed.collect();
     let mut decisions = holm(&weighed, 1.0 - CONFIDENCE).into_iter();
-    let decided = |tested: &Tested| {
-        let (estimate, p_value) = tested.estimate.zip(p_value(tested))?;
+    let decided = |(tested, p_value): (&Tested, Option<f64>)| {
+        let (estimate, p_value) = tested.estimate.zip(p_value)?;
         let decision = decisions.next()?;
         let conclusion = conclude(&estimate, decision.significant, tested.better);
         let detectable = match conclusion {
@@ -162,7 +165,7 @@ pub(crate) fn decide(family: Vec<Tested>) -> Vec<Option<Decided>> {
             conclusion,
         })
     };
-    family.iter().map(decided).collect()
+    both().map(decided).collect()
 }
 
 fn conclude(estimate: &Estimate, significant: bool, better: Better) -> Conclusion {
@@ -243,10 +246,6 @@ fn comparisons(index: &Index<'_>) -> Vec<(Comparison, Tested)> {
         }
     }
     comparisons
-}
-
-pub(crate) fn better(name: &str) -> Better {
-    metric::find(name).map_or(Better::Higher, |metric| metric.better)
 }
 
 /// Returns the difference of each transport under each further condition from the first, over the

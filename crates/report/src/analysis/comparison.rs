@@ -1,5 +1,6 @@
 //! Claims about pairs in `summary.json`: which is better by a metric, by how much, how sure.
 
+use regatta_model::{Better, metric};
 use serde::{Deserialize, Serialize};
 
 /// Conclusion of a claim.
@@ -142,4 +143,9 @@ pub struct WorkloadDifference {
     /// Ratio and the claim about it.
     #[serde(flatten)]
     pub claim: Claim,
+}
+
+/// Returns the direction of a metric that is better.
+pub(crate) fn better(name: &str) -> Better {
+    metric::find(name).map_or(Better::Higher, |metric| metric.better)
 }

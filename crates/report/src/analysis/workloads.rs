@@ -4,7 +4,7 @@ use itertools::Itertools as _;
 use regatta_model::{Better, Condition, Part, SweptEntry, Workload, metric::id};
 
 use super::{
-    claims::better,
+    comparison::better,
     ranking::Place,
     summary::{Conclusion, Summary, WorkloadDifference},
 };

@@ -199,7 +199,7 @@ fn undecided(
 /// Decides all ratios of all pairs of runs together, and returns the number of tests.
 pub fn decide_all(pairs: &mut [Matched]) -> u64 {
     let tested = pairs.iter_mut().map(|it| std::mem::take(&mut it.tested));
-    let decided = decide(tested.flatten().collect());
+    let decided = decide(&tested.flatten().collect::<Vec<Tested>>());
     let cells = pairs.iter_mut().flat_map(|matched| &mut matched.cells);
     let metrics = cells.flat_map(|cell| &mut cell.metrics);
     let mut tests = 0;

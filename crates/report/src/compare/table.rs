@@ -13,8 +13,7 @@ use crate::{
     analysis::Conclusion,
     format::{grouped, list, moment, quantity},
     labels::Labels,
-    terminal::TerminalOptions,
-    text::{TerminalText, fit, natural_width, new_table, pad, right},
+    text::{TerminalOptions, TerminalText, fit, natural_width, new_table, pad, right},
 };
 
 /// Number of cells up to which each is shown; of more, those with a difference or a failure.

@@ -1,10 +1,10 @@
 //! Types of a comparison of runs; `schemas/comparison.schema.json` is their description for other
 //! programs.
 
-use regatta_model::{Better, Ratio, Unit, metric};
+use regatta_model::{Better, Ratio, Unit};
 use serde::Serialize;
 
-use crate::analysis::{Build, Conclusion, State, Statistics};
+use crate::analysis::{Build, Conclusion, State, Statistics, better};
 
 /// Version of the comparison's JSON; raised when a reader of an older version would misread it.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -223,8 +223,8 @@ impl MetricPair {
     }
 
     fn worsening(&self, ratio: f64) -> f64 {
-        match metric::find(&self.metric).map(|metric| metric.better) {
-            Some(Better::Lower) => ratio - 1.0,
+        match better(&self.metric) {
+            Better::Lower => ratio - 1.0,
             _ => 1.0 - ratio,
         }
     }

@@ -11,7 +11,7 @@ mod tables;
 
 use crate::{
     ReportError, RunData, Summary,
-    analysis::{CountedWarning, SweepResult},
+    analysis::{CountedWarning, Gate, SweepResult},
     format,
     language::{self, plural, quantity, tr},
 };
@@ -126,7 +126,6 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
         let mut cells = summary.cells.iter();
         cells.any(|cell| cell.metrics.contains_key(metric.name))
     };
-    let terms: Vec<&MetricDefinition> = METRICS.iter().filter(occurs).collect();
     let styles = Styles::of(data);
     let marks = study.transports.iter().map(|transport| Switch {
         name: &transport.label,
@@ -173,17 +172,7 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
             summary.statistics.tests
         ),
         builds => builds(data, summary),
-        gates => (summary.gates.iter())
-            .map(|gate| {
-                let name = gate.name.replace('_', " ");
-                context! {
-                    name => language::text(&name),
-                    passed => gate.passed,
-                    not_judged => gate.not_judged,
-                    detail => &*gate.detail,
-                }
-            })
-            .collect::<Vec<Value>>(),
+        gates => summary.gates.iter().map(gate).collect::<Vec<Value>>(),
         warnings => summary.warnings.iter().map(warning).collect::<Vec<Value>>(),
         figures => Serde(figures),
         sweeps => Serde(tables::sweeps(data, summary)),
@@ -212,14 +201,17 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
         stacks => Serde(tables::stacks(data, summary)),
         facts => Serde(tables::facts(data)),
         hosts => Serde(tables::hosts(data)),
-        terms => (terms.iter())
-            .map(|term| context! {
-                title => language::text(term.title),
-                name => term.name,
-                unit => term.unit.name(),
-                definition => language::text(term.definition),
-            })
-            .collect::<Vec<Value>>(),
+        terms => METRICS.iter().filter(occurs).map(term).collect::<Vec<Value>>(),
+    }
+}
+
+/// Returns the definition of a metric as the templates show it.
+fn term(metric: &MetricDefinition) -> Value {
+    context! {
+        title => language::text(metric.title),
+        name => metric.name,
+        unit => metric.unit.name(),
+        definition => language::text(metric.definition),
     }
 }
 
@@ -269,6 +261,17 @@ fn builds(data: &RunData, summary: &Summary) -> Vec<String> {
         tr!("Regatta {}{} was built of {}.", version, hosts, build)
     };
     summary.builds.iter().map(of_build).collect()
+}
+
+/// Returns a gate as the templates show it.
+fn gate(gate: &Gate) -> Value {
+    let name = gate.name.replace('_', " ");
+    context! {
+        name => language::text(&name),
+        passed => gate.passed,
+        not_judged => gate.not_judged,
+        detail => &*gate.detail,
+    }
 }
 
 /// Returns a warning as the templates show it.

@@ -11,11 +11,12 @@ use super::{
     style::Styles,
     svg::{Ink, Svg, Text, rectangle},
     sweep::{all_lines, cells_at, heading_of, left_out, places, texts_of_lines},
+    title_of,
 };
 use crate::{
     RunData, Summary,
     analysis::{SweepCell, SweepResult},
-    format::{Scale, capital},
+    format::Scale,
     labels::Labels,
     language::{self, tr},
 };
@@ -52,6 +53,7 @@ pub fn draw(
 ) -> Option<Figure> {
     let definition = metric::find(&sweep.metric)?;
     let axis = sweep.axes.first()?;
+    let (title, x_title) = (title_of(definition), language::text(&axis.title));
     let published = |cell: &SweepCell| {
         let key = [&cell.transport, &cell.condition, &cell.workload].map(String::as_str);
         published(data, &sweep.metric, key)
@@ -80,16 +82,11 @@ pub fn draw(
         let heading = heading_of(sweep, place);
         Panel {
             id: &format!("{id}-{position}"),
-            title: &tr!(
-                "{} by {}, {}",
-                capital(language::text(definition.title)),
-                language::text(&axis.title),
-                heading
-            ),
+            title: &tr!("{} by {}, {}", title, x_title, heading),
             description: &describe(sweep, place, scale),
             heading: &heading,
             y_title: &scale.heading(definition.title),
-            x_title: language::text(&axis.title),
+            x_title,
             height: HEIGHT,
             left: Panel::LEFT,
             right: room_for_labels(&labels),
@@ -104,11 +101,7 @@ pub fn draw(
     let panels: Vec<DrawnPanel> = panels.collect();
     Some(Figure {
         id: format!("figure-{id}"),
-        title: tr!(
-            "{} by message size: {}",
-            capital(language::text(definition.title)),
-            sweep.heading(summary)
-        ),
+        title: tr!("{} by message size: {}", title, sweep.heading(summary)),
         caption: caption(
             language::text(definition.definition),
             is_log,

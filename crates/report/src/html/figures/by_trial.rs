@@ -8,10 +8,11 @@ use super::{
     frame::{Curve, Marks, Panel, YAxis, axis_end, largest, room_for_labels, time_axis},
     line_labels, panels,
     svg::Point,
+    title_of,
 };
 use crate::{
     RunData,
-    format::{Scale, capital},
+    format::Scale,
     language::{self, tr},
 };
 
@@ -57,7 +58,7 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
         false => tr!("time since the run began, {}", unit),
     };
     let name = anchor(definition.name);
-    let title = capital(language::text(definition.title));
+    let title = title_of(definition);
 
     let shown = line_labels(data);
     let drawn = drawn(&panels, |number, panel| {

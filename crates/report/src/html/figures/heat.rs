@@ -10,11 +10,12 @@ use super::{
     style::Styles,
     svg::{Align, COLOURS, Ink, Svg, Text, rectangle, width_of},
     sweep::{LONGEST_VALUE, ParameterAxis, number_of, place_words, unit_of},
+    title_of,
 };
 use crate::{
     Summary,
     analysis::{SweepAxis, SweepCell, SweepResult},
-    format::{Scale, capital, ratio_number},
+    format::{Scale, ratio_number},
     labels::Labels,
     language::{self, quantity, tr},
 };
@@ -114,7 +115,7 @@ pub fn draw(
         id: format!("figure-{id}"),
         title: tr!(
             "{} over {} and {}",
-            capital(language::text(definition.title)),
+            title_of(definition),
             language::text(&x.title),
             language::text(&y.title)
         ),
@@ -306,7 +307,7 @@ fn map(
         language::text(&x.title),
         language::text(&y.title)
     );
-    let name = format!("{}: {heading}", capital(language::text(definition.title)));
+    let name = format!("{}: {heading}", title_of(definition));
     DrawnPanel {
         heading: heading.to_owned(),
         axes: [String::new(), name.clone()],

@@ -12,13 +12,13 @@ use super::{
     labels, panels, published,
     style::Styles,
     svg::{Ink, Svg, Text},
-    values,
+    title_of, values,
 };
 use crate::{
     RunData, Summary,
     analysis::Cell,
     data::{CellGroup, CellKey},
-    format::{Scale, capital},
+    format::Scale,
     labels::Labels,
     language::{self, tr},
 };
@@ -50,10 +50,8 @@ pub fn draw(data: &RunData, summary: &Summary, definition: &MetricDefinition) ->
     }
     // A workload that has other metrics has no panel here.
     panels.retain(|panel| panel.rows.iter().any(|row| !row.trials.is_empty()));
-    let title = tr!(
-        "{}: each transport under each condition",
-        capital(language::text(definition.title))
-    );
+    let title = title_of(definition);
+    let title = tr!("{}: each transport under each condition", title);
     let id = format!("mean-{}", anchor(name));
     figure(definition, &panels, &id, title, LABEL_CHARACTERS)
 }
@@ -92,10 +90,7 @@ pub fn draw_spread(
     });
     let panels = panels.filter(|panel| !panel.rows.is_empty());
     let panels: Vec<Place<'_, Row<'_>>> = panels.collect();
-    let title = tr!(
-        "{}: the same messages, spread",
-        capital(language::text(definition.title))
-    );
+    let title = tr!("{}: the same messages, spread", title_of(definition));
     let id = format!("spread-{}", anchor(definition.name));
     figure(definition, &panels, &id, title, SPREAD_LABEL_CHARACTERS)
 }

@@ -24,7 +24,9 @@ use serde::{Serialize, Serializer};
 use crate::{
     RunData, Summary,
     data::{CellGroup, CellKey},
+    format::capital,
     labels::Labels,
+    language,
 };
 pub use drawing::{Datum, DrawnPanel};
 pub(crate) use style::Styles;
@@ -231,6 +233,11 @@ fn published(
             && it.is_of_workload(workload)
     });
     of_cell.map(|it| it.value)
+}
+
+/// Returns the title of a metric for the beginning of a sentence.
+fn title_of(metric: &MetricDefinition) -> String {
+    capital(language::text(metric.title))
 }
 
 /// Converts a name such as `goodput_bps` to a part of an anchor.

@@ -13,11 +13,12 @@ use super::{
     },
     style::Styles,
     svg::{Ink, Svg, Text, rectangle},
+    title_of,
 };
 use crate::{
     Summary,
     analysis::{SweepAxis, SweepCell, SweepCrossing, SweepResult},
-    format::{Scale, capital, list, number, without_zeros},
+    format::{Scale, list, number, without_zeros},
     labels::Labels,
     language::{self, quantity, tr},
 };
@@ -231,6 +232,7 @@ pub fn draw(
 ) -> Option<Figure> {
     let definition = metric::find(&sweep.metric)?;
     let x_axis = ParameterAxis::of(sweep.axes.first()?);
+    let title = title_of(definition);
     let values = || sweep.cells.iter().filter_map(|cell| cell.value);
     let highest_end = largest(sweep.cells.iter().filter_map(|cell| Some(cell.ci95?[1])));
     let highest_value = largest(values());
@@ -252,12 +254,7 @@ pub fn draw(
         let curves = curves(sweep, place, styles, &x_axis, scale);
         let panel = Panel {
             id: &format!("{id}-{position}"),
-            title: &tr!(
-                "{} against {}, {}",
-                capital(language::text(definition.title)),
-                x_axis.title,
-                heading
-            ),
+            title: &tr!("{} against {}, {}", title, x_axis.title, heading),
             description: &describe(sweep, place, scale),
             heading: &heading,
             y_title: &scale.heading(definition.title),
@@ -275,11 +272,7 @@ pub fn draw(
     });
     Some(Figure {
         id: format!("figure-{id}"),
-        title: format!(
-            "{}: {}",
-            capital(language::text(definition.title)),
-            sweep.heading(summary)
-        ),
+        title: format!("{title}: {}", sweep.heading(summary)),
         caption: caption(
             sweep,
             language::text(definition.definition),
