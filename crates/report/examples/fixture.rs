@@ -91,16 +91,13 @@ fn many() -> RunData {
         let factor = (1.0 + round * trial.transport.len() as f64 / 4.0).powi(2);
         let metrics = &mut trial.measurements.metrics;
         if trial.workload.starts_with("streams") {
-            let streams = if trial.workload.ends_with('8') {
-                2.0
+            let share = if trial.workload.ends_with('8') {
+                0.5
             } else {
                 1.0
             };
-            *metrics = [(
-                "message_delay_p95_ns".to_owned(),
-                (40.0 + round / 50.0) * 1e6 / streams,
-            )]
-            .into();
+            let delay = (40.0 + round / 50.0) * 1e6 * share;
+            *metrics = [("message_delay_p95_ns".to_owned(), delay)].into();
         } else if let Some(goodput) = metrics.get_mut("goodput_bps") {
             *goodput /= factor;
         }

@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use itertools::Itertools as _;
 use regatta_model::{
     Clock, Condition, Outcome, Part, PathCheck, RunHeader, TrialRecord, Warning, Workload,
     warning_code,
@@ -46,10 +47,7 @@ pub struct RunData {
 /// # Errors
 /// [`ReportError::Results`] if there is no results file, or it is damaged or newer.
 pub fn load(dir: &Path) -> Result<RunData, ReportError> {
-    read(dir).map_err(|source| ReportError::Results {
-        dir: dir.to_owned(),
-        source: Box::new(source),
-    })
+    read(dir).map_err(|source| ReportError::of_results(dir, source))
 }
 
 fn read(dir: &Path) -> Result<RunData, regatta_results::ResultsError> {
@@ -90,7 +88,7 @@ fn last_attempts(records: Vec<TrialRecord>) -> (Vec<TrialRecord>, Vec<TrialRecor
     let mut places: BTreeMap<(u32, [String; 3]), usize> = BTreeMap::new();
     let mut earlier = Vec::new();
     for record in records {
-        let cell = [&record.transport, &record.condition, &record.workload].map(String::clone);
+        let cell = cell_of(&record).map(str::to_owned);
         match places.entry((record.round, cell)) {
             Entry::Occupied(place) => {
                 earlier.push(std::mem::replace(&mut last[*place.get()], record))
@@ -102,6 +100,14 @@ fn last_attempts(records: Vec<TrialRecord>) -> (Vec<TrialRecord>, Vec<TrialRecor
         }
     }
     (last, earlier)
+}
+
+/// Key of a cell: transport, condition and workload.
+pub type CellKey<'a> = [&'a str; 3];
+
+/// Returns the key of the cell of a trial.
+pub(crate) fn cell_of(trial: &TrialRecord) -> CellKey<'_> {
+    [&trial.transport, &trial.condition, &trial.workload].map(String::as_str)
 }
 
 /// Condition and workload: the cells of all transports that are compared with one another.
@@ -117,7 +123,7 @@ pub struct CellGroup<'a> {
     pub is_swept: bool,
 }
 
-impl CellGroup<'_> {
+impl<'a> CellGroup<'a> {
     /// Returns the name of the group for a heading.
     #[must_use]
     pub fn heading(&self) -> String {
@@ -134,6 +140,12 @@ impl CellGroup<'_> {
             true => tr!("`{}` with `{}`", self.condition.name, self.workload.name),
             false => format!("`{}`", self.condition.name),
         }
+    }
+
+    /// Returns the key of the cell of a transport.
+    #[must_use]
+    pub fn cell(&self, transport: &'a str) -> CellKey<'a> {
+        [transport, &self.condition.name, &self.workload.name]
     }
 
     /// Whether something of this condition and workload belongs here.
@@ -154,10 +166,7 @@ impl RunData {
         };
         let [transports, conditions, workloads] =
             [Part::Transport, Part::Condition, Part::Workload].map(names);
-        let mut labels = study
-            .transports
-            .iter()
-            .map(|transport| transport.label.as_str());
+        let mut labels = study.transports.iter().map(|it| it.label.as_str());
         let all_transports = labels.all(|label| transports.contains(label));
         study.workloads.iter().flat_map(move |workload| {
             let workload_is_swept = all_transports || workloads.contains(workload.name.as_str());
@@ -198,21 +207,16 @@ impl RunData {
         if self.header.part.shard.is_some() {
             return u64::from(self.header.part.trials);
         }
-        if study.successes.is_some() {
-            let mut failures: BTreeMap<[&str; 3], u32> = BTreeMap::new();
-            for trial in self.trials.iter().filter(|trial| !trial.is_whole()) {
-                let cell = [&trial.transport, &trial.condition, &trial.workload];
-                *failures.entry(cell.map(String::as_str)).or_default() += 1;
-            }
-            let cells = study.transports.len() * study.conditions.len() * study.workloads.len();
-            let without = cells.saturating_sub(failures.len()) as u64;
-            let with = failures
-                .values()
-                .map(|it| u64::from(study.trials_of_cell(*it)));
-            return without * u64::from(study.trials_of_cell(0)) + with.sum::<u64>();
+        let cells =
+            (study.transports.len() * study.conditions.len() * study.workloads.len()) as u64;
+        if study.successes.is_none() {
+            return cells * u64::from(self.rounds());
         }
-        (study.transports.len() * study.conditions.len() * study.workloads.len()) as u64
-            * u64::from(self.rounds())
+        let failed = self.trials.iter().filter(|trial| !trial.is_whole());
+        let failures = failed.map(cell_of).counts();
+        let without = cells.saturating_sub(failures.len() as u64);
+        let with = (failures.into_values()).map(|it| u64::from(study.trials_of_cell(it as u32)));
+        without * u64::from(study.trials_of_cell(0)) + with.sum::<u64>()
     }
 
     /// Returns the number of rounds of the study; for a run that ended before, by its rule, the rounds
@@ -238,34 +242,21 @@ impl RunData {
     }
 
     /// Iterates over the measured trials of a cell, in the order of the plan.
-    pub fn measured<'a>(
-        &'a self,
-        transport: &'a str,
-        condition: &'a str,
-        workload: &'a str,
-    ) -> impl Iterator<Item = &'a TrialRecord> {
-        self.trials.iter().filter(move |trial| {
-            trial.outcome == Outcome::Measured
-                && trial.transport == transport
-                && trial.condition == condition
-                && trial.workload == workload
-        })
+    pub fn measured<'a>(&'a self, cell: CellKey<'a>) -> impl Iterator<Item = &'a TrialRecord> {
+        let trials = self.trials.iter();
+        trials.filter(move |it| it.outcome == Outcome::Measured && cell_of(it) == cell)
     }
 
     /// Returns the names of the metrics that occur in any measured trial, in the order of the
     /// metric table.
     #[must_use]
     pub fn metrics_that_occur(&self) -> Vec<&'static regatta_model::MetricDefinition> {
-        let present: BTreeSet<&str> = self
-            .trials
-            .iter()
-            .filter(|trial| trial.outcome == Outcome::Measured)
+        let measured = (self.trials.iter()).filter(|trial| trial.outcome == Outcome::Measured);
+        let present: BTreeSet<&str> = measured
             .flat_map(|trial| trial.measurements.metrics.keys())
             .collect();
-        regatta_model::METRICS
-            .iter()
-            .filter(|metric| present.contains(metric.name))
-            .collect()
+        let metrics = regatta_model::METRICS.iter();
+        metrics.filter(|it| present.contains(it.name)).collect()
     }
 }
 
@@ -282,9 +273,6 @@ pub fn path_doubted(trial: &TrialRecord) -> bool {
 }
 
 fn is_warned(trial: &TrialRecord, code: &str) -> bool {
-    trial
-        .measurements
-        .warnings
-        .iter()
-        .any(|warning| warning.code == code)
+    let mut warnings = trial.measurements.warnings.iter();
+    warnings.any(|warning| warning.code == code)
 }

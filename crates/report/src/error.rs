@@ -1,6 +1,9 @@
 //! Errors between a results file and a report.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 /// Error of a report.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +33,14 @@ pub enum ReportError {
 }
 
 impl ReportError {
+    /// Returns the error of a results file in this directory.
+    pub(crate) fn of_results(dir: &Path, source: regatta_results::ResultsError) -> Self {
+        Self::Results {
+            dir: dir.to_owned(),
+            source: Box::new(source),
+        }
+    }
+
     /// Returns a hint on what to type next, if something can be done.
     #[must_use]
     pub fn hint(&self) -> Option<String> {

@@ -4,8 +4,9 @@
 
 use std::fmt::Write as _;
 
+use itertools::Itertools as _;
 use regatta_model::shell::printable;
-use serde::Serialize;
+use serde_json::json;
 
 use crate::{
     ReportError, RunData, Summary,
@@ -64,12 +65,8 @@ pub fn index(files: &[FigureFiles]) -> String {
     let mut text = String::from("name,width_mm,height_mm,title\n");
     for file in files {
         let [width, height] = file.size_mm;
-        let _ = writeln!(
-            text,
-            "{},{width},{height},{}",
-            file.name,
-            csv_text(&file.title)
-        );
+        let (name, title) = (&file.name, csv_text(&file.title));
+        let _ = writeln!(text, "{name},{width},{height},{title}");
     }
     text
 }
@@ -91,9 +88,8 @@ fn files(figure: &Figure) -> FigureFiles {
 /// Returns a figure as a document, with its size in millimetres.
 fn document(figure: &Figure) -> (String, [f64; 2]) {
     let scale = |panel: &DrawnPanel| COLUMN_MM / panel.size[0];
-    let heights: Vec<f64> = (figure.panels.iter())
-        .map(|panel| panel.size[1] * scale(panel))
-        .collect();
+    let heights = figure.panels.iter().map(|it| it.size[1] * scale(it));
+    let heights: Vec<f64> = heights.collect();
     let column: f64 = heights.iter().sum::<f64>() + GAP_MM * heights.len() as f64;
     let columns = if column > PAGE_MM { 2 } else { 1 };
     let mut panels = String::new();
@@ -102,12 +98,9 @@ fn document(figure: &Figure) -> (String, [f64; 2]) {
     for (panels_of_row, heights_of_row) in rows {
         for (position, (panel, height)) in panels_of_row.iter().zip(heights_of_row).enumerate() {
             let x = position as f64 * (COLUMN_MM + GAP_MM);
-            let place = format!(
-                "<svg x=\"{}\" y=\"{}\" width=\"{COLUMN_MM}\" height=\"{}\" ",
-                hundredths(x),
-                hundredths(y),
-                hundredths(*height)
-            );
+            let [x, y, height] = [x, y, *height].map(hundredths);
+            let place =
+                format!("<svg x=\"{x}\" y=\"{y}\" width=\"{COLUMN_MM}\" height=\"{height}\" ");
             let svg = with_legible_text(&panel.svg, scale(panel));
             panels += &svg.replacen("<svg ", &place, 1);
         }
@@ -147,13 +140,7 @@ fn hundredths(value: f64) -> f64 {
 /// Returns title, caption and the meaning of the columns.
 fn caption(figure: &Figure) -> String {
     let mut text = format!("{}\n\n{}\n\n", figure.title, figure.caption);
-    let mut axes: Vec<&[String; 2]> = Vec::new();
-    for panel in &figure.panels {
-        if !axes.contains(&&panel.axes) {
-            axes.push(&panel.axes);
-        }
-    }
-    for [x, value] in axes {
+    for [x, value] in figure.panels.iter().map(|panel| &panel.axes).unique() {
         if !x.is_empty() {
             let _ = writeln!(text, "x: {x}");
         }
@@ -218,10 +205,9 @@ fn digits(value: f64) -> String {
 
 /// Quotes a text where CSV needs it.
 fn csv_text(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
     }
 }
 
@@ -240,30 +226,12 @@ impl FigureFiles {
     /// # Errors
     /// [`ReportError::Json`] if it cannot be written as JSON: a fault of this crate.
     pub fn pdf_job(&self, run_id: &str) -> Result<String, ReportError> {
-        #[derive(Serialize)]
-        struct Page<'a> {
-            title: &'a str,
-            svg: &'a str,
-            width: f64,
-            height: f64,
-        }
-        #[derive(Serialize)]
-        struct Job<'a> {
-            template: &'a str,
-            page: Page<'a>,
-            identity: String,
-        }
         let [width, height] = self.size_mm;
-        Ok(serde_json::to_string(&Job {
-            template: TEMPLATE,
-            page: Page {
-                title: &self.title,
-                svg: &self.svg,
-                width,
-                height,
-            },
-            identity: format!("{run_id} {}", self.name),
-        })?)
+        Ok(serde_json::to_string(&json!({
+            "template": TEMPLATE,
+            "page": { "title": self.title, "svg": self.svg, "width": width, "height": height },
+            "identity": format!("{run_id} {}", self.name),
+        }))?)
     }
 
     /// Returns the input of `regatta-typeset` for the PNG, as JSON.
@@ -271,14 +239,7 @@ impl FigureFiles {
     /// # Errors
     /// As [`Self::pdf_job`].
     pub fn png_job(&self) -> Result<String, ReportError> {
-        #[derive(Serialize)]
-        struct Job<'a> {
-            svg: &'a str,
-            dots_per_inch: f64,
-        }
-        Ok(serde_json::to_string(&Job {
-            svg: &self.svg,
-            dots_per_inch: DOTS_PER_INCH,
-        })?)
+        let job = json!({ "svg": self.svg, "dots_per_inch": DOTS_PER_INCH });
+        Ok(serde_json::to_string(&job)?)
     }
 }

@@ -1,6 +1,6 @@
 //! Numbers for readers: SI units, one unit for a whole column or axis.
 
-use std::time::Duration;
+use std::{fmt::Display, time::Duration};
 
 use jiff::Timestamp;
 use regatta_model::{Unit, units::format_duration};
@@ -29,11 +29,9 @@ impl Scale {
     /// `largest` is in the stored unit; anything that is not finite counts as zero.
     #[must_use]
     pub fn for_largest(unit: Unit, largest: f64) -> Self {
-        let largest = if largest.is_finite() {
-            largest.abs()
-        } else {
-            0.0
-        };
+        let largest = Some(largest.abs())
+            .filter(|it| it.is_finite())
+            .unwrap_or(0.0);
         // From which value on, divided by what, under which unit. Milliseconds go on to ten seconds:
         // `1800 ms` beside `300 ms` reads better than `1.8 s`.
         let steps: &[(f64, f64, &'static str)] = match unit {
@@ -62,11 +60,8 @@ impl Scale {
             Unit::Ratio => &[(0.0, 0.01, "%")],
             Unit::CoreRatio => &[(0.0, 0.01, "% of a core")],
         };
-        let (_, divisor, unit) = steps
-            .iter()
-            .rev()
-            .find(|(from, _, _)| largest >= *from)
-            .unwrap_or(&steps[0]);
+        let mut reached = steps.iter().rev().filter(|(from, ..)| largest >= *from);
+        let (_, divisor, unit) = reached.next().unwrap_or(&steps[0]);
         Self {
             divisor: *divisor,
             unit: language::unit(unit),
@@ -134,10 +129,9 @@ impl Scale {
     #[must_use]
     pub fn heading(self, title: &str) -> String {
         let title = language::text(title);
-        if self.unit.is_empty() {
-            title.to_owned()
-        } else {
-            format!("{title}, {}", self.unit)
+        match self.unit {
+            "" => title.to_owned(),
+            unit => format!("{title}, {unit}"),
         }
     }
 }
@@ -153,16 +147,9 @@ pub fn quantity(unit: Unit, value: f64) -> String {
         Unit::PerSecond => return tr!("{}/s", number(value)),
         _ => {}
     }
-    let scale = Scale::for_largest(unit, value);
-    let text = if unit == Unit::Count && value.fract() == 0.0 {
-        format!("{value:.0}")
-    } else {
-        scale.text(value)
-    };
-    if scale.unit.is_empty() {
-        text
-    } else {
-        format!("{text} {}", scale.unit)
+    match unit == Unit::Count && value.fract() == 0.0 {
+        true => format!("{value:.0}"),
+        false => Scale::for_largest(unit, value).quantity(value),
     }
 }
 
@@ -235,10 +222,15 @@ pub fn number(value: f64) -> String {
     };
     let text = format!("{value:.decimals$}");
     decimal(if value.abs() < 1.0 && text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        without_zeros(&text).to_owned()
     } else {
         text
     })
+}
+
+/// Returns a number with decimals without the zeros at its end.
+pub(crate) fn without_zeros(number: &str) -> &str {
+    number.trim_end_matches('0').trim_end_matches('.')
 }
 
 /// Capitalises a title for the beginning of a sentence.
@@ -318,12 +310,10 @@ pub fn signed(change: f64) -> String {
 /// Formats a p-value: three decimals, or `< 0.001`.
 #[must_use]
 pub fn p_value(p: f64) -> String {
-    if !p.is_finite() {
-        "–".to_owned()
-    } else if p < 0.001 {
-        decimal("< 0.001".to_owned())
-    } else {
-        decimal(format!("{p:.3}"))
+    match p {
+        p if !p.is_finite() => "–".to_owned(),
+        p if p < 0.001 => decimal("< 0.001".to_owned()),
+        p => decimal(format!("{p:.3}")),
     }
 }
 
@@ -338,15 +328,26 @@ pub fn moment(unix_ns: i64) -> String {
 
 /// Joins items: `a`, `a and b`, `a, b and c`.
 #[must_use]
-pub fn list<T: AsRef<str>>(items: &[T]) -> String {
-    match items {
-        [] => String::new(),
-        [one] => one.as_ref().to_owned(),
-        [first @ .., last] => {
-            let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
-            tr!("{} and {}", first.join(", "), last.as_ref())
+pub fn list(items: impl IntoIterator<Item = impl Display>) -> String {
+    let mut items: Vec<String> = items.into_iter().map(|it| it.to_string()).collect();
+    match items.pop() {
+        Some(last) if !items.is_empty() => tr!("{} and {}", items.join(", "), last),
+        last => last.unwrap_or_default(),
+    }
+}
+
+/// Collects values by their keys, in the order in which the keys first occur.
+pub(crate) fn grouped<K: PartialEq, V>(
+    items: impl IntoIterator<Item = (K, V)>,
+) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in items {
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
         }
     }
+    groups
 }
 
 #[cfg(test)]
@@ -384,7 +385,7 @@ mod tests {
         assert_eq!(signed_percent(-0.098), "−9.80 %");
         assert_eq!(signed_percent(0.125), "+12.5 %");
         assert_eq!(signed_percent(1e250), "> +100000 %");
-        assert_eq!(list(&["a", "b", "c"]), "a, b and c");
+        assert_eq!(list(["a", "b", "c"]), "a, b and c");
         assert_eq!(moment(0), "1970-01-01 00:00:00 UTC");
     }
 

@@ -15,16 +15,18 @@ impl Labels {
     /// Cuts the labels that are longer than `most` characters. They are cut in the middle, but not in the part in which
     /// a label differs from the one that is most like it, so that two labels never read alike.
     #[must_use]
-    pub fn new<'a>(labels: impl IntoIterator<Item = &'a str>, most: usize) -> Self {
-        let labels: BTreeSet<&str> = labels.into_iter().collect();
+    pub fn new<'a, T: AsRef<str> + ?Sized + 'a>(
+        labels: impl IntoIterator<Item = &'a T>,
+        most: usize,
+    ) -> Self {
+        let labels: BTreeSet<&str> = labels.into_iter().map(AsRef::as_ref).collect();
         let characters: Vec<Vec<char>> = labels.iter().map(|it| it.chars().collect()).collect();
         let mut used: BTreeSet<String> = (labels.iter().zip(&characters))
             .filter(|(_, characters)| characters.len() <= most)
             .map(|(label, _)| (*label).to_owned())
             .collect();
         let mut shown = BTreeMap::new();
-        for (position, label) in labels.iter().enumerate() {
-            let own = &characters[position];
+        for (position, (label, own)) in labels.iter().zip(&characters).enumerate() {
             if own.len() <= most {
                 shown.insert((*label).to_owned(), (*label).to_owned());
                 continue;
@@ -102,7 +104,7 @@ fn cuts(own: &[char], kept: [usize; 2], most: usize) -> impl Iterator<Item = Str
         let tail = own.len() - (room - head);
         let text: String = own[..head]
             .iter()
-            .chain(['…'].iter())
+            .chain(&['…'])
             .chain(&own[tail..])
             .collect();
         let is_whole = tail <= kept[0] || head >= kept[1];
@@ -121,13 +123,9 @@ fn cuts(own: &[char], kept: [usize; 2], most: usize) -> impl Iterator<Item = Str
         .chain(&own[own.len() - tail.min(own.len() - kept[1])..])
         .collect();
     let around = (part.len() + 2 <= most).then_some(around);
-    let [whole, broken] = [true, false].map(|wanted| {
-        let texts = texts
-            .iter()
-            .filter(move |(_, is_whole)| *is_whole == wanted);
-        texts.map(|(text, _)| text.clone()).collect::<Vec<String>>()
-    });
-    whole.into_iter().chain(around).chain(broken)
+    let (whole, broken): (Vec<_>, Vec<_>) = texts.into_iter().partition(|(_, is_whole)| *is_whole);
+    let [whole, broken] = [whole, broken].map(|texts| texts.into_iter().map(|(text, _)| text));
+    whole.chain(around).chain(broken)
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ pub mod labels;
 pub mod language;
 pub mod pdf;
 pub mod terminal;
+mod text;
 pub mod timeline;
 mod write;
 

@@ -63,10 +63,7 @@ pub fn write_files(
         .and_then(|reader| exports::write_exports(&reader, dir))
         .map_err(|error| match error {
             ResultsError::Export { path, source } => ReportError::Write { path, source },
-            source => ReportError::Results {
-                dir: dir.to_owned(),
-                source: Box::new(source),
-            },
+            source => ReportError::of_results(dir, source),
         })?;
     let mut files = vec![
         dir.join(exports::TRIALS_FILE_NAME),

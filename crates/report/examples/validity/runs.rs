@@ -3,11 +3,7 @@
 use std::collections::BTreeMap;
 
 use regatta_model::{Measurements, Outcome, RunHeader, RunPart, Study, TrialRecord};
-use regatta_report::{
-    RunData, Summary,
-    analysis::{Claim, Conclusion},
-    summarise,
-};
+use regatta_report::{RunData, Summary, summarise};
 use regatta_results::RunState;
 
 use super::draws::{Kind, Rng, arithmetic_mean, place, round_effects};
@@ -106,10 +102,8 @@ impl Setup {
                         });
                         match log {
                             Some(log) => {
-                                trial
-                                    .measurements
-                                    .metrics
-                                    .insert((*metric).to_owned(), UNIT * log.exp());
+                                let metrics = &mut trial.measurements.metrics;
+                                metrics.insert((*metric).to_owned(), UNIT * log.exp());
                             }
                             // Missing is the trial, by what its ranking is by.
                             None if number == 0 => trial.outcome = Outcome::Invalid,
@@ -145,50 +139,45 @@ impl Setup {
     }
 
     /// Compares the summary of such a run with its true values.
-    pub fn judge(&self, summary: &Summary) -> Judged {
-        let level = |label: &str| -> f64 {
-            let position: usize = label.trim_start_matches('t').parse().unwrap_or(0);
-            self.levels[position]
-        };
-        let claimed =
-            |claim: &Claim| matches!(claim.conclusion, Conclusion::Faster | Conclusion::Slower);
-        let mut judged = Judged::default();
+    fn judge(&self, summary: &Summary, totals: &mut Totals) {
+        let position = |label: &str| label.trim_start_matches('t').parse().unwrap_or(0_usize);
+        let level = |label: &str| self.levels[position(label)];
+        let [mut is_false, mut is_false_in_first_place, mut is_detected] = [false; 3];
         for c in &summary.comparisons {
-            let truth = level(&c.a) - level(&c.b);
+            let (truth, is_claimed) = (
+                level(&c.a) - level(&c.b),
+                c.claim.conclusion.is_difference(),
+            );
             // Wrong is a claim without a difference, and one in the wrong direction.
-            let wrong = claimed(&c.claim) && c.claim.ratio.is_some_and(|r| r.ln() * truth <= 0.0);
-            judged.false_in_run |= wrong;
-            judged.false_in_first_place |= wrong && c.condition == "c0" && c.metric == METRICS[0];
-            judged.detected |= claimed(&c.claim) && !wrong;
-            judged.pairs.add(c.claim.interval, truth.exp());
-            judged.detectable.extend(c.claim.detectable_ratio);
+            let is_wrong = is_claimed && c.claim.ratio.is_some_and(|r| r.ln() * truth <= 0.0);
+            is_false |= is_wrong;
+            is_false_in_first_place |= is_wrong && c.condition == "c0" && c.metric == METRICS[0];
+            is_detected |= is_claimed && !is_wrong;
+            totals.pairs.add(c.claim.interval, truth.exp());
         }
         for d in &summary.differences {
-            judged.false_in_run |= claimed(&d.claim);
-            judged.changes.add(d.claim.interval, 1.0);
+            is_false |= d.claim.conclusion.is_difference();
+            totals.changes.add(d.claim.interval, 1.0);
         }
         // The sentence as well: a transport that is named alone is better than all others.
         for place in &summary.verdict.conditions {
-            let named = place.text.contains("was fastest");
-            let first = place.ranking.first().map_or(0.0, |r| level(&r.transport));
-            let equals = place
-                .ranking
-                .iter()
-                .filter(|r| level(&r.transport) >= first)
-                .count();
-            judged.false_in_run |= named && equals > 1;
+            let is_named = place.text.contains("was fastest");
+            let mut levels = place.ranking.iter().map(|ranked| level(&ranked.transport));
+            let first = levels.next().unwrap_or(0.0);
+            is_false |= is_named && levels.any(|level| level >= first);
         }
         for cell in &summary.cells {
-            let position: usize = cell.transport.trim_start_matches('t').parse().unwrap_or(0);
             if let Some(metric) = cell.metrics.get(METRICS[0]) {
-                let scale = UNIT * self.levels[position].exp();
-                judged.geometric.add(metric.geometric_ci95, scale);
-                judged
-                    .arithmetic
-                    .add(metric.ci95, scale * arithmetic_mean(self.kind, position));
+                let scale = UNIT * level(&cell.transport).exp();
+                let mean = scale * arithmetic_mean(self.kind, position(&cell.transport));
+                totals.geometric.add(metric.geometric_ci95, scale);
+                totals.arithmetic.add(metric.ci95, mean);
             }
         }
-        judged
+        totals.runs += 1;
+        totals.false_in_run += u64::from(is_false);
+        totals.false_in_first_place += u64::from(is_false_in_first_place);
+        totals.detected += u64::from(is_detected);
     }
 }
 
@@ -206,24 +195,6 @@ impl Held {
             self.held += u64::from(low <= truth && truth <= high);
         }
     }
-
-    fn join(&mut self, other: Self) {
-        self.held += other.held;
-        self.of += other.of;
-    }
-}
-
-/// Errors and coverage of one run.
-#[derive(Debug, Clone, Default)]
-pub struct Judged {
-    pub false_in_first_place: bool,
-    pub false_in_run: bool,
-    pub detected: bool,
-    pub geometric: Held,
-    pub arithmetic: Held,
-    pub pairs: Held,
-    pub changes: Held,
-    pub detectable: Vec<f64>,
 }
 
 /// Errors and coverage of many runs.
@@ -237,7 +208,6 @@ pub struct Totals {
     pub arithmetic: Held,
     pub pairs: Held,
     pub changes: Held,
-    pub detectable: Vec<f64>,
 }
 
 /// Draws and assesses `runs` runs; the same seed gives the same runs.
@@ -245,16 +215,8 @@ pub fn repeat(setup: &Setup, runs: u64, seed: u64) -> Totals {
     let mut totals = Totals::default();
     let mut rng = Rng::new(seed);
     for _ in 0..runs {
-        let judged = setup.judge(&summarise(&setup.run(&mut rng)));
-        totals.runs += 1;
-        totals.false_in_first_place += u64::from(judged.false_in_first_place);
-        totals.false_in_run += u64::from(judged.false_in_run);
-        totals.detected += u64::from(judged.detected);
-        totals.geometric.join(judged.geometric);
-        totals.arithmetic.join(judged.arithmetic);
-        totals.pairs.join(judged.pairs);
-        totals.changes.join(judged.changes);
-        totals.detectable.extend(judged.detectable);
+        let summary = summarise(&setup.run(&mut rng));
+        setup.judge(&summary, &mut totals);
     }
     totals
 }

@@ -3,30 +3,19 @@
 use regatta_model::{Clock, HostFacts, RunHeader, Warning};
 
 use super::summary::Build;
-use crate::{format::list, language::tr};
+use crate::{
+    format::{grouped, list},
+    language::tr,
+};
 
 /// Returns the builds of a run's hosts, equal ones once; empty for a run without build facts.
 pub fn all(header: &RunHeader) -> Vec<Build> {
-    let mut builds: Vec<Build> = Vec::new();
-    for (host, facts) in &header.hosts {
-        let Some(build) = build(facts) else { continue };
-        let same = |known: &&mut Build| {
-            let hosts = known.hosts.clone();
-            **known
-                == Build {
-                    hosts,
-                    ..build.clone()
-                }
-        };
-        match builds.iter_mut().find(same) {
-            Some(known) => known.hosts.push(host.clone()),
-            None => builds.push(Build {
-                hosts: vec![host.clone()],
-                ..build
-            }),
-        }
-    }
+    let hosts = header.hosts.iter();
+    let builds = hosts.filter_map(|(host, facts)| Some((build(facts)?, host.clone())));
+    let builds = grouped(builds).into_iter();
     builds
+        .map(|(build, hosts)| Build { hosts, ..build })
+        .collect()
 }
 
 fn build(facts: &HostFacts) -> Option<Build> {
@@ -34,7 +23,8 @@ fn build(facts: &HostFacts) -> Option<Build> {
         let value = facts.0.get(&format!("build.{name}"))?;
         (value != "unknown").then(|| value.clone())
     };
-    let build = Build {
+    let mut names = facts.0.keys();
+    names.any(|name| name.starts_with("build.")).then(|| Build {
         hosts: Vec::new(),
         commit: known("commit"),
         dirty: known("dirty").map(|dirty| dirty == "yes"),
@@ -43,25 +33,18 @@ fn build(facts: &HostFacts) -> Option<Build> {
         debug_assertions: known("debug_assertions").map(|on| on == "on"),
         lockfile_sha256: known("lockfile_sha256"),
         compiler: known("compiler"),
-    };
-    facts
-        .0
-        .keys()
-        .any(|name| name.starts_with("build."))
-        .then_some(build)
+    })
 }
 
 impl Build {
     /// Returns the reason for which the build's figures are not those of a release build.
     fn debug(&self) -> Option<String> {
         let assertions = (self.debug_assertions == Some(true)).then(|| tr!("debug assertions"));
-        let level = self
-            .opt_level
-            .as_deref()
-            .filter(|level| ["0", "1"].contains(level));
+        let level = self.opt_level.as_deref();
+        let level = level.filter(|level| ["0", "1"].contains(level));
         let level = level.map(|level| format!("`opt-level = {level}`"));
-        let parts: Vec<String> = assertions.into_iter().chain(level).collect();
-        (!parts.is_empty()).then(|| list(&parts))
+        let parts = list(assertions.into_iter().chain(level));
+        (!parts.is_empty()).then_some(parts)
     }
 
     /// Describes the build on one line.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use itertools::Itertools as _;
 use regatta_model::{
     MetricDefinition, OptionValue, Outcome, Transport, TrialRecord, Unit, Workload, metric::id,
 };
@@ -17,6 +18,7 @@ use super::{
 use crate::{
     RunData,
     data::{CellGroup, path_doubted, reached_deadline},
+    format::grouped,
 };
 
 /// Returns all cells of the study, in its order, including those without any trial.
@@ -26,16 +28,18 @@ pub fn all(index: &Index<'_>, trials: &ByCell<'_>) -> Vec<Cell> {
     let transports: Vec<(&Transport, bool)> = transports
         .map(|transport| (transport, retransmits(data, transport)))
         .collect();
-    let mut cells = Vec::new();
-    for group in data.groups() {
-        for &(asked, retransmits) in &transports {
-            let name = [&asked.label, &group.condition.name, &group.workload.name];
-            let trials = trials.get(&name.map(String::as_str));
-            let trials = trials.map_or(&[][..], Vec::as_slice);
-            cells.push(cell(index, asked, retransmits, group, trials));
-        }
-    }
-    cells
+    let of_group = |(group, &(asked, retransmits)): (CellGroup<'_>, &(&Transport, bool))| {
+        let trials = trials.get(&group.cell(&asked.label));
+        cell(
+            index,
+            asked,
+            retransmits,
+            group,
+            trials.map_or(&[], Vec::as_slice),
+        )
+    };
+    let cells = data.groups().cartesian_product(&transports);
+    cells.map(of_group).collect()
 }
 
 /// Whether a transport retransmits, according to the facts of its trials; for results of versions
@@ -60,34 +64,25 @@ fn cell(
     group: CellGroup<'_>,
     trials: &[&TrialRecord],
 ) -> Cell {
-    let (condition, work) = (&group.condition.name, group.workload);
-    let measured: Vec<&TrialRecord> = trials
-        .iter()
-        .copied()
-        .filter(|trial| trial.outcome == Outcome::Measured)
-        .collect();
-    let outcomes = Outcome::ALL
-        .iter()
-        .map(|outcome| {
-            let count = trials.iter().filter(|t| t.outcome == *outcome).count();
-            (outcome.name().to_owned(), count as u64)
-        })
-        .collect();
+    let work = group.workload;
+    let with = |outcome: Outcome| {
+        let trials = trials.iter().copied();
+        trials.filter(move |it| it.outcome == outcome)
+    };
+    let measured: Vec<&TrialRecord> = with(Outcome::Measured).collect();
+    let outcomes = Outcome::ALL.map(|it| (it.name().to_owned(), with(it).count() as u64));
     let study = &index.data.header.study;
-    let logs = index.logs(
-        [&asked.label, condition, &work.name],
-        study.primary_metric(work),
-    );
+    let logs = index.logs(group.cell(&asked.label), study.primary_metric(work));
     let logs: Vec<f64> = logs.iter().map(|(_, log)| *log).collect();
     let drifts = trend_p_value(&logs).is_some_and(|p_value| p_value < CORRELATED_CELL);
     let slope = drifts.then(|| sen_slope(&logs)).flatten();
     Cell {
         transport: asked.label.clone(),
-        condition: condition.clone(),
+        condition: group.condition.name.clone(),
         workload: work.name.clone(),
         retransmits,
         n: measured.len() as u64,
-        outcomes,
+        outcomes: outcomes.into(),
         deadline_reached: measured.iter().filter(|t| reached_deadline(t)).count() as u64,
         path_doubted: measured.iter().filter(|t| path_doubted(t)).count() as u64,
         failures: failures::of(trials, work),
@@ -116,22 +111,15 @@ fn clock_errors(measured: &[&TrialRecord], work: &Workload) -> BTreeMap<String, 
 }
 
 fn reasons(trials: &[&TrialRecord]) -> Vec<CountedReason> {
-    let mut reasons: Vec<CountedReason> = Vec::new();
-    for trial in trials.iter().filter(|t| t.outcome != Outcome::Measured) {
-        let known = reasons.iter_mut().find(|reason| {
-            reason.outcome == trial.outcome.name() && reason.reasons == trial.reasons
-        });
-        match known {
-            Some(reason) => reason.count += 1,
-            None => reasons.push(CountedReason {
-                outcome: trial.outcome.name().to_owned(),
-                reasons: trial.reasons.clone(),
-                hint: trial.hint.clone(),
-                count: 1,
-            }),
-        }
-    }
-    reasons
+    let trials = trials.iter().filter(|it| it.outcome != Outcome::Measured);
+    let alike = grouped(trials.map(|trial| ((trial.outcome, &trial.reasons), &trial.hint)));
+    let counted = (alike.into_iter()).map(|((outcome, reasons), hints)| CountedReason {
+        outcome: outcome.name().to_owned(),
+        reasons: reasons.clone(),
+        hint: hints[0].clone(),
+        count: hints.len() as u64,
+    });
+    counted.collect()
 }
 
 fn descriptions(measured: &[&TrialRecord]) -> BTreeMap<String, MetricSummary> {
@@ -142,13 +130,11 @@ fn descriptions(measured: &[&TrialRecord]) -> BTreeMap<String, MetricSummary> {
             values.entry(name).or_default().push(*value);
         }
     }
-    regatta_model::METRICS
-        .iter()
-        .filter_map(|metric| {
-            let described = describe_metric(metric, values.get(metric.name)?)?;
-            Some((metric.name.to_owned(), described))
-        })
-        .collect()
+    let described = regatta_model::METRICS.iter().filter_map(|metric| {
+        let described = describe_metric(metric, values.get(metric.name)?)?;
+        Some((metric.name.to_owned(), described))
+    });
+    described.collect()
 }
 
 /// Describes the finite values of one metric of the measured trials of a cell, in the order of the rounds. `None` without

@@ -4,11 +4,13 @@
 //! place, and each change from one condition to another. Every claim in a report, in a table or in
 //! a sentence over several conditions, rests on these decisions.
 
-use regatta_model::{Better, Workload, metric};
+use itertools::Itertools as _;
+use regatta_model::{Better, Workload};
 use regatta_stats::{Estimate, Test, autocorrelation, holm};
 
 use super::{
     CONFIDENCE, DIFFERENCE_METRICS, compared_metrics,
+    comparison::better,
     index::{CORRELATED, Index, Shared, trials_by_cell},
     summary::{Claim, Comparison, Conclusion, Difference, WorkloadDifference},
     workloads,
@@ -25,12 +27,25 @@ pub const PRIMARY_SHARE: f64 = 0.8;
 /// One-sided level at which the rounds of one cell count as correlated.
 pub const CORRELATED_CELL: f64 = 0.01;
 
-/// Claim that is not decided yet.
-struct Pending<T> {
-    said: T,
-    estimate: Option<Estimate>,
-    primary: bool,
-    better: Better,
+/// Ratio that is tested with the others of a family.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tested {
+    /// Logarithm of the ratio.
+    pub estimate: Option<Estimate>,
+    /// Whether the ratio is of the metric of a ranking.
+    pub primary: bool,
+    /// Direction of the metric that is better.
+    pub better: Better,
+}
+
+/// Decision about a ratio, with the fields of a [`Claim`].
+pub(crate) struct Decided {
+    pub interval: Option<[f64; 2]>,
+    pub confidence: f64,
+    pub p_value: f64,
+    pub p_holm: f64,
+    pub detectable_ratio: Option<f64>,
+    pub conclusion: Conclusion,
 }
 
 /// Variation of the ratio of a pair from round to round.
@@ -68,14 +83,14 @@ impl PairSpread {
 #[must_use]
 pub fn pair_spreads(data: &RunData) -> Vec<PairSpread> {
     (comparisons(&Index::of(data, &trials_by_cell(data))).into_iter())
-        .filter(|pair| pair.primary)
-        .filter_map(|Pending { said, estimate, .. }| {
-            let estimate = estimate?;
+        .filter(|(_, tested)| tested.primary)
+        .filter_map(|(pair, tested)| {
+            let estimate = tested.estimate?;
             Some(PairSpread {
-                condition: said.condition,
-                workload: said.workload,
-                a: said.a,
-                b: said.b,
+                condition: pair.condition,
+                workload: pair.workload,
+                a: pair.a,
+                b: pair.b,
                 n: estimate.n,
                 deviation: estimate.deviation()?,
             })
@@ -94,73 +109,70 @@ pub fn strictest_confidence(pairs: usize, others: bool) -> f64 {
 
 /// Returns all comparisons and all differences of a run, between conditions and between workloads, decided together.
 pub fn all(index: &Index<'_>) -> (Vec<Comparison>, Vec<Difference>, Vec<WorkloadDifference>) {
-    let mut comparisons = comparisons(index);
-    let mut differences = differences(index);
-    let mut of_workloads = between_workloads(index);
-    let tested = |estimate: &Option<Estimate>| estimate.and_then(|e| e.p_value());
-    let tests: Vec<(f64, bool)> = (comparisons.iter())
-        .map(|c| (tested(&c.estimate), c.primary))
-        .chain(differences.iter().map(|d| (tested(&d.estimate), d.primary)))
-        .chain(
-            of_workloads
-                .iter()
-                .map(|d| (tested(&d.estimate), d.primary)),
-        )
-        .filter_map(|(p, primary)| Some((p?, primary)))
-        .collect();
-    let count = |primary| tests.iter().filter(|test| test.1 == primary).count() as f64;
-    let weights = [
-        (1.0 - PRIMARY_SHARE) / count(false).max(1.0),
-        PRIMARY_SHARE / count(true).max(1.0),
-    ];
-    let weighed: Vec<Test> = tests
-        .iter()
-        .map(|&(p_value, primary)| Test {
-            p_value,
-            weight: weights[usize::from(primary)],
-        })
-        .collect();
-    let mut decisions = holm(&weighed, 1.0 - CONFIDENCE).into_iter();
-    let mut decide = |estimate: Option<Estimate>, better: Better, claim: &mut Claim| {
-        let Some((estimate, p_value)) = estimate.and_then(|e| Some((e, e.p_value()?))) else {
-            return;
-        };
-        let Some(decision) = decisions.next() else {
-            return;
-        };
-        claim.confidence = decision.confidence;
-        claim.interval = estimate.interval_of_ratio(decision.confidence);
-        claim.p_value = Some(p_value);
-        claim.p_holm = Some(decision.adjusted);
-        claim.conclusion = conclude(&estimate, decision.significant, better);
-        if claim.conclusion == Conclusion::NoDifferenceDetected {
-            let detectable = estimate.detectable(decision.confidence, POWER);
-            claim.detectable_ratio = detectable.map(f64::exp).filter(|ratio| ratio.is_finite());
+    let (mut comparisons, tested): (Vec<_>, Vec<Tested>) = comparisons(index).into_iter().unzip();
+    let (mut differences, of_conditions): (Vec<_>, Vec<_>) = differences(index).into_iter().unzip();
+    let (mut of_workloads, further): (Vec<_>, Vec<_>) =
+        between_workloads(index).into_iter().unzip();
+    let claims = (comparisons.iter_mut().map(|it| &mut it.claim))
+        .chain(differences.iter_mut().map(|it| &mut it.claim))
+        .chain(of_workloads.iter_mut().map(|it| &mut it.claim));
+    let decided = decide(&[tested, of_conditions, further].concat());
+    for (claim, decided) in claims.zip(decided) {
+        if let Some(decided) = decided {
+            claim.interval = decided.interval;
+            claim.confidence = decided.confidence;
+            claim.p_value = Some(decided.p_value);
+            claim.p_holm = Some(decided.p_holm);
+            claim.detectable_ratio = decided.detectable_ratio;
+            claim.conclusion = decided.conclusion;
         }
-    };
-    for pending in &mut comparisons {
-        decide(pending.estimate, pending.better, &mut pending.said.claim);
     }
-    for pending in &mut differences {
-        decide(pending.estimate, pending.better, &mut pending.said.claim);
-    }
-    for pending in &mut of_workloads {
-        decide(pending.estimate, pending.better, &mut pending.said.claim);
-    }
-    (said(comparisons), said(differences), said(of_workloads))
+    (comparisons, differences, of_workloads)
 }
 
-/// Returns the claims without their estimates.
-fn said<T>(all: Vec<Pending<T>>) -> Vec<T> {
-    all.into_iter().map(|pending| pending.said).collect()
+/// Decides the ratios of a family together; `None` for those that cannot be tested. The metrics of the rankings share
+/// [`PRIMARY_SHARE`] of the error, the others the rest.
+pub(crate) fn decide(family: &[Tested]) -> Vec<Option<Decided>> {
+    let p_values = family.iter().map(|tested| tested.estimate?.p_value());
+    let p_values: Vec<Option<f64>> = p_values.collect();
+    let both = || family.iter().zip(p_values.iter().copied());
+    let tests = || both().filter_map(|(tested, p_value)| Some((p_value?, tested.primary)));
+    let count = |primary| tests().filter(|test| test.1 == primary).count().max(1) as f64;
+    let weights = [
+        (1.0 - PRIMARY_SHARE) / count(false),
+        PRIMARY_SHARE / count(true),
+    ];
+    let weighed = tests().map(|(p_value, primary)| Test {
+        p_value,
+        weight: weights[usize::from(primary)],
+    });
+    let weighed: Vec<Test> = weighed.collect();
+    let mut decisions = holm(&weighed, 1.0 - CONFIDENCE).into_iter();
+    let decided = |(tested, p_value): (&Tested, Option<f64>)| {
+        let (estimate, p_value) = tested.estimate.zip(p_value)?;
+        let decision = decisions.next()?;
+        let conclusion = conclude(&estimate, decision.significant, tested.better);
+        let detectable = match conclusion {
+            Conclusion::NoDifferenceDetected => estimate.detectable(decision.confidence, POWER),
+            _ => None,
+        };
+        Some(Decided {
+            interval: estimate.interval_of_ratio(decision.confidence),
+            confidence: decision.confidence,
+            p_value,
+            p_holm: decision.adjusted,
+            detectable_ratio: detectable.map(f64::exp).filter(|ratio| ratio.is_finite()),
+            conclusion,
+        })
+    };
+    both().map(decided).collect()
 }
 
 fn conclude(estimate: &Estimate, significant: bool, better: Better) -> Conclusion {
     if significant {
-        if (estimate.mean > 0.0) == (better != Better::Lower) {
-            Conclusion::Faster
-        } else {
-            Conclusion::Slower
+        match (estimate.mean > 0.0) == (better != Better::Lower) {
+            true => Conclusion::Faster,
+            false => Conclusion::Slower,
         }
     } else if estimate.is_constant() && estimate.mean != 0.0 {
         // The same in every round, and too few rounds for that not to be chance.
@@ -170,11 +182,19 @@ fn conclude(estimate: &Estimate, significant: bool, better: Better) -> Conclusio
     }
 }
 
-/// Returns an undecided claim with its estimate only.
-fn undecided(n: usize, estimate: Option<&Estimate>, autocorrelation: f64) -> Claim {
-    Claim {
-        n: n as u64,
-        ratio: estimate.map(|e| e.mean.exp()).filter(|r| r.is_finite()),
+/// Returns an undecided claim about the ratio of two cells, and the test that decides it. `nodes` are the machines of
+/// the rounds, `autocorrelation` that of the ratios.
+fn undecided(
+    (metric, primary): (&str, bool),
+    shared: &Shared,
+    nodes: &[usize],
+    autocorrelation: f64,
+) -> (Claim, Tested) {
+    let estimate = Estimate::of_blocks(&shared.ratios, nodes, autocorrelation);
+    let ratio = estimate.map(|estimate| estimate.mean.exp());
+    let claim = Claim {
+        n: shared.ratios.len() as u64,
+        ratio: ratio.filter(|ratio| ratio.is_finite()),
         interval: None,
         confidence: CONFIDENCE,
         p_value: None,
@@ -182,12 +202,18 @@ fn undecided(n: usize, estimate: Option<&Estimate>, autocorrelation: f64) -> Cla
         detectable_ratio: None,
         autocorrelation,
         conclusion: Conclusion::NotEnoughRounds,
-    }
+    };
+    let tested = Tested {
+        estimate,
+        primary,
+        better: better(metric),
+    };
+    (claim, tested)
 }
 
 /// Returns the comparison of every pair under each condition and workload, for each headline
 /// metric.
-fn comparisons(index: &Index<'_>) -> Vec<Pending<Comparison>> {
+fn comparisons(index: &Index<'_>) -> Vec<(Comparison, Tested)> {
     let study = &index.data.header.study;
     let mut comparisons = Vec::new();
     for workload in &study.workloads {
@@ -197,27 +223,24 @@ fn comparisons(index: &Index<'_>) -> Vec<Pending<Comparison>> {
             .collect();
         for condition in &study.conditions {
             for (metric, places) in &mut of_metrics {
+                let is_primary = index.data.is_primary(metric, &workload.name);
                 let Some((pairs, rho)) = places.next() else {
                     continue;
                 };
                 for (a, b, shared) in pairs {
                     let nodes = index.nodes(&condition.name, &shared.rounds);
-                    let estimate = Estimate::of_blocks(&shared.ratios, &nodes, rho);
-                    comparisons.push(Pending {
-                        said: Comparison {
-                            condition: condition.name.clone(),
-                            workload: workload.name.clone(),
-                            metric: (*metric).to_owned(),
-                            a: a.to_owned(),
-                            b: b.to_owned(),
-                            geometric_mean_a: shared.means[0],
-                            geometric_mean_b: shared.means[1],
-                            claim: undecided(shared.ratios.len(), estimate.as_ref(), rho),
-                        },
-                        estimate,
-                        primary: index.data.is_primary(metric, &workload.name),
-                        better: better(metric),
-                    });
+                    let (claim, tested) = undecided((metric, is_primary), &shared, &nodes, rho);
+                    let comparison = Comparison {
+                        condition: condition.name.clone(),
+                        workload: workload.name.clone(),
+                        metric: (*metric).to_owned(),
+                        a: a.to_owned(),
+                        b: b.to_owned(),
+                        geometric_mean_a: shared.means[0],
+                        geometric_mean_b: shared.means[1],
+                        claim,
+                    };
+                    comparisons.push((comparison, tested));
                 }
             }
         }
@@ -225,56 +248,46 @@ fn comparisons(index: &Index<'_>) -> Vec<Pending<Comparison>> {
     comparisons
 }
 
-fn better(name: &str) -> Better {
-    metric::find(name).map_or(Better::Higher, |metric| metric.better)
-}
-
 /// Returns the difference of each transport under each further condition from the first, over the
 /// rounds that have both.
-fn differences(index: &Index<'_>) -> Vec<Pending<Difference>> {
+fn differences(index: &Index<'_>) -> Vec<(Difference, Tested)> {
     let study = &index.data.header.study;
     let Some((first, others)) = study.conditions.split_first() else {
         return Vec::new();
     };
     let mut differences = Vec::new();
-    for workload in &study.workloads {
-        for metric in DIFFERENCE_METRICS {
-            let places = index.pairs(&workload.name, metric);
-            for (other, (_, memory)) in others.iter().zip(places.iter().skip(1)) {
-                for transport in &study.transports {
-                    let under = |condition: &str| {
-                        index.logs([&transport.label, condition, &workload.name], metric)
-                    };
-                    let shared = Shared::of(under(&other.name), under(&first.name));
-                    let [Some(to), Some(from)] = shared.means else {
-                        continue;
-                    };
-                    // A memory of cells that the pairs show holds here as well.
-                    let series = std::slice::from_ref(&shared.ratios);
-                    let rho = autocorrelation(series, 1, CORRELATED).max(*memory);
-                    let [to_node, from_node] = [&other.name, &first.name]
-                        .map(|condition| index.nodes(condition, &shared.rounds));
-                    // The rounds of two conditions may have run on two machines.
-                    let most = from_node.iter().max().map_or(1, |most| most + 1);
-                    let both = to_node.iter().zip(&from_node);
-                    let nodes: Vec<usize> = both.map(|(to, from)| to * most + from).collect();
-                    let estimate = Estimate::of_blocks(&shared.ratios, &nodes, rho);
-                    differences.push(Pending {
-                        said: Difference {
-                            transport: transport.label.clone(),
-                            workload: workload.name.clone(),
-                            metric: metric.to_owned(),
-                            from: first.name.clone(),
-                            to: other.name.clone(),
-                            geometric_mean_from: from,
-                            geometric_mean_to: to,
-                            claim: undecided(shared.ratios.len(), estimate.as_ref(), rho),
-                        },
-                        estimate,
-                        primary: false,
-                        better: better(metric),
-                    });
-                }
+    for (workload, metric) in (study.workloads.iter()).cartesian_product(DIFFERENCE_METRICS) {
+        let places = index.pairs(&workload.name, metric);
+        for (other, (_, memory)) in others.iter().zip(places.iter().skip(1)) {
+            for transport in &study.transports {
+                let under = |condition: &str| {
+                    index.logs([&transport.label, condition, &workload.name], metric)
+                };
+                let shared = Shared::of(under(&other.name), under(&first.name));
+                let [Some(to), Some(from)] = shared.means else {
+                    continue;
+                };
+                // A memory of cells that the pairs show holds here as well.
+                let series = std::slice::from_ref(&shared.ratios);
+                let rho = autocorrelation(series, 1, CORRELATED).max(*memory);
+                let [to_node, from_node] = [&other.name, &first.name]
+                    .map(|condition| index.nodes(condition, &shared.rounds));
+                // The rounds of two conditions may have run on two machines.
+                let most = from_node.iter().max().map_or(1, |most| most + 1);
+                let both = to_node.iter().zip(&from_node);
+                let nodes: Vec<usize> = both.map(|(to, from)| to * most + from).collect();
+                let (claim, tested) = undecided((metric, false), &shared, &nodes, rho);
+                let difference = Difference {
+                    transport: transport.label.clone(),
+                    workload: workload.name.clone(),
+                    metric: metric.to_owned(),
+                    from: first.name.clone(),
+                    to: other.name.clone(),
+                    geometric_mean_from: from,
+                    geometric_mean_to: to,
+                    claim,
+                };
+                differences.push((difference, tested));
             }
         }
     }
@@ -283,40 +296,36 @@ fn differences(index: &Index<'_>) -> Vec<Pending<Difference>> {
 
 /// Returns the difference of each transport with each further workload of a kind from the first, by the metric of their
 /// rankings, over the rounds that have both.
-fn between_workloads(index: &Index<'_>) -> Vec<Pending<WorkloadDifference>> {
+fn between_workloads(index: &Index<'_>) -> Vec<(WorkloadDifference, Tested)> {
     let data = index.data;
     let study = &data.header.study;
     let mut differences = Vec::new();
     for [from, to] in workloads::pairs(data) {
         let metric = study.primary_metric(to);
-        for condition in workloads::conditions(data) {
-            for transport in &study.transports {
-                let with = |workload: &Workload| {
-                    index.logs([&transport.label, &condition.name, &workload.name], metric)
-                };
-                let shared = Shared::of(with(to), with(from));
-                let [Some(mean_to), Some(mean_from)] = shared.means else {
-                    continue;
-                };
-                let series = std::slice::from_ref(&shared.ratios);
-                let rho = autocorrelation(series, 1, CORRELATED);
-                let estimate = Estimate::of(&shared.ratios, rho);
-                differences.push(Pending {
-                    said: WorkloadDifference {
-                        transport: transport.label.clone(),
-                        condition: condition.name.clone(),
-                        metric: metric.to_owned(),
-                        from: from.name.clone(),
-                        to: to.name.clone(),
-                        geometric_mean_from: mean_from,
-                        geometric_mean_to: mean_to,
-                        claim: undecided(shared.ratios.len(), estimate.as_ref(), rho),
-                    },
-                    estimate,
-                    primary: false,
-                    better: better(metric),
-                });
-            }
+        for (condition, transport) in
+            workloads::conditions(data).cartesian_product(&study.transports)
+        {
+            let with = |workload: &Workload| {
+                index.logs([&transport.label, &condition.name, &workload.name], metric)
+            };
+            let shared = Shared::of(with(to), with(from));
+            let [Some(mean_to), Some(mean_from)] = shared.means else {
+                continue;
+            };
+            let series = std::slice::from_ref(&shared.ratios);
+            let rho = autocorrelation(series, 1, CORRELATED);
+            let (claim, tested) = undecided((metric, false), &shared, &[], rho);
+            let difference = WorkloadDifference {
+                transport: transport.label.clone(),
+                condition: condition.name.clone(),
+                metric: metric.to_owned(),
+                from: from.name.clone(),
+                to: to.name.clone(),
+                geometric_mean_from: mean_from,
+                geometric_mean_to: mean_to,
+                claim,
+            };
+            differences.push((difference, tested));
         }
     }
     differences

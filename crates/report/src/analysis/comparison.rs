@@ -1,5 +1,6 @@
 //! Claims about pairs in `summary.json`: which is better by a metric, by how much, how sure.
 
+use regatta_model::{Better, metric};
 use serde::{Deserialize, Serialize};
 
 /// Conclusion of a claim.
@@ -29,6 +30,22 @@ impl Conclusion {
             Self::Slower => "slower",
             Self::NoDifferenceDetected => "no difference detected",
             Self::NotEnoughRounds => "not enough rounds",
+        }
+    }
+
+    /// Whether a difference was detected.
+    #[must_use]
+    pub const fn is_difference(self) -> bool {
+        matches!(self, Self::Faster | Self::Slower)
+    }
+
+    /// Returns the conclusion seen from the other side.
+    #[must_use]
+    pub const fn turned(self) -> Self {
+        match self {
+            Self::Faster => Self::Slower,
+            Self::Slower => Self::Faster,
+            same => same,
         }
     }
 }
@@ -126,4 +143,9 @@ pub struct WorkloadDifference {
     /// Ratio and the claim about it.
     #[serde(flatten)]
     pub claim: Claim,
+}
+
+/// Returns the direction of a metric that is better.
+pub(crate) fn better(name: &str) -> Better {
+    metric::find(name).map_or(Better::Higher, |metric| metric.better)
 }

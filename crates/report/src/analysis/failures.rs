@@ -10,37 +10,24 @@ pub const TOLERATED: f64 = 0.01;
 
 /// Returns the kinds of failure that occurred in the trials of a cell.
 pub fn of(trials: &[&TrialRecord], workload: &Workload) -> Vec<Failure> {
-    let is = |outcome: Outcome| move |trial: &&&TrialRecord| trial.outcome == outcome;
-    let measured: Vec<&TrialRecord> = trials
-        .iter()
-        .filter(is(Outcome::Measured))
-        .copied()
-        .collect();
+    let measured = trials.iter().filter(|it| it.outcome == Outcome::Measured);
+    let measured: Vec<_> = measured.map(|it| &it.measurements.metrics).collect();
     let failed = (trials.iter())
         .filter(|t| matches!(t.outcome, Outcome::Failed | Outcome::TimedOut))
         .count() as f64;
     let primary = metric::find(workload.kind.primary_metric());
-    let nothing = |trial: &&&TrialRecord| {
-        let value = primary.and_then(|primary| trial.measurements.metrics.get(primary.name));
+    let nothing = measured.iter().filter(|metrics| {
+        let value = primary.and_then(|primary| metrics.get(primary.name));
         value.is_none_or(|value| value.is_nan() || *value <= 0.0)
-    };
-    let nothing = measured.iter().filter(nothing).count() as f64;
+    });
+    let nothing = nothing.count() as f64;
     let sum = |name: &str| -> f64 {
-        let values = measured
-            .iter()
-            .filter_map(|t| t.measurements.metrics.get(name));
+        let values = measured.iter().filter_map(|metrics| metrics.get(name));
         values.filter(|v| v.is_finite()).sum()
     };
     // Messages that were lost, and messages that were not delivered in time.
-    let missing = |trial: &&TrialRecord| -> [f64; 2] {
-        let of = |name: &str| {
-            trial
-                .measurements
-                .metrics
-                .get(name)
-                .copied()
-                .filter(|v| v.is_finite())
-        };
+    let missing = measured.iter().map(|metrics| {
+        let of = |name: &str| metrics.get(name).copied().filter(|v| v.is_finite());
         let sent = of(id::MESSAGES_SENT).unwrap_or(0.0);
         let lost = of(id::MESSAGES_LOST).or_else(|| Some(of(id::MESSAGE_LOSS_RATIO)? * sent));
         // Where it is not known what was lost for good, what came too late for a delay counts.
@@ -48,30 +35,21 @@ pub fn of(trials: &[&TrialRecord], workload: &Workload) -> Vec<Failure> {
             .then(|| Some((sent - of(id::MESSAGES_DELIVERED)?).max(0.0)))
             .flatten();
         [lost, late].map(|count| count.unwrap_or(0.0))
-    };
-    let missing: Vec<[f64; 2]> = measured.iter().map(missing).collect();
+    });
+    let missing: Vec<[f64; 2]> = missing.collect();
     let [lost, late] = [0, 1].map(|kind| missing.iter().map(|counts| counts[kind]).sum::<f64>());
-    let connections = sum(id::CONNECTIONS_FAILED) + sum(id::CONNECTIONS_COMPLETED);
+    let refused = sum(id::CONNECTIONS_FAILED);
+    let connections = refused + sum(id::CONNECTIONS_COMPLETED);
+    let (unanswered, sent) = (sum(id::REQUESTS_UNANSWERED), sum(id::MESSAGES_SENT));
+    let unacknowledged = sum(id::MESSAGES_UNACKNOWLEDGED);
     [
         (FailureKind::Trials, failed, measured.len() as f64 + failed),
         (FailureKind::Nothing, nothing, measured.len() as f64),
-        (
-            FailureKind::Connections,
-            sum(id::CONNECTIONS_FAILED),
-            connections,
-        ),
-        (
-            FailureKind::Requests,
-            sum(id::REQUESTS_UNANSWERED),
-            sum(id::MESSAGES_SENT),
-        ),
-        (
-            FailureKind::Acknowledgements,
-            sum(id::MESSAGES_UNACKNOWLEDGED),
-            sum(id::MESSAGES_SENT),
-        ),
-        (FailureKind::Messages, lost, sum(id::MESSAGES_SENT)),
-        (FailureKind::Undelivered, late, sum(id::MESSAGES_SENT)),
+        (FailureKind::Connections, refused, connections),
+        (FailureKind::Requests, unanswered, sent),
+        (FailureKind::Acknowledgements, unacknowledged, sent),
+        (FailureKind::Messages, lost, sent),
+        (FailureKind::Undelivered, late, sent),
     ]
     .into_iter()
     .filter(|(_, count, _)| *count > 0.0)
@@ -95,6 +73,7 @@ impl Failure {
     #[must_use]
     pub fn in_words(&self) -> String {
         let (count, of) = (self.count, self.of);
+        let share = quantity(Unit::Ratio, self.ratio());
         match self.kind {
             FailureKind::Trials => tr!("failed {} of {} trials", count, of),
             FailureKind::Nothing if count == of => tr!("delivered nothing"),
@@ -109,16 +88,10 @@ impl Failure {
                 )
             }
             FailureKind::Messages => {
-                tr!(
-                    "lost {} of its messages",
-                    quantity(Unit::Ratio, self.ratio())
-                )
+                tr!("lost {} of its messages", share)
             }
             FailureKind::Undelivered => {
-                tr!(
-                    "did not deliver {} of its messages by the deadline",
-                    quantity(Unit::Ratio, self.ratio())
-                )
+                tr!("did not deliver {} of its messages by the deadline", share)
             }
         }
     }

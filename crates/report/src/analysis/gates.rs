@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use regatta_model::{AskedAchieved, Outcome, PathCheck, TrialRecord, metric::id};
+use itertools::Itertools as _;
+use regatta_model::{AskedAchieved, Outcome, PathCheck, metric::id};
 
 use super::summary::{Gate, Summary, out_of_tolerance, path_quantity};
 use crate::{
     RunData,
-    format::Spoken,
-    language,
-    language::{plural, tr},
+    data::{CellKey, cell_of},
+    format::{Spoken, grouped},
+    language::{self, plural, tr},
 };
 
 /// Returns all gates, including those that pass.
@@ -56,21 +57,12 @@ fn complete(summary: &Summary) -> Gate {
 /// successes, a failed trial is an answer, too.
 fn measured(data: &RunData) -> Gate {
     let count = |outcome| data.trials.iter().filter(|t| t.outcome == outcome).count();
-    let mut detail: Vec<String> = Outcome::ALL
-        .into_iter()
+    let counts = (Outcome::ALL.into_iter())
         .filter(|outcome| *outcome == Outcome::Measured || count(*outcome) > 0)
-        .map(|outcome| {
-            tr!(
-                "{0} {1}",
-                count(outcome),
-                language::text(&outcome.in_words())
-            )
-        })
-        .collect();
-    if !data.repeated.is_empty() {
-        detail.push(tr!("{} repeated", data.repeated.len()));
-    }
-    let answered: BTreeSet<[&str; 3]> = (data.trials.iter())
+        .map(|it| tr!("{0} {1}", count(it), language::text(&it.in_words())));
+    let repeated = data.repeated.len();
+    let repeated = (repeated > 0).then(|| tr!("{} repeated", repeated));
+    let answered: BTreeSet<CellKey<'_>> = (data.trials.iter())
         .filter(|trial| trial.outcome != Outcome::Invalid)
         .map(cell_of)
         .collect();
@@ -81,12 +73,8 @@ fn measured(data: &RunData) -> Gate {
         (count(Outcome::Failed) == 0 || data.header.study.successes.is_some())
             && !without_answer
             && count(Outcome::Measured) + count(Outcome::TimedOut) > 0,
-        detail.join(", "),
+        counts.chain(repeated).join(", "),
     )
-}
-
-fn cell_of(trial: &TrialRecord) -> [&str; 3] {
-    [&trial.transport, &trial.condition, &trial.workload].map(String::as_str)
 }
 
 /// Most conditions that a gate names; `summary.json` has every check.
@@ -115,42 +103,27 @@ fn path(data: &RunData, summary: &Summary) -> Gate {
     let (checks, spoiled): (Vec<&PathCheck>, Vec<&PathCheck>) =
         (summary.path_checks.iter()).partition(|check| check.spoiled.is_none());
     // Each condition once, with all that was ever outside under it.
-    let mut outside: Vec<(&str, Vec<&AskedAchieved>, usize)> = Vec::new();
-    for check in checks.iter().filter(|check| !check.within) {
-        let known = outside
-            .iter()
-            .position(|(condition, ..)| *condition == check.condition);
-        let at = known.unwrap_or_else(|| {
-            outside.push((&check.condition, Vec::new(), 0));
-            outside.len() - 1
-        });
-        let (_, names, times) = &mut outside[at];
-        *times += 1;
-        for quantity in out_of_tolerance(check) {
-            if names.iter().all(|known| known.name != quantity.name) {
-                names.push(quantity);
-            }
-        }
-    }
-    let failed: usize = outside.iter().map(|(_, _, times)| times).sum();
-    let outside: Vec<String> = outside
-        .into_iter()
-        .map(|(condition, names, times)| {
-            let times = match times {
-                1 => String::new(),
-                n => plural!(n as u64, ", {} check", ", {} checks"),
-            };
-            let names: Vec<String> = names.into_iter().map(in_words).collect();
-            format!("`{condition}` ({}{times})", names.join(", "))
-        })
-        .collect();
+    let outside = checks.iter().filter(|check| !check.within);
+    let failed = outside.clone().count();
+    let outside = grouped(outside.map(|check| (&check.condition, *check))).into_iter();
+    let outside = outside.map(|(condition, checks)| {
+        let times = match checks.len() {
+            1 => String::new(),
+            n => plural!(n as u64, ", {} check", ", {} checks"),
+        };
+        let quantities = checks.iter().flat_map(|check| out_of_tolerance(check));
+        let mut names = quantities
+            .unique_by(|quantity| &quantity.name)
+            .map(in_words);
+        let names = names.join(", ");
+        format!("`{condition}` ({names}{times})")
+    });
+    let outside: Vec<String> = outside.collect();
     let without = |checks: &[&PathCheck]| -> Vec<String> {
         let checked: BTreeSet<&str> = checks.iter().map(|check| &*check.condition).collect();
-        let conditions = data.header.study.conditions.iter();
-        conditions
-            .filter(|condition| !checked.contains(&*condition.name))
-            .map(|condition| format!("`{}`", condition.name))
-            .collect()
+        let conditions = data.header.study.conditions.iter().map(|it| &*it.name);
+        let others = conditions.filter(|name| !checked.contains(name));
+        others.map(|name| format!("`{name}`")).collect()
     };
     let unchecked = without(&[&checks[..], &spoiled].concat());
     let mut not_judged = without(&checks);
@@ -189,12 +162,10 @@ fn how_many(counted: usize, failed: usize, spoiled: usize) -> String {
 }
 
 fn intact(data: &RunData) -> Gate {
-    let corrupted: f64 = data
-        .trials
-        .iter()
-        .filter_map(|trial| trial.measurements.metrics.get(id::MESSAGES_CORRUPTED))
-        // A sum of nothing would be a negative zero.
-        .fold(0.0, |sum, corrupted| sum + corrupted);
+    let counts = data.trials.iter();
+    let counts = counts.filter_map(|it| it.measurements.metrics.get(id::MESSAGES_CORRUPTED));
+    // A sum of nothing would be a negative zero.
+    let corrupted = counts.fold(0.0_f64, |sum, corrupted| sum + corrupted);
     gate(
         "data_intact",
         corrupted == 0.0,

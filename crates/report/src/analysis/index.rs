@@ -2,51 +2,44 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use itertools::Itertools as _;
 use regatta_model::{Outcome, TrialRecord};
 use regatta_stats::{autocorrelation, blocks_differ};
 
 use super::{CONFIDENCE, DIFFERENCE_METRICS, compared_metrics};
-use crate::{RunData, language::tr};
+use crate::{
+    RunData,
+    data::{CellKey, cell_of},
+    language::tr,
+};
 
 /// One-sided level at which the rounds of a place count as correlated.
 pub const CORRELATED: f64 = 0.05;
 
-/// Logarithms of a metric of a cell, by round, ascending.
+/// Logarithms of a metric of a cell, by round, ascending. Values that are not above zero are left out: trials that
+/// delivered nothing are among the failures of their cell.
 pub type Logs = [(u32, f64)];
 
 /// Logarithms of each metric.
-type MetricLogs<'a> = BTreeMap<&'a str, Vec<(u32, f64)>>;
+pub type MetricLogs<'a> = BTreeMap<&'a str, Vec<(u32, f64)>>;
 
 /// Trials by transport, condition and workload, in the order of the plan.
-pub type ByCell<'a> = BTreeMap<[&'a str; 3], Vec<&'a TrialRecord>>;
+pub type ByCell<'a> = BTreeMap<CellKey<'a>, Vec<&'a TrialRecord>>;
 
 /// Returns the trials of each cell.
 pub fn trials_by_cell(data: &RunData) -> ByCell<'_> {
     let mut cells = ByCell::new();
     for trial in &data.trials {
-        let cell = [&trial.transport, &trial.condition, &trial.workload].map(String::as_str);
-        cells.entry(cell).or_default().push(trial);
+        cells.entry(cell_of(trial)).or_default().push(trial);
     }
     cells
-}
-
-/// Returns the logarithms of one metric of some trials, by round. Values that are not above zero
-/// are left out: trials that delivered nothing are among the failures of their cell.
-pub fn logarithms<'a>(
-    trials: impl Iterator<Item = &'a TrialRecord>,
-    metric: &str,
-) -> BTreeMap<u32, f64> {
-    trials
-        .filter_map(|trial| Some((trial.round, trial.measurements.metrics.get(metric)?.ln())))
-        .filter(|(_, value)| value.is_finite())
-        .collect()
 }
 
 /// Index of what is compared of the measured trials of each cell.
 pub struct Index<'a> {
     pub(super) data: &'a RunData,
     /// Logarithms of the metrics that are compared, by metric, of each cell in order.
-    logs: Vec<([&'a str; 3], MetricLogs<'a>)>,
+    logs: Vec<(CellKey<'a>, MetricLogs<'a>)>,
     /// Number of the machine that ran a round, by condition, where there were several.
     nodes: BTreeMap<&'a str, BTreeMap<u32, u32>>,
 }
@@ -65,7 +58,7 @@ impl<'a> Index<'a> {
             .chain(primary)
             .collect();
         let logs = (trials.iter())
-            .map(|(cell, trials)| (*cell, compared_logs(&metrics, trials)))
+            .map(|(cell, trials)| (*cell, logs_by_metric(&metrics, trials)))
             .collect();
         let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
         let mut nodes: BTreeMap<&str, BTreeMap<u32, u32>> = BTreeMap::new();
@@ -85,21 +78,15 @@ impl<'a> Index<'a> {
     pub(super) fn nodes(&self, condition: &str, rounds: &[u32]) -> Vec<usize> {
         let of_condition = self.nodes.get(condition);
         let node = |round: &u32| of_condition.and_then(|nodes| nodes.get(round)).copied();
-        rounds
-            .iter()
-            .map(|round| node(round).unwrap_or(0) as usize)
-            .collect()
+        let nodes = rounds.iter().map(node);
+        nodes.map(|node| node.unwrap_or(0) as usize).collect()
     }
 
     /// Returns the places in which the machines do not agree about a pair by the metric of the ranking,
     /// at a level of 1 % for all places together.
     pub fn disagreements(&self) -> Vec<String> {
-        if self
-            .nodes
-            .values()
-            .flat_map(BTreeMap::values)
-            .all(|node| *node == 0)
-        {
+        let mut nodes = self.nodes.values().flat_map(BTreeMap::values);
+        if nodes.all(|node| *node == 0) {
             return Vec::new();
         }
         let study = &self.data.header.study;
@@ -110,12 +97,8 @@ impl<'a> Index<'a> {
             for (condition, (pairs, _)) in study.conditions.iter().zip(places) {
                 for (a, b, shared) in pairs {
                     let nodes = self.nodes(&condition.name, &shared.rounds);
-                    if let Some(p_value) = blocks_differ(&shared.ratios, &nodes) {
-                        tests.push((
-                            p_value,
-                            tr!("`{}` and `{}` under `{}`", a, b, condition.name),
-                        ));
-                    }
+                    let place = tr!("`{}` and `{}` under `{}`", a, b, condition.name);
+                    tests.extend(blocks_differ(&shared.ratios, &nodes).map(|p| (p, place)));
                 }
             }
         }
@@ -125,7 +108,7 @@ impl<'a> Index<'a> {
     }
 
     /// Returns the logarithms of a metric of a cell that is compared by it, or that workloads are ranked by.
-    pub fn logs(&self, cell: [&str; 3], metric: &str) -> &Logs {
+    pub fn logs(&self, cell: CellKey<'_>, metric: &str) -> &Logs {
         let place = self.logs.binary_search_by(|(known, _)| known.cmp(&cell));
         let logs = place.ok().and_then(|place| self.logs[place].1.get(metric));
         logs.map_or(&[], Vec::as_slice)
@@ -144,16 +127,12 @@ impl<'a> Index<'a> {
                     .map(|label| (label, self.logs([label, &condition.name, workload], metric)))
                     .filter(|(_, values)| !values.is_empty())
                     .collect();
-                let mut pairs = Vec::new();
-                for (position, a) in columns.iter().enumerate() {
-                    for b in &columns[position + 1..] {
-                        pairs.push((a.0, b.0, Shared::of(a.1, b.1)));
-                    }
-                }
-                let ratios: Vec<Vec<f64>> = pairs
-                    .iter()
-                    .map(|(_, _, shared)| shared.ratios.clone())
+                let pairs = columns.iter().tuple_combinations();
+                let pairs: Vec<Pair<'_>> = pairs
+                    .map(|(a, b)| (a.0, b.0, Shared::of(a.1, b.1)))
                     .collect();
+                let ratios = pairs.iter().map(|(_, _, shared)| shared.ratios.clone());
+                let ratios: Vec<Vec<f64>> = ratios.collect();
                 let degrees = columns.len().max(1) - 1;
                 let own = autocorrelation(&ratios, degrees, CORRELATED);
                 all.0.extend(ratios);
@@ -162,15 +141,14 @@ impl<'a> Index<'a> {
             })
             .collect();
         let shared = autocorrelation(&all.0, all.1, CORRELATED);
-        let widened = places
-            .into_iter()
-            .map(|(pairs, own)| (pairs, own.max(shared)));
+        let places = places.into_iter();
+        let widened = places.map(|(pairs, own)| (pairs, own.max(shared)));
         widened.collect()
     }
 }
 
 /// Returns the logarithms of some metrics of the measured ones of some trials.
-fn compared_logs<'a>(metrics: &BTreeSet<&'a str>, trials: &[&TrialRecord]) -> MetricLogs<'a> {
+pub fn logs_by_metric<'a>(metrics: &BTreeSet<&'a str>, trials: &[&TrialRecord]) -> MetricLogs<'a> {
     let mut logs = MetricLogs::new();
     for trial in trials.iter().filter(|it| it.outcome == Outcome::Measured) {
         for (name, value) in &trial.measurements.metrics {

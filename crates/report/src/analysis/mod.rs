@@ -30,9 +30,10 @@ use regatta_stats::MOST_RESAMPLED_ROUNDS;
 
 use crate::{RunData, language::tr};
 pub use cells::describe_metric;
-pub(crate) use claims::{CORRELATED_CELL, PRIMARY_SHARE};
+pub(crate) use claims::{CORRELATED_CELL, Tested, decide};
 pub use claims::{POWER, PairSpread, pair_spreads, strictest_confidence};
-pub(crate) use index::logarithms;
+pub(crate) use comparison::better;
+pub(crate) use index::{ByCell, logs_by_metric, trials_by_cell};
 pub(crate) use places::Places;
 pub(crate) use summary::path_quantity;
 pub use summary::{

@@ -1,6 +1,6 @@
 //! Noise floor: the difference measured between two instances of the same transport.
 
-use super::summary::{Conclusion, NoiseFloor, Summary};
+use super::summary::{NoiseFloor, Summary};
 use crate::{
     RunData,
     format::ratio_number,
@@ -13,9 +13,8 @@ pub fn floor(data: &RunData, summary: &Summary) -> Option<NoiseFloor> {
     let transports = &data.header.study.transports;
     let of = |label: &str| transports.iter().find(|t| t.label == label);
     let same = |a: &str, b: &str| {
-        of(a)
-            .zip(of(b))
-            .is_some_and(|(a, b)| a.driver == b.driver && a.options == b.options)
+        let both = of(a).zip(of(b));
+        both.is_some_and(|(a, b)| a.driver == b.driver && a.options == b.options)
     };
     let mut floor = NoiseFloor {
         pairs: 0,
@@ -29,8 +28,7 @@ pub fn floor(data: &RunData, summary: &Summary) -> Option<NoiseFloor> {
         }
         let Some(ratio) = c.claim.ratio else { continue };
         floor.pairs += 1;
-        let apart = [Conclusion::Faster, Conclusion::Slower].contains(&c.claim.conclusion);
-        floor.told_apart += u64::from(apart);
+        floor.told_apart += u64::from(c.claim.conclusion.is_difference());
         let ratio = ratio.max(1.0 / ratio);
         if ratio >= floor.largest_ratio {
             floor.largest_ratio = ratio;

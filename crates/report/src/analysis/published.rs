@@ -8,15 +8,12 @@ pub fn all(data: &RunData, summary: &Summary) -> Vec<PublishedBeside> {
     let study = &data.header.study;
     let mut all: Vec<PublishedBeside> = (study.published.iter())
         .map(|published| {
-            let measured: Option<(f64, Option<[f64; 2]>)> = summary
-                .cells
-                .iter()
-                .filter(|cell| {
-                    cell.transport == published.transport
-                        && cell.condition == published.condition
-                        && published.is_of_workload(&cell.workload)
-                })
-                .find_map(|cell| cell.shown(&published.metric));
+            let mut cells = summary.cells.iter().filter(|cell| {
+                cell.transport == published.transport
+                    && cell.condition == published.condition
+                    && published.is_of_workload(&cell.workload)
+            });
+            let measured = cells.find_map(|cell| cell.shown(&published.metric));
             PublishedBeside {
                 transport: published.transport.clone(),
                 condition: published.condition.clone(),

@@ -1,5 +1,6 @@
 //! Order of the transports in one place, and the pairs without a detected difference.
 
+use itertools::Itertools as _;
 use regatta_model::{
     Better, MetricDefinition,
     metric::{self, id},
@@ -49,13 +50,11 @@ impl<'a> Place<'a> {
             group,
             metric,
             cells: places.cells(group).to_vec(),
-            comparisons: (places.comparisons(group).iter())
-                .filter(|c| c.metric == metric.name)
-                .copied()
-                .collect(),
+            comparisons: places.comparisons(group).to_vec(),
             ranking: Vec::new(),
             not_ranked: Vec::new(),
         };
+        place.comparisons.retain(|c| c.metric == metric.name);
         let mut ranked: Vec<(f64, &Cell)> = Vec::new();
         for &cell in &place.cells {
             match (place.reasons(cell), place.value(cell)) {
@@ -80,11 +79,8 @@ impl<'a> Place<'a> {
             ranked[position].0 = ratios.iter().sum::<f64>() / ratios.len().max(1) as f64;
         }
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let names: Vec<&str> = ranked
-            .iter()
-            .map(|(_, cell)| cell.transport.as_str())
-            .collect();
-        let letters = compact_letters(names.len(), |a, b| place.differ(names[a], names[b]));
+        let name = |position: usize| ranked[position].1.transport.as_str();
+        let letters = compact_letters(ranked.len(), |a, b| place.differ(name(a), name(b)));
         place.ranking = (ranked.iter().zip(letters))
             .map(|((_, cell), letters)| Ranked {
                 transport: cell.transport.clone(),
@@ -127,20 +123,14 @@ impl<'a> Place<'a> {
     pub fn conclusion(&self, a: &str, b: &str) -> Conclusion {
         match self.comparison(a, b) {
             None => Conclusion::NotEnoughRounds,
-            Some((claim, turned)) => match (claim.conclusion, turned) {
-                (Conclusion::Faster, true) => Conclusion::Slower,
-                (Conclusion::Slower, true) => Conclusion::Faster,
-                (same, _) => same,
-            },
+            Some((claim, true)) => claim.conclusion.turned(),
+            Some((claim, false)) => claim.conclusion,
         }
     }
 
     /// Whether a difference between two transports was detected.
     fn differ(&self, a: &str, b: &str) -> bool {
-        matches!(
-            self.conclusion(a, b),
-            Conclusion::Faster | Conclusion::Slower
-        )
+        self.conclusion(a, b).is_difference()
     }
 
     /// Whether a ratio of the metric has to be inverted so that a value above one is better.
@@ -152,10 +142,9 @@ impl<'a> Place<'a> {
     fn ratio(&self, a: &str, b: &str) -> Option<f64> {
         let (claim, turned) = self.comparison(a, b)?;
         let ratio = claim.ratio?;
-        Some(if self.invert(turned) {
-            1.0 / ratio
-        } else {
-            ratio
+        Some(match self.invert(turned) {
+            true => 1.0 / ratio,
+            false => ratio,
         })
     }
 
@@ -163,10 +152,9 @@ impl<'a> Place<'a> {
     pub fn margin(&self, a: &str, b: &str) -> Option<(f64, [f64; 2], u64)> {
         let (claim, turned) = self.comparison(a, b)?;
         let [low, high] = claim.interval?;
-        let interval = if self.invert(turned) {
-            [1.0 / high, 1.0 / low]
-        } else {
-            [low, high]
+        let interval = match self.invert(turned) {
+            true => [1.0 / high, 1.0 / low],
+            false => [low, high],
         };
         Some((self.ratio(a, b)?, interval, claim.n))
     }
@@ -174,33 +162,45 @@ impl<'a> Place<'a> {
     /// Returns the transports that no other is better than: the first, and all without a detected
     /// difference from it.
     pub fn leaders(&self) -> Vec<&Ranked> {
-        let beaten = |ranked: &Ranked| {
-            let others = self.ranking.iter();
-            others.into_iter().any(|other| {
-                self.conclusion(&other.transport, &ranked.transport) == Conclusion::Faster
-            })
-        };
-        let Some(first) = self.ranking.iter().find(|ranked| !beaten(ranked)) else {
+        let is_beaten =
+            |ranked: &Ranked| (self.ranking.iter()).any(|other| self.is_ahead(other, ranked));
+        let Some(first) = self.ranking.iter().find(|ranked| !is_beaten(ranked)) else {
             return Vec::new();
         };
-        (self.ranking.iter())
-            .filter(|r| {
-                r.transport == first.transport || !self.differ(&first.transport, &r.transport)
-            })
-            .collect()
+        let leads = |it: &&Ranked| {
+            it.transport == first.transport || !self.differ(&first.transport, &it.transport)
+        };
+        self.ranking.iter().filter(leads).collect()
+    }
+
+    /// Returns the first in the ranking than which a transport is detectably faster.
+    pub fn next_after(&self, lead: &Ranked) -> Option<&Ranked> {
+        self.ranking.iter().find(|other| self.is_ahead(lead, other))
+    }
+
+    /// Whether one transport is detectably faster than another.
+    fn is_ahead(&self, a: &Ranked, b: &Ranked) -> bool {
+        self.conclusion(&a.transport, &b.transport) == Conclusion::Faster
+    }
+
+    /// Whether there are not enough rounds to compare the first of some transports with each of the others.
+    pub fn is_undecided(&self, transports: &[&Ranked]) -> bool {
+        transports.split_first().is_some_and(|(lead, others)| {
+            let mut conclusions =
+                (others.iter()).map(|other| self.conclusion(&lead.transport, &other.transport));
+            conclusions.any(|it| it == Conclusion::NotEnoughRounds)
+        })
     }
 
     /// Returns the largest of the ratios that the pairs of these transports could have detected;
     /// `None` if one of them is not known.
     pub fn detectable_ratio(&self, transports: &[&Ranked]) -> Option<f64> {
         let mut largest: Option<f64> = None;
-        for (position, a) in transports.iter().enumerate() {
-            for b in &transports[position + 1..] {
-                let (claim, _) = self.comparison(&a.transport, &b.transport)?;
-                if claim.conclusion == Conclusion::NoDifferenceDetected {
-                    let ratio = claim.detectable_ratio?;
-                    largest = Some(largest.map_or(ratio, |l| l.max(ratio)));
-                }
+        for (a, b) in transports.iter().tuple_combinations() {
+            let (claim, _) = self.comparison(&a.transport, &b.transport)?;
+            if claim.conclusion == Conclusion::NoDifferenceDetected {
+                let ratio = claim.detectable_ratio?;
+                largest = Some(largest.map_or(ratio, |l| l.max(ratio)));
             }
         }
         largest

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use regatta_model::{STACK_FACTS, TrialRecord, stack};
+use itertools::Itertools as _;
+use regatta_model::{Condition, STACK_FACTS, StackFact, TrialRecord, stack};
 
 use super::summary::StackRow;
 use crate::RunData;
@@ -11,44 +12,31 @@ use crate::RunData;
 /// them.
 pub fn all(data: &RunData) -> Vec<StackRow> {
     let study = &data.header.study;
-    let mut trials: BTreeMap<(&str, &str), Vec<&TrialRecord>> = BTreeMap::new();
-    for trial in &data.trials {
-        let cell = (trial.transport.as_str(), trial.condition.as_str());
-        trials.entry(cell).or_default().push(trial);
-    }
-    let mut rows = Vec::new();
-    for condition in &study.conditions {
-        for fact in STACK_FACTS {
-            let values: BTreeMap<String, String> = (study.transports.iter())
-                .filter_map(|transport| {
-                    let cell = (transport.label.as_str(), condition.name.as_str());
-                    let value = value(trials.get(&cell)?, fact.name)?;
-                    Some((transport.label.clone(), value))
-                })
-                .collect();
-            if values.is_empty() {
-                continue;
-            }
-            rows.push(StackRow {
-                condition: condition.name.clone(),
-                fact: fact.name.to_owned(),
-                title: fact.title.to_owned(),
-                differs: differ(values.values()),
-                values,
-            });
-        }
-    }
-    rows
+    let trials = (data.trials.iter()).into_group_map_by(|it| (&it.transport, &it.condition));
+    let row = |(condition, fact): (&Condition, &StackFact)| {
+        let values = study.transports.iter().filter_map(|transport| {
+            let value = value(trials.get(&(&transport.label, &condition.name))?, fact.name)?;
+            Some((transport.label.clone(), value))
+        });
+        let values: BTreeMap<String, String> = values.collect();
+        (!values.is_empty()).then(|| StackRow {
+            condition: condition.name.clone(),
+            fact: fact.name.to_owned(),
+            title: fact.title.to_owned(),
+            differs: differ(values.values()),
+            values,
+        })
+    };
+    let rows = study.conditions.iter().cartesian_product(STACK_FACTS);
+    rows.filter_map(row).collect()
 }
 
 /// Returns the value of a fact in the trials of a transport under a condition; several values if
 /// the trials differ.
 fn value(trials: &[&TrialRecord], fact: &str) -> Option<String> {
-    let values: BTreeSet<&str> = (trials.iter())
-        .filter_map(|trial| trial.measurements.facts.get(fact).map(String::as_str))
-        .collect();
-    let values: Vec<&str> = values.into_iter().collect();
-    (!values.is_empty()).then(|| values.join("; "))
+    let facts = trials.iter().map(|trial| &trial.measurements.facts);
+    let values: BTreeSet<&String> = facts.filter_map(|facts| facts.get(fact)).collect();
+    (!values.is_empty()).then(|| values.iter().join("; "))
 }
 
 /// Whether any two values differ. One that is not known, or not applicable, is no difference.

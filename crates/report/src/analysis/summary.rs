@@ -1,13 +1,16 @@
 //! Types of `summary.json`; `schemas/summary.schema.json` is their description for other programs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use itertools::Itertools as _;
 use regatta_model::{AskedAchieved, Outcome, PathCheck, Unit, Warning};
 use serde::{Deserialize, Serialize};
 
 pub use super::comparison::{Claim, Comparison, Conclusion, Difference, WorkloadDifference};
 use super::sweep_result::SweepResult;
 use crate::{
+    RunData,
+    data::CellKey,
     format::Scale,
     language::{self, tr},
 };
@@ -415,6 +418,31 @@ pub struct CountedWarning {
     pub cells: Vec<String>,
 }
 
+impl CountedReason {
+    /// Returns the outcome in words.
+    pub(crate) fn outcome_in_words(&self) -> String {
+        language::text(&self.outcome.replace('_', " ")).to_owned()
+    }
+
+    /// Returns the causes in words, outermost first.
+    pub(crate) fn causes_in_words(&self) -> String {
+        let causes = self.reasons.iter();
+        causes.map(|cause| language::sentence(cause)).join(": ")
+    }
+}
+
+impl Verdict {
+    /// Returns the verdicts of the places that belong to no sweep.
+    pub(crate) fn outside_of_sweeps(&self, data: &RunData) -> Vec<&ConditionVerdict> {
+        let swept: BTreeSet<(&str, &str)> = (data.groups())
+            .filter(|group| group.is_swept)
+            .map(|group| (&*group.condition.name, &*group.workload.name))
+            .collect();
+        let is_plain = |it: &&ConditionVerdict| !swept.contains(&(&*it.condition, &*it.workload));
+        self.conditions.iter().filter(is_plain).collect()
+    }
+}
+
 impl CountedWarning {
     /// Returns a warning of the whole run, about these cells.
     pub(crate) fn of_run(warning: Warning, cells: Vec<String>) -> Self {
@@ -430,9 +458,8 @@ impl Summary {
     /// Returns the cell of a transport under a condition with a workload.
     #[must_use]
     pub fn cell(&self, transport: &str, condition: &str, workload: &str) -> Option<&Cell> {
-        self.cells.iter().find(|cell| {
-            cell.transport == transport && cell.condition == condition && cell.workload == workload
-        })
+        let key = [transport, condition, workload];
+        self.cells.iter().find(|cell| cell.key() == key)
     }
 
     /// Returns the number of trials of a cell, to which its measured ones are compared: the rounds, or
@@ -453,6 +480,12 @@ impl Summary {
 }
 
 impl Cell {
+    /// Returns the key of the cell.
+    #[must_use]
+    pub fn key(&self) -> CellKey<'_> {
+        [&self.transport, &self.condition, &self.workload].map(String::as_str)
+    }
+
     /// Returns the number of trials with any outcome.
     #[must_use]
     pub fn trials(&self) -> u64 {
@@ -467,15 +500,13 @@ impl Cell {
 
     /// Returns the outcomes of the trials in words, for a cell without figures.
     pub(crate) fn outcome_words(&self) -> String {
-        let ended = Outcome::ALL
-            .into_iter()
-            .filter(|outcome| self.outcome(*outcome) > 0);
-        let ended: Vec<String> = ended
+        let mut ended = (Outcome::ALL.into_iter())
+            .filter(|outcome| self.outcome(*outcome) > 0)
             .map(|outcome| language::text(&outcome.in_words()).to_owned())
-            .collect();
-        match ended[..] {
-            [] => tr!("not run"),
-            _ => ended.join(", "),
+            .peekable();
+        match ended.peek() {
+            None => tr!("not run"),
+            Some(_) => ended.join(", "),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use itertools::Itertools as _;
 use regatta_model::{Better, MetricDefinition, Spacing, Sweep, Sweeps, Unit};
 use regatta_stats::crossings;
 
@@ -13,6 +14,7 @@ use super::{
 };
 use crate::{
     RunData,
+    data::CellKey,
     format::{Scale, quantity},
     language::{self, tr},
 };
@@ -29,7 +31,7 @@ pub fn all(
     index: &Index<'_>,
     family: &Family<'_>,
     definition: &MetricDefinition,
-    ranked: &BTreeSet<[&str; 3]>,
+    ranked: &BTreeSet<CellKey<'_>>,
 ) -> Vec<SweepCrossing> {
     let lines = family.lines.iter().map(|line| {
         let cells = line.cells.iter().filter(|(_, cell)| ranked.contains(*cell));
@@ -84,34 +86,30 @@ fn along<'l>(
         let lines: Vec<(&str, Vec<&Logs>)> = (lines.iter())
             .map(|(label, logs)| (*label, points(logs)))
             .collect();
-        for (position, a) in lines.iter().enumerate() {
-            for b in &lines[position + 1..] {
-                let logs = ratios(&a.1, &b.1);
-                for found in crossings(&x, &logs, CONFIDENCE, study.seed) {
-                    let (above, below) = match found.rises == higher_is_better {
-                        true => (a.0, b.0),
-                        false => (b.0, a.0),
-                    };
-                    let others = place
-                        .iter()
-                        .zip(others(family, axis))
-                        .map(|(value, other)| {
-                            let order = self::order(&study.sweeps.sweeps[other]);
-                            let position = order.iter().position(|it| it == value);
-                            position.unwrap_or_default() as u32
-                        });
-                    let mut crossing = SweepCrossing {
-                        above: above.to_owned(),
-                        below: below.to_owned(),
-                        axis: axis as u32,
-                        others: others.collect(),
-                        value: back(found.at),
-                        ci95: found.interval.map(|end| end.map(back)),
-                        text: String::new(),
-                    };
-                    crossing.text = in_words(&study.sweeps, family, &crossing);
-                    all.push(crossing);
-                }
+        for (a, b) in lines.iter().tuple_combinations() {
+            let logs = ratios(&a.1, &b.1);
+            for found in crossings(&x, &logs, CONFIDENCE, study.seed) {
+                let (above, below) = match found.rises == higher_is_better {
+                    true => (a.0, b.0),
+                    false => (b.0, a.0),
+                };
+                let others = place.iter().zip(others(family, axis));
+                let others = others.map(|(value, other)| {
+                    let mut order = self::order(&study.sweeps.sweeps[other]).into_iter();
+                    let position = order.position(|it| it == *value);
+                    position.unwrap_or_default() as u32
+                });
+                let mut crossing = SweepCrossing {
+                    above: above.to_owned(),
+                    below: below.to_owned(),
+                    axis: axis as u32,
+                    others: others.collect(),
+                    value: back(found.at),
+                    ci95: found.interval.map(|end| end.map(back)),
+                    text: String::new(),
+                };
+                crossing.text = in_words(&study.sweeps, family, &crossing);
+                all.push(crossing);
             }
         }
     }
@@ -121,13 +119,12 @@ fn along<'l>(
 /// Returns the places on the axes of a family without this one, as positions in the study.
 fn places(family: &Family<'_>, axis: usize) -> BTreeSet<Vec<usize>> {
     let cells = family.lines.iter().flat_map(|line| line.cells.keys());
-    cells
-        .map(|at| {
-            let mut place = at.clone();
-            place.remove(axis);
-            place
-        })
-        .collect()
+    let places = cells.map(|at| {
+        let mut place = at.clone();
+        place.remove(axis);
+        place
+    });
+    places.collect()
 }
 
 /// Returns the sweeps of the axes of a family without this one.
@@ -139,18 +136,12 @@ fn others(family: &Family<'_>, axis: usize) -> impl Iterator<Item = usize> {
 
 /// Returns the log ratios of two lines, by point and round; rounds that no point has are left out.
 fn ratios(a: &[&Logs], b: &[&Logs]) -> Vec<Vec<Option<f64>>> {
-    let rounds: BTreeSet<u32> = a
-        .iter()
-        .flat_map(|logs| logs.iter().map(|(round, _)| *round))
-        .collect();
+    let rounds = a.iter().copied().flatten().map(|(round, _)| *round);
+    let rounds: BTreeSet<u32> = rounds.collect();
     let point = |(a, b): (&&Logs, &&Logs)| {
         let shared = Shared::of(a, b);
         let mut found = shared.rounds.into_iter().zip(shared.ratios).peekable();
-        let ratio = |round: &u32| {
-            found
-                .next_if(|(next, _)| next == round)
-                .map(|(_, ratio)| ratio)
-        };
+        let ratio = |round: &u32| Some(found.next_if(|(next, _)| next == round)?.1);
         rounds.iter().map(ratio).collect()
     };
     a.iter().zip(b).map(point).collect()
@@ -163,16 +154,15 @@ pub fn sentences(sweeps: &Sweeps, family: &Family<'_>, result: &SweepResult) -> 
     for crossing in &result.crossings {
         groups.entry(kind(crossing)).or_default().push(crossing);
     }
-    let said =
-        (result.crossings.iter()).filter_map(|crossing| match groups.get_mut(&kind(crossing)) {
-            // The sentence of all was at the first of them.
-            Some(group) if group.is_empty() => None,
-            Some(group) if group.len() > MOST_SINGLE => {
-                Some(range_in_words(sweeps, family, &std::mem::take(group)))
-            }
-            _ => Some(crossing.text.clone()),
-        });
-    said.collect()
+    let sentence = |crossing| match groups.get_mut(&kind(crossing)) {
+        // The sentence of all was at the first of them.
+        Some(group) if group.is_empty() => None,
+        Some(group) if group.len() > MOST_SINGLE => {
+            Some(range_in_words(sweeps, family, &std::mem::take(group)))
+        }
+        _ => Some(crossing.text.clone()),
+    };
+    result.crossings.iter().filter_map(sentence).collect()
 }
 
 /// Returns the number of crossings that the first sentence is about; `None` without any.
@@ -224,15 +214,12 @@ fn value_and_ends(sweep: &Sweep, crossing: &SweepCrossing) -> [String; 3] {
 /// Returns the words for the place of a crossing on the other axes; empty without any.
 fn place_in_words(sweeps: &Sweeps, family: &Family<'_>, crossing: &SweepCrossing) -> String {
     let others = others(family, crossing.axis as usize).zip(&crossing.others);
-    let places: Vec<String> = others
-        .filter_map(|(other, position)| {
-            let other = &sweeps.sweeps[other];
-            let value = *order(other).get(*position as usize)?;
-            Some(language::sentence(
-                &other.in_words(&other.values[value].text),
-            ))
-        })
-        .collect();
+    let mut places = others.filter_map(|(other, position)| {
+        let other = &sweeps.sweeps[other];
+        let value = *order(other).get(*position as usize)?;
+        let words = other.in_words(&other.values[value].text);
+        Some(language::sentence(&words))
+    });
     places.join(", ")
 }
 
@@ -270,25 +257,25 @@ fn in_words(sweeps: &Sweeps, family: &Family<'_>, crossing: &SweepCrossing) -> S
 /// Returns the sentence of several alike crossings: the lowest and the highest, and at how many places there is one.
 fn range_in_words(sweeps: &Sweeps, family: &Family<'_>, group: &[&SweepCrossing]) -> String {
     let by_value = |a: &&&SweepCrossing, b: &&&SweepCrossing| a.value.total_cmp(&b.value);
-    let ends = [group.iter().min_by(by_value), group.iter().max_by(by_value)];
-    let [Some(lowest), Some(highest)] = ends else {
+    let ends = group
+        .iter()
+        .min_by(by_value)
+        .zip(group.iter().max_by(by_value));
+    let Some((lowest, highest)) = ends else {
         return String::new();
     };
     let axis = lowest.axis as usize;
     let sweep = &sweeps.sweeps[family.axes[axis]];
     let crossing = |it: &SweepCrossing| {
         let [at, low, high] = value_and_ends(sweep, it);
-        (
-            format!("{at} [{low}, {high}]"),
-            place_in_words(sweeps, family, it),
-        )
+        let place = place_in_words(sweeps, family, it);
+        (format!("{at} [{low}, {high}]"), place)
     };
     let (low, low_place) = crossing(lowest);
     let (high, high_place) = crossing(highest);
     let titles = others(family, axis).map(|other| sweeps.sweeps[other].title());
-    let titles: Vec<String> = titles
-        .map(|title| language::text(&title).to_owned())
-        .collect();
+    let titles = titles.map(|title| language::text(&title).to_owned());
+    let titles: Vec<String> = titles.collect();
     let found: BTreeSet<&[u32]> = group.iter().map(|it| it.others.as_slice()).collect();
     let (found, all) = (found.len(), places(family, axis).len());
     let places = match &titles[..] {

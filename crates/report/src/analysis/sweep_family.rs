@@ -38,28 +38,22 @@ pub(super) struct Line<'a> {
 fn entries<'a>(
     sweeps: &'a Sweeps,
     part: Part,
-    names: impl Iterator<Item = &'a str>,
+    names: impl Iterator<Item = &'a String>,
 ) -> Vec<Entry<'a>> {
-    let known: BTreeMap<&str, _> = (sweeps.entries.iter())
-        .filter(|entry| entry.part == part)
-        .map(|entry| (entry.name.as_str(), entry))
-        .collect();
-    names
-        .map(|name| match known.get(name) {
-            None => Entry {
-                name,
-                base: name,
-                at: BTreeMap::new(),
-            },
-            Some(entry) => Entry {
-                name,
-                base: &entry.base,
-                at: (entry.at.iter())
-                    .map(|[sweep, value]| (*sweep as usize, *value as usize))
-                    .collect(),
-            },
-        })
-        .collect()
+    let of_part = sweeps.entries.iter().filter(|entry| entry.part == part);
+    let known: BTreeMap<&String, _> = of_part.map(|entry| (&entry.name, entry)).collect();
+    let entry = |name: &'a String| {
+        let swept = known.get(name);
+        let at = swept.into_iter().flat_map(|entry| &entry.at);
+        Entry {
+            name,
+            base: swept.map_or(name, |entry| &entry.base),
+            at: at
+                .map(|[sweep, value]| (*sweep as usize, *value as usize))
+                .collect(),
+        }
+    };
+    names.map(entry).collect()
 }
 
 /// Returns the label of the line of a transport among the lines of its sweeps: the label in the study
@@ -68,9 +62,8 @@ pub fn line_label(sweeps: &Sweeps, label: &str) -> String {
     let Some(entry) = sweeps.entry(Part::Transport, label) else {
         return label.to_owned();
     };
-    let words = sweeps
-        .parameters(entry)
-        .filter(|(sweep, _)| sweep.unit.is_none());
+    let words = sweeps.parameters(entry);
+    let words = words.filter(|(sweep, _)| sweep.unit.is_none());
     let words = words.map(|(sweep, value)| format!(":{}", sweep.in_name(&value.text)));
     entry.base.clone() + &words.collect::<String>()
 }
@@ -79,11 +72,11 @@ pub fn line_label(sweeps: &Sweeps, label: &str) -> String {
 pub(super) fn families(data: &RunData) -> Vec<Family<'_>> {
     let study = &data.header.study;
     let sweeps = &study.sweeps;
-    let transports = study.transports.iter().map(|it| it.label.as_str());
+    let transports = study.transports.iter().map(|it| &it.label);
     let transports = entries(sweeps, Part::Transport, transports);
-    let conditions = study.conditions.iter().map(|it| it.name.as_str());
+    let conditions = study.conditions.iter().map(|it| &it.name);
     let conditions = entries(sweeps, Part::Condition, conditions);
-    let workloads = study.workloads.iter().map(|it| it.name.as_str());
+    let workloads = study.workloads.iter().map(|it| &it.name);
     let workloads = entries(sweeps, Part::Workload, workloads);
     let labels: BTreeMap<&str, String> = (transports.iter())
         .map(|it| (it.name, line_label(sweeps, it.name)))
@@ -124,16 +117,14 @@ pub(super) fn families(data: &RunData) -> Vec<Family<'_>> {
                 });
                 let lines = &mut families[position].lines;
                 let label = &labels[transport.name];
-                let line = match lines.iter().position(|known| known.label == *label) {
-                    Some(line) => line,
-                    None => {
-                        lines.push(Line {
-                            label: label.clone(),
-                            cells: BTreeMap::new(),
-                        });
-                        lines.len() - 1
-                    }
-                };
+                let known = lines.iter().position(|known| known.label == *label);
+                let line = known.unwrap_or_else(|| {
+                    lines.push(Line {
+                        label: label.clone(),
+                        cells: BTreeMap::new(),
+                    });
+                    lines.len() - 1
+                });
                 let at = places.into_iter().map(|(_, value)| value).collect();
                 (lines[line].cells).insert(at, [transport.name, condition.name, workload.name]);
             }

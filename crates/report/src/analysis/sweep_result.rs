@@ -1,5 +1,7 @@
 //! Types of the sweeps in `summary.json`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// A metric against the parameters of sweeps, in cells that differ in these and in the transport only.
@@ -95,4 +97,23 @@ pub struct SweepCrossing {
     pub ci95: [Option<f64>; 2],
     /// Sentence.
     pub text: String,
+}
+
+impl SweepAxis {
+    /// Returns the text of the value at a position; empty for none.
+    #[must_use]
+    pub fn text_of(&self, position: u32) -> &str {
+        let value = self.values.get(position as usize);
+        value.map_or("", |value| &value.text)
+    }
+}
+
+impl SweepResult {
+    /// Returns the cells by their positions on the axes and the label of their line.
+    #[must_use]
+    pub fn by_place(&self) -> BTreeMap<(&[u32], &str), &SweepCell> {
+        let cells = self.cells.iter();
+        let by_place = cells.map(|cell| ((&cell.at[..], cell.line.as_str()), cell));
+        by_place.collect()
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use itertools::Itertools as _;
 use regatta_model::{MetricDefinition, Spacing, Sweep, Sweeps, metric, metric::id};
 
 use super::{
@@ -9,16 +10,17 @@ use super::{
     ranking::reasons,
     summary::{Cell, Comparison, Conclusion, Summary},
     sweep_crossings,
-    sweep_family::{Family, Line, families, order},
+    sweep_family::{Family, families, order},
     sweep_result::{SweepAxis, SweepCell, SweepCrossing, SweepResult, SweepValue},
 };
 use crate::{
     RunData,
+    data::CellKey,
     language::{self, plural, tr},
 };
 
 /// Metrics that are shown against the parameters, after that of the ranking.
-const FURTHER_METRICS: [&str; 3] = [
+const FURTHER_METRICS: CellKey<'_> = [
     id::ROUND_TRIP_DELAY_NS,
     id::GOODPUT_PER_CORE_PERCENT_BPS,
     id::MESSAGE_LOSS_RATIO,
@@ -31,9 +33,9 @@ pub fn all(index: &Index<'_>, cells: &[Cell], comparisons: &[Comparison]) -> Vec
     if study.sweeps.is_empty() {
         return Vec::new();
     }
-    let by_name: BTreeMap<[&str; 3], &Cell> = cells.iter().map(|cell| (name(cell), cell)).collect();
+    let by_name = cells.iter().map(|cell| (cell.key(), cell)).collect();
     let ranked = cells.iter().filter(|cell| reasons(cell).is_empty());
-    let ranked: BTreeSet<[&str; 3]> = ranked.map(name).collect();
+    let ranked: BTreeSet<CellKey<'_>> = ranked.map(Cell::key).collect();
     let mut results = Vec::new();
     for family in families(data) {
         let kind = study.workloads.iter().find(|it| it.name == family.kind);
@@ -47,12 +49,8 @@ pub fn all(index: &Index<'_>, cells: &[Cell], comparisons: &[Comparison]) -> Vec
             };
             let mut result = result(data, &family, definition, &by_name);
             // A loss of nothing everywhere needs no figure.
-            let least = if name == primary {
-                f64::NEG_INFINITY
-            } else {
-                0.0
-            };
-            let is_there = |cell: &SweepCell| cell.value.is_some_and(|value| value > least);
+            let is_shown = |value: f64| name == primary || value > 0.0;
+            let is_there = |cell: &SweepCell| cell.value.is_some_and(is_shown);
             if !result.cells.iter().any(is_there) {
                 continue;
             }
@@ -67,15 +65,11 @@ pub fn all(index: &Index<'_>, cells: &[Cell], comparisons: &[Comparison]) -> Vec
     results
 }
 
-fn name(cell: &Cell) -> [&str; 3] {
-    [&cell.transport, &cell.condition, &cell.workload].map(String::as_str)
-}
-
 fn result(
     data: &RunData,
     family: &Family<'_>,
     definition: &MetricDefinition,
-    by_name: &BTreeMap<[&str; 3], &Cell>,
+    by_name: &BTreeMap<CellKey<'_>, &Cell>,
 ) -> SweepResult {
     let sweeps = &data.header.study.sweeps;
     let rounds = u64::from(data.rounds());
@@ -106,18 +100,14 @@ fn result(
         }
     });
     let mut cells = Vec::new();
-    for Line {
-        label: line,
-        cells: of_line,
-    } in &family.lines
-    {
-        for (at, name) in of_line {
+    for line in &family.lines {
+        for (at, name) in &line.cells {
             let cell = by_name.get(name);
             let shown = cell.and_then(|cell| cell.shown(definition.name));
             let described = cell.and_then(|cell| cell.metrics.get(definition.name));
             let place = at.iter().zip(&orders);
             cells.push(SweepCell {
-                line: line.clone(),
+                line: line.label.clone(),
                 at: place
                     .filter_map(|(value, order)| order.iter().position(|it| it == value))
                     .map(|position| position as u32)
@@ -139,9 +129,7 @@ fn result(
         unit: definition.unit.name().to_owned(),
         is_primary: false,
         axes: axes.collect(),
-        lines: (family.lines.iter())
-            .map(|line| line.label.clone())
-            .collect(),
+        lines: family.lines.iter().map(|it| it.label.clone()).collect(),
         cells,
         crossings: Vec::new(),
         sentences: Vec::new(),
@@ -153,7 +141,7 @@ fn result(
 fn ahead(
     result: &SweepResult,
     comparisons: &[Comparison],
-    lines: &BTreeMap<[&str; 3], &str>,
+    lines: &BTreeMap<CellKey<'_>, &str>,
     [a, b]: [&str; 2],
 ) -> [usize; 3] {
     let mut counts = [0; 3];
@@ -163,16 +151,14 @@ fn ahead(
             lines.get(&name.map(String::as_str)).copied()
         };
         let sides = [line(&it.a), line(&it.b)];
-        let is_reversed = sides == [Some(b), Some(a)];
-        if sides != [Some(a), Some(b)] && !is_reversed {
-            continue;
-        }
+        let conclusion = match it.claim.conclusion {
+            conclusion if sides == [Some(a), Some(b)] => conclusion,
+            conclusion if sides == [Some(b), Some(a)] => conclusion.turned(),
+            _ => continue,
+        };
+        counts[0] += usize::from(conclusion == Conclusion::Faster);
+        counts[1] += usize::from(conclusion == Conclusion::Slower);
         counts[2] += 1;
-        match (it.claim.conclusion, is_reversed) {
-            (Conclusion::Faster, false) | (Conclusion::Slower, true) => counts[0] += 1,
-            (Conclusion::Slower, false) | (Conclusion::Faster, true) => counts[1] += 1,
-            _ => {}
-        }
     }
     counts
 }
@@ -186,9 +172,9 @@ fn sentences(
     family: &Family<'_>,
     result: &SweepResult,
     comparisons: &[Comparison],
-    ranked: &BTreeSet<[&str; 3]>,
+    ranked: &BTreeSet<CellKey<'_>>,
 ) -> Vec<String> {
-    let lines: BTreeMap<[&str; 3], &str> = (family.lines.iter())
+    let lines: BTreeMap<CellKey<'_>, &str> = (family.lines.iter())
         .flat_map(|line| line.cells.values().map(|cell| (*cell, line.label.as_str())))
         .filter(|(cell, _)| ranked.contains(cell))
         .collect();
@@ -198,30 +184,29 @@ fn sentences(
     let is_numeric = axes.any(|axis| sweeps.sweeps[*axis].unit.is_some());
     // Pairs of which nothing can be said but that, in one sentence.
     let mut alike = Vec::new();
-    let of_ranked: Vec<&String> = result.lines.iter().filter(|it| is_ranked(it)).collect();
-    for (position, a) in of_ranked.iter().copied().enumerate() {
-        for b in of_ranked[position + 1..].iter().copied() {
-            let is_pair = |crossing: &&SweepCrossing| {
-                [&crossing.above, &crossing.below] == [a, b]
-                    || [&crossing.above, &crossing.below] == [b, a]
-            };
-            if is_numeric && !result.crossings.iter().any(|crossing| is_pair(&crossing)) {
-                let [a_ahead, b_ahead, cells] = ahead(result, comparisons, &lines, [a, b]);
-                if a_ahead + b_ahead == 0 {
-                    alike.extend((cells > 0).then(|| tr!("`{}` and `{}`", a, b)));
-                    continue;
-                }
-                sentences.push(tr!(
-                    "no crossing of `{0}` and `{1}` was found: of {2} comparisons, `{0}` is ahead in {3} and `{1}` in {4}, and no difference was detected in {5}",
-                    a,
-                    b,
-                    cells,
-                    a_ahead,
-                    b_ahead,
-                    cells - a_ahead - b_ahead
-                ));
-            }
+    let of_ranked = result.lines.iter().filter(|it| is_ranked(it));
+    for (a, b) in of_ranked.tuple_combinations() {
+        let is_pair = |crossing: &SweepCrossing| {
+            let pair = [&crossing.above, &crossing.below];
+            pair == [a, b] || pair == [b, a]
+        };
+        if !is_numeric || result.crossings.iter().any(is_pair) {
+            continue;
         }
+        let [a_ahead, b_ahead, cells] = ahead(result, comparisons, &lines, [a, b]);
+        if a_ahead + b_ahead == 0 {
+            alike.extend((cells > 0).then(|| tr!("`{}` and `{}`", a, b)));
+            continue;
+        }
+        sentences.push(tr!(
+            "no crossing of `{0}` and `{1}` was found: of {2} comparisons, `{0}` is ahead in {3} and `{1}` in {4}, and no difference was detected in {5}",
+            a,
+            b,
+            cells,
+            a_ahead,
+            b_ahead,
+            cells - a_ahead - b_ahead
+        ));
     }
     if !alike.is_empty() {
         sentences.push(tr!(
@@ -245,12 +230,11 @@ impl SweepResult {
     /// Returns the name for a heading: what was varied, and where.
     #[must_use]
     pub fn heading(&self, summary: &Summary) -> String {
-        let axes: Vec<&str> = self.axes.iter().map(|axis| axis.title.as_str()).collect();
         let several = |of: fn(&SweepResult) -> &str| {
             let first = summary.sweeps.first().map(of);
             summary.sweeps.iter().any(|other| Some(of(other)) != first)
         };
-        let axes: Vec<&str> = axes.into_iter().map(language::text).collect();
+        let mut axes = self.axes.iter().map(|axis| language::text(&axis.title));
         let mut text = tr!("{} under {}", axes.join(" × "), self.condition);
         if several(|it| &it.workload) {
             text += &format!(", {}", self.workload);

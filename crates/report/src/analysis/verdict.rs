@@ -1,5 +1,6 @@
 //! Verdict in sentences: the fastest transport, by how much, with which certainty.
 
+use itertools::Itertools as _;
 use regatta_model::{Outcome, metric::Unit, metric::id, stack};
 
 use super::{
@@ -13,7 +14,8 @@ use super::{
 use crate::{
     RunData,
     format::{
-        Spoken, capital, interval_numbers, list, number, ratio_end, ratio_number, times_form,
+        Spoken, capital, grouped, interval_numbers, list, number, ratio_end, ratio_number,
+        times_form,
     },
     language::{self, plural, tr},
 };
@@ -65,22 +67,17 @@ fn sentence(place: &Place<'_>, stacks: &[&StackRow]) -> String {
     let spoken = Spoken::of(place.metric.unit, ranked.chain(others));
     let mut parts = Vec::from_iter(about_leaders(place, &spoken));
     for other in &place.not_ranked {
-        let value = other.value.map_or(String::new(), |value| {
-            format!(" ({})", spoken.quantity(value))
-        });
-        parts.push(tr!(
-            "{} is not ranked: it {}",
-            format!("`{}`{value}", other.transport),
-            list(&other.reasons)
-        ));
+        let value = other
+            .value
+            .map(|value| format!(" ({})", spoken.quantity(value)));
+        let named = format!("`{}`{}", other.transport, value.unwrap_or_default());
+        parts.push(tr!("{} is not ranked: it {}", named, list(&other.reasons)));
     }
     parts.extend(encryption_of_claim(place, stacks));
-    let stopped: Vec<String> = (place.cells.iter())
-        .filter(|cell| cell.deadline_reached > 0)
-        .map(|cell| format!("`{}`", cell.transport))
-        .collect();
+    let stopped = place.cells.iter().filter(|cell| cell.deadline_reached > 0);
+    let stopped = list(stopped.map(|cell| format!("`{}`", cell.transport)));
     if !stopped.is_empty() {
-        parts.push(tr!("the deadline ended trials of {}", list(&stopped)));
+        parts.push(tr!("the deadline ended trials of {}", stopped));
     }
     if parts.is_empty() {
         parts.push(tr!("nothing was measured"));
@@ -111,10 +108,10 @@ fn named(names: &[String]) -> String {
 /// Returns those of some transports that sent in plain text, and those that encrypted, in backticks; `None` if all did
 /// the same.
 fn by_encryption(stacks: &[&StackRow], transports: &[&str]) -> Option<[Vec<String>; 2]> {
+    let rows = || stacks.iter().filter(|row| row.fact == CIPHER);
     let with = |is_plain: bool| -> Vec<String> {
         let of_kind = transports.iter().filter(|transport| {
-            let rows = stacks.iter().filter(|row| row.fact == CIPHER);
-            let mut ciphers = rows.filter_map(|row| row.values.get(**transport));
+            let mut ciphers = rows().filter_map(|row| row.values.get(**transport));
             ciphers.any(|it| stack::is_comparable(it) && (it == "none") == is_plain)
         });
         of_kind.map(|transport| format!("`{transport}`")).collect()
@@ -135,12 +132,9 @@ fn encryption_of_claim(place: &Place<'_>, stacks: &[&StackRow]) -> Option<String
 
 /// Returns the sentence about the transports of the run that sent in plain text beside others that encrypted.
 fn encryption(summary: &Summary) -> Option<String> {
-    let mut transports: Vec<&str> = Vec::new();
-    for cell in summary.cells.iter().filter(|cell| cell.n > 0) {
-        if !transports.contains(&cell.transport.as_str()) {
-            transports.push(&cell.transport);
-        }
-    }
+    let measured = summary.cells.iter().filter(|cell| cell.n > 0);
+    let transports = measured.map(|cell| cell.transport.as_str()).unique();
+    let transports: Vec<&str> = transports.collect();
     let rows: Vec<&StackRow> = summary.stacks.iter().collect();
     let [plain, encrypted] = by_encryption(&rows, &transports)?;
     Some(tr!(
@@ -156,7 +150,7 @@ fn about_leaders(place: &Place<'_>, spoken: &Spoken) -> Option<String> {
         let value = spoken.quantity(ranked.value);
         format!("`{}` ({value})", ranked.transport)
     };
-    let named = |ranked: &[&Ranked]| list(&ranked.iter().map(|r| valued(r)).collect::<Vec<_>>());
+    let named = |ranked: &[&Ranked]| list(ranked.iter().map(|it| valued(it)));
     let leaders = place.leaders();
     let Some((lead, others)) = leaders.split_first() else {
         return Some(tr!(
@@ -166,19 +160,7 @@ fn about_leaders(place: &Place<'_>, spoken: &Spoken) -> Option<String> {
     if place.ranking.len() == 1 {
         return Some(tr!("{} has nothing to be compared with", valued(first)));
     }
-    let pairs_are = |conclusion: Conclusion| {
-        leaders.iter().enumerate().all(|(position, a)| {
-            let rest = leaders[position + 1..].iter();
-            rest.into_iter()
-                .all(|b| place.conclusion(&a.transport, &b.transport) == conclusion)
-        })
-    };
-    let undecided = others
-        .iter()
-        .any(|r| place.conclusion(&lead.transport, &r.transport) == Conclusion::NotEnoughRounds);
-    // The first in the ranking that is slower for sure.
-    let next = (place.ranking.iter())
-        .find(|r| place.conclusion(&lead.transport, &r.transport) == Conclusion::Faster);
+    let next = place.next_after(lead);
     let margin = next.and_then(|next| {
         let (ratio, interval, rounds) = place.margin(&lead.transport, &next.transport)?;
         let [low, high] = interval_numbers(interval);
@@ -193,48 +175,45 @@ fn about_leaders(place: &Place<'_>, spoken: &Spoken) -> Option<String> {
             rounds
         ))
     });
-    Some(if undecided {
-        tr!(
-            "there are not enough rounds to tell {} apart",
-            named(&leaders)
-        )
-    } else if others.is_empty() {
+    if place.is_undecided(&leaders) {
+        let leaders = named(&leaders);
+        return Some(tr!("there are not enough rounds to tell {} apart", leaders));
+    }
+    if others.is_empty() {
         let margin = margin.unwrap_or_default();
-        tr!("{} was fastest, {}", valued(lead), margin)
-    } else {
-        let detectable = match place.detectable_ratio(&leaders) {
-            Some(ratio) => tr!(
-                " (smallest detectable ratio {} at 80 % power)",
-                ratio_end(ratio, ratio_number)
-            ),
-            None => String::new(),
-        };
-        let lead_margin = margin.map_or(String::new(), |margin| tr!("; the first is {}", margin));
-        if pairs_are(Conclusion::NoDifferenceDetected) {
-            let leaders = named(&leaders);
-            match next {
-                Some(_) => tr!(
-                    "no difference was detected among the fastest, {}{}{}",
-                    leaders,
-                    detectable,
-                    lead_margin
-                ),
-                None => tr!(
-                    "no difference was detected, {}{}{}",
-                    leaders,
-                    detectable,
-                    lead_margin
-                ),
-            }
-        } else {
-            tr!(
-                "{} was first; no difference from it was detected for {}{}{}",
-                valued(lead),
-                named(others),
-                detectable,
-                lead_margin
-            )
-        }
+        return Some(tr!("{} was fastest, {}", valued(lead), margin));
+    }
+    let detectable = place.detectable_ratio(&leaders).map(|ratio| {
+        let ratio = ratio_end(ratio, ratio_number);
+        tr!(" (smallest detectable ratio {} at 80 % power)", ratio)
+    });
+    let detectable = detectable.unwrap_or_default();
+    let margin = margin.map(|margin| tr!("; the first is {}", margin));
+    let margin = margin.unwrap_or_default();
+    let mut pairs = leaders.iter().tuple_combinations();
+    let are_alike = pairs.all(|(a, b)| {
+        place.conclusion(&a.transport, &b.transport) == Conclusion::NoDifferenceDetected
+    });
+    Some(match (are_alike, next) {
+        (true, Some(_)) => tr!(
+            "no difference was detected among the fastest, {}{}{}",
+            named(&leaders),
+            detectable,
+            margin
+        ),
+        (true, None) => tr!(
+            "no difference was detected, {}{}{}",
+            named(&leaders),
+            detectable,
+            margin
+        ),
+        (false, _) => tr!(
+            "{} was first; no difference from it was detected for {}{}{}",
+            valued(lead),
+            named(others),
+            detectable,
+            margin
+        ),
     })
 }
 
@@ -256,95 +235,67 @@ fn overall(summary: &Summary, places: &[Place<'_>]) -> String {
             summary.state.trials_saved
         );
     }
-    let mut said: Vec<(String, Vec<String>)> = Vec::new();
-    let mut alone: Vec<(String, Vec<String>)> = Vec::new();
-    let mut left_out: Vec<String> = Vec::new();
-    let mut swept: Vec<(String, usize)> = Vec::new();
-    for place in places {
-        for other in &place.not_ranked {
-            let name = format!("`{}`", other.transport);
-            if !left_out.contains(&name) {
-                left_out.push(name);
-            }
-        }
-        let leaders = place.leaders();
-        let names: Vec<String> = leaders
-            .iter()
-            .map(|r| format!("`{}`", r.transport))
-            .collect();
-        let too_few = leaders.iter().skip(1).any(|r| {
-            place.conclusion(&leaders[0].transport, &r.transport) == Conclusion::NotEnoughRounds
-        });
-        let who = match (names.len(), place.ranking.len()) {
-            (_, 0) => tr!("nothing is ranked"),
-            (_, 1) => tr!("{} has nothing to be compared with", names[0]),
-            (0, _) => tr!("no order"),
-            _ if too_few => tr!("too few rounds to tell"),
-            (1, _) => names[0].clone(),
-            (leading, all) if leading == all => tr!("no difference detected"),
-            _ => tr!("{} (no difference detected)", list(&names)),
-        };
-        if place.group.is_swept {
-            match swept.iter_mut().find(|(known, _)| *known == who) {
-                Some((_, count)) => *count += 1,
-                None => swept.push((who, 1)),
-            }
-            continue;
-        }
-        let mut at = tr!("under {}", place.group.in_words());
-        if let Some(ratio) = place.detectable_ratio(&leaders) {
-            at.push_str(&tr!(" (detectable: {})", ratio_end(ratio, ratio_number)));
-        }
-        let said = if place.ranking.len() > 1 {
-            &mut said
-        } else {
-            &mut alone
-        };
-        match said.iter_mut().find(|(known, _)| *known == who) {
-            Some((_, places)) => places.push(at),
-            None => said.push((who, vec![at])),
-        }
-    }
-    let joined = |said: &[(String, Vec<String>)]| {
-        let said: Vec<String> = (said.iter())
-            .map(|(who, at)| format!("{who} {}", list(at)))
-            .collect();
+    let (swept, plain): (Vec<&Place<'_>>, _) = places.iter().partition(|it| it.group.is_swept);
+    let (several, alone): (Vec<&Place<'_>>, Vec<&Place<'_>>) =
+        (plain.into_iter()).partition(|it: &&Place<'_>| it.ranking.len() > 1);
+    let joined = |places: Vec<&Place<'_>>| {
+        let places = grouped(places.into_iter().map(|place| (fastest(place), at(place))));
+        let mut said = places.iter().map(|(who, at)| format!("{who} {}", list(at)));
         said.join("; ")
     };
     let mut sentences = Vec::new();
-    if !said.is_empty() {
-        sentences.push(tr!("Fastest: {}.", joined(&said)));
+    if !several.is_empty() {
+        sentences.push(tr!("Fastest: {}.", joined(several)));
     }
     if !alone.is_empty() {
-        sentences.push(format!("{}.", capital(&joined(&alone))));
+        sentences.push(format!("{}.", capital(&joined(alone))));
     }
     sentences.extend(about_sweeps(summary, &swept));
-    let left_out = match left_out.as_slice() {
-        [] => String::new(),
+    let left_out = places.iter().flat_map(|place| &place.not_ranked);
+    let left_out = left_out.map(|it| format!("`{}`", it.transport)).unique();
+    let left_out = match list(left_out) {
+        names if names.is_empty() => names,
         _ if places.iter().all(|place| place.ranking.is_empty()) => String::new(),
-        names => tr!(" Not ranked in every place: {}.", list(names)),
+        names => tr!(" Not ranked in every place: {}.", names),
     };
     let encryption = encryption(summary).unwrap_or_default();
     format!("{partial}{}{left_out}{encryption}", sentences.join(" "))
 }
 
-/// Returns the sentence about the sweeps: how often each transport leads, and where one overtakes another.
-fn about_sweeps(summary: &Summary, leaders: &[(String, usize)]) -> Option<String> {
-    let all: usize = leaders.iter().map(|(_, count)| count).sum();
+/// Names the fastest transports of a place, or the reason for which there is none.
+fn fastest(place: &Place<'_>) -> String {
+    let leaders = place.leaders();
+    let names = list(leaders.iter().map(|it| format!("`{}`", it.transport)));
+    match (leaders.len(), place.ranking.len()) {
+        (_, 0) => tr!("nothing is ranked"),
+        (_, 1) => tr!("{} has nothing to be compared with", names),
+        (0, _) => tr!("no order"),
+        _ if place.is_undecided(&leaders) => tr!("too few rounds to tell"),
+        (1, _) => names,
+        (leading, all) if leading == all => tr!("no difference detected"),
+        _ => tr!("{} (no difference detected)", names),
+    }
+}
+
+/// Names a place, with the smallest ratio that its leaders could have shown.
+fn at(place: &Place<'_>) -> String {
+    let detectable = place.detectable_ratio(&place.leaders());
+    let detectable = detectable.map(|it| tr!(" (detectable: {})", ratio_end(it, ratio_number)));
+    tr!("under {}", place.group.in_words()) + &detectable.unwrap_or_default()
+}
+
+/// Returns the sentence about the sweeps: how often each transport leads in their places, and where one overtakes another.
+fn about_sweeps(summary: &Summary, places: &[&Place<'_>]) -> Option<String> {
+    let all = places.len();
     if all == 0 {
         return None;
     }
-    let counts: Vec<String> = (leaders.iter())
-        .map(|(who, count)| tr!("{} in {}", who, count))
-        .collect();
-    let all_crossings: usize = (summary.sweeps.iter())
-        .map(|sweep| sweep.crossings.len())
-        .sum();
+    let leaders = grouped(places.iter().map(|place| (fastest(place), ())));
+    let mut counts = (leaders.iter()).map(|(who, count)| tr!("{} in {}", who, count.len()));
+    let all_crossings: usize = summary.sweeps.iter().map(|it| it.crossings.len()).sum();
     let first = (summary.sweeps.iter()).find_map(|sweep| {
-        Some((
-            sweep.sentences.first()?,
-            sweep_crossings::in_first_sentence(&sweep.crossings)?,
-        ))
+        let said = sweep_crossings::in_first_sentence(&sweep.crossings)?;
+        Some((sweep.sentences.first()?, said))
     });
     let crossings = match first {
         None => String::new(),
@@ -368,81 +319,64 @@ fn about_sweeps(summary: &Summary, leaders: &[(String, usize)]) -> Option<String
 /// Returns the transports that the sentence compares: the leaders, or a single leader and the next
 /// transport.
 fn compared<'p>(place: &'p Place<'_>) -> Vec<&'p str> {
-    let leaders = place.leaders();
-    let mut names: Vec<&str> = leaders.iter().map(|r| r.transport.as_str()).collect();
-    if let [lead] = names.as_slice() {
-        let next = (place.ranking.iter())
-            .find(|r| place.conclusion(lead, &r.transport) == Conclusion::Faster);
-        names.extend(next.map(|r| r.transport.as_str()));
+    let mut compared = place.leaders();
+    if let [lead] = compared[..] {
+        compared.extend(place.next_after(lead));
     }
-    names
+    compared.iter().map(|it| it.transport.as_str()).collect()
 }
 
 /// Returns the sentence about the facts in which the stacks of these transports differ.
 fn differences(titles: &[String], place: &Place<'_>) -> Option<String> {
-    let names: Vec<String> = (compared(place).iter())
-        .map(|name| format!("`{name}`"))
-        .collect();
-    (!titles.is_empty()).then(|| {
-        let titles: Vec<&str> = titles.iter().map(|title| language::text(title)).collect();
-        tr!(
-            "The stacks of {} differ in: {}",
-            list(&names),
-            titles.join(", ")
-        )
-    })
+    let names = list(compared(place).iter().map(|name| format!("`{name}`")));
+    let titles = titles.iter().map(|title| language::text(title)).join(", ");
+    (!titles.is_empty()).then(|| tr!("The stacks of {} differ in: {}", names, titles))
 }
 
 fn notes(cells: &[&Cell]) -> Vec<String> {
     let mut notes = Vec::new();
-    let counted = |count: fn(&Cell) -> u64| -> Vec<String> {
-        (cells.iter())
-            .filter(|cell| count(cell) > 0)
-            .map(|cell| {
-                let count = count(cell);
+    let counted =
+        |count: fn(&Cell) -> u64| {
+            let cells = cells.iter().map(|cell| (cell, count(cell)));
+            let affected = cells.filter(|(_, count)| *count > 0);
+            list(affected.map(|(cell, count)| {
                 tr!("`{1}` in {0} of {2} trials", count, cell.transport, cell.n)
-            })
-            .collect()
-    };
+            }))
+        };
     let doubted = counted(|cell| cell.path_doubted);
     if !doubted.is_empty() {
         notes.push(tr!(
             "Measured over a path that was not what was asked for, see the warnings: {}",
-            list(&doubted)
+            doubted
         ));
     }
     let stopped = counted(|cell| cell.deadline_reached);
     if !stopped.is_empty() {
         notes.push(tr!(
             "Reached the deadline and measured on what had been delivered by then: {}",
-            list(&stopped)
+            stopped
         ));
     }
     let settled = cells.iter().filter_map(|cell| settling_time(cell));
     let spoken = Spoken::of(Unit::Nanoseconds, settled);
-    let settling = cells.iter().filter_map(|cell| settling(cell, &spoken));
-    let settling = Vec::from_iter(settling);
+    let settling = list(cells.iter().filter_map(|cell| settling(cell, &spoken)));
     if !settling.is_empty() {
-        notes.push(tr!("Settled after a step of the path: {}", list(&settling)));
+        notes.push(tr!("Settled after a step of the path: {}", settling));
     }
     for cell in cells {
         for failure in &cell.failures {
             notes.push(format!("`{}` {}", cell.transport, failure.in_words()));
         }
         for reason in &cell.reasons {
-            let outcome = reason.outcome.replace('_', " ");
             notes.push(plural!(
                 reason.count,
                 "`{1}`: {0} trial {2}{3}",
                 "`{1}`: {0} trials {2}{3}",
                 cell.transport,
-                language::text(&outcome),
+                reason.outcome_in_words(),
                 match reason.reasons.as_slice() {
                     [] => String::new(),
-                    reasons => {
-                        let causes = reasons.iter().map(|cause| language::sentence(cause));
-                        format!(" ({})", causes.collect::<Vec<_>>().join(": "))
-                    }
+                    _ => format!(" ({})", reason.causes_in_words()),
                 }
             ));
         }
@@ -451,8 +385,7 @@ fn notes(cells: &[&Cell]) -> Vec<String> {
 }
 
 fn settling_time(cell: &Cell) -> Option<f64> {
-    let metric = cell.metrics.get(id::SETTLING_TIME_NS)?;
-    Some(metric.mean)
+    Some(cell.metrics.get(id::SETTLING_TIME_NS)?.mean)
 }
 
 /// Describes the time that a transport took to settle after the steps of the path's schedule, and

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     RunData,
-    format::{number, signed_percent},
+    format::{grouped, number, signed_percent},
     language::{self, tr},
 };
 
@@ -28,15 +28,10 @@ pub fn all(index: &Index<'_>, cells: &[Cell], comparisons: &[Comparison]) -> Vec
     let data = index.data;
     let of_run = data.warnings.iter().cloned();
     let of_run = of_run.chain(builds::warnings(&data.header));
-    let mut warnings: Vec<Warning> = Vec::new();
-    for warning in of_run.chain(data.header.warnings()) {
-        if !warnings.contains(&warning) {
-            warnings.push(warning);
-        }
-    }
-    let mut counted: Vec<CountedWarning> = (warnings.into_iter())
-        .map(|warning| CountedWarning::of_run(warning, Vec::new()))
-        .collect();
+    let of_run = grouped(of_run.chain(data.header.warnings()).map(|it| (it, ())));
+    let warnings = of_run.into_iter().map(|(warning, _)| warning);
+    let counted = warnings.map(|warning| CountedWarning::of_run(warning, Vec::new()));
+    let mut counted: Vec<CountedWarning> = counted.collect();
     let of_run = counted.len();
     // Transports and conditions of each warning, as `cells` has them in words.
     let mut places: BTreeSet<(usize, [&str; 2])> = BTreeSet::new();
@@ -88,13 +83,14 @@ pub fn all(index: &Index<'_>, cells: &[Cell], comparisons: &[Comparison]) -> Vec
 /// Returns warnings about trials that were spoiled by the machine or reached no end, each kind
 /// once.
 fn outcomes(data: &RunData) -> Vec<CountedWarning> {
-    let is = |outcome: Outcome| move |trial: &&TrialRecord| trial.outcome == outcome;
-    let first_attempts: Vec<&TrialRecord> =
-        data.repeated.iter().filter(|t| t.attempt == 1).collect();
+    let ended = |outcome: Outcome| -> Vec<&TrialRecord> {
+        let trials = data.trials.iter();
+        trials.filter(|trial| trial.outcome == outcome).collect()
+    };
     let kinds: [(&str, Vec<&TrialRecord>, String, String); 3] = [
         (
             "trials_repeated",
-            first_attempts,
+            data.repeated.iter().filter(|t| t.attempt == 1).collect(),
             tr!(
                 "the machine spoiled the path of some trials, which were repeated at the end of their round; the last attempt counts"
             ),
@@ -102,13 +98,13 @@ fn outcomes(data: &RunData) -> Vec<CountedWarning> {
         ),
         (
             "trials_invalid",
-            data.trials.iter().filter(is(Outcome::Invalid)).collect(),
+            ended(Outcome::Invalid),
             tr!("the machine spoiled some trials at every attempt, so they enter no figure"),
             tr!("leave the machine alone during the run, or ask for a lower `--rate`"),
         ),
         (
             "trials_timed_out",
-            data.trials.iter().filter(is(Outcome::TimedOut)).collect(),
+            ended(Outcome::TimedOut),
             tr!(
                 "some trials came to no end in time, which is a result of their transports and enters no figure"
             ),
@@ -117,20 +113,17 @@ fn outcomes(data: &RunData) -> Vec<CountedWarning> {
             ),
         ),
     ];
-    kinds
-        .into_iter()
-        .filter(|(_, trials, ..)| !trials.is_empty())
-        .map(|(code, trials, message, hint)| {
-            let cells: BTreeSet<String> = (trials.iter())
-                .map(|trial| named(&trial.transport, &trial.condition))
-                .collect();
-            CountedWarning {
-                warning: Warning::new(code, message, hint),
-                trials: trials.len() as u64,
-                cells: cells.into_iter().collect(),
-            }
-        })
-        .collect()
+    let kinds = kinds.into_iter();
+    let occurred = kinds.filter(|(_, trials, ..)| !trials.is_empty());
+    let warnings = occurred.map(|(code, trials, message, hint)| {
+        let cells = trials.iter().map(|it| named(&it.transport, &it.condition));
+        CountedWarning {
+            warning: Warning::new(code, message, hint),
+            trials: trials.len() as u64,
+            cells: BTreeSet::from_iter(cells).into_iter().collect(),
+        }
+    });
+    warnings.collect()
 }
 
 /// Lateness of a round, as a part of its period, above which it was late.
@@ -197,29 +190,16 @@ fn correlated(
     cells: &[Cell],
     comparisons: &[Comparison],
 ) -> Option<CountedWarning> {
-    let mut places = Vec::new();
-    let mut largest: f64 = 0.0;
-    let mut add = |name: String, rho: f64| {
-        if rho > 0.0 && !places.contains(&name) {
-            places.push(name);
-            largest = largest.max(rho);
-        }
-    };
-    for c in comparisons
-        .iter()
-        .filter(|c| data.is_primary(&c.metric, &c.workload))
-    {
-        add(
-            tr!("the pairs under `{}`", c.condition),
-            c.claim.autocorrelation,
-        );
-    }
-    for cell in cells {
-        add(
-            named(&cell.transport, &cell.condition),
-            cell.autocorrelation,
-        );
-    }
+    let pairs = (comparisons.iter()).filter(|it| data.is_primary(&it.metric, &it.workload));
+    let pairs = pairs.map(|it| {
+        let name = tr!("the pairs under `{}`", it.condition);
+        (name, it.claim.autocorrelation)
+    });
+    let cells = cells.iter();
+    let cells = cells.map(|it| (named(&it.transport, &it.condition), it.autocorrelation));
+    let correlated = grouped(pairs.chain(cells).filter(|(_, rho)| *rho > 0.0));
+    // Each place with the first of its coefficients.
+    let largest = (correlated.iter()).fold(0.0, |most, (_, all)| all[0].max(most));
     let warning = Warning::new(
         "rounds_correlated",
         tr!(
@@ -230,6 +210,7 @@ fn correlated(
             "find what drifts, such as the load or the temperature of the machine, or run more rounds; of 20 places without any correlation, one is named here"
         ),
     );
+    let places: Vec<String> = correlated.into_iter().map(|(place, _)| place).collect();
     (!places.is_empty()).then(|| CountedWarning::of_run(warning, places))
 }
 

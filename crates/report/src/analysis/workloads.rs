@@ -1,8 +1,10 @@
 //! Comparison of workloads of one kind, such as 8 streams against 1, transport by transport.
 
-use regatta_model::{Better, Condition, Part, SweptEntry, Workload, metric, metric::id};
+use itertools::Itertools as _;
+use regatta_model::{Better, Condition, Part, SweptEntry, Workload, metric::id};
 
 use super::{
+    comparison::better,
     ranking::Place,
     summary::{Conclusion, Summary, WorkloadDifference},
 };
@@ -39,18 +41,14 @@ fn plain_pairs(data: &RunData) -> Vec<[&Workload; 2]> {
         let swept = study.sweeps.entry(Part::Workload, &workload.name);
         swept.is_none()
     };
+    let kind = |workload: &&Workload| (workload.kind.name(), study.primary_metric(workload));
     let plain: Vec<&Workload> = study.workloads.iter().filter(is_plain).collect();
-    let first_of_kind = |position: usize| {
+    let pairs = plain.iter().enumerate().filter_map(|(position, other)| {
         let mut before = plain[..position].iter();
-        before.find(|first| {
-            let other = plain[position];
-            first.kind.name() == other.kind.name()
-                && study.primary_metric(first) == study.primary_metric(other)
-        })
-    };
-    (0..plain.len())
-        .filter_map(|position| Some([*first_of_kind(position)?, plain[position]]))
-        .collect()
+        let first = before.find(|first| kind(first) == kind(other))?;
+        Some([*first, *other])
+    });
+    pairs.collect()
 }
 
 /// Returns the conditions under which workloads are compared: those of sweeps have figures.
@@ -65,64 +63,52 @@ pub fn conditions(data: &RunData) -> impl Iterator<Item = &Condition> {
 
 /// Returns a sentence for each pair of workloads under each condition.
 pub fn in_words(data: &RunData, summary: &Summary, places: &[Place<'_>]) -> Vec<String> {
-    let pairs = pairs(data);
-    let of_pair = |pair: &[&Workload; 2]| {
-        let with = |condition: &Condition| {
-            let both = pair.map(|it| {
-                places
-                    .iter()
-                    .find(|p| p.group.is(&condition.name, &it.name))
-            });
-            let [Some(from), Some(to)] = both else {
-                return None;
+    let sentences = pairs(data).into_iter().flat_map(|pair| {
+        conditions(data).filter_map(move |condition| {
+            let with = |it: &Workload| {
+                let mut places = places.iter();
+                places.find(|place| place.group.is(&condition.name, &it.name))
             };
-            sentence(summary, [from, to])
-        };
-        conditions(data).filter_map(with).collect::<Vec<String>>()
-    };
-    pairs.iter().flat_map(of_pair).collect()
+            let [from, to] = pair.map(with);
+            sentence(summary, [from?, to?])
+        })
+    });
+    sentences.collect()
 }
 
 /// Returns the sentence about the transports with two workloads under one condition; `None` if there is nothing to say of
 /// any.
 fn sentence(summary: &Summary, [from, to]: [&Place<'_>; 2]) -> Option<String> {
-    let is_ranked = |place: &Place<'_>, transport: &str| {
-        let mut ranked = place.ranking.iter();
-        ranked.any(|ranked| ranked.transport == transport)
+    let is_ranked = |transport: &str| {
+        let is_of = |place: &&Place<'_>| place.ranking.iter().any(|it| it.transport == transport);
+        [from, to].iter().all(is_of)
     };
     let condition = &from.group.condition.name;
     let [first, second] = [from, to].map(|place| &place.group.workload.name);
     let ranked: Vec<&WorkloadDifference> = (summary.workload_differences.iter())
         .filter(|it| (&it.condition, &it.from, &it.to) == (condition, first, second))
-        .filter(|it| {
-            [from, to]
-                .iter()
-                .all(|place| is_ranked(place, &it.transport))
-        })
+        .filter(|it| is_ranked(&it.transport))
         .collect();
-    let with = |conclusion: Conclusion| -> Vec<String> {
+    let with = |conclusion: Conclusion| {
         let all = ranked.iter().filter(|it| it.claim.conclusion == conclusion);
-        all.map(|it| format!("`{}`", it.transport)).collect()
+        list(all.map(|it| format!("`{}`", it.transport)))
     };
     let differing = ranked.iter().filter_map(|it| times_as_fast(it));
     let mut parts: Vec<String> = differing.collect();
     let same = with(Conclusion::NoDifferenceDetected);
     if !same.is_empty() {
-        parts.push(tr!("no difference was detected for {}", list(&same)));
+        parts.push(tr!("no difference was detected for {}", same));
     }
     let few = with(Conclusion::NotEnoughRounds);
     if !few.is_empty() {
-        parts.push(tr!(
-            "there are not enough rounds to tell for {}",
-            list(&few)
-        ));
+        parts.push(tr!("there are not enough rounds to tell for {}", few));
     }
-    let left_out: Vec<String> = (summary.cells.iter())
+    let left_out = (summary.cells.iter())
         .filter(|cell| to.group.is(&cell.condition, &cell.workload))
         .filter_map(|cell| why_not_compared([from, to], &cell.transport))
-        .collect();
+        .join(", ");
     if !left_out.is_empty() {
-        parts.push(tr!("not compared: {}", left_out.join(", ")));
+        parts.push(tr!("not compared: {}", left_out));
     }
     if parts.is_empty() {
         return None;
@@ -149,30 +135,25 @@ fn sentence(summary: &Summary, [from, to]: [&Place<'_>; 2]) -> Option<String> {
 
 /// Returns the transport with the reasons for which it is not ranked with one of the workloads, or with both.
 fn why_not_compared(places: [&Place<'_>; 2], transport: &str) -> Option<String> {
-    let reasons: Vec<String> = (places.iter())
-        .filter_map(|place| {
-            let mut others = place.not_ranked.iter();
-            let other = others.find(|other| other.transport == transport)?;
-            Some(tr!(
-                "with `{}` it {}",
-                place.group.workload.name,
-                list(&other.reasons)
-            ))
-        })
-        .collect();
-    (!reasons.is_empty()).then(|| format!("`{transport}` ({})", reasons.join(", ")))
+    let mut reasons = places.iter().filter_map(|place| {
+        let mut others = place.not_ranked.iter();
+        let other = others.find(|other| other.transport == transport)?;
+        let workload = &place.group.workload.name;
+        Some(tr!("with `{}` it {}", workload, list(&other.reasons)))
+    });
+    let reasons = reasons.join(", ");
+    (!reasons.is_empty()).then(|| format!("`{transport}` ({reasons})"))
 }
 
 /// Describes a difference that was detected; `None` for any other.
 fn times_as_fast(difference: &WorkloadDifference) -> Option<String> {
     let claim = &difference.claim;
-    if !matches!(claim.conclusion, Conclusion::Faster | Conclusion::Slower) {
+    let (ratio, [low, high]) = claim.ratio.zip(claim.interval)?;
+    if !claim.conclusion.is_difference() {
         return None;
     }
-    let (ratio, [low, high]) = claim.ratio.zip(claim.interval)?;
-    let better = metric::find(&difference.metric).map(|metric| metric.better);
-    let (ratio, ends) = match better {
-        Some(Better::Lower) => (1.0 / ratio, [1.0 / high, 1.0 / low]),
+    let (ratio, ends) = match better(&difference.metric) {
+        Better::Lower => (1.0 / ratio, [1.0 / high, 1.0 / low]),
         _ => (ratio, [low, high]),
     };
     let [low, high] = interval_numbers(ends);

@@ -1,17 +1,18 @@
 //! Ratios of the cells that two runs share, and their decision as one family.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use regatta_model::{Better, Outcome, TrialRecord, metric};
-use regatta_stats::{Estimate, Test, autocorrelation, holm};
+use regatta_model::metric;
+use regatta_stats::{Estimate, autocorrelation};
 
 use super::types::{CellName, CellPair, MetricPair};
 use crate::{
     RunData, Summary,
     analysis::{
-        CONFIDENCE, CORRELATED_CELL, Cell, Conclusion, DIFFERENCE_METRICS, Failure, POWER,
-        PRIMARY_SHARE, logarithms,
+        ByCell, CONFIDENCE, CORRELATED_CELL, Cell, Conclusion, DIFFERENCE_METRICS, Failure, Tested,
+        better, decide, logs_by_metric, trials_by_cell,
     },
+    data::CellKey,
 };
 
 /// Run with its summary and an index of its measured trials.
@@ -20,46 +21,33 @@ pub struct Indexed<'a> {
     pub data: &'a RunData,
     /// Its summary.
     pub summary: Summary,
-    trials: BTreeMap<[&'a str; 3], Vec<&'a TrialRecord>>,
+    trials: ByCell<'a>,
 }
 
 impl<'a> Indexed<'a> {
     /// Summarises and indexes a run.
     pub fn of(data: &'a RunData) -> Self {
-        let mut trials: BTreeMap<[&str; 3], Vec<&TrialRecord>> = BTreeMap::new();
-        for trial in data
-            .trials
-            .iter()
-            .filter(|t| t.outcome == Outcome::Measured)
-        {
-            let cell = [&trial.transport, &trial.condition, &trial.workload].map(String::as_str);
-            trials.entry(cell).or_default().push(trial);
-        }
         Self {
             data,
             summary: crate::summarise(data),
-            trials,
+            trials: trials_by_cell(data),
         }
     }
 
     /// Estimates the mean logarithm of a metric in a cell, over its rounds.
-    fn estimate(&self, cell: [&str; 3], metric: &str) -> Option<Estimate> {
-        let trials = self.trials.get(&cell).into_iter().flatten();
-        let logs: Vec<f64> = logarithms(trials.copied(), metric).into_values().collect();
+    fn estimate(&self, cell: CellKey<'_>, metric: &str) -> Option<Estimate> {
+        let mut logs = logs_by_metric(&BTreeSet::from([metric]), self.trials.get(&cell)?);
+        let logs = logs.remove(metric)?.into_iter();
+        let logs: Vec<f64> = logs.map(|(_, log)| log).collect();
         let rho = autocorrelation(std::slice::from_ref(&logs), 1, CORRELATED_CELL);
         Estimate::of(&logs, rho)
     }
 
     /// Returns the cells of the run by name.
-    fn cells(&self) -> BTreeMap<[&str; 3], &Cell> {
-        (self.summary.cells.iter())
-            .map(|cell| (key_of(cell), cell))
-            .collect()
+    fn cells(&self) -> BTreeMap<CellKey<'_>, &Cell> {
+        let cells = self.summary.cells.iter();
+        cells.map(|cell| (cell.key(), cell)).collect()
     }
-}
-
-fn key_of(cell: &Cell) -> [&str; 3] {
-    [&cell.transport, &cell.condition, &cell.workload].map(String::as_str)
 }
 
 fn name_of(cell: &Cell) -> CellName {
@@ -78,8 +66,8 @@ pub struct Matched {
     pub only_from: Vec<CellName>,
     /// Cells of the other run alone.
     pub only_to: Vec<CellName>,
-    /// Differences of the logarithms, in the order of the cells and their metrics.
-    estimates: Vec<Option<Estimate>>,
+    /// Tests of the ratios, in the order of the cells and their metrics.
+    tested: Vec<Tested>,
 }
 
 /// Matches the cells of two runs by their names.
@@ -89,25 +77,25 @@ pub fn matched(from: &Indexed<'_>, to: &Indexed<'_>) -> Matched {
         cells: Vec::new(),
         only_from: Vec::new(),
         only_to: (to.summary.cells.iter())
-            .filter(|cell| !of_from.contains_key(&key_of(cell)))
+            .filter(|cell| !of_from.contains_key(&cell.key()))
             .map(name_of)
             .collect(),
-        estimates: Vec::new(),
+        tested: Vec::new(),
     };
     let changed = ChangedSettings::between(from.data, to.data);
     for cell in &from.summary.cells {
-        let Some(other) = of_to.get(&key_of(cell)) else {
+        let Some(other) = of_to.get(&cell.key()) else {
             matched.only_from.push(name_of(cell));
             continue;
         };
         let mut metrics = Vec::new();
         for (metric, primary) in metrics_of(from.data, &cell.workload) {
-            let sides = [from, to].map(|run| run.estimate(key_of(cell), metric));
-            let Some((pair, estimate)) = undecided(metric, primary, sides) else {
+            let sides = [from, to].map(|run| run.estimate(cell.key(), metric));
+            let Some((pair, tested)) = undecided(metric, primary, sides) else {
                 continue;
             };
             metrics.push(pair);
-            matched.estimates.push(estimate);
+            matched.tested.push(tested);
         }
         matched.cells.push(CellPair {
             name: name_of(cell),
@@ -128,55 +116,44 @@ fn metrics_of(data: &RunData, workload: &str) -> Vec<(&'static str, bool)> {
     let work = study.workloads.iter().find(|work| work.name == workload);
     let primary = work.and_then(|work| metric::find(study.primary_metric(work)));
     let primary = primary.map(|metric| metric.name);
-    let others = DIFFERENCE_METRICS
-        .into_iter()
-        .filter(|metric| Some(*metric) != primary);
+    let others = DIFFERENCE_METRICS.map(|metric| (metric, false)).into_iter();
+    let others = others.filter(|(metric, _)| Some(*metric) != primary);
     let primary = primary.into_iter().map(|metric| (metric, true));
-    primary
-        .chain(others.map(|metric| (metric, false)))
-        .collect()
+    primary.chain(others).collect()
 }
 
 /// Whether a larger share of some kind of work failed in `to`.
 fn fails_more(from: &Cell, to: &Cell) -> bool {
     to.failures.iter().any(|failure| {
-        let before = from
-            .failures
-            .iter()
-            .find(|other| other.kind == failure.kind);
+        let mut before = from.failures.iter();
+        let before = before.find(|other| other.kind == failure.kind);
         failure.ratio() > before.map_or(0.0, Failure::ratio)
     })
 }
 
 /// Names of transports, conditions and workloads whose settings two studies give differently.
-struct ChangedSettings {
-    transports: Vec<String>,
-    conditions: Vec<String>,
-    workloads: Vec<String>,
-}
+struct ChangedSettings([Vec<String>; 3]);
 
 impl ChangedSettings {
     fn between(from: &RunData, to: &RunData) -> Self {
         fn names<T: PartialEq>(a: &[T], b: &[T], name: impl Fn(&T) -> &String) -> Vec<String> {
             let others: BTreeMap<&String, &T> = b.iter().map(|it| (name(it), it)).collect();
             let differs = |it: &&T| others.get(name(it)).is_some_and(|other| *other != *it);
-            a.iter()
-                .filter(differs)
-                .map(|it| name(it).clone())
-                .collect()
+            let differing = a.iter().filter(differs);
+            differing.map(|it| name(it).clone()).collect()
         }
         let [a, b] = [&from.header.study, &to.header.study];
-        Self {
-            transports: names(&a.transports, &b.transports, |it| &it.label),
-            conditions: names(&a.conditions, &b.conditions, |it| &it.name),
-            workloads: names(&a.workloads, &b.workloads, |it| &it.name),
-        }
+        Self([
+            names(&a.transports, &b.transports, |it| &it.label),
+            names(&a.conditions, &b.conditions, |it| &it.name),
+            names(&a.workloads, &b.workloads, |it| &it.name),
+        ])
     }
 
     fn touch(&self, cell: &Cell) -> bool {
-        self.transports.contains(&cell.transport)
-            || self.conditions.contains(&cell.condition)
-            || self.workloads.contains(&cell.workload)
+        let names = [&cell.transport, &cell.condition, &cell.workload];
+        let mut parts = self.0.iter().zip(names);
+        parts.any(|(changed, name)| changed.contains(name))
     }
 }
 
@@ -185,7 +162,7 @@ fn undecided(
     name: &str,
     primary: bool,
     sides: [Option<Estimate>; 2],
-) -> Option<(MetricPair, Option<Estimate>)> {
+) -> Option<(MetricPair, Tested)> {
     let known = metric::find(name)?;
     if sides.iter().all(Option::is_none) {
         return None;
@@ -211,65 +188,31 @@ fn undecided(
         detectable_ratio: None,
         conclusion: Conclusion::NotEnoughRounds,
     };
-    Some((pair, estimate))
+    let tested = Tested {
+        estimate,
+        primary,
+        better: better(name),
+    };
+    Some((pair, tested))
 }
 
 /// Decides all ratios of all pairs of runs together, and returns the number of tests.
-///
-/// The error is shared as in the report of one run: 80 % for the metrics of the rankings, 20 % for
-/// the others.
-pub fn decide(pairs: &mut [Matched]) -> u64 {
-    let mut pending: Vec<(&mut MetricPair, Estimate, f64)> = Vec::new();
-    for matched in pairs {
-        let metrics = matched.cells.iter_mut().flat_map(|cell| &mut cell.metrics);
-        for (metric, estimate) in metrics.zip(&matched.estimates) {
-            if let Some((estimate, p)) = estimate.and_then(|e| Some((e, e.p_value()?))) {
-                pending.push((metric, estimate, p));
-            }
+pub fn decide_all(pairs: &mut [Matched]) -> u64 {
+    let tested = pairs.iter_mut().map(|it| std::mem::take(&mut it.tested));
+    let decided = decide(&tested.flatten().collect::<Vec<Tested>>());
+    let cells = pairs.iter_mut().flat_map(|matched| &mut matched.cells);
+    let metrics = cells.flat_map(|cell| &mut cell.metrics);
+    let mut tests = 0;
+    for (metric, decided) in metrics.zip(decided) {
+        if let Some(decided) = decided {
+            tests += 1;
+            metric.interval = decided.interval;
+            metric.confidence = decided.confidence;
+            metric.p_value = Some(decided.p_value);
+            metric.p_holm = Some(decided.p_holm);
+            metric.detectable_ratio = decided.detectable_ratio;
+            metric.conclusion = decided.conclusion;
         }
     }
-    let count = |primary| {
-        pending
-            .iter()
-            .filter(|(m, ..)| m.primary == primary)
-            .count()
-            .max(1) as f64
-    };
-    let weights = [
-        (1.0 - PRIMARY_SHARE) / count(false),
-        PRIMARY_SHARE / count(true),
-    ];
-    let tests: Vec<Test> = (pending.iter())
-        .map(|(metric, _, p_value)| Test {
-            p_value: *p_value,
-            weight: weights[usize::from(metric.primary)],
-        })
-        .collect();
-    let decisions = holm(&tests, 1.0 - CONFIDENCE);
-    for ((metric, estimate, p_value), decision) in pending.into_iter().zip(decisions) {
-        metric.confidence = decision.confidence;
-        metric.interval = estimate.interval_of_ratio(decision.confidence);
-        metric.p_value = Some(p_value);
-        metric.p_holm = Some(decision.adjusted);
-        metric.conclusion = conclude(metric, &estimate, decision.significant);
-        if metric.conclusion == Conclusion::NoDifferenceDetected {
-            let detectable = estimate.detectable(decision.confidence, POWER);
-            metric.detectable_ratio = detectable.map(f64::exp).filter(|ratio| ratio.is_finite());
-        }
-    }
-    tests.len() as u64
-}
-
-fn conclude(metric: &MetricPair, estimate: &Estimate, significant: bool) -> Conclusion {
-    let better = metric::find(&metric.metric).map_or(Better::Higher, |metric| metric.better);
-    if significant {
-        match (estimate.mean > 0.0) == (better != Better::Lower) {
-            true => Conclusion::Faster,
-            false => Conclusion::Slower,
-        }
-    } else if estimate.is_constant() && metric.ratio.is_some_and(|ratio| ratio != 1.0) {
-        Conclusion::NotEnoughRounds
-    } else {
-        Conclusion::NoDifferenceDetected
-    }
+    tests
 }

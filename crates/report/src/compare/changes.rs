@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use itertools::Itertools as _;
 use serde_json::Value;
 
 use super::types::{Change, ChangeKind};
-use crate::{RunData, Summary, format::list};
+use crate::{RunData, Summary, analysis::Build, format::list};
 
 /// Facts of hosts that differ each time they are read.
 const VOLATILE: [&str; 1] = ["cpu.mhz"];
@@ -23,8 +24,7 @@ const APART: [&str; 6] = [
 
 /// Returns all differences between two runs, by kind.
 pub fn between(from: (&RunData, &Summary), to: (&RunData, &Summary)) -> Vec<Change> {
-    let mut changes = of_run(from, to);
-    changes.extend(of_program(from.1, to.1));
+    let mut changes = of_run(from.1, to.1);
     changes.extend(of_study(from.0, to.0));
     changes.extend(of_hosts(from.0, to.0));
     changes.extend(of_stacks(from.1, to.1));
@@ -46,58 +46,35 @@ fn change(
     })
 }
 
-fn of_run(from: (&RunData, &Summary), to: (&RunData, &Summary)) -> Vec<Change> {
+fn of_run(from: &Summary, to: &Summary) -> Vec<Change> {
+    let differing =
+        |kind, name, of: &dyn Fn(&Summary) -> Option<String>| change(kind, name, of(from), of(to));
     let state = |summary: &Summary| {
         let state = &summary.state;
-        Some(format!(
-            "{}, {} of {} trials",
-            state.name, state.trials_saved, state.trials_planned
-        ))
+        let (saved, planned) = (state.trials_saved, state.trials_planned);
+        Some(format!("{}, {saved} of {planned} trials", state.name))
     };
     let doubted = |summary: &Summary| {
         let trials: u64 = summary.cells.iter().map(|cell| cell.path_doubted).sum();
         Some(trials.to_string())
     };
-    let run = |name, of: &dyn Fn(&Summary) -> Option<String>| {
-        change(ChangeKind::Run, name, of(from.1), of(to.1))
-    };
-    [
-        run("bed", &|summary| Some(summary.bed.clone())),
-        run("state", &state),
-        run("trials over a path that was not as configured", &doubted),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}
-
-fn of_program(from: &Summary, to: &Summary) -> Vec<Change> {
-    let builds = |summary: &Summary| {
-        let builds: Vec<String> = summary
-            .builds
-            .iter()
-            .map(|build| build.in_words())
-            .collect();
-        (!builds.is_empty()).then(|| list(&builds))
-    };
     let version = |summary: &Summary| Some(summary.regatta_version.clone());
-    [
-        change(
-            ChangeKind::Program,
-            "version of Regatta",
-            version(from),
-            version(to),
+    let builds = |summary: &Summary| {
+        let builds = summary.builds.iter().map(Build::in_words);
+        (!summary.builds.is_empty()).then(|| list(builds))
+    };
+    let changes = [
+        differing(ChangeKind::Run, "bed", &|summary| Some(summary.bed.clone())),
+        differing(ChangeKind::Run, "state", &state),
+        differing(
+            ChangeKind::Run,
+            "trials over a path that was not as configured",
+            &doubted,
         ),
-        change(
-            ChangeKind::Program,
-            "build of Regatta",
-            builds(from),
-            builds(to),
-        ),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+        differing(ChangeKind::Program, "version of Regatta", &version),
+        differing(ChangeKind::Program, "build of Regatta", &builds),
+    ];
+    changes.into_iter().flatten().collect()
 }
 
 fn of_study(from: &RunData, to: &RunData) -> Vec<Change> {
@@ -135,19 +112,17 @@ fn differ(name: &str, from: Option<&Value>, to: Option<&Value>, changes: &mut Ve
 /// Returns the parts of a table by key, and those of a list of named tables by name.
 fn entries(value: &Value) -> Option<BTreeMap<String, &Value>> {
     match value {
-        Value::Object(table) => Some(
-            table
-                .iter()
-                .map(|(key, value)| (key.clone(), value))
-                .collect(),
-        ),
-        Value::Array(items) => (items.iter())
-            .map(|item| {
+        Value::Object(table) => {
+            let entries = table.iter();
+            Some(entries.map(|(key, value)| (key.clone(), value)).collect())
+        }
+        Value::Array(items) if !items.is_empty() => {
+            let named = items.iter().map(|item| {
                 let name = item.get("label").or_else(|| item.get("name"))?;
                 Some((name.as_str()?.to_owned(), item))
-            })
-            .collect::<Option<_>>()
-            .filter(|named: &BTreeMap<_, _>| !named.is_empty()),
+            });
+            named.collect()
+        }
         _ => None,
     }
 }
@@ -162,23 +137,18 @@ fn in_words(value: &Value) -> String {
 }
 
 fn of_hosts(from: &RunData, to: &RunData) -> Vec<Change> {
-    let (mut changes, none) = (Vec::new(), BTreeMap::new());
-    let hosts: BTreeSet<&String> = from
-        .header
-        .hosts
-        .keys()
-        .chain(to.header.hosts.keys())
-        .collect();
+    let mut changes = Vec::new();
+    let sides = [&from.header.hosts, &to.header.hosts];
+    let hosts: BTreeSet<&String> = sides.iter().flat_map(|hosts| hosts.keys()).collect();
     for host in hosts {
-        let facts = |data: &'_ RunData| data.header.hosts.get(host).map(|facts| facts.0.clone());
-        let [a, b] = [facts(from), facts(to)].map(|facts| facts.unwrap_or_else(|| none.clone()));
-        let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-        for name in names {
+        let facts = sides.map(|hosts| hosts.get(host));
+        let names = facts.iter().flatten().flat_map(|facts| facts.0.keys());
+        for name in BTreeSet::from_iter(names) {
             // The builds are among the changes of the program.
             if VOLATILE.contains(&name.as_str()) || name.starts_with("build.") {
                 continue;
             }
-            let values = [&a, &b].map(|facts| facts.get(name).cloned());
+            let values = facts.map(|facts| facts?.0.get(name).cloned());
             add(&mut changes, ChangeKind::Host, name, host, values);
         }
     }
@@ -199,7 +169,7 @@ fn of_stacks(from: &Summary, to: &Summary) -> Vec<Change> {
     for ((title, transport), sides) in values {
         // A transport that only one run has is a difference of the studies.
         if sides.iter().all(|values| !values.is_empty()) {
-            let texts = sides.map(|values| Some(values.into_iter().collect::<Vec<_>>().join("; ")));
+            let texts = sides.map(|values| Some(values.iter().join("; ")));
             add(&mut changes, ChangeKind::Stack, title, transport, texts);
         }
     }
@@ -215,15 +185,15 @@ fn add(
     values: [Option<String>; 2],
 ) {
     let [from, to] = values;
-    let known = changes
-        .iter_mut()
-        .find(|known| known.name == name && known.from == from && known.to == to);
-    match (known, change(kind, name, from.clone(), to.clone())) {
-        (Some(known), Some(_)) => known.of.push(of.to_owned()),
-        (None, Some(mut new)) => {
+    let Some(mut new) = change(kind, name, from, to) else {
+        return;
+    };
+    let is_same = |it: &&mut Change| it.name == name && it.from == new.from && it.to == new.to;
+    match changes.iter_mut().find(is_same) {
+        Some(known) => known.of.push(of.to_owned()),
+        None => {
             new.of.push(of.to_owned());
             changes.push(new);
         }
-        (_, None) => {}
     }
 }

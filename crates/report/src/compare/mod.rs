@@ -10,16 +10,17 @@ mod table;
 mod types;
 mod verdict;
 
+use itertools::Itertools as _;
 use regatta_model::Ratio;
 
 use self::cells::Indexed;
+pub(crate) use self::table::{conclusion, figures, left_out, listed, title};
 pub use self::{
-    table::{conclusion, left_out, listed, render},
+    table::render,
     types::{
         CellName, CellPair, Change, ChangeKind, ComparedRun, MetricPair, PairOfRuns,
         RegressionGate, RunComparison, SCHEMA_VERSION,
     },
-    verdict::change_in_words,
 };
 use crate::{
     RunData,
@@ -70,28 +71,25 @@ pub fn compare(
     least: Option<Ratio>,
 ) -> Result<RunComparison, CompareError> {
     let indexed: Vec<Indexed<'_>> = runs.iter().map(|(_, data)| Indexed::of(data)).collect();
-    let positions = (0..runs.len()).flat_map(|a| (a + 1..runs.len()).map(move |b| [a, b]));
-    let positions: Vec<[usize; 2]> = positions.collect();
+    let positions = || (0..runs.len()).tuple_combinations();
     let mut matched = Vec::new();
-    for &[a, b] in &positions {
-        let pair = cells::matched(&indexed[a], &indexed[b]);
-        let names = || (runs[a].0.clone(), runs[b].0.clone());
-        if runs[a].1.header.run_id == runs[b].1.header.run_id {
-            let (a, b) = names();
-            return Err(CompareError::SameRun(a, b));
+    for (a, b) in positions() {
+        let [(from, a_run), (to, b_run)] = [&runs[a], &runs[b]];
+        if a_run.header.run_id == b_run.header.run_id {
+            return Err(CompareError::SameRun(from.clone(), to.clone()));
         }
+        let pair = cells::matched(&indexed[a], &indexed[b]);
         if pair.cells.is_empty() {
-            let (a, b) = names();
-            return Err(CompareError::NoSharedCell(a, b));
+            return Err(CompareError::NoSharedCell(from.clone(), to.clone()));
         }
         matched.push(pair);
     }
-    let tests = cells::decide(&mut matched);
+    let tests = cells::decide_all(&mut matched);
     let of_runs: Vec<ComparedRun> = (runs.iter().zip(&indexed).enumerate())
         .map(|(position, ((directory, _), run))| compared(position, directory, run))
         .collect();
-    let pairs: Vec<PairOfRuns> = (positions.iter().zip(matched))
-        .map(|(&[a, b], matched)| {
+    let pairs: Vec<PairOfRuns> = (positions().zip(matched))
+        .map(|((a, b), matched)| {
             let side = |position: usize| (indexed[position].data, &indexed[position].summary);
             let mut pair = PairOfRuns {
                 from: of_runs[a].name.clone(),

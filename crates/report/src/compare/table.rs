@@ -1,7 +1,7 @@
 //! Text of a comparison for a terminal.
 
-use comfy_table::{Cell as TableCell, CellAlignment, ContentArrangement, Table};
-use regatta_model::{metric, shell::printable};
+use comfy_table::{Cell as TableCell, Table};
+use regatta_model::{Unit, metric, shell::printable};
 
 use super::{
     types::{
@@ -11,9 +11,9 @@ use super::{
 };
 use crate::{
     analysis::Conclusion,
-    format::{list, moment, quantity},
+    format::{grouped, list, moment, quantity},
     labels::Labels,
-    terminal::{STYLE, TerminalOptions, wrap},
+    text::{TerminalOptions, TerminalText, fit, natural_width, new_table, pad, right},
 };
 
 /// Number of cells up to which each is shown; of more, those with a difference or a failure.
@@ -31,34 +31,33 @@ const MOST_VALUE: usize = 60;
 /// Renders a comparison: the runs, and of each pair what changed, its cells and the verdict.
 #[must_use]
 pub fn render(comparison: &RunComparison, options: &TerminalOptions) -> String {
-    let mut printer = Printer {
-        out: String::new(),
-        width: usize::from(options.width.max(40)),
-        color: options.color,
-    };
+    let mut text = TerminalText::new(options);
     for run in &comparison.runs {
-        printer.line(&format!("{}  ", run.name), &run_in_words(run));
+        add_line(&mut text, &format!("{}  ", run.name), &run_in_words(run));
     }
     for pair in &comparison.pairs {
-        printer.pair(pair);
+        add_pair(&mut text, pair);
     }
     if let Some(gate) = &comparison.gate {
-        printer.out.push('\n');
-        let least = quantity(regatta_model::Unit::Ratio, gate.slower_ratio.0);
-        match gate.passed {
-            true => printer.line("pass  ", &format!("no cell is slower by {least} or more")),
-            false => {
-                for miss in gate.misses.iter().take(MOST_CELLS) {
-                    printer.line("MISS  ", miss);
-                }
-                if gate.misses.len() > MOST_CELLS {
-                    let more = gate.misses.len() - MOST_CELLS;
-                    printer.line("MISS  ", &format!("and {more} more; `--json` has all"));
-                }
-            }
+        text.out.push('\n');
+        if gate.passed {
+            let least = quantity(Unit::Ratio, gate.slower_ratio.0);
+            let passed = format!("no cell is slower by {least} or more");
+            add_line(&mut text, "pass  ", &passed);
+        }
+        for miss in gate.misses.iter().take(MOST_CELLS) {
+            add_line(&mut text, "MISS  ", miss);
+        }
+        if gate.misses.len() > MOST_CELLS {
+            let more = gate.misses.len() - MOST_CELLS;
+            add_line(
+                &mut text,
+                "MISS  ",
+                &format!("and {more} more; `--json` has all"),
+            );
         }
     }
-    printer.out
+    text.out
 }
 
 fn run_in_words(run: &ComparedRun) -> String {
@@ -80,110 +79,65 @@ fn run_in_words(run: &ComparedRun) -> String {
 /// Legend of the tables.
 const LEGEND: &str = "geometric means; change with the interval that belongs to the decision; – no difference detected";
 
-struct Printer {
-    out: String,
-    width: usize,
-    color: bool,
+/// Adds a text after a first word, wrapped and indented as far.
+fn add_line(out: &mut TerminalText, first: &str, text: &str) {
+    out.line(first, text, first.chars().count());
 }
 
-impl Printer {
-    /// Adds a text behind a first word, wrapped and indented as far.
-    fn line(&mut self, first: &str, text: &str) {
-        let text = wrap(&printable(text), self.width, first.chars().count());
-        self.out.push_str(&format!("{first}{text}\n"));
+fn add_pair(out: &mut TerminalText, pair: &PairOfRuns) {
+    out.heading(&format!("{} to {}: what changed", pair.from, pair.to));
+    if pair.changes.is_empty() {
+        add_line(out, "  ", "nothing that the results record");
     }
-
-    fn bold(&self, text: &str) -> String {
-        match self.color {
-            true => format!("\u{1b}[1m{text}\u{1b}[0m"),
-            false => text.to_owned(),
-        }
-    }
-
-    fn pair(&mut self, pair: &PairOfRuns) {
-        let heading = self.bold(&format!("{} to {}: what changed", pair.from, pair.to));
-        self.out.push_str(&format!("\n{heading}\n"));
-        if pair.changes.is_empty() {
-            self.line("  ", "nothing that the results record");
-        }
-        self.changes(&pair.changes);
-        for (run, cells) in [(&pair.from, &pair.only_from), (&pair.to, &pair.only_to)] {
-            let names: Vec<String> = cells.iter().map(CellName::in_words).collect();
-            let shown = &names[..names.len().min(MOST_CHANGES)];
-            if !names.is_empty() {
-                let text = format!("{} cells in {run} alone: {}", names.len(), list(shown));
-                self.line("  ", &text);
-            }
-        }
-        self.tables(pair);
-        self.out.push('\n');
-        self.line("", LEGEND);
-        let verdict = wrap(&printable(&pair.verdict), self.width, 0);
-        let verdict = self.bold(&verdict);
-        self.out.push_str(&format!("\n{verdict}\n"));
-    }
-
-    fn changes(&mut self, changes: &[Change]) {
-        let kinds = [
-            (ChangeKind::Run, "run"),
-            (ChangeKind::Program, "program"),
-            (ChangeKind::Study, "study"),
-            (ChangeKind::Host, "host"),
-            (ChangeKind::Stack, "stack"),
-        ];
-        for (kind, word) in kinds {
-            let of_kind: Vec<&Change> = changes.iter().filter(|it| it.kind == kind).collect();
-            for change in of_kind.iter().take(MOST_CHANGES) {
-                self.line(&format!("  {word:8} "), &change_of(change));
-            }
-            if of_kind.len() > MOST_CHANGES {
-                let more = of_kind.len() - MOST_CHANGES;
-                self.line(
-                    "           ",
-                    &format!("and {more} more; `--json` lists them all"),
-                );
-            }
+    add_changes(out, &pair.changes);
+    for (run, cells) in [(&pair.from, &pair.only_from), (&pair.to, &pair.only_to)] {
+        if !cells.is_empty() {
+            let shown = list(cells.iter().take(MOST_CHANGES).map(CellName::in_words));
+            let text = format!("{} cells in {run} alone: {shown}", cells.len());
+            add_line(out, "  ", &text);
         }
     }
+    add_tables(out, pair);
+    out.out.push('\n');
+    add_line(out, "", LEGEND);
+    out.paragraph(&pair.verdict, "1");
+}
 
-    fn tables(&mut self, pair: &PairOfRuns) {
-        let shown = listed(pair, MOST_CELLS);
-        let mut places: Vec<(&str, &str)> = Vec::new();
-        for cell in &shown {
-            let place = (cell.name.condition.as_str(), cell.name.workload.as_str());
-            if !places.contains(&place) {
-                places.push(place);
-            }
+fn add_changes(out: &mut TerminalText, changes: &[Change]) {
+    let kinds = [
+        (ChangeKind::Run, "run"),
+        (ChangeKind::Program, "program"),
+        (ChangeKind::Study, "study"),
+        (ChangeKind::Host, "host"),
+        (ChangeKind::Stack, "stack"),
+    ];
+    for (kind, word) in kinds {
+        let of_kind: Vec<&Change> = changes.iter().filter(|it| it.kind == kind).collect();
+        for change in of_kind.iter().take(MOST_CHANGES) {
+            add_line(out, &format!("  {word:8} "), &change_of(change));
         }
-        for (condition, workload) in places {
-            let heading = printable(&format!("{condition}, {workload}"));
-            let heading = self.bold(&heading);
-            self.out.push_str(&format!("\n{heading}\n"));
-            let cells = shown
-                .iter()
-                .filter(|cell| cell.name.condition == condition && cell.name.workload == workload);
-            let mut table = table(pair, cells.copied());
-            let wide = |table: &Table| {
-                let lines = table.to_string();
-                lines
-                    .lines()
-                    .map(|line| line.chars().count())
-                    .max()
-                    .unwrap_or(0)
-            };
-            if wide(&table) > self.width {
-                table
-                    .set_content_arrangement(ContentArrangement::Dynamic)
-                    .set_width(u16::try_from(self.width).unwrap_or(u16::MAX));
-            }
-            for line in table.to_string().lines() {
-                self.out.push_str(&format!("{}\n", line.trim_end()));
-            }
+        if of_kind.len() > MOST_CHANGES {
+            let more = of_kind.len() - MOST_CHANGES;
+            let text = format!("and {more} more; `--json` lists them all");
+            add_line(out, "           ", &text);
         }
-        if let Some(text) = left_out(pair, shown.len()) {
-            self.out.push('\n');
-            self.line("", &text);
+    }
+}
+
+fn add_tables(out: &mut TerminalText, pair: &PairOfRuns) {
+    let shown = listed(pair, MOST_CELLS);
+    let cells = (shown.iter()).map(|cell| ((&cell.name.condition, &cell.name.workload), *cell));
+    for ((condition, workload), cells) in grouped(cells) {
+        out.heading(&format!("{condition}, {workload}"));
+        let mut table = table(pair, &cells);
+        if natural_width(&table) > out.width {
+            fit(&mut table, out.width);
         }
+        out.table(&table);
+    }
+    if let Some(text) = left_out(pair, shown.len()) {
+        out.out.push('\n');
+        add_line(out, "", &text);
     }
 }
 
@@ -223,7 +177,8 @@ pub fn left_out(pair: &PairOfRuns, shown: usize) -> Option<String> {
 
 /// Whether a cell is shown where there are many.
 fn matters(cell: &CellPair) -> bool {
-    cell.fails_more || cell.is_lost() || cell.metrics.iter().any(is_difference)
+    let mut metrics = cell.metrics.iter();
+    cell.fails_more || cell.is_lost() || metrics.any(|it| it.conclusion.is_difference())
 }
 
 /// Returns how much the primary metric of a cell changed; infinite for a cell that was lost or fails more.
@@ -231,13 +186,7 @@ fn change(cell: &CellPair) -> f64 {
     if cell.fails_more || cell.is_lost() {
         return f64::INFINITY;
     }
-    let primary = cell.metrics.iter().find(|metric| metric.primary);
-    let ratio = primary.and_then(|metric| metric.ratio);
-    ratio.map_or(0.0, |ratio| ratio.ln().abs())
-}
-
-fn is_difference(metric: &MetricPair) -> bool {
-    matches!(metric.conclusion, Conclusion::Faster | Conclusion::Slower)
+    cell.distance()
 }
 
 fn change_of(change: &Change) -> String {
@@ -256,56 +205,53 @@ fn change_of(change: &Change) -> String {
 }
 
 /// Returns the table of one place: each cell's primary metric, and others with a difference.
-fn table<'a>(pair: &PairOfRuns, cells: impl Iterator<Item = &'a CellPair>) -> Table {
+fn table(pair: &PairOfRuns, cells: &[&CellPair]) -> Table {
     let transports = pair.cells.iter().map(|cell| cell.name.transport.as_str());
     let transports = Labels::new(transports, LONGEST_LABEL);
-    let right = |text: String| TableCell::new(text).set_alignment(CellAlignment::Right);
-    let mut table = Table::new();
-    table.load_style(STYLE);
-    table.force_no_tty();
+    let mut table = new_table();
     table.set_header(vec![
         TableCell::new("transport"),
         TableCell::new("metric"),
-        right(pair.from.clone()),
-        right(pair.to.clone()),
-        right("change".to_owned()),
+        right(&pair.from),
+        right(&pair.to),
+        right("change"),
         TableCell::new(format!("{} is", pair.to)),
     ]);
     for cell in cells {
         let name = printable(transports.get(&cell.name.transport));
         let metrics: Vec<&MetricPair> = (cell.metrics.iter())
-            .filter(|metric| metric.primary || is_difference(metric))
+            .filter(|metric| metric.primary || metric.conclusion.is_difference())
             .collect();
         if metrics.is_empty() {
-            table.add_row(vec![
-                name,
-                "–".into(),
-                "–".into(),
-                "–".into(),
-                "–".into(),
-                "not measured".into(),
-            ]);
+            table.add_row([&name, "–", "–", "–", "–", "not measured"]);
             continue;
         }
         for (position, metric) in metrics.into_iter().enumerate() {
-            let title = metric::find(&metric.metric).map_or("", |metric| metric.title);
-            let value = |value: Option<f64>| {
-                right(value.map_or_else(|| "–".to_owned(), |value| quantity(metric.unit, value)))
-            };
+            let [from, to, change] = figures(metric).map(right);
             table.add_row(vec![
                 TableCell::new(if position == 0 { &name } else { "" }),
-                TableCell::new(title),
-                value(metric.geometric_mean_from),
-                value(metric.geometric_mean_to),
-                right(change_in_words(metric).unwrap_or_else(|| "–".to_owned())),
+                TableCell::new(title(metric)),
+                from,
+                to,
+                change,
                 TableCell::new(conclusion(metric)),
             ]);
         }
     }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
+    pad(&mut table, (0, 2));
     table
+}
+
+/// Returns the title of a metric; empty for one that is not known.
+pub fn title(metric: &MetricPair) -> &'static str {
+    metric::find(&metric.metric).map_or("", |metric| metric.title)
+}
+
+/// Returns both geometric means and the change, each a dash where there is none.
+pub fn figures(metric: &MetricPair) -> [String; 3] {
+    let value = |value: Option<f64>| value.map(|value| quantity(metric.unit, value));
+    let [from, to] = [metric.geometric_mean_from, metric.geometric_mean_to].map(value);
+    [from, to, change_in_words(metric)].map(|text| text.unwrap_or_else(|| "–".to_owned()))
 }
 
 /// Returns the conclusion in a word: a delay is not slower, but worse. [`LEGEND`] says what a dash is.

@@ -1,10 +1,10 @@
 //! Types of a comparison of runs; `schemas/comparison.schema.json` is their description for other
 //! programs.
 
-use regatta_model::{Better, Ratio, Unit, metric};
+use regatta_model::{Better, Ratio, Unit};
 use serde::Serialize;
 
-use crate::analysis::{Build, Conclusion, State, Statistics};
+use crate::analysis::{Build, Conclusion, State, Statistics, better};
 
 /// Version of the comparison's JSON; raised when a reader of an older version would misread it.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -157,6 +157,12 @@ impl CellPair {
             .map_or(Conclusion::NotEnoughRounds, |metric| metric.conclusion)
     }
 
+    /// Returns the distance of the ratio of that metric from 1, as a logarithm.
+    pub(crate) fn distance(&self) -> f64 {
+        let ratio = self.primary().and_then(|metric| metric.ratio);
+        ratio.map_or(0.0, |ratio| ratio.ln().abs())
+    }
+
     /// Whether the cell was measured in `from` and not at all in `to`.
     #[must_use]
     pub fn is_lost(&self) -> bool {
@@ -217,8 +223,8 @@ impl MetricPair {
     }
 
     fn worsening(&self, ratio: f64) -> f64 {
-        match metric::find(&self.metric).map(|metric| metric.better) {
-            Some(Better::Lower) => ratio - 1.0,
+        match better(&self.metric) {
+            Better::Lower => ratio - 1.0,
             _ => 1.0 - ratio,
         }
     }

@@ -1,5 +1,6 @@
 //! Sentences about a pair of runs, and the gate on regressions.
 
+use itertools::Itertools as _;
 use regatta_model::{Ratio, metric};
 
 use super::types::{CellPair, MetricPair, PairOfRuns, RegressionGate};
@@ -15,12 +16,10 @@ const NAMED: usize = 5;
 /// not comparable, by the metrics of their workloads' rankings.
 pub fn of_pair(pair: &PairOfRuns) -> String {
     let (total, to) = (pair.cells.len(), &pair.to);
-    let with = |conclusion: Conclusion| -> Vec<&CellPair> {
-        let cells = pair.cells.iter();
-        cells
-            .filter(|cell| cell.conclusion() == conclusion)
-            .collect()
+    let cells = |of: &dyn Fn(&CellPair) -> bool| -> Vec<&CellPair> {
+        pair.cells.iter().filter(|cell| of(cell)).collect()
     };
+    let with = |conclusion| cells(&|cell| cell.conclusion() == conclusion);
     let mut sentences = Vec::new();
     for (conclusion, word) in [
         (Conclusion::Slower, "slower"),
@@ -28,7 +27,7 @@ pub fn of_pair(pair: &PairOfRuns) -> String {
     ] {
         let mut cells = with(conclusion);
         if !cells.is_empty() {
-            cells.sort_by(|a, b| size(b).total_cmp(&size(a)));
+            cells.sort_by(|a, b| b.distance().total_cmp(&a.distance()));
             sentences.push(format!(
                 "{} {word} in {to}: {}",
                 part(cells.len(), total),
@@ -40,16 +39,15 @@ pub fn of_pair(pair: &PairOfRuns) -> String {
     if !same.is_empty() {
         sentences.push(unseen(&same, total, sentences.is_empty()));
     }
-    let few: Vec<&CellPair> = (pair.cells.iter())
-        .filter(|cell| cell.conclusion() == Conclusion::NotEnoughRounds && !cell.is_lost())
-        .collect();
+    let mut few = with(Conclusion::NotEnoughRounds);
+    few.retain(|cell| !cell.is_lost());
     if !few.is_empty() {
         sentences.push(format!(
             "{} not decided, with too few rounds for an interval",
             part(few.len(), total)
         ));
     }
-    let lost: Vec<&CellPair> = pair.cells.iter().filter(|cell| cell.is_lost()).collect();
+    let lost = cells(&CellPair::is_lost);
     if !lost.is_empty() {
         sentences.push(format!(
             "{} not measured at all in {to}: {}",
@@ -57,7 +55,7 @@ pub fn of_pair(pair: &PairOfRuns) -> String {
             named(&lost, |cell| cell.name.in_words())
         ));
     }
-    let failing: Vec<&CellPair> = pair.cells.iter().filter(|cell| cell.fails_more).collect();
+    let failing = cells(&|cell| cell.fails_more);
     if !failing.is_empty() {
         sentences.push(format!(
             "More work failed in {to} than in {} in {} of {total} cells (counted, not tested): {}",
@@ -70,22 +68,15 @@ pub fn of_pair(pair: &PairOfRuns) -> String {
             ))
         ));
     }
-    let other = pair
-        .cells
-        .iter()
-        .filter(|cell| cell.settings_differ)
-        .count();
+    let other = cells(&|cell| cell.settings_differ).len();
     if other > 0 {
         sentences.push(format!(
             "{} of other settings under the same name, see what changed",
             part(other, total)
         ));
     }
-    sentences
-        .iter()
-        .map(|sentence| format!("{sentence}."))
-        .collect::<Vec<_>>()
-        .join(" ")
+    let mut sentences = sentences.iter().map(|sentence| format!("{sentence}."));
+    sentences.join(" ")
 }
 
 fn part(count: usize, total: usize) -> String {
@@ -96,16 +87,11 @@ fn part(count: usize, total: usize) -> String {
     }
 }
 
-fn size(cell: &CellPair) -> f64 {
-    let ratio = cell.primary().and_then(|metric| metric.ratio);
-    ratio.map_or(0.0, |ratio| ratio.ln().abs())
-}
-
 fn named(cells: &[&CellPair], words: impl Fn(&CellPair) -> String) -> String {
-    let shown: Vec<String> = cells.iter().take(NAMED).map(|cell| words(cell)).collect();
+    let shown = cells.iter().take(NAMED).map(|cell| words(cell)).join("; ");
     match cells.len().saturating_sub(NAMED) {
-        0 => shown.join("; "),
-        more => format!("{}; and {more} more", shown.join("; ")),
+        0 => shown,
+        more => format!("{shown}; and {more} more"),
     }
 }
 
@@ -130,8 +116,11 @@ fn unseen(cells: &[&CellPair], total: usize, alone: bool) -> String {
 
 fn detail(cell: &CellPair) -> String {
     let by = cell.primary().and_then(|metric| {
-        let title = metric::find(&metric.metric)?.title;
-        Some(format!(", {title} {}", change_in_words(metric)?))
+        let change = change_in_words(metric)?;
+        Some(format!(
+            ", {} {change}",
+            metric::find(&metric.metric)?.title
+        ))
     });
     format!("{}{}", cell.name.in_words(), by.unwrap_or_default())
 }
@@ -157,18 +146,15 @@ pub fn gate(pairs: &[PairOfRuns], baseline: &str, least: Ratio) -> RegressionGat
     let mut misses = Vec::new();
     for pair in pairs.iter().filter(|pair| pair.from == baseline) {
         for cell in &pair.cells {
-            let slower = cell.primary().filter(|metric| {
+            let is_slower = cell.primary().is_some_and(|metric| {
                 metric.conclusion == Conclusion::Slower
                     && metric.worse_by().is_some_and(|worse| worse >= least.0)
             });
-            if slower.is_some() {
-                misses.push(format!("slower in {}: {}", pair.to, detail(cell)));
+            let (to, name) = (&pair.to, cell.name.in_words());
+            if is_slower {
+                misses.push(format!("slower in {to}: {}", detail(cell)));
             } else if cell.is_lost() {
-                misses.push(format!(
-                    "not measured in {}: {}",
-                    pair.to,
-                    cell.name.in_words()
-                ));
+                misses.push(format!("not measured in {to}: {name}"));
             }
         }
     }
@@ -182,10 +168,8 @@ pub fn gate(pairs: &[PairOfRuns], baseline: &str, least: Ratio) -> RegressionGat
 /// Whether some cell of the pairs with the first run has an interval, so that a gate can find
 /// something.
 pub fn can_judge(pairs: &[PairOfRuns], baseline: &str) -> bool {
-    let pairs = pairs.iter().filter(|pair| pair.from == baseline);
-    pairs.into_iter().all(|pair| {
-        pair.cells
-            .iter()
-            .any(|cell| cell.is_lost() || cell.conclusion() != Conclusion::NotEnoughRounds)
-    })
+    let mut pairs = pairs.iter().filter(|pair| pair.from == baseline);
+    let can_judge =
+        |cell: &CellPair| cell.is_lost() || cell.conclusion() != Conclusion::NotEnoughRounds;
+    pairs.all(|pair| pair.cells.iter().any(can_judge))
 }

@@ -1,19 +1,20 @@
 //! `compare.html`: a comparison of runs as one self-contained page.
 
-use minijinja::{
-    context,
-    value::{Serde, Value},
-};
-use regatta_model::metric;
-
 use super::{
     Shown,
     figures::{Styles, changes},
 };
 use crate::{
     ReportError,
-    compare::{CellPair, PairOfRuns, RunComparison, change_in_words, conclusion, left_out, listed},
+    compare::{
+        CellPair, MetricPair, PairOfRuns, RunComparison, conclusion, figures, left_out, listed,
+        title,
+    },
     format,
+};
+use minijinja::{
+    context,
+    value::{Serde, Value},
 };
 
 /// Most cells of a pair that are shown, see [`listed`].
@@ -72,30 +73,12 @@ fn rows(cell: &CellPair) -> Vec<Value> {
         }
     };
     if cell.metrics.is_empty() {
-        let none = || "–".to_owned();
-        return vec![row(
-            "–",
-            [none(), none(), none(), "not measured".to_owned()],
-        )];
+        return vec![row("–", ["–", "–", "–", "not measured"].map(str::to_owned))];
     }
-    (cell.metrics.iter())
-        .map(|pair| {
-            let value = |value: Option<f64>| {
-                value.map_or_else(
-                    || "–".to_owned(),
-                    |value| format::quantity(pair.unit, value),
-                )
-            };
-            let columns = [
-                value(pair.geometric_mean_from),
-                value(pair.geometric_mean_to),
-                change_in_words(pair).unwrap_or_else(|| "–".to_owned()),
-                conclusion(pair).to_owned(),
-            ];
-            row(
-                metric::find(&pair.metric).map_or("", |metric| metric.title),
-                columns,
-            )
-        })
-        .collect()
+    let metrics = cell.metrics.iter();
+    let of_metric = |pair: &MetricPair| {
+        let [from, to, change] = figures(pair);
+        row(title(pair), [from, to, change, conclusion(pair).to_owned()])
+    };
+    metrics.map(of_metric).collect()
 }

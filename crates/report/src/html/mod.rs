@@ -5,21 +5,18 @@
 //! template engine or, inside figures, by [`figures::escape`].
 
 pub mod compare;
-mod facts;
 pub mod figures;
 pub mod monitor;
 mod tables;
 
-use std::{collections::BTreeSet, fmt::Write as _};
-
 use crate::{
     ReportError, RunData, Summary,
-    analysis::{ConditionVerdict, CountedWarning, SweepResult},
+    analysis::{CountedWarning, Gate, SweepResult},
     format,
     language::{self, plural, quantity, tr},
 };
-use facts::{HeaderFacts, StudyFacts, SummaryFacts};
 use figures::{Figures, Styles};
+use itertools::Itertools as _;
 use minijinja::{
     AutoEscape, Environment, context,
     value::{Serde, Value},
@@ -97,39 +94,26 @@ impl<'a> Shown<'a> {
         transports: impl IntoIterator<Item = (i64, &'a str)>,
         conditions: impl IntoIterator<Item = &'a str>,
     ) -> Self {
-        let mut shown = Self {
-            transports: Vec::new(),
-            conditions: Vec::new(),
-        };
-        let add = |switches: &mut Vec<Switch<'a>>, name, series| {
-            if switches.iter().all(|known| known.name != name) {
-                switches.push(Switch { name, series });
-            }
-        };
-        for (series, name) in transports {
-            add(&mut shown.transports, name, series);
+        let switch = |(series, name)| Switch { name, series };
+        let transports = transports.into_iter().unique_by(|(_, name)| *name);
+        let conditions = conditions.into_iter().unique().map(|name| (-1, name));
+        Self {
+            transports: transports.map(switch).collect(),
+            conditions: conditions.map(switch).collect(),
         }
-        for name in conditions {
-            add(&mut shown.conditions, name, -1);
-        }
-        shown
     }
 
     /// Returns those of a report: transports and conditions that no sweep made, and the lines of sweeps.
     fn of_report(data: &'a RunData, summary: &'a Summary) -> Self {
         let study = &data.header.study;
-        let is_swept = |label: &str| {
-            let mut entries = study.sweeps.entries.iter();
-            entries.any(|entry| entry.part == Part::Transport && entry.name == label)
-        };
+        let is_swept = |label: &str| study.sweeps.entry(Part::Transport, label).is_some();
         let styles = Styles::of(data);
         let transports = study.transports.iter().map(|it| it.label.as_str());
         let plain = transports.filter(|label| !is_swept(label));
         let lines = figures::sweep_lines(summary);
+        let transports = plain.chain(lines);
         Self::new(
-            plain
-                .chain(lines)
-                .map(|label| (styles.get(label) as i64, label)),
+            transports.map(|label| (styles.get(label) as i64, label)),
             (data.plain_groups()).map(|group| group.condition.name.as_str()),
         )
     }
@@ -142,7 +126,6 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
         let mut cells = summary.cells.iter();
         cells.any(|cell| cell.metrics.contains_key(metric.name))
     };
-    let terms: Vec<&MetricDefinition> = METRICS.iter().filter(occurs).collect();
     let styles = Styles::of(data);
     let marks = study.transports.iter().map(|transport| Switch {
         name: &transport.label,
@@ -152,9 +135,26 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
     context! {
         shown => Serde(Shown::of_report(data, summary)),
         marks => Serde(marks),
-        header => Serde(HeaderFacts::of(&data.header)),
-        study => Serde(StudyFacts::of(study)),
-        summary => Serde(SummaryFacts::of(summary)),
+        // Of these the templates show no more; a sweep has thousands of cells, comparisons and conditions.
+        header => context! {
+            run_id => &*data.header.run_id,
+            regatta_version => &*data.header.regatta_version,
+            study_text => &*data.header.study_text,
+        },
+        study => context! {
+            name => &*study.name,
+            title => &*study.title,
+            description => &*study.description,
+            source => Serde(&study.source),
+            seed => study.seed,
+        },
+        summary => context! {
+            statistics => context! { method => &summary.statistics.method },
+            verdict => context! {
+                overall => &*summary.verdict.overall,
+                workloads => &summary.verdict.workloads,
+            },
+        },
         language => language::current().tag(),
         bed => language::sentence(&data.header.bed),
         started => format::moment(data.header.started_unix_ns),
@@ -172,22 +172,12 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
             summary.statistics.tests
         ),
         builds => builds(data, summary),
-        gates => (summary.gates.iter())
-            .map(|gate| {
-                let name = gate.name.replace('_', " ");
-                context! {
-                    name => language::text(&name),
-                    passed => gate.passed,
-                    not_judged => gate.not_judged,
-                    detail => &*gate.detail,
-                }
-            })
-            .collect::<Vec<Value>>(),
+        gates => summary.gates.iter().map(gate).collect::<Vec<Value>>(),
         warnings => summary.warnings.iter().map(warning).collect::<Vec<Value>>(),
         figures => Serde(figures),
         sweeps => Serde(tables::sweeps(data, summary)),
         sweep_sentences => Serde(sentences(summary)),
-        plain => Serde(plain_verdicts(data, summary)),
+        plain => Serde(summary.verdict.outside_of_sweeps(data)),
         means => Serde(tables::means(data, summary)),
         descriptions => Serde(tables::descriptions(data, summary)),
         loss => Serde(tables::loss(data, summary)),
@@ -211,14 +201,17 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
         stacks => Serde(tables::stacks(data, summary)),
         facts => Serde(tables::facts(data)),
         hosts => Serde(tables::hosts(data)),
-        terms => (terms.iter())
-            .map(|term| context! {
-                title => language::text(term.title),
-                name => term.name,
-                unit => term.unit.name(),
-                definition => language::text(term.definition),
-            })
-            .collect::<Vec<Value>>(),
+        terms => METRICS.iter().filter(occurs).map(term).collect::<Vec<Value>>(),
+    }
+}
+
+/// Returns the definition of a metric as the templates show it.
+fn term(metric: &MetricDefinition) -> Value {
+    context! {
+        title => language::text(metric.title),
+        name => metric.name,
+        unit => metric.unit.name(),
+        definition => language::text(metric.definition),
     }
 }
 
@@ -250,31 +243,35 @@ fn published_in(data: &RunData) -> String {
         return String::new();
     };
     let doi = source.doi.as_ref().map(|doi| format!(", doi:{doi}"));
-    tr!(
-        "Published in: {}{}.",
-        source.citation,
-        doi.unwrap_or_default()
-    )
+    let doi = doi.unwrap_or_default();
+    tr!("Published in: {}{}.", source.citation, doi)
 }
 
 /// Describes the builds of the program, and which host had which.
 fn builds(data: &RunData, summary: &Summary) -> Vec<String> {
     let version = &data.header.regatta_version;
     let of_build = |build: &crate::analysis::Build| {
-        let hosts = (build.hosts.iter())
-            .map(|host| language::text(&data.header.host_label(host)).to_owned());
+        let labels = build.hosts.iter().map(|host| data.header.host_label(host));
+        let labels = labels.map(|label| language::text(&label).to_owned());
         let hosts = match summary.builds.len() {
             1 => String::new(),
-            _ => tr!(" at the {}", format::list(&hosts.collect::<Vec<_>>())),
+            _ => tr!(" at the {}", format::list(labels)),
         };
-        tr!(
-            "Regatta {}{} was built of {}.",
-            version,
-            hosts,
-            build.in_words()
-        )
+        let build = build.in_words();
+        tr!("Regatta {}{} was built of {}.", version, hosts, build)
     };
     summary.builds.iter().map(of_build).collect()
+}
+
+/// Returns a gate as the templates show it.
+fn gate(gate: &Gate) -> Value {
+    let name = gate.name.replace('_', " ");
+    context! {
+        name => language::text(&name),
+        passed => gate.passed,
+        not_judged => gate.not_judged,
+        detail => &*gate.detail,
+    }
 }
 
 /// Returns a warning as the templates show it.
@@ -311,18 +308,6 @@ fn sentences(summary: &Summary) -> Vec<String> {
     primary.flat_map(of_sweep).collect()
 }
 
-/// Returns the verdicts of the places that belong to no sweep.
-fn plain_verdicts<'a>(data: &RunData, summary: &'a Summary) -> Vec<&'a ConditionVerdict> {
-    let swept: BTreeSet<(&str, &str)> = (data.groups())
-        .filter(|group| group.is_swept)
-        .map(|group| (&*group.condition.name, &*group.workload.name))
-        .collect();
-    let verdicts = summary.verdict.conditions.iter();
-    verdicts
-        .filter(|it| !swept.contains(&(&*it.condition, &*it.workload)))
-        .collect()
-}
-
 /// Fills a template with the parts of a page.
 fn fill(template: &str, page: Value) -> Result<String, ReportError> {
     let mut environment = Environment::new();
@@ -342,22 +327,15 @@ fn fill(template: &str, page: Value) -> Result<String, ReportError> {
 
 /// Escapes a sentence and marks text between backticks as code.
 fn code(text: &str) -> String {
-    let parts: Vec<&str> = text.split('`').collect();
-    let mut out = String::with_capacity(text.len() + 32);
-    for (position, part) in parts.iter().enumerate() {
-        let part = figures::escape(part);
+    let last = text.matches('`').count();
+    let parts = text.split('`').map(figures::escape).enumerate();
+    let marked = parts.map(|(position, part)| match position % 2 {
+        0 => part,
         // An odd backtick at the end has no partner and stays what it is.
-        match (position % 2, position + 1 == parts.len()) {
-            (1, false) => {
-                let _ = write!(out, "<code>{part}</code>");
-            }
-            (1, true) => {
-                let _ = write!(out, "`{part}");
-            }
-            _ => out.push_str(&part),
-        }
-    }
-    out
+        _ if position == last => format!("`{part}"),
+        _ => format!("<code>{part}</code>"),
+    });
+    marked.collect()
 }
 
 #[cfg(test)]

@@ -90,15 +90,17 @@ pub(crate) use {plural, tr};
 
 /// Forms of each message in Russian by its English text: one, or those for 1, 2 and 5.
 static MESSAGES: LazyLock<HashMap<&'static str, &'static [&'static str]>> = LazyLock::new(|| {
-    let messages = russian::TABLES.iter().copied().flatten();
-    let mut all: HashMap<_, _> = messages.copied().collect();
-    for (name, title, definition) in russian::METRICS.iter().copied().flatten() {
-        if let Some(metric) = metric::find(name) {
-            all.insert(metric.title, std::slice::from_ref(title));
-            all.insert(metric.definition, std::slice::from_ref(definition));
-        }
-    }
-    all
+    let messages = russian::MESSAGES
+        .iter()
+        .filter_map(|&(context, text, forms)| {
+            let english = match context {
+                "title" => metric::find(text)?.title,
+                "definition" => metric::find(text)?.definition,
+                _ => text,
+            };
+            Some((english, forms))
+        });
+    messages.collect()
 });
 
 /// Returns the form of a message for a number.
@@ -219,9 +221,10 @@ fn by_clauses(english: &str) -> Option<String> {
 
 /// Returns the texts of a template in the language of the report, by the English ones.
 pub(crate) fn of_template(template: &str) -> BTreeMap<&'static str, &'static str> {
-    let messages = russian::TABLES.iter().copied().flatten();
-    let used = messages.filter(|(english, _)| template.contains(&format!("\"{english}\"")));
-    used.map(|(english, _)| (*english, text(english))).collect()
+    let messages = russian::MESSAGES.iter().filter(|it| it.0.is_empty());
+    let used = messages.filter(|(_, english, _)| template.contains(&format!("\"{english}\"")));
+    used.map(|(_, english, _)| (*english, text(english)))
+        .collect()
 }
 
 /// Returns the symbol of a unit in the language of the report.

@@ -176,8 +176,11 @@ fn placeholders(message: &str) -> Vec<usize> {
 #[test]
 fn every_message_is_there_once_with_all_its_arguments() {
     let mut seen = std::collections::BTreeSet::new();
-    for (english, forms) in russian::TABLES.iter().copied().flatten() {
-        assert!(seen.insert(*english), "`{english}` is there twice");
+    for (context, english, forms) in russian::MESSAGES {
+        assert!(
+            seen.insert((context, english)),
+            "`{english}` is there twice"
+        );
         assert!([1, 3].contains(&forms.len()), "{english}");
         for form in *forms {
             // A form for one may say the number in words.

@@ -3,11 +3,9 @@
 //! That program gets a template and the values of the page as one JSON text, and returns the PDF. It is a program of
 //! its own because the typesetter is as large as all of Regatta, which is sent to hosts.
 
-use std::collections::BTreeMap;
-
-use minijinja::value::Value;
 use regatta_model::shell::printable;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::{
     ReportError, RunData, Summary,
@@ -26,25 +24,6 @@ pub enum Paper {
     Letter,
 }
 
-/// Input of `regatta-typeset`.
-#[derive(Serialize)]
-struct Job<'a> {
-    template: &'a str,
-    page: Page<'a>,
-    identity: &'a str,
-}
-
-#[derive(Serialize)]
-struct Page<'a> {
-    paper: Paper,
-    /// Colours of the transports.
-    colours: Vec<&'a str>,
-    /// Texts of the template by their English ones, in the language of the report.
-    messages: BTreeMap<&'static str, &'static str>,
-    #[serde(flatten)]
-    contents: Value,
-}
-
 /// Returns the input of `regatta-typeset` for the report of a run, as JSON.
 ///
 /// # Errors
@@ -53,30 +32,28 @@ pub fn job(data: &RunData, summary: &Summary, paper: Paper) -> Result<String, Re
     let mut figures = figures::all(data, summary);
     figures.each_panel(html::with_literal_colours);
     let template = include_str!("report.typ");
-    let job = Job {
-        template,
-        page: Page {
-            paper,
-            colours: (html::colours())
-                .filter(|(name, _)| name.starts_with("--c"))
-                .map(|(_, value)| value)
-                .collect(),
-            messages: language::of_template(template),
-            contents: html::contents(data, summary, &figures),
-        },
-        identity: &data.header.run_id,
-    };
-    let mut job = serde_json::to_value(&job)?;
+    let colours = html::colours().filter(|(name, _)| name.starts_with("--c"));
+    let mut page = serde_json::to_value(html::contents(data, summary, &figures))?;
+    page["paper"] = serde_json::to_value(paper)?;
+    // Colours of the transports.
+    page["colours"] = colours.map(|(_, value)| value).collect();
+    // Texts of the template by their English ones, in the language of the report.
+    page["messages"] = serde_json::to_value(language::of_template(template))?;
+    let mut job = json!({
+        "template": template,
+        "page": page,
+        "identity": data.header.run_id,
+    });
     without_control_characters(&mut job);
     Ok(job.to_string())
 }
 
 /// Replaces the characters that neither the drawings nor a font can have, in all texts of a value.
-fn without_control_characters(value: &mut serde_json::Value) {
+fn without_control_characters(value: &mut Value) {
     match value {
-        serde_json::Value::String(text) => *text = printable(text),
-        serde_json::Value::Array(values) => values.iter_mut().for_each(without_control_characters),
-        serde_json::Value::Object(fields) => {
+        Value::String(text) => *text = printable(text),
+        Value::Array(values) => values.iter_mut().for_each(without_control_characters),
+        Value::Object(fields) => {
             fields.values_mut().for_each(without_control_characters);
         }
         _ => {}

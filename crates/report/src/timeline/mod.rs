@@ -42,10 +42,13 @@ pub const UDP_ERRORS: &str = "all.udp_errors";
 /// Name of the packets that SCTP found wrong or dropped.
 pub const SCTP_ERRORS: &str = "all.sctp_errors";
 
-/// Counters that are added up under one name: a group, and the names in it.
-const SUMS: [(&str, Group, &[&str]); 6] = [
+/// Parts of the values that are made of several others: a group, and the names in it. Counters of one part are added up.
+const PARTS: [(Group, &[&str]); 10] = [
+    (Group::Cpu, &["busy_ratio"]),
+    (Group::Cpu, &["softirq_ratio"]),
+    (Group::Memory, &["total_bytes"]),
+    (Group::Memory, &["available_bytes"]),
     (
-        INTERFACE_ERRORS,
         Group::Interface,
         &[
             "receive_errors",
@@ -54,9 +57,8 @@ const SUMS: [(&str, Group, &[&str]); 6] = [
             "send_drops",
         ],
     ),
-    (COLLISIONS, Group::Interface, &["collisions"]),
+    (Group::Interface, &["collisions"]),
     (
-        IP_ERRORS,
         Group::Ip,
         &[
             "receive_header_errors",
@@ -66,20 +68,21 @@ const SUMS: [(&str, Group, &[&str]); 6] = [
         ],
     ),
     (
-        TCP_ERRORS,
         Group::Tcp,
         &["receive_errors", "backlog_drops", "receive_queue_drops"],
     ),
-    (
-        UDP_ERRORS,
-        Group::Udp,
-        &["receive_errors", "send_buffer_errors"],
-    ),
-    (
-        SCTP_ERRORS,
-        Group::Sctp,
-        &["checksum_errors", "receive_discards"],
-    ),
+    (Group::Udp, &["receive_errors", "send_buffer_errors"]),
+    (Group::Sctp, &["checksum_errors", "receive_discards"]),
+];
+
+/// Names of the sums of the last of [`PARTS`].
+const SUMS: [&str; 6] = [
+    INTERFACE_ERRORS,
+    COLLISIONS,
+    IP_ERRORS,
+    TCP_ERRORS,
+    UDP_ERRORS,
+    SCTP_ERRORS,
 ];
 
 /// One host over time.
@@ -156,10 +159,9 @@ impl Bin {
     #[must_use]
     pub fn range(&self) -> Option<[f64; 2]> {
         let mean = self.mean()?;
-        Some(if self.least <= self.largest {
-            [self.least, self.largest]
-        } else {
-            [mean; 2]
+        Some(match self.least <= self.largest {
+            true => [self.least, self.largest],
+            false => [mean; 2],
         })
     }
 
@@ -173,14 +175,12 @@ impl Bin {
     }
 
     fn joined(pair: &[Self]) -> Self {
-        let mut joined = Self::default();
-        for bin in pair {
-            joined.sum += bin.sum;
-            joined.covered_ns += bin.covered_ns;
-            joined.least = joined.least.min(bin.least);
-            joined.largest = joined.largest.max(bin.largest);
-        }
-        joined
+        pair.iter().fold(Self::default(), |joined, bin| Self {
+            sum: joined.sum + bin.sum,
+            covered_ns: joined.covered_ns + bin.covered_ns,
+            least: joined.least.min(bin.least),
+            largest: joined.largest.max(bin.largest),
+        })
     }
 }
 
@@ -262,12 +262,14 @@ impl HostTimeline {
         let spans = self.spans(batch);
         let ends = spans.iter().flatten().map(|span| span[1]);
         self.make_room(ends.max().unwrap_or(0));
-        let mut made: Vec<Made> = (0..spans.len()).map(|_| Made::default()).collect();
+        let mut made = vec![[Part::default(); PARTS.len()]; spans.len()];
         for (column, name) in batch.names.iter().enumerate() {
             let Some((quantity, _)) = host_sample::find(name) else {
                 continue;
             };
-            let part = Part::of(quantity);
+            let part = (PARTS.iter()).position(|(group, names)| {
+                *group == quantity.group && names.contains(&quantity.name)
+            });
             let bin_ns = self.bin_ns;
             let mut line = is_kept(quantity).then(|| self.lines.entry(name.clone()).or_default());
             for (place, (sample, span)) in batch.samples.iter().zip(&spans).enumerate() {
@@ -279,18 +281,19 @@ impl HostTimeline {
                     Kind::Count => f64::from(value) * 1e9 / (span[1] - span[0]) as f64,
                     Kind::State | Kind::Share => f64::from(value),
                 };
-                made[place].add(part, value);
+                if let Some(part) = part {
+                    made[place][part].add(value);
+                }
                 if let Some(line) = &mut line {
                     line.add(value, span, bin_ns);
                 }
             }
         }
-        for (made, span) in made.iter().zip(&spans) {
-            for (name, value) in made.values() {
-                if let Some(span) = *span {
-                    let line = self.lines.entry(name.to_owned()).or_default();
-                    line.add(value, span, self.bin_ns);
-                }
+        let placed = made.into_iter().zip(&spans);
+        for (parts, span) in placed.filter_map(|(parts, span)| Some((parts, (*span)?))) {
+            for (name, value) in made_of(parts) {
+                let line = self.lines.entry(name.to_owned()).or_default();
+                line.add(value, span, self.bin_ns);
             }
         }
         // A kernel without these counters has columns without values.
@@ -366,9 +369,8 @@ impl HostTimeline {
             && let Some(mean) = line.mean()
         {
             let [mean, peak] = [mean, line.largest].map(|share| quantity(Unit::Ratio, share));
-            parts.push(format!(
-                "CPU {mean} of all cores on average, {peak} at its peak"
-            ));
+            let text = format!("CPU {mean} of all cores on average, {peak} at its peak");
+            parts.push(text);
         }
         for (name, what) in [
             ("tcp.retransmitted_segments", "TCP segments sent again"),
@@ -379,51 +381,12 @@ impl HostTimeline {
             (UDP_ERRORS, "errors and drops of UDP"),
             (SCTP_ERRORS, "errors and drops of SCTP"),
         ] {
-            match self.count(name) {
-                None => parts.push(format!("{what} not counted by this kernel")),
-                Some(count) => parts.push(format!("{count} {what}")),
-            }
+            parts.push(match self.count(name) {
+                None => format!("{what} not counted by this kernel"),
+                Some(count) => format!("{count} {what}"),
+            });
         }
         parts.join(", ")
-    }
-}
-
-/// Values of one sample that are made of several others.
-#[derive(Default)]
-struct Made {
-    busy: Cores,
-    softirq: Cores,
-    memory_total: Option<f64>,
-    memory_available: Option<f64>,
-    sums: [Option<f64>; SUMS.len()],
-}
-
-/// Part of a value in those that are made of several.
-#[derive(Clone, Copy)]
-enum Part {
-    None,
-    Busy,
-    Softirq,
-    MemoryTotal,
-    MemoryAvailable,
-    /// Part of the sum at this position of [`SUMS`].
-    Sum(usize),
-}
-
-impl Part {
-    fn of(quantity: &HostQuantity) -> Self {
-        match (quantity.group, quantity.name) {
-            (Group::Cpu, "busy_ratio") => Self::Busy,
-            (Group::Cpu, "softirq_ratio") => Self::Softirq,
-            (Group::Memory, "total_bytes") => Self::MemoryTotal,
-            (Group::Memory, "available_bytes") => Self::MemoryAvailable,
-            (group, name) => {
-                let is_part =
-                    |(_, of, names): &(&str, Group, &[&str])| *of == group && names.contains(&name);
-                let sum = SUMS.iter().position(is_part);
-                sum.map_or(Self::None, Self::Sum)
-            }
-        }
     }
 }
 
@@ -432,59 +395,45 @@ fn is_kept(quantity: &HostQuantity) -> bool {
     quantity.group != Group::Cpu || matches!(quantity.name, "busy_ratio" | "softirq_ratio")
 }
 
-/// One share of the time of all cores.
-#[derive(Default)]
-struct Cores {
+/// Values of one part in one sample, such as the shares of all cores.
+#[derive(Clone, Copy, Default)]
+struct Part {
     sum: f64,
-    cores: f64,
+    number: f64,
     largest: f64,
 }
 
-impl Cores {
-    fn add(&mut self, share: f64) {
-        self.sum += share;
-        self.cores += 1.0;
-        self.largest = self.largest.max(share);
+impl Part {
+    fn add(&mut self, value: f64) {
+        self.sum += value;
+        self.number += 1.0;
+        self.largest = self.largest.max(value);
     }
 
-    /// Returns the mean and the largest share; `None` without cores.
-    fn values(&self) -> [Option<f64>; 2] {
-        let any = self.cores > 0.0;
-        [self.sum / self.cores, self.largest].map(|share| any.then_some(share))
+    /// Returns mean, largest value and sum; `None` without values.
+    fn values(self) -> [Option<f64>; 3] {
+        let values = [self.sum / self.number, self.largest, self.sum];
+        values.map(|value| (self.number > 0.0).then_some(value))
     }
 }
 
-impl Made {
-    fn add(&mut self, part: Part, value: f64) {
-        match part {
-            Part::None => {}
-            Part::Busy => self.busy.add(value),
-            Part::Softirq => self.softirq.add(value),
-            Part::MemoryTotal => self.memory_total = Some(value),
-            Part::MemoryAvailable => self.memory_available = Some(value),
-            Part::Sum(sum) => *self.sums[sum].get_or_insert(0.0) += value,
-        }
-    }
-
-    fn values(&self) -> impl Iterator<Item = (&'static str, f64)> {
-        let [cpu_mean, cpu_busiest] = self.busy.values();
-        let [softirq_mean, softirq_busiest] = self.softirq.values();
-        let memory = self.memory_total.zip(self.memory_available);
-        let sums = SUMS.map(|(name, ..)| name).into_iter().zip(self.sums);
-        [
-            (CPU_MEAN, cpu_mean),
-            (CPU_BUSIEST, cpu_busiest),
-            (SOFTIRQ_MEAN, softirq_mean),
-            (SOFTIRQ_BUSIEST, softirq_busiest),
-            (
-                MEMORY_USED,
-                memory.map(|(total, available)| total - available),
-            ),
-        ]
-        .into_iter()
-        .chain(sums)
-        .filter_map(|(name, value)| Some((name, value?)))
-    }
+/// Returns the values that are made of the parts of one sample.
+fn made_of(parts: [Part; PARTS.len()]) -> impl Iterator<Item = (&'static str, f64)> {
+    let [busy, softirq, total, available, sums @ ..] = parts.map(Part::values);
+    let used = total[2].zip(available[2]);
+    let values = [
+        (CPU_MEAN, busy[0]),
+        (CPU_BUSIEST, busy[1]),
+        (SOFTIRQ_MEAN, softirq[0]),
+        (SOFTIRQ_BUSIEST, softirq[1]),
+        (
+            MEMORY_USED,
+            used.map(|(total, available)| total - available),
+        ),
+    ];
+    let sums = SUMS.into_iter().zip(sums.map(|[_, _, sum]| sum));
+    let values = values.into_iter().chain(sums);
+    values.filter_map(|(name, value)| Some((name, value?)))
 }
 
 #[cfg(test)]

@@ -1,19 +1,22 @@
 //! Bars of a metric by message size: a group of bars for each size, one for each transport, with the
 //! published values, as publications show their times by message and by buffer size.
 
+use itertools::Itertools as _;
 use regatta_model::metric;
 
 use super::{
     Datum, DrawnPanel, Figure, anchor,
     frame::{Chart, LABEL_CHARACTERS, Panel, Tick, YAxis, axis_end, largest, room_for_labels},
+    published,
     style::Styles,
-    svg::{Ink, Svg, Text, spread},
-    sweep::{all_lines, place_words, places},
+    svg::{Ink, Svg, Text, rectangle},
+    sweep::{all_lines, cells_at, heading_of, left_out, places, texts_of_lines},
+    title_of,
 };
 use crate::{
     RunData, Summary,
     analysis::{SweepCell, SweepResult},
-    format::{Scale, capital},
+    format::Scale,
     labels::Labels,
     language::{self, tr},
 };
@@ -50,7 +53,11 @@ pub fn draw(
 ) -> Option<Figure> {
     let definition = metric::find(&sweep.metric)?;
     let axis = sweep.axes.first()?;
-    let published = |cell: &SweepCell| published(data, sweep, cell);
+    let (title, x_title) = (title_of(definition), language::text(&axis.title));
+    let published = |cell: &SweepCell| {
+        let key = [&cell.transport, &cell.condition, &cell.workload].map(String::as_str);
+        published(data, &sweep.metric, key)
+    };
     let values = || {
         let cells = sweep.cells.iter();
         cells.flat_map(|cell| cell.value.into_iter().chain(published(cell)))
@@ -72,66 +79,40 @@ pub fn draw(
     let (shown, all) = places(sweep, MOST_PANELS);
     let id = format!("bars-{number}-{}", anchor(&sweep.metric));
     let panels = shown.iter().enumerate().map(|(position, place)| {
-        let heading = match place_words(sweep, 1, place) {
-            words if words.is_empty() => format!("{}, {}", sweep.condition, sweep.workload),
-            words => words,
-        };
+        let heading = heading_of(sweep, place);
         Panel {
             id: &format!("{id}-{position}"),
-            title: &tr!(
-                "{} by {}, {}",
-                capital(language::text(definition.title)),
-                language::text(&axis.title),
-                heading
-            ),
+            title: &tr!("{} by {}, {}", title, x_title, heading),
             description: &describe(sweep, place, scale),
             heading: &heading,
             y_title: &scale.heading(definition.title),
-            x_title: language::text(&axis.title),
+            x_title,
             height: HEIGHT,
             left: Panel::LEFT,
             right: room_for_labels(&labels),
             labels: &labels,
         }
         .draw_with(0.0..ticks.len() as f64, &ticks, y_axis(), |svg, chart| {
-            let cells: Vec<&SweepCell> = (sweep.cells.iter())
-                .filter(|cell| cell.at.get(1..) == Some(place.as_slice()))
-                .collect();
-            paint(
-                svg,
-                chart,
-                (sweep, styles, &labels),
-                &cells,
-                scale,
-                published,
-            );
+            let cells: Vec<&SweepCell> = cells_at(sweep, place).collect();
+            let drawing = (sweep, styles, &labels);
+            paint(svg, chart, drawing, &cells, scale, published);
         })
     });
     let panels: Vec<DrawnPanel> = panels.collect();
-    let shown = panels.len();
     Some(Figure {
         id: format!("figure-{id}"),
-        title: tr!(
-            "{} by message size: {}",
-            capital(language::text(definition.title)),
-            sweep.heading(summary)
-        ),
+        title: tr!("{} by message size: {}", title, sweep.heading(summary)),
         caption: caption(
             language::text(definition.definition),
             is_log,
             sweep.cells.iter().any(|cell| published(cell).is_some()),
-            (shown, all),
+            [panels.len(), all],
         ),
         panels,
     })
 }
 
-fn caption(
-    definition: &str,
-    is_log: bool,
-    has_published: bool,
-    (shown, all): (usize, usize),
-) -> String {
+fn caption(definition: &str, is_log: bool, has_published: bool, counts: [usize; 2]) -> String {
     let mut text = tr!("Bar: mean of the tables; line in it: its 95 % confidence interval.");
     if has_published {
         text += &tr!(" Hollow mark: published value.");
@@ -139,26 +120,8 @@ fn caption(
     if is_log {
         text += &tr!(" The vertical axis is logarithmic and does not begin at zero.");
     }
-    if shown < all {
-        text += &tr!(
-            " {} of {} combinations of the further parameters are shown; all are in summary.json.",
-            shown,
-            all
-        );
-    }
+    text += &left_out(counts);
     format!("{text} {definition}")
-}
-
-/// Returns the published value of a cell.
-fn published(data: &RunData, sweep: &SweepResult, cell: &SweepCell) -> Option<f64> {
-    let all = data.header.study.published.iter();
-    let mut of_cell = all.filter(|it| {
-        it.metric == sweep.metric
-            && it.transport == cell.transport
-            && it.condition == cell.condition
-            && it.is_of_workload(&cell.workload)
-    });
-    of_cell.next().map(|it| it.value)
 }
 
 fn paint(
@@ -199,8 +162,7 @@ fn paint(
         }
         labels.push((series, line.as_str(), last));
     }
-    let wanted: Vec<f64> = labels.iter().map(|(_, _, y)| *y).collect();
-    let placed = spread(&wanted, 15.0, Panel::TOP + 4.0, chart.bottom - 4.0);
+    let placed = chart.heights_of_labels(labels.iter().map(|(_, _, y)| *y));
     for ((series, label, _), y) in labels.into_iter().zip(placed) {
         svg.mark(series, (chart.right + 10.0, y), 4.0, false);
         svg.text((chart.right + 18.0, y), shown.get(label), Text::LABEL);
@@ -247,12 +209,8 @@ impl Bar<'_> {
         svg.value(self.label, &text, |svg| {
             if let Some(value) = cell.value {
                 let top = height(value);
-                let corners = [
-                    (left, chart.bottom),
-                    (left, top),
-                    (right, top),
-                    (right, chart.bottom),
-                ];
+                let mut corners = rectangle(self.ends, [top, chart.bottom]);
+                corners.rotate_right(1);
                 svg.polygon(&corners, Ink::Series(self.series), 0.85);
             }
             if let Some(ends) = cell.ci95.filter(|[low, high]| low < high) {
@@ -268,14 +226,7 @@ impl Bar<'_> {
 
 /// Describes a panel for readers who do not see it.
 fn describe(sweep: &SweepResult, place: &[u32], scale: Scale) -> String {
-    let of_line = |line: &String| {
-        let cells = sweep.cells.iter();
-        let cells = cells.filter(|cell| cell.line == *line && cell.at.get(1..) == Some(place));
-        let texts: Vec<String> = cells
-            .filter_map(|cell| Some(scale.text(cell.value?)))
-            .collect();
-        format!("{line}: {}", texts.join(", "))
-    };
-    let lines: Vec<String> = sweep.lines.iter().map(of_line).collect();
+    let mut lines = (texts_of_lines(sweep, place, scale).into_iter())
+        .map(|(line, texts)| format!("{line}: {}", texts.join(", ")));
     format!("{}.", lines.join("; "))
 }

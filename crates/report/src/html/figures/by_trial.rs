@@ -1,5 +1,6 @@
 //! Figure of every trial in the order in which they ran, which shows drift of the machine.
 
+use itertools::Itertools as _;
 use regatta_model::{MetricDefinition, TrialRecord, metric::id};
 
 use super::{
@@ -7,10 +8,11 @@ use super::{
     frame::{Curve, Marks, Panel, YAxis, axis_end, largest, room_for_labels, time_axis},
     line_labels, panels,
     svg::Point,
+    title_of,
 };
 use crate::{
     RunData,
-    format::{Scale, capital},
+    format::Scale,
     language::{self, tr},
 };
 
@@ -28,18 +30,15 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
         in_series.copied().unwrap_or(since_begin) / 1e9
     };
     // Seconds since the run began, and stored values.
-    let panels = panels(data, |series, label, condition, workload| {
-        let mut points: Vec<Point> = data
-            .measured(label, condition, workload)
-            .filter_map(|trial| {
-                let value = *trial.measurements.metrics.get(definition.name)?;
-                value.is_finite().then_some((time(trial), value))
-            })
-            .collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let panels = panels(data, |series, cell| {
+        let points = data.measured(cell).filter_map(|trial| {
+            let value = *trial.measurements.metrics.get(definition.name)?;
+            value.is_finite().then_some((time(trial), value))
+        });
+        let points: Vec<Point> = points.sorted_by(|a, b| a.0.total_cmp(&b.0)).collect();
         (!points.is_empty()).then_some(Curve {
             series,
-            label,
+            label: cell[0],
             points,
         })
     });
@@ -58,10 +57,8 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
         true => tr!("time since the series began, {}", unit),
         false => tr!("time since the run began, {}", unit),
     };
-    let (name, title) = (
-        anchor(definition.name),
-        capital(language::text(definition.title)),
-    );
+    let name = anchor(definition.name);
+    let title = title_of(definition);
 
     let shown = line_labels(data);
     let drawn = drawn(&panels, |number, panel| {

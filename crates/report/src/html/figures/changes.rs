@@ -1,6 +1,8 @@
 //! Figure of the changes from one run to another: one row for each cell, by the metric of its
 //! workload's ranking.
 
+use itertools::Itertools as _;
+
 use super::{
     Datum, DrawnPanel, Figure, LONGEST_HEADING,
     frame::{Chart, LABEL_CHARACTERS, Panel, YAxis, axis_end, largest, room_for_rows},
@@ -9,9 +11,8 @@ use super::{
     under,
 };
 use crate::{
-    analysis::Conclusion,
-    compare::{CellPair, MetricPair, PairOfRuns},
-    format::{quantity, signed_percent},
+    compare::{CellPair, MetricPair, PairOfRuns, figures, title},
+    format::{grouped, signed_percent},
     labels::Labels,
 };
 
@@ -26,46 +27,30 @@ pub fn draw(pair: &PairOfRuns, cells: &[&CellPair]) -> Option<Figure> {
     let transports = || pair.cells.iter().map(|cell| cell.name.transport.as_str());
     let styles = Styles::new(transports());
     let labels = Labels::new(transports(), LABEL_CHARACTERS);
-    let mut places: Vec<(String, Vec<Row<'_>>)> = Vec::new();
-    for cell in cells {
+    let places = grouped(cells.iter().filter_map(|cell| {
         let label = cell.name.transport.as_str();
-        let series = styles.get(label);
-        let heading = format!("{}, {}", cell.name.condition, cell.name.workload);
-        let Some(metric) = cell.primary().filter(|metric| metric.ratio.is_some()) else {
-            continue;
-        };
         let row = Row {
             condition: &cell.name.condition,
             label,
-            series,
-            metric,
+            series: styles.get(label),
+            metric: cell.primary().filter(|metric| metric.ratio.is_some())?,
         };
-        match places.iter_mut().find(|(known, _)| *known == heading) {
-            Some((_, rows)) => rows.push(row),
-            None => places.push((heading, vec![row])),
-        }
-    }
+        let heading = format!("{}, {}", cell.name.condition, cell.name.workload);
+        Some((heading, row))
+    }));
     let rows = || places.iter().flat_map(|(_, rows)| rows);
     let values = largest(rows().map(|row| row.change().abs()));
     let ends = rows().filter_map(Row::interval).flatten().map(f64::abs);
     // As in the figure of means, an interval of very few rounds may run out of the panel.
     let end = axis_end(largest(ends).min(values * 3.0).max(values).max(NARROWEST));
     let id = format!("change-{}-{}", pair.from, pair.to);
-    let headings = places.iter().map(|(heading, _)| heading.as_str());
-    let headings = Labels::new(headings, LONGEST_HEADING);
-    let panels: Vec<DrawnPanel> = (places.iter().enumerate())
-        .map(|(number, (heading, rows))| {
-            let heading = headings.get(heading);
-            let panel = panel(
-                pair,
-                &format!("{id}-{number}"),
-                heading,
-                (rows, &labels),
-                end,
-            );
-            under(rows.first().map_or("", |row| row.condition), panel)
-        })
-        .collect();
+    let headings = Labels::new(places.iter().map(|(heading, _)| heading), LONGEST_HEADING);
+    let panels = places.iter().enumerate().map(|(number, (heading, rows))| {
+        let (id, heading) = (format!("{id}-{number}"), headings.get(heading));
+        let panel = panel(pair, &id, heading, (rows, &labels), end);
+        under(rows[0].condition, panel)
+    });
+    let panels: Vec<DrawnPanel> = panels.collect();
     (!panels.is_empty()).then(|| Figure {
         id: format!("figure-{id}"),
         title: format!("Change of each cell from {} to {}", pair.from, pair.to),
@@ -100,11 +85,9 @@ impl Row<'_> {
 
     /// Describes the row: both means, the change with its interval, the numbers of rounds.
     fn in_words(&self, pair: &PairOfRuns) -> String {
-        let mean = |value: Option<f64>| {
-            value.map_or_else(|| "–".to_owned(), |value| quantity(self.metric.unit, value))
-        };
-        let interval = self.interval().map_or_else(String::new, |[low, high]| {
-            let [low, high] = [low, high].map(|end| signed_percent(end / 100.0));
+        let [from, to, _] = figures(self.metric);
+        let interval = self.interval().map_or_else(String::new, |ends| {
+            let [low, high] = ends.map(|end| signed_percent(end / 100.0));
             format!(" [{low}, {high}]")
         });
         format!(
@@ -112,22 +95,15 @@ impl Row<'_> {
             self.label,
             signed_percent(self.change() / 100.0),
             pair.from,
-            mean(self.metric.geometric_mean_from),
+            from,
             self.metric.n[0],
             pair.to,
-            mean(self.metric.geometric_mean_to),
+            to,
             self.metric.n[1],
-            match self.is_detected() {
+            match self.metric.conclusion.is_difference() {
                 true => "a difference was detected",
                 false => "no difference was detected",
             }
-        )
-    }
-
-    fn is_detected(&self) -> bool {
-        matches!(
-            self.metric.conclusion,
-            Conclusion::Faster | Conclusion::Slower
         )
     }
 }
@@ -143,12 +119,12 @@ fn panel(
     (rows, labels): (&[Row<'_>], &Labels),
     end: f64,
 ) -> DrawnPanel {
-    let title = (rows.first())
-        .and_then(|row| regatta_model::metric::find(&row.metric.metric))
-        .map_or("", |metric| metric.title);
-    let said: Vec<String> = (rows.iter())
-        .map(|row| format!("{} {}", row.label, signed_percent(row.change() / 100.0)))
-        .collect();
+    let title = title(rows[0].metric);
+    // Nothing falls by more than all of it.
+    let x_axis = -end.min(100.0)..end;
+    let said = rows.iter();
+    let mut said =
+        said.map(|row| format!("{} {}", row.label, signed_percent(row.change() / 100.0)));
     Panel {
         id,
         title: &format!(
@@ -159,32 +135,27 @@ fn panel(
         heading,
         y_title: "",
         x_title: &format!("{title}, change in %"),
-        height: Panel::HEADING + Panel::BOTTOM + ROW * rows.len() as f64,
+        height: Panel::height_of_rows(rows.len(), ROW),
         left: room_for_rows(labels),
         right: 58.0,
         labels,
     }
-    // Nothing falls by more than all of it.
-    .draw(
-        -end.min(100.0)..end,
-        YAxis::Rows(rows.len()),
-        |svg, chart| {
-            let zero = chart.x(0.0);
-            svg.line(&[(zero, chart.top), (zero, chart.bottom)], Ink::Axis, 1.0);
-            for (position, row) in rows.iter().enumerate() {
-                svg.record(Datum {
-                    label: row.label.to_owned(),
-                    kind: "change",
-                    value: Some(row.change()),
-                    interval: row.interval(),
-                    ..Datum::default()
-                });
-                svg.value(row.label, &row.in_words(pair), |svg| {
-                    draw_row(svg, chart, (row, labels), chart.y(position as f64 + 0.5));
-                });
-            }
-        },
-    )
+    .draw(x_axis, YAxis::Rows(rows.len()), |svg, chart| {
+        let zero = chart.x(0.0);
+        svg.line(&[(zero, chart.top), (zero, chart.bottom)], Ink::Axis, 1.0);
+        for (position, row) in rows.iter().enumerate() {
+            svg.record(Datum {
+                label: row.label.to_owned(),
+                kind: "change",
+                value: Some(row.change()),
+                interval: row.interval(),
+                ..Datum::default()
+            });
+            svg.value(row.label, &row.in_words(pair), |svg| {
+                draw_row(svg, chart, (row, labels), chart.y(position as f64 + 0.5));
+            });
+        }
+    })
 }
 
 fn draw_row(svg: &mut Svg, chart: &Chart, (row, labels): (&Row<'_>, &Labels), y: f64) {
@@ -192,21 +163,10 @@ fn draw_row(svg: &mut Svg, chart: &Chart, (row, labels): (&Row<'_>, &Labels), y:
     svg.mark(row.series, (7.0, y), 4.5, false);
     svg.text((17.0, y), labels.get(row.label), Text::LABEL);
     if let Some(ends) = row.interval() {
-        svg.line(&ends.map(|end| (chart.x(end), y)), ink, 2.0);
-        for end in ends.into_iter().filter(|end| chart.has_x(*end)) {
-            svg.line(
-                &[(chart.x(end), y - 6.0), (chart.x(end), y + 6.0)],
-                ink,
-                2.0,
-            );
-        }
+        chart.interval(svg, ends, y, 6.0, ink);
     }
-    svg.mark(
-        row.series,
-        (chart.x(row.change()), y),
-        5.0,
-        !row.is_detected(),
-    );
+    let is_hollow = !row.metric.conclusion.is_difference();
+    svg.mark(row.series, (chart.x(row.change()), y), 5.0, is_hollow);
     let change = signed_percent(row.change() / 100.0);
     svg.text((Panel::WIDTH - 1.0, y), &change, Text::VALUE);
 }

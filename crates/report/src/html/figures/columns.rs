@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use regatta_model::{Series, TrialRecord};
 
+use super::frame::largest;
+
 /// Largest number of columns; more would not be visible.
 const MOST_COLUMNS: f64 = 300.0;
 
@@ -29,15 +31,24 @@ struct Bin {
     largest: f64,
 }
 
+impl Default for Bin {
+    fn default() -> Self {
+        Self {
+            sum: 0.0,
+            n: 0.0,
+            smallest: f64::INFINITY,
+            largest: f64::NEG_INFINITY,
+        }
+    }
+}
+
 /// Returns a series of some trials in columns. The values of these ends are added up where both were sampled.
 /// `interval` is the time between samples, in seconds.
 pub fn columns(trials: &[&TrialRecord], name: &str, ends: &[&str], interval: f64) -> Columns {
-    let longest = trials
-        .iter()
-        .flat_map(|trial| &trial.measurements.series)
-        .filter(|series| series.name == name)
-        .filter_map(|series| series.t_ns.last())
-        .fold(0.0_f64, |longest, t| longest.max(*t as f64 / 1e9));
+    let series = trials.iter().flat_map(|trial| &trial.measurements.series);
+    let named = series.filter(|series| series.name == name);
+    let ends_ns = named.filter_map(|series| series.t_ns.last());
+    let longest = largest(ends_ns.map(|t_ns| *t_ns as f64 / 1e9));
     let interval = interval.max(1e-6);
     let step = interval.max(longest / MOST_COLUMNS);
     let mut all: BTreeMap<i64, Vec<Bin>> = BTreeMap::new();
@@ -59,28 +70,22 @@ pub fn columns(trials: &[&TrialRecord], name: &str, ends: &[&str], interval: f64
         .filter(|(_, bins)| bins.len() * 2 >= with_samples)
         .filter_map(|(number, bins)| {
             let means: Vec<f64> = bins.iter().map(|bin| bin.sum / bin.n).collect();
-            let description = regatta_stats::describe(&means)?;
-            let description = [description.q1, description.median, description.q3];
-            Some([
-                seconds(*number),
-                description[0],
-                description[1],
-                description[2],
-            ])
+            let of = regatta_stats::describe(&means)?;
+            Some([seconds(*number), of.q1, of.median, of.q3])
         })
         .collect();
     let extremes = match step > interval {
         false => Vec::new(),
-        true => all
-            .iter()
+        true => (all.iter())
             .map(|(number, bins)| {
-                let smallest = bins
-                    .iter()
-                    .fold(f64::INFINITY, |s, bin| s.min(bin.smallest));
-                let largest = bins
-                    .iter()
-                    .fold(f64::NEG_INFINITY, |l, bin| l.max(bin.largest));
-                [seconds(*number), smallest, largest]
+                let smallest = bins.iter().map(|bin| bin.smallest);
+                let largest = bins.iter().map(|bin| bin.largest);
+                let smallest = smallest.fold(f64::INFINITY, f64::min);
+                [
+                    seconds(*number),
+                    smallest,
+                    largest.fold(f64::NEG_INFINITY, f64::max),
+                ]
             })
             .collect(),
     };
@@ -92,38 +97,40 @@ pub fn columns(trials: &[&TrialRecord], name: &str, ends: &[&str], interval: f64
 
 /// Returns the samples of one trial by the number of their column.
 fn binned(series: &[&Series], interval: f64, step: f64) -> Vec<(i64, Bin)> {
-    let mut bins: Vec<(i64, Bin)> = Vec::new();
-    let mut add = |seconds: f64, value: f64| {
-        let number = (seconds / step).round() as i64;
-        match bins.last_mut().filter(|(last, _)| *last == number) {
-            Some((_, bin)) => {
-                bin.sum += value;
-                bin.n += 1.0;
-                bin.smallest = bin.smallest.min(value);
-                bin.largest = bin.largest.max(value);
-            }
-            None => bins.push((
-                number,
-                Bin {
-                    sum: value,
-                    n: 1.0,
-                    smallest: value,
-                    largest: value,
-                },
-            )),
-        }
-    };
     match series {
-        [] => {}
-        [one] => samples(one).for_each(|(seconds, value)| add(seconds, value)),
+        [] => Vec::new(),
+        [one] => bins(samples(one), step),
         [first, others @ ..] => {
-            let mut total = by_interval(first, interval);
-            for other in others {
-                total = added(&total, &by_interval(other, interval));
-            }
-            for (number, value) in total {
-                add(number as f64 * interval, value);
-            }
+            let by_interval = |series: &Series| -> Vec<(i64, f64)> {
+                let bins = bins(samples(series), interval).into_iter();
+                bins.map(|(number, bin)| (number, bin.sum / bin.n))
+                    .collect()
+            };
+            let total = others.iter().fold(by_interval(first), |total, other| {
+                added(&total, &by_interval(other))
+            });
+            let total = total.into_iter();
+            bins(
+                total.map(|(number, value)| (number as f64 * interval, value)),
+                step,
+            )
+        }
+    }
+}
+
+/// Collects samples, in the order of time, by the number of their step.
+fn bins(samples: impl Iterator<Item = (f64, f64)>, step: f64) -> Vec<(i64, Bin)> {
+    let mut bins: Vec<(i64, Bin)> = Vec::new();
+    for (seconds, value) in samples {
+        let number = (seconds / step).round() as i64;
+        if bins.last().is_none_or(|(last, _)| *last != number) {
+            bins.push((number, Bin::default()));
+        }
+        if let Some((_, bin)) = bins.last_mut() {
+            bin.sum += value;
+            bin.n += 1.0;
+            bin.smallest = bin.smallest.min(value);
+            bin.largest = bin.largest.max(value);
         }
     }
     bins
@@ -135,23 +142,6 @@ fn samples(series: &Series) -> impl Iterator<Item = (f64, f64)> {
     samples
         .filter(|(t_ns, value)| **t_ns >= 0 && value.is_finite())
         .map(|(t_ns, value)| (*t_ns as f64 / 1e9, *value))
-}
-
-/// Returns the mean of the samples in each interval, by its number.
-fn by_interval(series: &Series, interval: f64) -> Vec<(i64, f64)> {
-    let mut means: Vec<(i64, f64, f64)> = Vec::new();
-    for (seconds, value) in samples(series) {
-        let number = (seconds / interval).round() as i64;
-        match means.last_mut().filter(|mean| mean.0 == number) {
-            Some(mean) => {
-                mean.1 += value;
-                mean.2 += 1.0;
-            }
-            None => means.push((number, value, 1.0)),
-        }
-    }
-    let means = means.into_iter();
-    means.map(|(number, sum, n)| (number, sum / n)).collect()
 }
 
 /// Adds values of the same number; both are in ascending order.

@@ -2,6 +2,7 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hdrhistogram::{Histogram, serialization::Deserializer};
+use itertools::Itertools as _;
 use regatta_model::{Unit, Workload, metric::id};
 
 use super::{
@@ -12,6 +13,7 @@ use super::{
 };
 use crate::{
     RunData,
+    data::CellKey,
     format::{Scale, quantity},
     language::{self, tr},
 };
@@ -58,13 +60,12 @@ pub const HISTOGRAMS: [What; 6] = [
 /// Draws the figure of one histogram, or nothing if no trial has it.
 pub fn draw(data: &RunData, &(name, axis, title): &What) -> Option<Figure> {
     // Number of messages, and the line of delays in nanoseconds with the share that took longer.
-    let panels = panels(data, |series, label, condition, workload| {
-        let sum = total(data, name, label, condition, workload)?;
-        let points = exceedance(&sum);
+    let panels = panels(data, |series, cell| {
+        let sum = total(data, name, cell)?;
         let curve = Curve {
             series,
-            label,
-            points,
+            label: cell[0],
+            points: exceedance(&sum),
         };
         (!curve.points.is_empty()).then_some((sum.len(), curve))
     });
@@ -84,9 +85,7 @@ pub fn draw(data: &RunData, &(name, axis, title): &What) -> Option<Figure> {
     let shown = line_labels(data);
     let drawn = drawn(&panels, |number, panel| {
         let said = panel.rows.iter();
-        let said: Vec<String> = said
-            .map(|(messages, curve)| tr!("{}: {} messages", curve.label, messages))
-            .collect();
+        let mut said = said.map(|(number, curve)| tr!("{}: {} messages", curve.label, number));
         Panel {
             id: &format!("ccdf-{}-{number}", anchor(name)),
             title: &tr!(
@@ -130,44 +129,33 @@ fn of_clocks(data: &RunData, name: &str) -> String {
         delays.any(|(names, _)| names[0] == name)
     };
     let workloads = data.header.study.workloads.iter();
-    let workloads: Vec<&str> = workloads
-        .filter(|workload| is_one_way(workload))
-        .map(|workload| workload.name.as_str())
-        .collect();
+    let workloads = workloads.filter(|workload| is_one_way(workload));
+    let workloads: Vec<&String> = workloads.map(|workload| &workload.name).collect();
     let trials = data.trials.iter().filter(|trial| {
         let mut histograms = trial.measurements.histograms.iter();
-        workloads.contains(&trial.workload.as_str()) && histograms.any(|it| it.name == name)
+        workloads.contains(&&trial.workload) && histograms.any(|it| it.name == name)
     });
-    let bounds = trials
-        .filter_map(|trial| trial.measurements.metrics.get(id::CLOCK_OFFSET_BOUND_NS))
-        .copied();
-    bounds.reduce(f64::max).map_or_else(String::new, |bound| {
-        tr!(
-            " The offset between the hosts' clocks shifts a line by ± {} at most.",
-            quantity(Unit::Nanoseconds, bound)
-        )
-    })
+    let metrics = trials.map(|trial| &trial.measurements.metrics);
+    let bounds = metrics.filter_map(|metrics| metrics.get(id::CLOCK_OFFSET_BOUND_NS));
+    let Some(bound) = bounds.copied().reduce(f64::max) else {
+        return String::new();
+    };
+    tr!(
+        " The offset between the hosts' clocks shifts a line by ± {} at most.",
+        quantity(Unit::Nanoseconds, bound)
+    )
 }
 
 /// Returns the sum of a cell's histograms of this name.
-fn total<'a>(
-    data: &'a RunData,
-    name: &str,
-    label: &'a str,
-    condition: &'a str,
-    workload: &'a str,
-) -> Option<Histogram<u64>> {
+fn total<'a>(data: &'a RunData, name: &str, cell: CellKey<'a>) -> Option<Histogram<u64>> {
     let mut sum = Histogram::<u64>::new(3).ok()?;
-    for trial in data.measured(label, condition, workload) {
-        let parts = trial
-            .measurements
-            .histograms
-            .iter()
-            .filter(|part| part.name == name);
-        for part in parts.filter_map(|part| decode(&part.hdr_v2_base64)) {
-            // A growing histogram takes in any value.
-            sum.add(&part).ok()?;
-        }
+    let parts = data
+        .measured(cell)
+        .flat_map(|it| &it.measurements.histograms);
+    let parts = parts.filter(|part| part.name == name);
+    for part in parts.filter_map(|part| decode(&part.hdr_v2_base64)) {
+        // A growing histogram takes in any value.
+        sum.add(&part).ok()?;
     }
     Some(sum)
 }

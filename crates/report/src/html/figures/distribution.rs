@@ -4,6 +4,7 @@
 //! On an axis from zero the boxes of a steady run are thinner than their lines; the figure is about
 //! spread, so spread is the axis.
 
+use itertools::Itertools as _;
 use regatta_model::MetricDefinition;
 use regatta_stats::Description;
 
@@ -35,23 +36,20 @@ struct Row<'a> {
 
 fn row<'a>(series: usize, label: &'a str, values: &[f64]) -> Option<Row<'a>> {
     let median = regatta_stats::describe(values)?.median;
+    let deviations = values.iter().map(|value| (value / median - 1.0) * 100.0);
     (median > 0.0).then(|| Row {
         series,
         label,
         median,
-        deviations: values
-            .iter()
-            .map(|value| (value / median - 1.0) * 100.0)
-            .collect(),
+        deviations: deviations.collect(),
     })
 }
 
 /// Draws the figure of one metric, or nothing if no trial has it.
 pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
     let name = anchor(definition.name);
-    let panels = panels(data, |series, label, condition, workload| {
-        let values = values(data, label, condition, workload, definition.name);
-        row(series, label, &values)
+    let panels = panels(data, |series, cell| {
+        row(series, cell[0], &values(data, cell, definition.name))
     });
     let all = || panels.iter().flat_map(|panel| &panel.rows);
     if !all().any(|row| row.deviations.len() > 1) {
@@ -67,19 +65,19 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
 
     let shown = line_labels(data);
     let drawn = drawn(&panels, |position, panel| {
-        let said: Vec<String> = (panel.rows.iter())
-            .filter_map(|row| {
-                let d = regatta_stats::describe(&row.deviations)?;
-                Some(tr!(
-                    "{}: median {}, quartiles at {} % and {} % of it",
-                    row.label,
-                    scale.text(row.median),
-                    number(d.q1),
-                    number(d.q3)
-                ))
-            })
-            .collect();
-        let height = Panel::HEADING + Panel::BOTTOM + ROW * panel.rows.len() as f64;
+        let mut said = panel.rows.iter().filter_map(|row| {
+            let d = regatta_stats::describe(&row.deviations)?;
+            Some(tr!(
+                "{}: median {}, quartiles at {} % and {} % of it",
+                row.label,
+                scale.text(row.median),
+                number(d.q1),
+                number(d.q3)
+            ))
+        });
+        // Nothing is less than nothing.
+        let x_axis = -end.min(100.0)..end;
+        let y_axis = YAxis::Rows(panel.rows.len());
         Panel {
             id: &format!("box-{name}-{position}"),
             title: &tr!("Spread of {}, under {}", x_title, panel.heading),
@@ -87,19 +85,14 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
             heading: &panel.heading,
             y_title: "",
             x_title: &x_title,
-            height,
+            height: Panel::height_of_rows(panel.rows.len(), ROW),
             left: room_for_rows(&shown).min(150.0),
             right: 54.0,
             labels: &shown,
         }
-        // Nothing is less than nothing.
-        .draw(
-            -end.min(100.0)..end,
-            YAxis::Rows(panel.rows.len()),
-            |svg, chart| {
-                plot(svg, chart, (&panel.rows, &shown), scale);
-            },
-        )
+        .draw(x_axis, y_axis, |svg, chart| {
+            plot(svg, chart, (&panel.rows, &shown), scale);
+        })
     });
     Some(Figure {
         id: format!("figure-box-{name}"),
@@ -109,10 +102,9 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
         ),
         caption: tr!(
             "Box: lower to upper quartile, with the median as a thick line; whiskers: smallest and largest trial; below it every trial. All against the median of the same transport under the same condition, which stands at the right ({}). {}",
-            if scale.unit.is_empty() {
-                tr!("a count")
-            } else {
-                scale.unit.to_owned()
+            match scale.unit {
+                "" => tr!("a count"),
+                unit => unit.to_owned(),
             },
             language::text(definition.definition)
         ),

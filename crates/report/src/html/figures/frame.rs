@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
+use itertools::Itertools as _;
+
 use super::drawing::{Datum, DrawnPanel};
 use super::svg::{Align, Ink, Point, Svg, Text, spread, width_of};
 use crate::{
-    format::number,
+    format::{number, without_zeros},
     labels::Labels,
     language::{self, decimal},
 };
@@ -74,6 +76,11 @@ impl Panel<'_> {
     /// Margin below the plot, in CSS pixels.
     pub const BOTTOM: f64 = 40.0;
 
+    /// Returns the height of a panel of rows of this height, in CSS pixels.
+    pub fn height_of_rows(rows: usize, height: f64) -> f64 {
+        Self::HEADING + Self::BOTTOM + height * rows as f64
+    }
+
     /// Draws axes and grid, and what `paint` adds; returns the panel as an `svg` element.
     pub fn draw(
         &self,
@@ -81,8 +88,7 @@ impl Panel<'_> {
         y: YAxis,
         paint: impl FnOnce(&mut Svg, &Chart),
     ) -> DrawnPanel {
-        let x_ticks = linear_ticks(&x);
-        self.element(x, &x_ticks, y, Chart::scales, paint)
+        self.element(x, None, y, paint)
     }
 
     /// Draws the panel as [`Panel::draw`] does, with these ticks on the horizontal axis.
@@ -93,22 +99,26 @@ impl Panel<'_> {
         y: YAxis,
         paint: impl FnOnce(&mut Svg, &Chart),
     ) -> DrawnPanel {
-        self.element(x, x_ticks, y, |_| String::new(), paint)
+        self.element(x, Some(x_ticks), y, paint)
     }
 
     fn element(
         &self,
         x: Range<f64>,
-        x_ticks: &[Tick],
+        x_ticks: Option<&[Tick]>,
         y: YAxis,
-        scales: impl FnOnce(&Chart) -> String,
         paint: impl FnOnce(&mut Svg, &Chart),
     ) -> DrawnPanel {
         let mut svg = Svg::default();
-        let chart = self.draw_axes(&mut svg, x, x_ticks, y);
+        let is_linear = x_ticks.is_none();
+        let x_ticks = x_ticks.map_or_else(|| linear_ticks(&x), <[Tick]>::to_vec);
+        let chart = self.draw_axes(&mut svg, x, &x_ticks, y);
         svg.group("plot", |svg| paint(svg, &chart));
         let size = [Self::WIDTH, self.height];
-        let scales = scales(&chart);
+        let scales = match is_linear {
+            true => chart.scales(),
+            false => String::new(),
+        };
         // Values of rows go along the horizontal axis.
         let axes = match chart.y {
             YAxis::Rows(_) => ["", self.x_title],
@@ -126,10 +136,9 @@ impl Panel<'_> {
         let chart = Chart {
             left: self.left,
             right: Self::WIDTH - self.right,
-            top: if self.y_title.is_empty() {
-                Self::HEADING
-            } else {
-                Self::TOP
+            top: match self.y_title {
+                "" => Self::HEADING,
+                _ => Self::TOP,
             },
             bottom: self.height - Self::BOTTOM,
             labels: self.labels.clone(),
@@ -148,20 +157,14 @@ impl Panel<'_> {
             ..Text::NOTE.aligned(Align::Middle)
         };
         let x_ticks = x_ticks.iter().map(|(value, text)| (chart.x(*value), text));
-        let y_ticks: Vec<(f64, String)> = match chart.y {
-            YAxis::Rows(_) => Vec::new(),
-            YAxis::Linear(end) => ticks(&(0.0..end), Y_TICKS)
-                .into_iter()
-                .map(|value| (chart.y(value), tick(value)))
-                .collect(),
-            YAxis::Logarithmic(floor) => decades(floor)
-                .map(|share| (chart.y(share), tick(share * 100.0)))
-                .collect(),
-            YAxis::Decades(low, high) => log_ticks(&(low..high), Y_TICKS)
-                .into_iter()
-                .map(|value| (chart.y(value), tick(value)))
-                .collect(),
+        let (values, factor) = match chart.y {
+            YAxis::Rows(_) => (Vec::new(), 1.0),
+            YAxis::Linear(end) => (ticks(&(0.0..end), Y_TICKS), 1.0),
+            YAxis::Logarithmic(floor) => (decades(floor).collect(), 100.0),
+            YAxis::Decades(low, high) => (log_ticks(&(low..high), Y_TICKS), 1.0),
         };
+        let tick_at = |value: &f64| (chart.y(*value), tick(value * factor));
+        let y_ticks: Vec<(f64, String)> = values.iter().map(tick_at).collect();
         if y_ticks.is_empty() {
             for (x, _) in x_ticks.clone() {
                 svg.line(&[(x, top), (x, bottom)], Ink::Grid, 1.0);
@@ -240,10 +243,9 @@ impl Chart {
             YAxis::Logarithmic(floor) => 1.0 - value.log10() / f64::from(floor),
             YAxis::Decades(low, high) => (value.max(low) / low).ln() / (high / low).ln(),
         };
-        let beyond = if matches!(self.y, YAxis::Linear(_)) && share > 1.0 {
-            BEYOND
-        } else {
-            0.0
+        let beyond = match self.y {
+            YAxis::Linear(_) if share > 1.0 => BEYOND,
+            _ => 0.0,
         };
         self.bottom - share.clamp(0.0, 1.0) * (self.bottom - self.top) - beyond
     }
@@ -266,6 +268,22 @@ impl Chart {
     /// Returns the position of a pair of values.
     pub fn at(&self, (x, y): Point) -> Point {
         (self.x(x), self.y(y))
+    }
+
+    /// Returns the heights of labels right of the plot, near those that are wanted.
+    pub fn heights_of_labels(&self, wanted: impl Iterator<Item = f64>) -> Vec<f64> {
+        let wanted: Vec<f64> = wanted.collect();
+        spread(&wanted, 15.0, Panel::TOP + 4.0, self.bottom - 4.0)
+    }
+
+    /// Draws an interval along the horizontal axis, with a cap of this size at either end. One that runs out of the panel
+    /// has no cap there.
+    pub fn interval(&self, svg: &mut Svg, ends: [f64; 2], y: f64, cap: f64, ink: Ink) {
+        svg.line(&ends.map(|end| (self.x(end), y)), ink, 2.0);
+        for end in ends.into_iter().filter(|end| self.has_x(*end)) {
+            let x = self.x(end);
+            svg.line(&[(x, y - cap), (x, y + cap)], ink, 2.0);
+        }
     }
 
     /// Draws the lines of transports with their marks, and their labels at the right edge.
@@ -315,8 +333,7 @@ impl Chart {
     /// Writes labels right of the plot at the height where their lines end, moved apart where they
     /// would collide, each with the transport's mark and a thin line from where its line ends.
     fn end_labels(&self, svg: &mut Svg, labels: &[(&Curve<'_>, Point)]) {
-        let wanted: Vec<f64> = labels.iter().map(|(_, (_, y))| *y).collect();
-        let placed = spread(&wanted, 15.0, Panel::TOP + 4.0, self.bottom - 4.0);
+        let placed = self.heights_of_labels(labels.iter().map(|(_, (_, y))| *y));
         for ((curve, (x_end, y_end)), y) in labels.iter().zip(placed) {
             let elbow = (self.right - 2.0).max(*x_end);
             let leader = [(*x_end, *y_end), (elbow, *y_end), (self.right + 4.0, y)];
@@ -369,12 +386,12 @@ fn ticks(range: &Range<f64>, most: usize) -> Vec<f64> {
         let [first, last] = [range.start / step - 1e-9, range.end / step + 1e-9];
         first.ceil() as i64..=last.floor() as i64
     };
-    [1.0, 2.0, 5.0, 10.0, 20.0]
+    let mut steps = [1.0, 2.0, 5.0, 10.0, 20.0]
         .map(|factor| factor * decade)
-        .into_iter()
-        .find(|step| multiples(*step).count() <= most)
-        .map(|step| multiples(step).map(|n| n as f64 * step).collect())
-        .unwrap_or_default()
+        .into_iter();
+    let step = steps.find(|step| multiples(*step).count() <= most);
+    let ticks = step.map(|step| multiples(step).map(|n| n as f64 * step).collect());
+    ticks.unwrap_or_default()
 }
 
 /// Returns the powers of ten from 10 to the power of `floor` to 1; every second one where there are many.
@@ -395,14 +412,10 @@ pub fn log_ticks(range: &Range<f64>, most: usize) -> Vec<f64> {
     let decades = range.start.log10().floor() as i32..=range.end.log10().ceil() as i32;
     let within = |factors: &[f64], every: usize| -> Vec<f64> {
         let powers = decades.clone().step_by(every);
-        powers
-            .flat_map(|power| {
-                factors
-                    .iter()
-                    .map(move |factor| factor * 10_f64.powi(power))
-            })
-            .filter(|value| (range.start * 0.999..=range.end * 1.001).contains(value))
-            .collect()
+        let values = powers.cartesian_product(factors);
+        let values = values.map(|(power, factor)| factor * 10_f64.powi(power));
+        let within = range.start * 0.999..=range.end * 1.001;
+        values.filter(|value| within.contains(value)).collect()
     };
     let choices: [(&[f64], usize); 6] = [
         (&[1.0, 2.0, 5.0], 1),
@@ -412,11 +425,9 @@ pub fn log_ticks(range: &Range<f64>, most: usize) -> Vec<f64> {
         (&[1.0], 3),
         (&[1.0], 6),
     ];
-    let ticks = choices.map(|(factors, every)| within(factors, every));
-    ticks
-        .into_iter()
-        .find(|ticks| ticks.len() <= most)
-        .unwrap_or_default()
+    let choices = choices.map(|(factors, every)| within(factors, every));
+    let mut fitting = choices.into_iter().filter(|ticks| ticks.len() <= most);
+    fitting.next().unwrap_or_default()
 }
 
 /// Formats a tick in the axis's own unit, without needless decimals.
@@ -424,21 +435,18 @@ pub fn tick(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
-    let text = if value.abs() >= 1.0 {
-        let text = format!("{value:.2}");
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        number(value)
+    let text = match value.abs() >= 1.0 {
+        true => without_zeros(&format!("{value:.2}")).to_owned(),
+        false => number(value),
     };
     decimal(text.replace('-', "−"))
 }
 
 /// Returns the end of an axis that starts at zero and shows `largest` with some space above.
 pub fn axis_end(largest: f64) -> f64 {
-    if largest.is_finite() && largest > 0.0 {
-        largest * 1.06
-    } else {
-        1.0
+    match largest.is_finite() && largest > 0.0 {
+        true => largest * 1.06,
+        false => 1.0,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Heat maps over two parameters of a sweep: the metric of each transport, and the ratio of two.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use regatta_model::{Better, MetricDefinition, metric};
 
@@ -8,13 +8,14 @@ use super::{
     Datum, DrawnPanel, Figure, anchor,
     frame::{Panel, largest},
     style::Styles,
-    svg::{Align, COLOURS, Ink, Svg, Text, width_of},
+    svg::{Align, COLOURS, Ink, Svg, Text, rectangle, width_of},
     sweep::{LONGEST_VALUE, ParameterAxis, number_of, place_words, unit_of},
+    title_of,
 };
 use crate::{
     Summary,
-    analysis::{Conclusion, SweepAxis, SweepCell, SweepResult},
-    format::{Scale, capital, ratio_number},
+    analysis::{SweepAxis, SweepCell, SweepResult},
+    format::{Scale, ratio_number},
     labels::Labels,
     language::{self, quantity, tr},
 };
@@ -74,10 +75,8 @@ pub fn draw(
         return None;
     };
     let id = format!("heat-{number}-{}", anchor(&sweep.metric));
-    let scale = Scale::for_largest(
-        definition.unit,
-        largest(sweep.cells.iter().filter_map(|cell| cell.value)),
-    );
+    let highest = largest(sweep.cells.iter().filter_map(|cell| cell.value));
+    let scale = Scale::for_largest(definition.unit, highest);
     let shown = &sweep.lines[..sweep.lines.len().min(MOST_LINES)];
     let mut maps: Vec<(String, Vec<Tile>)> = Vec::new();
     for place in places(sweep) {
@@ -86,12 +85,10 @@ pub fn draw(
             words => format!(", {words}"),
         };
         let cells = |line: &str| -> BTreeMap<At, &SweepCell> {
-            let here =
-                |cell: &&SweepCell| cell.line == line && cell.at.get(2..) == Some(&place[..]);
-            let cells = sweep.cells.iter().filter(here);
-            cells
-                .map(|cell| ([cell.at[0] as usize, cell.at[1] as usize], cell))
-                .collect()
+            let cells = sweep.cells.iter().filter(|cell| cell.line == line);
+            let here = cells.filter(|cell| cell.at.get(2..) == Some(&place[..]));
+            let at = |cell: &SweepCell| [cell.at[0] as usize, cell.at[1] as usize];
+            here.map(|cell| (at(cell), cell)).collect()
         };
         if let Some((first, others)) = shown.split_first() {
             for other in others {
@@ -105,27 +102,20 @@ pub fn draw(
             maps.push((format!("{line}, {}{words}", scale.unit), tiles));
         }
     }
-    let headings = maps.iter().map(|(heading, _)| heading.as_str());
-    let headings = Labels::new(headings, LONGEST_HEADING);
+    let headings = Labels::new(maps.iter().map(|(heading, _)| heading), LONGEST_HEADING);
     let drawn = maps.iter().enumerate().map(|(position, (heading, tiles))| {
-        map(
-            &format!("{id}-{position}"),
-            headings.get(heading),
-            definition,
-            [x, y],
-            tiles,
-        )
+        let (id, heading) = (format!("{id}-{position}"), headings.get(heading));
+        map(&id, heading, definition, [x, y], tiles)
     });
-    let cut = if shown.len() < sweep.lines.len() {
-        tr!(" Only the first transports have maps.")
-    } else {
-        String::new()
+    let cut = match shown.len() < sweep.lines.len() {
+        true => tr!(" Only the first transports have maps."),
+        false => String::new(),
     };
     Some(Figure {
         id: format!("figure-{id}"),
         title: tr!(
             "{} over {} and {}",
-            capital(language::text(definition.title)),
+            title_of(definition),
             language::text(&x.title),
             language::text(&y.title)
         ),
@@ -140,11 +130,8 @@ pub fn draw(
 
 /// Returns the combinations of the parameters after the second that have maps.
 fn places(sweep: &SweepResult) -> Vec<Vec<u32>> {
-    let mut places: Vec<Vec<u32>> = (sweep.cells.iter())
-        .filter_map(|cell| cell.at.get(2..).map(<[u32]>::to_vec))
-        .collect();
-    places.sort();
-    places.dedup();
+    let places = sweep.cells.iter().filter_map(|cell| cell.at.get(2..));
+    let places: BTreeSet<Vec<u32>> = places.map(<[u32]>::to_vec).collect();
     let every = places.len().div_ceil(MOST_PLACES).max(1);
     places.into_iter().step_by(every).collect()
 }
@@ -197,7 +184,7 @@ fn ratios(
             let key = [&it.a, &it.b, &it.condition, &it.workload].map(String::as_str);
             let ratio = Ratio {
                 value: it.claim.ratio?,
-                is_detected: matches!(it.claim.conclusion, Conclusion::Faster | Conclusion::Slower),
+                is_detected: it.claim.conclusion.is_difference(),
             };
             Some((key, ratio))
         })
@@ -214,13 +201,10 @@ fn ratios(
         };
         known(cell, other).or_else(|| known(other, cell).map(inverse))
     };
-    let found: Vec<(At, Option<Ratio>)> = (a.iter())
-        .map(|(at, cell)| (*at, ratio(at, cell)))
-        .collect();
-    let distances = found
-        .iter()
-        .filter_map(|(_, ratio)| Some(ratio.as_ref()?.value.ln().abs()));
-    let furthest = largest(distances);
+    let found = a.iter().map(|(at, cell)| (*at, ratio(at, cell)));
+    let found: Vec<(At, Option<Ratio>)> = found.collect();
+    let ratios = found.iter().filter_map(|(_, ratio)| *ratio);
+    let furthest = largest(ratios.map(|ratio| ratio.value.ln().abs()));
     let tile = |(at, found): (At, Option<Ratio>)| {
         let Some(Ratio { value, is_detected }) = found else {
             return missing(at);
@@ -268,19 +252,14 @@ fn map(
     let has_room = width >= ROOM[0] && height_of_row >= ROOM[1];
     for tile in tiles {
         let [column, row] = tile.at;
-        let (x0, y1) = (
+        let [x0, y1] = [
             left + width * column as f64,
             bottom - height_of_row * row as f64,
-        );
-        let (x1, y0) = (x0 + width, y1 - height_of_row);
+        ];
+        let [x1, y0] = [x0 + width, y1 - height_of_row];
         // A gap of a pixel, unless the cells are small.
         let gap = if has_room { 0.5 } else { 0.0 };
-        let corners = [
-            (x0 + gap, y0 + gap),
-            (x1 - gap, y0 + gap),
-            (x1 - gap, y1 - gap),
-            (x0 + gap, y1 - gap),
-        ];
+        let corners = rectangle([x0 + gap, x1 - gap], [y0 + gap, y1 - gap]);
         let paint = |svg: &mut Svg| {
             if tile.opacity > 0.0 {
                 svg.polygon(&corners, tile.ink, (tile.opacity * 1000.0).round() / 1000.0);
@@ -301,14 +280,8 @@ fn map(
             false => paint(&mut svg),
         }
     }
-    let outline = [
-        (left, top),
-        (left + width * columns as f64, top),
-        (left + width * columns as f64, bottom),
-        (left, bottom),
-        (left, top),
-    ];
-    svg.line(&outline, Ink::Axis, 1.0);
+    let outline = rectangle([left, left + width * columns as f64], [top, bottom]);
+    svg.line(&[&outline[..], &outline[..1]].concat(), Ink::Axis, 1.0);
     let style = Text {
         size: 11.0,
         ..Text::NOTE
@@ -316,19 +289,13 @@ fn map(
     let every = |room: f64, size: f64| (room / size).ceil().max(1.0) as usize;
     let column_texts = texts(x);
     let widest = largest(column_texts.iter().map(|text| width_of(text))) + 6.0;
-    for (column, text) in column_texts
-        .iter()
-        .enumerate()
-        .step_by(every(widest, width))
-    {
+    let columns = column_texts.iter().enumerate();
+    for (column, text) in columns.step_by(every(widest, width)) {
         let x = left + width * (column as f64 + 0.5);
         svg.text((x, bottom + 11.0), text, style.aligned(Align::Middle));
     }
-    for (row, text) in row_texts
-        .iter()
-        .enumerate()
-        .step_by(every(13.0, height_of_row))
-    {
+    let rows = row_texts.iter().enumerate();
+    for (row, text) in rows.step_by(every(13.0, height_of_row)) {
         let y = bottom - height_of_row * (row as f64 + 0.5);
         svg.text((left - 6.0, y), text, style.aligned(Align::Right));
     }
@@ -340,7 +307,7 @@ fn map(
         language::text(&x.title),
         language::text(&y.title)
     );
-    let name = format!("{}: {heading}", capital(language::text(definition.title)));
+    let name = format!("{}: {heading}", title_of(definition));
     DrawnPanel {
         heading: heading.to_owned(),
         axes: [String::new(), name.clone()],
@@ -357,9 +324,8 @@ fn tile_in_words(axes: [&SweepAxis; 2], tile: &Tile) -> String {
 fn tile_at(axes: [&SweepAxis; 2], tile: &Tile) -> [String; 2] {
     [0, 1].map(|number| {
         let axis = axes[number];
-        let value = axis.values.get(tile.at[number]);
-        let value = value.map_or("", |value| &value.text);
-        format!("{}: {}", language::text(&axis.title), quantity(value))
+        let value = quantity(axis.text_of(tile.at[number] as u32));
+        format!("{}: {value}", language::text(&axis.title))
     })
 }
 

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
+use itertools::Itertools as _;
 use regatta_model::{Unit, host_sample};
 
 use super::{
     Datum, DrawnPanel, Figure, LONGEST_HEADING,
     frame::{Chart, LABEL_CHARACTERS, Panel, YAxis, axis_end, largest, room_for_labels, time_axis},
     style::Styles,
-    svg::{Ink, Point, Svg, Text, spread},
+    svg::{Ink, Point, Svg, Text, rectangle},
 };
 use crate::{
     RunData,
@@ -39,7 +40,7 @@ const KEY: f64 = 16.0;
 type Labelled<'a> = Vec<(String, Cow<'a, Line>)>;
 
 /// Quantity with a figure.
-struct What {
+struct Quantity {
     id: &'static str,
     title: &'static str,
     y_title: &'static str,
@@ -51,143 +52,144 @@ struct What {
     how: &'static str,
 }
 
-const FIGURES: [What; 12] = [
-    What {
+/// Packets of the interfaces per second. The other quantities say in what they differ from it.
+const PLAIN: Quantity = Quantity {
+    id: "",
+    title: "",
+    y_title: "",
+    unit: Unit::PerSecond,
+    factor: 1.0,
+    lines: |_| Vec::new(),
+    how: PACKETS,
+};
+
+const FIGURES: [Quantity; 12] = [
+    Quantity {
         id: "cpu",
         title: "CPU of the hosts",
         y_title: "busy time of a core",
         unit: Unit::Ratio,
-        factor: 1.0,
         lines: |host| cores(host, "busy_ratio", [CPU_MEAN, CPU_BUSIEST]),
         how: "Time in which a core was not idle, waiting for I/O, or taken by a hypervisor.",
+        ..PLAIN
     },
-    What {
+    Quantity {
         id: "softirq",
         title: "Softirq of the hosts",
         y_title: "time of a core in softirq",
         unit: Unit::Ratio,
-        factor: 1.0,
         lines: |host| cores(host, "softirq_ratio", [SOFTIRQ_MEAN, SOFTIRQ_BUSIEST]),
         how: "Time in which a core handled packets and timers of the kernel, by samples of the timer tick (mostly 10 ms).",
+        ..PLAIN
     },
-    What {
+    Quantity {
         id: "load",
         title: "Load of the hosts",
         y_title: "tasks",
         unit: Unit::Count,
-        factor: 1.0,
-        lines: |host| {
-            named(
-                host,
-                &[
-                    ("runnable", "load.runnable_tasks"),
-                    ("1 min average", "load.average_1min"),
-                ],
-            )
-        },
+        lines: |host| named(host, &LOAD),
         how: "Tasks that run or wait for a core, and the load average over one minute.",
+        ..PLAIN
     },
-    What {
+    Quantity {
         id: "memory",
         title: "Memory of the hosts",
         y_title: "memory in use",
         unit: Unit::Bytes,
-        factor: 1.0,
         lines: |host| named(host, &[("in use", MEMORY_USED)]),
         how: "Memory that programs could not get without swapping.",
+        ..PLAIN
     },
-    What {
+    Quantity {
         id: "received",
         title: "Bits received by the interfaces",
         y_title: "bits received",
-        unit: Unit::BitsPerSecond,
-        factor: 8.0,
         lines: |host| interfaces(host, "received_bytes"),
-        how: "As the interface's driver counts, retransmissions and headers included; the interfaces with most.",
+        ..BITS
     },
-    What {
+    Quantity {
         id: "sent",
         title: "Bits sent by the interfaces",
         y_title: "bits sent",
-        unit: Unit::BitsPerSecond,
-        factor: 8.0,
         lines: |host| interfaces(host, "sent_bytes"),
-        how: "As the interface's driver counts, retransmissions and headers included; the interfaces with most.",
+        ..BITS
     },
-    What {
+    Quantity {
         id: "packets-received",
         title: "Packets received by the interfaces",
         y_title: "packets received per second",
-        unit: Unit::PerSecond,
-        factor: 1.0,
         lines: |host| interfaces(host, "received_packets"),
-        how: PACKETS,
+        ..PLAIN
     },
-    What {
+    Quantity {
         id: "packets-sent",
         title: "Packets sent by the interfaces",
         y_title: "packets sent per second",
-        unit: Unit::PerSecond,
-        factor: 1.0,
         lines: |host| interfaces(host, "sent_packets"),
-        how: PACKETS,
+        ..PLAIN
     },
-    What {
+    Quantity {
         id: "packet-size-received",
         title: "Size of the packets received",
         y_title: "mean packet size",
         unit: Unit::Bytes,
-        factor: 1.0,
         lines: |host| packet_sizes(host, ["received_bytes", "received_packets"]),
-        how: PACKETS,
+        ..PLAIN
     },
-    What {
+    Quantity {
         id: "packet-size-sent",
         title: "Size of the packets sent",
         y_title: "mean packet size",
         unit: Unit::Bytes,
-        factor: 1.0,
         lines: |host| packet_sizes(host, ["sent_bytes", "sent_packets"]),
-        how: PACKETS,
+        ..PLAIN
     },
-    What {
+    Quantity {
         id: "retransmissions",
         title: "Retransmissions of the kernel's transports",
         y_title: "sent again per second",
-        unit: Unit::PerSecond,
-        factor: 1.0,
-        lines: |host| {
-            named(
-                host,
-                &[
-                    ("TCP segments", "tcp.retransmitted_segments"),
-                    ("SCTP chunks", "sctp.retransmitted_chunks"),
-                ],
-            )
-        },
+        lines: |host| named(host, &RETRANSMISSIONS),
         how: "All connections of the host. Transports in user space (QUIC, UDP) are not in these counters.",
+        ..PLAIN
     },
-    What {
+    Quantity {
         id: "errors",
         title: "Errors, drops and collisions by protocol",
         y_title: "events per second",
-        unit: Unit::PerSecond,
-        factor: 1.0,
-        lines: |host| {
-            named(
-                host,
-                &[
-                    ("interfaces", INTERFACE_ERRORS),
-                    ("collisions", COLLISIONS),
-                    ("IP", IP_ERRORS),
-                    ("TCP", TCP_ERRORS),
-                    ("UDP", UDP_ERRORS),
-                    ("SCTP", SCTP_ERRORS),
-                ],
-            )
-        },
+        lines: |host| named(host, &ERRORS),
         how: "Errors and drops of all interfaces, and their collisions; packets that IP found wrong or discarded; segments, datagrams and packets that TCP, UDP and SCTP found wrong, or for which a socket had no room.",
+        ..PLAIN
     },
+];
+
+/// Bits that an interface carries.
+const BITS: Quantity = Quantity {
+    unit: Unit::BitsPerSecond,
+    factor: 8.0,
+    how: "As the interface's driver counts, retransmissions and headers included; the interfaces with most.",
+    ..PLAIN
+};
+
+/// Labels and names of the lines of the load.
+const LOAD: [(&str, &str); 2] = [
+    ("runnable", "load.runnable_tasks"),
+    ("1 min average", "load.average_1min"),
+];
+
+/// Labels and names of the lines of retransmissions.
+const RETRANSMISSIONS: [(&str, &str); 2] = [
+    ("TCP segments", "tcp.retransmitted_segments"),
+    ("SCTP chunks", "sctp.retransmitted_chunks"),
+];
+
+/// Labels and names of the lines of errors.
+const ERRORS: [(&str, &str); 6] = [
+    ("interfaces", INTERFACE_ERRORS),
+    ("collisions", COLLISIONS),
+    ("IP", IP_ERRORS),
+    ("TCP", TCP_ERRORS),
+    ("UDP", UDP_ERRORS),
+    ("SCTP", SCTP_ERRORS),
 ];
 
 /// Packets in the counters of an interface.
@@ -238,9 +240,8 @@ fn interfaces<'a>(host: &'a HostTimeline, name: &str) -> Labelled<'a> {
 fn packet_sizes<'a>(host: &'a HostTimeline, [bytes, packets]: [&str; 2]) -> Labelled<'a> {
     let of = interfaces(host, bytes).into_iter();
     of.filter_map(|(interface, line)| {
-        let packets = host
-            .lines
-            .get(&format!("interface.{interface}.{packets}"))?;
+        let name = format!("interface.{interface}.{packets}");
+        let packets = host.lines.get(&name)?;
         (packets.total > 0.0).then(|| (interface, Cow::Owned(line.ratio(packets))))
     })
     .collect()
@@ -257,13 +258,12 @@ struct Band<'a> {
 /// Draws a figure for each quantity that any host has. `data` is the run of the trials; there are no
 /// bands without.
 pub fn draw(hosts: &[HostTimeline], data: Option<&RunData>) -> Vec<Figure> {
-    let figures = FIGURES.iter();
-    figures
-        .filter_map(|what| draw_one(what, hosts, data))
-        .collect()
+    let quantities = FIGURES.iter();
+    let figures = quantities.filter_map(|quantity| draw_one(quantity, hosts, data));
+    figures.collect()
 }
 
-fn draw_one(what: &What, hosts: &[HostTimeline], data: Option<&RunData>) -> Option<Figure> {
+fn draw_one(what: &Quantity, hosts: &[HostTimeline], data: Option<&RunData>) -> Option<Figure> {
     let of_hosts: Vec<Labelled<'_>> = hosts.iter().map(what.lines).collect();
     let lines = || of_hosts.iter().flatten();
     lines().next()?;
@@ -273,7 +273,7 @@ fn draw_one(what: &What, hosts: &[HostTimeline], data: Option<&RunData>) -> Opti
     let end_s = largest(hosts.iter().map(|host| host.end_ns() as f64 / 1e9));
     let (divisor, unit) = time_axis(end_s);
     let headings: Vec<String> = hosts.iter().map(|host| label(host, data)).collect();
-    let headings = Labels::new(headings.iter().map(String::as_str), LONGEST_HEADING);
+    let headings = Labels::new(&headings, LONGEST_HEADING);
     let drawing = Drawing {
         what,
         data,
@@ -281,7 +281,7 @@ fn draw_one(what: &What, hosts: &[HostTimeline], data: Option<&RunData>) -> Opti
         axes: [end_s / divisor, y_end],
         seconds: divisor,
         x_title: tr!("time since the first sample, {}", unit),
-        labels: Labels::new(lines().map(|(label, _)| label.as_str()), LABEL_CHARACTERS),
+        labels: Labels::new(lines().map(|(label, _)| label), LABEL_CHARACTERS),
         headings,
     };
     let panels = hosts.iter().zip(&of_hosts).enumerate();
@@ -307,7 +307,7 @@ fn label(host: &HostTimeline, data: Option<&RunData>) -> String {
     )
 }
 
-fn caption(what: &What, hosts: &[HostTimeline], data: Option<&RunData>) -> String {
+fn caption(what: &Quantity, hosts: &[HostTimeline], data: Option<&RunData>) -> String {
     let longest = hosts.iter().map(|host| host.bin_ns).max().unwrap_or(0);
     let step = crate::format::quantity(Unit::Nanoseconds, longest as f64);
     let mut text = tr!(
@@ -320,12 +320,10 @@ fn caption(what: &What, hosts: &[HostTimeline], data: Option<&RunData>) -> Strin
     } else if data.is_some() {
         text += &tr!(" Bands: trials, in the colours of their transports.");
     }
-    let without: Vec<String> = (hosts.iter())
-        .filter(|host| (what.lines)(host).is_empty())
-        .map(|host| label(host, data))
-        .collect();
+    let without = hosts.iter().filter(|host| (what.lines)(host).is_empty());
+    let without = without.map(|host| label(host, data)).join(", ");
     if !without.is_empty() {
-        text += &tr!(" Not counted by the kernel of: {}.", without.join(", "));
+        text += &tr!(" Not counted by the kernel of: {}.", without);
     }
     text
 }
@@ -352,7 +350,7 @@ fn bands<'a>(host: &HostTimeline, data: &'a RunData) -> Vec<Band<'a>> {
 
 /// Parts that the panels of a figure have in common.
 struct Drawing<'a> {
-    what: &'a What,
+    what: &'a Quantity,
     data: Option<&'a RunData>,
     scale: Scale,
     /// Ends of the horizontal and the vertical axis.
@@ -376,6 +374,7 @@ impl Drawing<'_> {
         let heading = self.headings.get(&heading);
         let y_title = self.scale.heading(self.what.y_title);
         let labels: Vec<&str> = lines.iter().map(|(label, _)| label.as_str()).collect();
+        let (x_axis, y_axis) = (0.0..self.axes[0], YAxis::Linear(self.axes[1]));
         Panel {
             id: &format!("hosts-{}-{number}", self.what.id),
             title: &format!("{}: {heading}", language::text(self.what.title)),
@@ -388,26 +387,22 @@ impl Drawing<'_> {
             right: room_for_labels(&self.labels) + KEY,
             labels: &self.labels,
         }
-        .draw(
-            0.0..self.axes[0],
-            YAxis::Linear(self.axes[1]),
-            |svg, chart| {
-                self.draw_bands(svg, chart, bands);
-                let ends: Vec<Option<f64>> = (lines.iter().enumerate())
-                    .map(|(position, (label, line))| {
-                        self.record_line(svg, label, host, line);
-                        let mut end = None;
-                        svg.of_thing("line", label, |svg| {
-                            end = self.draw_line(svg, chart, position, host, line);
-                        });
-                        end
-                    })
-                    .collect();
-                svg.group("end", |svg| {
-                    draw_labels(svg, chart, (&labels, &self.labels), &ends)
+        .draw(x_axis, y_axis, |svg, chart| {
+            self.draw_bands(svg, chart, bands);
+            let lines = lines.iter().enumerate();
+            let ends = lines.map(|(position, (label, line))| {
+                self.record_line(svg, label, host, line);
+                let mut end = None;
+                svg.of_thing("line", label, |svg| {
+                    end = self.draw_line(svg, chart, position, host, line);
                 });
-            },
-        )
+                end
+            });
+            let ends: Vec<Option<f64>> = ends.collect();
+            svg.group("end", |svg| {
+                draw_labels(svg, chart, (&labels, &self.labels), &ends)
+            });
+        })
     }
 
     /// Returns the place of a time on the horizontal axis.
@@ -419,13 +414,15 @@ impl Drawing<'_> {
         for band in bands {
             let left = self.x(chart, band.from_ns as f64);
             let right = self.x(chart, band.to_ns as f64).max(left + 0.7);
-            let corners = |top: f64, bottom: f64| -> [Point; 4] {
-                [(left, top), (right, top), (right, bottom), (left, bottom)]
-            };
+            let [over, above] = [
+                [chart.top, chart.bottom],
+                [chart.top - 4.0, chart.top - 1.0],
+            ]
+            .map(|heights| rectangle([left, right], heights));
             let ink = Ink::Series(band.series);
             svg.of_transport("trial", band.label, |svg| {
-                svg.polygon(&corners(chart.top, chart.bottom), ink, 0.16);
-                svg.polygon(&corners(chart.top - 4.0, chart.top - 1.0), ink, 1.0);
+                svg.polygon(&over, ink, 0.16);
+                svg.polygon(&above, ink, 1.0);
             });
         }
     }
@@ -490,8 +487,7 @@ fn draw_labels(
     (labels, shown): (&[&str], &Labels),
     ends: &[Option<f64>],
 ) {
-    let wanted: Vec<f64> = ends.iter().map(|end| end.unwrap_or(chart.bottom)).collect();
-    let placed = spread(&wanted, 15.0, Panel::TOP + 4.0, chart.bottom - 4.0);
+    let placed = chart.heights_of_labels(ends.iter().map(|end| end.unwrap_or(chart.bottom)));
     for (position, (label, y)) in labels.iter().zip(placed).enumerate() {
         let from = chart.right + 6.0;
         let key = [(from, y), (from + KEY, y)];

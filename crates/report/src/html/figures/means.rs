@@ -3,20 +3,22 @@
 
 use std::borrow::Cow;
 
-use regatta_model::{MetricDefinition, Outcome, WorkloadKind};
+use itertools::Itertools as _;
+use regatta_model::{MetricDefinition, Outcome, Workload, WorkloadKind};
 
 use super::{
     Datum, Figure, Place, anchor, drawn,
     frame::{Chart, LABEL_CHARACTERS, Panel, YAxis, axis_end, largest, room_for_rows},
-    labels, panels,
+    labels, panels, published,
     style::Styles,
     svg::{Ink, Svg, Text},
-    values,
+    title_of, values,
 };
 use crate::{
     RunData, Summary,
     analysis::Cell,
-    format::{Scale, capital},
+    data::{CellGroup, CellKey},
+    format::Scale,
     labels::Labels,
     language::{self, tr},
 };
@@ -40,26 +42,16 @@ struct Row<'a> {
 /// Draws the figure of one metric, or nothing if no trial has it.
 pub fn draw(data: &RunData, summary: &Summary, definition: &MetricDefinition) -> Option<Figure> {
     let name = definition.name;
-    let mut panels = panels(data, |series, label, condition, workload| {
-        Some(row(
-            data,
-            summary,
-            name,
-            (series, label),
-            condition,
-            workload,
-        ))
+    let mut panels = panels(data, |series, cell| {
+        Some(row(data, summary, name, series, cell))
     });
     for (panel, group) in panels.iter_mut().zip(data.plain_groups()) {
-        let (condition, workload) = (&group.condition.name, &group.workload.name);
-        (panel.rows).extend(only_published(data, name, condition, workload));
+        panel.rows.extend(only_published(data, name, group));
     }
     // A workload that has other metrics has no panel here.
     panels.retain(|panel| panel.rows.iter().any(|row| !row.trials.is_empty()));
-    let title = tr!(
-        "{}: each transport under each condition",
-        capital(language::text(definition.title))
-    );
+    let title = title_of(definition);
+    let title = tr!("{}: each transport under each condition", title);
     let id = format!("mean-{}", anchor(name));
     figure(definition, &panels, &id, title, LABEL_CHARACTERS)
 }
@@ -72,41 +64,33 @@ pub fn draw_spread(
     definition: &MetricDefinition,
 ) -> Option<Figure> {
     let study = &data.header.study;
-    let spread: Vec<&str> = study
-        .workloads
-        .iter()
-        .filter(|workload| matches!(workload.kind, WorkloadKind::MultiStream { .. }))
-        .map(|workload| workload.name.as_str())
-        .collect();
-    if spread.len() < 2 {
+    let is_spread = |it: &&Workload| matches!(it.kind, WorkloadKind::MultiStream { .. });
+    let spread = study.workloads.iter().filter(is_spread);
+    if spread.clone().count() < 2 {
         return None;
     }
     let styles = Styles::of(data);
-    let mut panels: Vec<Place<'_, Row<'_>>> = Vec::new();
-    for condition in &study.conditions {
-        let mut rows = Vec::new();
-        for label in labels(data) {
-            let transport = (styles.get(label), label);
-            for workload in &spread {
-                let name = definition.name;
-                let mut row = row(data, summary, name, transport, &condition.name, workload);
-                if !row.trials.is_empty() {
-                    row.label = format!("{}, {workload}", row.label).into();
-                    rows.push(row);
-                }
-            }
-        }
-        panels.push(Place {
+    let panels = study.conditions.iter().map(|condition| {
+        let rows = labels(data).cartesian_product(spread.clone());
+        let rows = rows.map(|(label, Workload { name: workload, .. })| Row {
+            label: format!("{label}, {workload}").into(),
+            ..row(
+                data,
+                summary,
+                definition.name,
+                styles.get(label),
+                [label, &condition.name, workload],
+            )
+        });
+        Place {
             condition: &condition.name,
             heading: condition.name.clone(),
-            rows,
-        });
-    }
-    panels.retain(|panel| !panel.rows.is_empty());
-    let title = tr!(
-        "{}: the same messages, spread",
-        capital(language::text(definition.title))
-    );
+            rows: rows.filter(|row| !row.trials.is_empty()).collect(),
+        }
+    });
+    let panels = panels.filter(|panel| !panel.rows.is_empty());
+    let panels: Vec<Place<'_, Row<'_>>> = panels.collect();
+    let title = tr!("{}: the same messages, spread", title_of(definition));
     let id = format!("spread-{}", anchor(definition.name));
     figure(definition, &panels, &id, title, SPREAD_LABEL_CHARACTERS)
 }
@@ -136,10 +120,9 @@ fn figure(
 
     let shown = Labels::new(rows().map(|row| &*row.label), longest_label);
     let drawn = drawn(panels, |number, panel| {
-        let said: Vec<String> = (panel.rows.iter())
-            .filter_map(|row| Some(format!("{} {}", row.label, scale.text(mean(row, name)?.0))))
-            .collect();
-        let height = Panel::HEADING + Panel::BOTTOM + ROW * panel.rows.len() as f64;
+        let text = |row: &Row<'_>| Some(scale.text(mean(row, name)?.0));
+        let mut said =
+            (panel.rows.iter()).filter_map(|row| Some(format!("{} {}", row.label, text(row)?)));
         Panel {
             id: &format!("{id}-{number}"),
             title: &tr!("Mean {} under {}", axis, panel.heading),
@@ -147,7 +130,7 @@ fn figure(
             heading: &panel.heading,
             y_title: "",
             x_title: &axis,
-            height,
+            height: Panel::height_of_rows(panel.rows.len(), ROW),
             left: room_for_rows(&shown).min(54.0 + 6.0 * longest_label as f64),
             right: 54.0,
             labels: &shown,
@@ -162,10 +145,9 @@ fn figure(
             }
         })
     });
-    let published = if rows().any(|row| row.published.is_some()) {
-        tr!(" Hollow mark: published value, see the notes below its table.")
-    } else {
-        String::new()
+    let published = match rows().any(|row| row.published.is_some()) {
+        true => tr!(" Hollow mark: published value, see the notes below its table."),
+        false => String::new(),
     };
     Some(Figure {
         id: format!("figure-{id}"),
@@ -179,29 +161,22 @@ fn figure(
     })
 }
 
-/// Returns the row of a transport, given as its style and its label.
+/// Returns the row of a cell, whose transport has the style `series`.
 fn row<'a>(
     data: &'a RunData,
     summary: &'a Summary,
     name: &str,
-    (series, label): (usize, &'a str),
-    condition: &'a str,
-    workload: &'a str,
+    series: usize,
+    cell: CellKey<'a>,
 ) -> Row<'a> {
-    let published = data.header.study.published.iter();
-    let mut published = published.filter(|p| {
-        p.transport == label
-            && p.condition == condition
-            && p.is_of_workload(workload)
-            && p.metric == name
-    });
+    let [label, condition, workload] = cell;
     Row {
         transport: label,
         label: label.into(),
         series: Some(series),
         cell: summary.cell(label, condition, workload),
-        trials: values(data, label, condition, workload, name),
-        published: published.next().map(|p| p.value),
+        trials: values(data, cell, name),
+        published: published(data, name, cell),
     }
 }
 
@@ -209,13 +184,13 @@ fn row<'a>(
 fn only_published<'a>(
     data: &'a RunData,
     name: &str,
-    condition: &str,
-    workload: &str,
+    group: CellGroup<'a>,
 ) -> impl Iterator<Item = Row<'a>> {
     let study = &data.header.study;
     (study.published.iter())
-        .filter(move |p| p.condition == condition && p.is_of_workload(workload) && p.metric == name)
-        .filter(|p| !study.transports.iter().any(|t| t.label == p.transport))
+        .filter(move |it| it.condition == group.condition.name && it.metric == name)
+        .filter(move |it| it.is_of_workload(&group.workload.name))
+        .filter(|it| !labels(data).contains(&it.transport.as_str()))
         .map(|p| Row {
             transport: &p.transport,
             label: p.transport.as_str().into(),
@@ -271,23 +246,14 @@ fn in_words(row: &Row<'_>, name: &str, scale: Scale) -> String {
 
 /// Returns the reason for which a row has no value.
 fn absence(cell: &Cell) -> String {
-    [
-        Outcome::Unsupported,
-        Outcome::Failed,
-        Outcome::TimedOut,
-        Outcome::Invalid,
-    ]
-    .into_iter()
-    .find(|outcome| cell.outcome(*outcome) > 0)
-    .map_or_else(
-        || tr!("not measured"),
-        |outcome| match outcome {
-            Outcome::Unsupported => tr!("unsupported here"),
-            Outcome::Failed => tr!("failed"),
-            Outcome::TimedOut => tr!("timed out"),
-            _ => tr!("invalid"),
-        },
-    )
+    let reasons = [
+        (Outcome::Unsupported, tr!("unsupported here")),
+        (Outcome::Failed, tr!("failed")),
+        (Outcome::TimedOut, tr!("timed out")),
+        (Outcome::Invalid, tr!("invalid")),
+    ];
+    let occurred = (reasons.into_iter()).find(|(outcome, _)| cell.outcome(*outcome) > 0);
+    occurred.map_or_else(|| tr!("not measured"), |(_, reason)| reason)
 }
 
 fn draw_row(
@@ -315,15 +281,7 @@ fn draw_row(
     match (mean(row, name), row.series, row.cell) {
         (Some((value, interval)), Some(series), _) => {
             if let Some(ends) = interval {
-                let bar = ends.map(|end| (x(end), y));
-                svg.line(&bar, ink, 2.0);
-                // An interval that runs out of the panel has no cap there.
-                for (x, _) in (ends.iter().zip(bar))
-                    .filter(|(end, _)| chart.has_x(scale.apply(**end)))
-                    .map(|(_, at)| at)
-                {
-                    svg.line(&[(x, y - 8.0), (x, y + 8.0)], ink, 2.0);
-                }
+                chart.interval(svg, ends.map(|end| scale.apply(end)), y, 8.0, ink);
             }
             svg.mark(series, (x(value), y), 5.0, false);
             svg.text((Panel::WIDTH - 1.0, y), &scale.text(value), Text::VALUE);

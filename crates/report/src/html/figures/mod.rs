@@ -17,10 +17,17 @@ mod style;
 mod svg;
 mod sweep;
 
+use itertools::Itertools as _;
 use regatta_model::{MetricDefinition, metric, metric::id};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use crate::{RunData, Summary, data::CellGroup, labels::Labels};
+use crate::{
+    RunData, Summary,
+    data::{CellGroup, CellKey},
+    format::capital,
+    labels::Labels,
+    language,
+};
 pub use drawing::{Datum, DrawnPanel};
 pub(crate) use style::Styles;
 pub use svg::escape;
@@ -39,76 +46,36 @@ pub struct Figure {
     pub panels: Vec<DrawnPanel>,
 }
 
-/// Figures by their place on the page.
-#[derive(Debug, Serialize)]
-pub struct Figures {
-    /// Figures on the first screen.
-    pub headline: Vec<Figure>,
-    /// Figures of the sweeps by other metrics than those of the rankings.
-    pub sweeps: Vec<Figure>,
-    /// Figures of other means, with published values.
-    pub means: Vec<Figure>,
-    /// Figures of quantities over the time of a trial.
-    pub over_time: Vec<Figure>,
-    /// Figures of every trial.
-    pub trials: Vec<Figure>,
-    /// Figures of the distributions of message delay.
-    pub delay: Vec<Figure>,
-    /// Figures of the transports' internal state.
-    pub inside: Vec<Figure>,
-    /// Figures of interfaces and system of both ends over the time of a trial.
-    pub both_ends: Vec<Figure>,
-    /// Figures of the hosts over the time of the run.
-    pub hosts: Vec<Figure>,
-}
+/// Figures by their place on the page, in its order.
+#[derive(Debug)]
+pub struct Figures([(&'static str, Vec<Figure>); 9]);
 
 impl Figures {
     /// Changes every drawing.
     pub fn each_panel(&mut self, change: impl Fn(&mut String)) {
-        let places = [
-            &mut self.headline,
-            &mut self.sweeps,
-            &mut self.means,
-            &mut self.over_time,
-            &mut self.trials,
-            &mut self.delay,
-            &mut self.inside,
-            &mut self.both_ends,
-            &mut self.hosts,
-        ];
-        let figures = places.into_iter().flatten();
-        figures
-            .flat_map(|figure| &mut figure.panels)
-            .for_each(|panel| change(&mut panel.svg));
+        let figures = self.0.iter_mut().flat_map(|(_, figures)| figures);
+        let panels = figures.flat_map(|figure| &mut figure.panels);
+        panels.for_each(|panel| change(&mut panel.svg));
     }
 
     /// Iterates over the figures in the order of the page.
     pub fn all(&self) -> impl Iterator<Item = &Figure> {
-        let places = [
-            &self.headline,
-            &self.sweeps,
-            &self.means,
-            &self.over_time,
-            &self.trials,
-            &self.delay,
-            &self.inside,
-            &self.both_ends,
-            &self.hosts,
-        ];
-        places.into_iter().flatten()
+        self.0.iter().flat_map(|(_, figures)| figures)
+    }
+}
+
+impl Serialize for Figures {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.0.iter().map(|(place, figures)| (place, figures)))
     }
 }
 
 /// Draws every figure for which there are values.
 pub fn all(data: &RunData, summary: &Summary) -> Figures {
     // What each kind of work is ranked by, each once.
-    let mut primary: Vec<&str> = Vec::new();
-    for workload in &data.header.study.workloads {
-        let name = data.header.study.primary_metric(workload);
-        if !primary.contains(&name) {
-            primary.push(name);
-        }
-    }
+    let study = &data.header.study;
+    let primary = study.workloads.iter().map(|it| study.primary_metric(it));
+    let primary: Vec<&str> = primary.unique().collect();
     let metrics = |names: &[&str], draw: &dyn Fn(&MetricDefinition) -> Option<Figure>| {
         let found = names.iter().filter_map(|name| metric::find(name));
         found.filter_map(draw).collect::<Vec<Figure>>()
@@ -132,8 +99,8 @@ pub fn all(data: &RunData, summary: &Summary) -> Figures {
         &[id::GOODPUT_BPS, id::ROUND_TRIP_DELAY_NS, id::CPU_HOST_RATIO],
         &|metric| by_trial::draw(data, metric),
     ));
-    let over_time = |series: &[over_time::What]| {
-        let drawn = series.iter().filter_map(|what| over_time::draw(data, what));
+    let over_time = |series: &[over_time::Quantity]| -> Vec<Figure> {
+        let drawn = series.iter().filter_map(|it| over_time::draw(data, it));
         drawn.collect()
     };
     let styles = Styles::of(data);
@@ -150,25 +117,34 @@ pub fn all(data: &RunData, summary: &Summary) -> Figures {
             sweeps.extend(lines);
         }
     }
-    Figures {
-        headline,
-        sweeps,
-        means: means(&[
-            id::TIME_TO_FIRST_BYTE_P50_NS,
-            id::ROUND_TRIP_DELAY_NS,
-            id::CPU_HOST_RATIO,
-            id::GOODPUT_PER_CORE_PERCENT_BPS,
-        ]),
-        over_time: over_time(&over_time::TRANSFER),
-        trials,
-        delay: delay::HISTOGRAMS
-            .iter()
-            .filter_map(|histogram| delay::draw(data, histogram))
-            .collect(),
-        inside: over_time(&over_time::INSIDE),
-        both_ends: over_time(&over_time::BOTH_ENDS),
-        hosts: hosts::draw(&data.hosts, Some(data)),
-    }
+    let other_means = means(&[
+        id::TIME_TO_FIRST_BYTE_P50_NS,
+        id::ROUND_TRIP_DELAY_NS,
+        id::CPU_HOST_RATIO,
+        id::GOODPUT_PER_CORE_PERCENT_BPS,
+    ]);
+    let delays = delay::HISTOGRAMS.iter();
+    let delays = delays.filter_map(|histogram| delay::draw(data, histogram));
+    Figures([
+        // On the first screen.
+        ("headline", headline),
+        // Sweeps by other metrics than those of the rankings.
+        ("sweeps", sweeps),
+        // Other means, with published values.
+        ("means", other_means),
+        // Quantities over the time of a trial.
+        ("over_time", over_time(&over_time::TRANSFER)),
+        // Every trial.
+        ("trials", trials),
+        // Distributions of message delay.
+        ("delay", delays.collect()),
+        // Internal state of the transports.
+        ("inside", over_time(&over_time::INSIDE)),
+        // Interfaces and system of both ends over the time of a trial.
+        ("both_ends", over_time(&over_time::BOTH_ENDS)),
+        // Hosts over the time of the run.
+        ("hosts", hosts::draw(&data.hosts, Some(data))),
+    ])
 }
 
 /// Panel of a figure under construction: one condition and workload of the study.
@@ -182,23 +158,20 @@ struct Place<'a, T> {
 /// Longest heading of a panel, in characters.
 const LONGEST_HEADING: usize = 44;
 
-/// Returns the panels of a figure. `row` makes the row or line of a transport from its style, its label, the
-/// condition and the workload; `None` if it has no values.
+/// Returns the panels of a figure. `row` makes the row or line of a transport from its style and its cell; `None` if it
+/// has no values.
 fn panels<'a, T>(
     data: &'a RunData,
-    row: impl Fn(usize, &'a str, &'a str, &'a str) -> Option<T>,
+    row: impl Fn(usize, CellKey<'a>) -> Option<T>,
 ) -> Vec<Place<'a, T>> {
     let styles = Styles::of(data);
     let headings: Vec<String> = data.plain_groups().map(|group| group.heading()).collect();
-    let headings = Labels::new(headings.iter().map(String::as_str), LONGEST_HEADING);
+    let headings = Labels::new(&headings, LONGEST_HEADING);
     let panel = |group: CellGroup<'a>| Place {
         condition: &group.condition.name,
         heading: headings.get(&group.heading()).to_owned(),
         rows: labels(data)
-            .filter_map(|label| {
-                let (condition, workload) = (&group.condition.name, &group.workload.name);
-                row(styles.get(label), label, condition, workload)
-            })
+            .filter_map(|label| row(styles.get(label), group.cell(label)))
             .collect(),
     };
     data.plain_groups().map(panel).collect()
@@ -239,17 +212,32 @@ fn line_labels(data: &RunData) -> Labels {
 }
 
 /// Returns the finite values of a metric in the measured trials of a cell.
-fn values<'a>(
-    data: &'a RunData,
-    label: &'a str,
-    condition: &'a str,
-    workload: &'a str,
-    name: &str,
-) -> Vec<f64> {
-    data.measured(label, condition, workload)
+fn values<'a>(data: &'a RunData, cell: CellKey<'a>, name: &str) -> Vec<f64> {
+    data.measured(cell)
         .filter_map(|trial| trial.measurements.metrics.get(name).copied())
         .filter(|value| value.is_finite())
         .collect()
+}
+
+/// Returns the published value of a metric of a cell.
+fn published(
+    data: &RunData,
+    name: &str,
+    [transport, condition, workload]: CellKey<'_>,
+) -> Option<f64> {
+    let mut published = data.header.study.published.iter();
+    let of_cell = published.find(|it| {
+        it.metric == name
+            && it.transport == transport
+            && it.condition == condition
+            && it.is_of_workload(workload)
+    });
+    of_cell.map(|it| it.value)
+}
+
+/// Returns the title of a metric for the beginning of a sentence.
+fn title_of(metric: &MetricDefinition) -> String {
+    capital(language::text(metric.title))
 }
 
 /// Converts a name such as `goodput_bps` to a part of an anchor.

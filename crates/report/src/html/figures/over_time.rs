@@ -7,13 +7,12 @@ use regatta_model::{Direction, TrialRecord, Unit, WorkloadKind, metric, metric::
 
 use super::{
     Datum, Figure, Place, anchor,
-    columns::{Columns, columns},
+    columns::columns,
     drawn,
     frame::{
         Chart, Curve, Marks, Panel, YAxis, axis_end, largest, room_for_labels, tick, time_axis,
     },
-    line_labels, panels,
-    steps::{self, Step},
+    line_labels, panels, steps,
     svg::{Ink, Point, Svg, Text},
 };
 use crate::{
@@ -36,7 +35,7 @@ const WITHIN: f64 = 0.02;
 const MOST_RATES: f64 = 2.0;
 
 /// Quantity drawn over time.
-pub struct What {
+pub struct Quantity {
     series: &'static str,
     ends: Ends,
     title: &'static str,
@@ -53,107 +52,114 @@ enum Ends {
     Each,
 }
 
+impl Quantity {
+    /// Returns a quantity that is no rate of the path, with the title of its figure and how it is measured.
+    const fn new(series: &'static str, ends: Ends, title: &'static str, how: &'static str) -> Self {
+        let above = "";
+        Self {
+            series,
+            ends,
+            title,
+            how,
+            above,
+        }
+    }
+}
+
 /// Quantities of the transfer and its hosts.
-pub const TRANSFER: [What; 4] = [
-    What {
-        series: series_id::GOODPUT_BPS,
-        ends: Ends::Sum(&["receiver"]),
-        title: "Goodput over the time of a trial",
-        how: "Bits delivered to the receiving application.",
+pub const TRANSFER: [Quantity; 4] = [
+    Quantity {
         above: "where a transport delivers in order, what arrives after a lost packet is held back and then delivered at once, so that one sample holds the bits of several",
+        ..Quantity::new(
+            series_id::GOODPUT_BPS,
+            Ends::Sum(&["receiver"]),
+            "Goodput over the time of a trial",
+            "Bits delivered to the receiving application.",
+        )
     },
-    What {
-        series: series_id::RECEIVED_BPS,
-        ends: Ends::Sum(&["receiver"]),
-        title: "Bits received over the time of a trial",
-        how: "Bits of the IP packets that the receiving host's interface got, headers and retransmissions included, whatever was delivered of them by then.",
+    Quantity {
         above: "packets that waited for a busy emulator or host arrive together, so that one sample holds the bits of several",
+        ..Quantity::new(
+            series_id::RECEIVED_BPS,
+            Ends::Sum(&["receiver"]),
+            "Bits received over the time of a trial",
+            "Bits of the IP packets that the receiving host's interface got, headers and retransmissions included, whatever was delivered of them by then.",
+        )
     },
-    What {
-        series: series_id::ROUND_TRIP_DELAY_NS,
-        ends: Ends::Sum(&["sender"]),
-        title: "Round-trip delay under load over the time of a trial",
-        how: "Each probe message counts at its scheduled departure.",
-        above: "",
-    },
-    What {
-        series: series_id::CPU_RATIO,
-        ends: Ends::Sum(&["sender", "receiver"]),
-        title: "CPU of both ends over the time of a trial",
-        how: "CPU time of the sending and the receiving process together, all threads; 100 % is one core.",
-        above: "",
-    },
+    Quantity::new(
+        series_id::ROUND_TRIP_DELAY_NS,
+        Ends::Sum(&["sender"]),
+        "Round-trip delay under load over the time of a trial",
+        "Each probe message counts at its scheduled departure.",
+    ),
+    Quantity::new(
+        series_id::CPU_RATIO,
+        Ends::Sum(&["sender", "receiver"]),
+        "CPU of both ends over the time of a trial",
+        "CPU time of the sending and the receiving process together, all threads; 100 % is one core.",
+    ),
 ];
 
 /// Quantities of the transport's internal state.
-pub const INSIDE: [What; 2] = [
-    What {
-        series: series_id::CONGESTION_WINDOW_BYTES,
-        ends: Ends::Sum(&["sender"]),
-        title: "Congestion window over the time of a trial",
-        how: "As the sending stack itself reports it.",
-        above: "",
-    },
-    What {
-        series: series_id::RETRANSMITTED_PACKETS,
-        ends: Ends::Sum(&["sender"]),
-        title: "Retransmissions over the time of a trial",
-        how: "Retransmitted segments, or packets declared lost, in each interval between samples.",
-        above: "",
-    },
+pub const INSIDE: [Quantity; 2] = [
+    Quantity::new(
+        series_id::CONGESTION_WINDOW_BYTES,
+        Ends::Sum(&["sender"]),
+        "Congestion window over the time of a trial",
+        "As the sending stack itself reports it.",
+    ),
+    Quantity::new(
+        series_id::RETRANSMITTED_PACKETS,
+        Ends::Sum(&["sender"]),
+        "Retransmissions over the time of a trial",
+        "Retransmitted segments, or packets declared lost, in each interval between samples.",
+    ),
 ];
 
 /// Quantities of interfaces and system at both ends.
-pub const BOTH_ENDS: [What; 7] = [
-    What {
-        series: series_id::PACKETS_SENT_PER_SECOND,
-        ends: Ends::Each,
-        title: "Packets sent by each end",
-        how: "IP packets that left the end's interface; those of the receiver are mostly acknowledgements.",
-        above: "",
-    },
-    What {
-        series: series_id::PACKETS_RECEIVED_PER_SECOND,
-        ends: Ends::Each,
-        title: "Packets received by each end",
-        how: "IP packets that the end's interface got.",
-        above: "",
-    },
-    What {
-        series: series_id::MEAN_PACKET_BYTES,
-        ends: Ends::Each,
-        title: "Size of the packets sent by each end",
-        how: "Mean over each interval between samples. With TSO or GSO an interface counts one large packet for several on the wire.",
-        above: "",
-    },
-    What {
-        series: series_id::INTERFACE_ERRORS,
-        ends: Ends::Each,
-        title: "Errors of each end's interface",
-        how: "Errors of reception and transmission in each interval between samples.",
-        above: "",
-    },
-    What {
-        series: series_id::INTERFACE_DROPS,
-        ends: Ends::Each,
-        title: "Drops of each end's interface",
-        how: "Received packets and packets to send that the interface dropped, in each interval between samples. What the path drops is not in it.",
-        above: "",
-    },
-    What {
-        series: series_id::CPU_HOST_RATIO,
-        ends: Ends::Each,
-        title: "System load of each end",
-        how: "Time of all cores of the end's host that was not idle, whatever used it. Two ends on one machine have the same.",
-        above: "",
-    },
-    What {
-        series: series_id::MEMORY_BYTES,
-        ends: Ends::Each,
-        title: "Memory of each end's process",
-        how: "Resident set of the process that runs the end.",
-        above: "",
-    },
+pub const BOTH_ENDS: [Quantity; 7] = [
+    Quantity::new(
+        series_id::PACKETS_SENT_PER_SECOND,
+        Ends::Each,
+        "Packets sent by each end",
+        "IP packets that left the end's interface; those of the receiver are mostly acknowledgements.",
+    ),
+    Quantity::new(
+        series_id::PACKETS_RECEIVED_PER_SECOND,
+        Ends::Each,
+        "Packets received by each end",
+        "IP packets that the end's interface got.",
+    ),
+    Quantity::new(
+        series_id::MEAN_PACKET_BYTES,
+        Ends::Each,
+        "Size of the packets sent by each end",
+        "Mean over each interval between samples. With TSO or GSO an interface counts one large packet for several on the wire.",
+    ),
+    Quantity::new(
+        series_id::INTERFACE_ERRORS,
+        Ends::Each,
+        "Errors of each end's interface",
+        "Errors of reception and transmission in each interval between samples.",
+    ),
+    Quantity::new(
+        series_id::INTERFACE_DROPS,
+        Ends::Each,
+        "Drops of each end's interface",
+        "Received packets and packets to send that the interface dropped, in each interval between samples. What the path drops is not in it.",
+    ),
+    Quantity::new(
+        series_id::CPU_HOST_RATIO,
+        Ends::Each,
+        "System load of each end",
+        "Time of all cores of the end's host that was not idle, whatever used it. Two ends on one machine have the same.",
+    ),
+    Quantity::new(
+        series_id::MEMORY_BYTES,
+        Ends::Each,
+        "Memory of each end's process",
+        "Resident set of the process that runs the end.",
+    ),
 ];
 
 /// One transport in one panel: `(seconds, lower quartile, median, upper quartile)`.
@@ -168,19 +174,14 @@ struct Row<'a> {
 }
 
 /// Draws the figure of one series, or nothing if no trial has it.
-pub fn draw(data: &RunData, what: &What) -> Option<Figure> {
+pub fn draw(data: &RunData, what: &Quantity) -> Option<Figure> {
     let definition = metric::find_series(what.series)?;
     let study = &data.header.study;
     let panels = places_of(data, what);
-    let points = || {
-        let rows = panels.iter().flat_map(|panel| &panel.rows);
-        rows.flat_map(|row| &row.points)
-    };
+    let rows = || panels.iter().flat_map(|panel| &panel.rows);
+    let points = || rows().flat_map(|row| &row.points);
     points().next()?;
-    let extremes = || {
-        let rows = panels.iter().flat_map(|panel| &panel.rows);
-        rows.flat_map(|row| &row.extremes)
-    };
+    let extremes = || rows().flat_map(|row| &row.extremes);
     let is_thinned = extremes().next().is_some();
     let highest = largest(points().map(|p| p[3]).chain(extremes().map(|p| p[2])));
     let rates: Vec<LinkRate> = match what.above {
@@ -205,13 +206,11 @@ pub fn draw(data: &RunData, what: &What) -> Option<Figure> {
     // One axis for all, unless that would squeeze a panel into its left half.
     let own_axes = (panels.iter().map(end_of)).any(|end| end > 0.0 && end < longest / 2.0);
     let condition = |name: &str| study.conditions.iter().find(|c| c.name == name);
-    let steps_of =
-        |name: &str| -> Vec<Step> { condition(name).map(steps::steps).unwrap_or_default() };
+    let steps_of = |name: &str| condition(name).map_or_else(Vec::new, steps::steps);
     let has_steps = (panels.iter()).any(|panel| !steps_of(panel.condition).is_empty());
     // Each condition once, though it be there with several workloads.
-    let listed: BTreeSet<String> = (panels.iter())
-        .filter_map(|panel| Some(steps::in_words(condition(panel.condition)?)))
-        .collect();
+    let listed = panels.iter().filter_map(|panel| condition(panel.condition));
+    let listed: BTreeSet<String> = listed.map(steps::in_words).collect();
     let listed = String::from_iter(listed);
     let shown = line_labels(data);
     let x_title = tr!("time since the first connect call, {}", unit);
@@ -268,14 +267,11 @@ struct LinkRate(Vec<(f64, Option<f64>)>);
 
 impl LinkRate {
     fn of(group: CellGroup<'_>) -> Self {
+        use WorkloadKind::{Bulk, MultiStream, RequestResponse, ShortConnections, StopAndWait};
         let direction = match &group.workload.kind {
-            WorkloadKind::Bulk { options, .. } => options.direction,
-            WorkloadKind::RequestResponse { .. } | WorkloadKind::ShortConnections { .. } => {
-                Direction::Both
-            }
-            WorkloadKind::StopAndWait { .. } | WorkloadKind::MultiStream { .. } => {
-                Direction::Forward
-            }
+            Bulk { options, .. } => options.direction,
+            RequestResponse { .. } | ShortConnections { .. } => Direction::Both,
+            StopAndWait { .. } | MultiStream { .. } => Direction::Forward,
         };
         let rates = group.condition.settings().map(|setting| {
             let link = match direction {
@@ -305,29 +301,23 @@ impl LinkRate {
         let current = before.next()?;
         // A sample may begin before a step.
         let recent = before.next().filter(|_| seconds - current.0 < 1.0);
-        let rates = [Some(current), recent];
-        rates
-            .into_iter()
-            .flatten()
-            .try_fold(0.0_f64, |most, (_, rate)| Some(most.max((*rate)?)))
+        let mut rates = [Some(current), recent].into_iter().flatten();
+        rates.try_fold(0.0_f64, |most, (_, rate)| Some(most.max((*rate)?)))
     }
 
     /// Draws the rate as a dotted line, as far as the axes have it.
     fn draw(&self, svg: &mut Svg, chart: &Chart, scale: Scale, ends: [f64; 2], seconds: f64) {
         for (position, (at, rate)) in self.0.iter().enumerate() {
             let from = at / seconds;
-            let to = self
-                .0
-                .get(position + 1)
-                .map_or(ends[0], |next| next.0 / seconds);
+            let next = self.0.get(position + 1);
+            let to = next.map_or(ends[0], |next| next.0 / seconds);
             let Some(value) = rate.map(|rate| scale.apply(rate)) else {
                 continue;
             };
             if value > ends[1] || from >= ends[0] {
                 continue;
             }
-            let line = [from, to.min(ends[0])].map(|time| (time, value));
-            let line = line.map(|point| chart.at(point));
+            let line = [from, to.min(ends[0])].map(|time| chart.at((time, value)));
             svg.line(&line, Ink::Leader, 1.0);
             // Steps have labels of their own, at the same height.
             if self.0.len() == 1 {
@@ -344,17 +334,14 @@ impl LinkRate {
 /// Returns the sentences of a caption about the link rate: where it is drawn, and why samples lie above it. `most` is
 /// the end of the axis, in bits per second.
 fn about_rates(
-    what: &What,
+    what: &Quantity,
     panels: &[Place<'_, Row<'_>>],
     rates: &[LinkRate],
     most: f64,
 ) -> String {
     let mut text = String::new();
-    if rates
-        .iter()
-        .flat_map(LinkRate::values)
-        .any(|rate| rate <= most)
-    {
+    let mut values = rates.iter().flat_map(LinkRate::values);
+    if values.any(|rate| rate <= most) {
         text += &tr!(" Dotted across: the link rate.");
     }
     let mut furthest: Option<(f64, f64, f64, String)> = None;
@@ -389,7 +376,7 @@ fn about_rates(
 }
 
 /// Returns the panels of a quantity.
-fn places_of<'a>(data: &'a RunData, what: &What) -> Vec<Place<'a, Row<'a>>> {
+fn places_of<'a>(data: &'a RunData, what: &Quantity) -> Vec<Place<'a, Row<'a>>> {
     let of_end = |end: &&'static str| {
         let mut places = places(data, what, std::slice::from_ref(end));
         for place in &mut places {
@@ -404,27 +391,24 @@ fn places_of<'a>(data: &'a RunData, what: &What) -> Vec<Place<'a, Row<'a>>> {
 }
 
 /// Returns the panels of a quantity, added up over `ends`.
-fn places<'a>(data: &'a RunData, what: &What, ends: &[&str]) -> Vec<Place<'a, Row<'a>>> {
+fn places<'a>(data: &'a RunData, what: &Quantity, ends: &[&str]) -> Vec<Place<'a, Row<'a>>> {
     let interval = data.header.study.sample_interval.as_secs_f64();
-    panels(data, |series, label, condition, workload| {
-        let trials: Vec<&TrialRecord> = data.measured(label, condition, workload).collect();
-        let Columns {
-            quartiles: points,
-            extremes,
-        } = columns(&trials, what.series, ends, interval);
-        (!points.is_empty()).then_some(Row {
+    panels(data, |series, cell| {
+        let trials: Vec<&TrialRecord> = data.measured(cell).collect();
+        let columns = columns(&trials, what.series, ends, interval);
+        (!columns.quartiles.is_empty()).then(|| Row {
             series,
-            label,
+            label: cell[0],
             n: trials.iter().filter(|trial| has(trial, what)).count(),
-            points,
-            extremes,
+            points: columns.quartiles,
+            extremes: columns.extremes,
         })
     })
 }
 
 /// Returns the text below a figure. `steps` are those of the schedules, in words; `own_axes` is whether
 /// each panel has a time axis of its own, `is_thinned` whether a point is of several samples.
-fn caption(what: &What, steps: Option<&String>, own_axes: bool, is_thinned: bool) -> String {
+fn caption(what: &Quantity, steps: Option<&String>, own_axes: bool, is_thinned: bool) -> String {
     let mut text = tr!(
         "Line: median over the measured trials of each transport; band: lower to upper quartile. Time runs from the first connect call; a line ends where fewer than half of the trials were still going on. {}",
         language::text(what.how)
@@ -447,7 +431,7 @@ fn caption(what: &What, steps: Option<&String>, own_axes: bool, is_thinned: bool
 }
 
 /// Whether a trial has a quantity.
-fn has(trial: &TrialRecord, what: &What) -> bool {
+fn has(trial: &TrialRecord, what: &Quantity) -> bool {
     let mut series = trial.measurements.series.iter();
     series.any(|series| series.name == what.series)
 }
@@ -456,15 +440,9 @@ fn has(trial: &TrialRecord, what: &What) -> bool {
 fn plot(svg: &mut Svg, chart: &Chart, rows: &[Row<'_>], scale: Scale, seconds: f64) {
     let shown = |point: &[f64; 4], value: usize| (point[0] / seconds, scale.apply(point[value]));
     for row in rows {
-        let highest = row
-            .extremes
-            .iter()
-            .map(|&[t, _, high]| (t / seconds, scale.apply(high)));
-        let lowest = row
-            .extremes
-            .iter()
-            .rev()
-            .map(|&[t, low, _]| (t / seconds, scale.apply(low)));
+        let extreme = |t: f64, value: f64| (t / seconds, scale.apply(value));
+        let highest = row.extremes.iter().map(|&[t, _, high]| extreme(t, high));
+        let lowest = (row.extremes.iter().rev()).map(|&[t, low, _]| extreme(t, low));
         let extremes: Vec<Point> = highest.chain(lowest).map(|point| chart.at(point)).collect();
         if !extremes.is_empty() {
             svg.polygon(&extremes, Ink::Series(row.series), 0.07);

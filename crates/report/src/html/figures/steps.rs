@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use itertools::Itertools as _;
 use regatta_model::{Condition, Setting, units::format_duration};
 
 use super::{
@@ -52,10 +53,7 @@ pub fn steps(condition: &Condition) -> Vec<Step> {
     }
     let at_first = own.into_iter().zip(is_changed);
     let at_first = at_first.filter(|(text, is_changed)| *is_changed && !text.is_empty());
-    steps[0].label = at_first
-        .map(|(text, _)| text)
-        .collect::<Vec<_>>()
-        .join(", ");
+    steps[0].label = at_first.map(|(text, _)| text).join(", ");
     steps
 }
 
@@ -98,16 +96,12 @@ pub fn in_words(condition: &Condition) -> String {
         );
     }
     let at_first = (!first.label.is_empty()).then(|| tr!("{} at first", first.label));
-    let each = further.iter().enumerate().map(|(number, step)| {
-        tr!(
-            "{} at {}: {}",
-            number + 1,
-            quantity(format_duration(step.at)),
-            step.label
-        )
+    let each = (1..).zip(further).map(|(number, step)| {
+        let at = quantity(format_duration(step.at));
+        tr!("{} at {}: {}", number, at, step.label)
     });
-    let each: Vec<String> = at_first.into_iter().chain(each).collect();
-    tr!(" Steps of `{}`: {}.", condition.name, each.join("; "))
+    let each = at_first.into_iter().chain(each).join("; ");
+    tr!(" Steps of `{}`: {}.", condition.name, each)
 }
 
 /// Returns the ranges of the quantities that a schedule changes.
@@ -123,25 +117,16 @@ fn ranges(condition: &Condition) -> String {
         [first, .., last] if first != last => Some(tr!("{} to {}", first, last)),
         _ => None,
     };
+    let delays = delays.into_iter().map(|it| quantity(format_duration(it)));
+    let losses = losses.iter().map(|it| quantity(format!("{it} loss")));
     let parts = [
-        ends(
-            delays
-                .into_iter()
-                .map(|it| quantity(format_duration(it)))
-                .collect(),
-        ),
+        ends(delays.collect()),
         ends(rates.iter().map(quantity).collect()),
-        ends(
-            losses
-                .iter()
-                .map(|it| quantity(format!("{it} loss")))
-                .collect(),
-        ),
+        ends(losses.collect()),
     ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    match parts.is_empty() {
-        true => tr!("other settings"),
-        false => parts.join(", "),
+    match parts.into_iter().flatten().join(", ") {
+        parts if parts.is_empty() => tr!("other settings"),
+        parts => parts,
     }
 }
 
@@ -164,7 +149,7 @@ pub fn draw(svg: &mut Svg, chart: &Chart, steps: &[Step], end: f64, seconds: f64
         // That is how wide it is in 12 CSS pixels.
         let fits = |text: &str| from + width_of(text) * 10.0 / 12.0 <= chart.x(next);
         let texts = [step.label.clone(), number.to_string()];
-        let texts = &texts[..if number > 0 { 2 } else { 1 }];
+        let texts = &texts[..1 + usize::from(number > 0)];
         if let Some(text) = texts.iter().find(|text| fits(text)) {
             let style = Text {
                 size: 10.0,

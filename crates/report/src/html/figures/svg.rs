@@ -5,6 +5,8 @@
 
 use std::fmt::{Arguments, Write as _};
 
+use itertools::Itertools as _;
+
 use super::drawing::{Datum, DrawnPanel};
 
 /// Number of colours.
@@ -191,21 +193,18 @@ impl Svg {
 
     /// Draws a transport's mark, whose shape identifies the transport besides its colour.
     pub fn mark(&mut self, series: usize, at: Point, radius: f64, hollow: bool) {
-        let (fill, outline, width) = if hollow {
-            (Ink::Paper, Ink::Series(series), 1.5)
-        } else {
-            (Ink::Series(series), Ink::Paper, 0.7)
+        let (fill, outline, width) = match hollow {
+            true => (Ink::Paper, Ink::Series(series), 1.5),
+            false => (Ink::Series(series), Ink::Paper, 0.7),
         };
         let (fill, stroke) = (fill.colour(), outline.stroke(width));
-        let corners = MARKS[series % MARKS.len()];
-        let shape = if corners.is_empty() {
-            circle(at, radius)
-        } else {
-            let corners = corners.iter();
-            let placed: Vec<Point> = corners
-                .map(|(x, y)| (at.0 + x * radius, at.1 + y * radius))
-                .collect();
-            format!("polygon points=\"{}\"", coordinates(&placed))
+        let placed = |(x, y): &Point| (at.0 + x * radius, at.1 + y * radius);
+        let shape = match MARKS[series % MARKS.len()] {
+            [] => circle(at, radius),
+            corners => {
+                let placed: Vec<Point> = corners.iter().map(placed).collect();
+                format!("polygon points=\"{}\"", coordinates(&placed))
+            }
         };
         self.element(format_args!(
             "{shape} class=\"mark\" fill=\"{fill}\" {stroke}"
@@ -219,19 +218,15 @@ impl Svg {
             Align::Middle => "middle",
             Align::Right => "end",
         };
-        let bold = if style.bold {
-            " font-weight=\"bold\""
-        } else {
-            ""
+        let bold = match style.bold {
+            true => " font-weight=\"bold\"",
+            false => "",
         };
+        let ([x, y], size, fill) = ([x, y].map(tenths), style.size, style.ink.colour());
         let _ = writeln!(
             self.elements,
-            "<text x=\"{}\" y=\"{}\" dy=\"0.5ex\" text-anchor=\"{anchor}\" font-size=\"{}\"{bold} \
-             fill=\"{}\">{}</text>",
-            tenths(x),
-            tenths(y),
-            style.size,
-            style.ink.colour(),
+            "<text x=\"{x}\" y=\"{y}\" dy=\"0.5ex\" text-anchor=\"{anchor}\" font-size=\"{size}\"{bold} \
+             fill=\"{fill}\">{}</text>",
             escape(text)
         );
     }
@@ -308,24 +303,24 @@ impl Svg {
     }
 }
 
+/// Returns the corners of a rectangle, from the upper left one clockwise.
+pub fn rectangle([left, right]: [f64; 2], [top, bottom]: [f64; 2]) -> [Point; 4] {
+    [(left, top), (right, top), (right, bottom), (left, bottom)]
+}
+
 /// Rounds to a tenth of a pixel.
 fn tenths(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
 fn coordinates(points: &[Point]) -> String {
-    let each = points
-        .iter()
-        .map(|(x, y)| format!("{},{}", tenths(*x), tenths(*y)));
-    each.collect::<Vec<_>>().join(" ")
+    let point = |(x, y): &Point| format!("{},{}", tenths(*x), tenths(*y));
+    points.iter().map(point).join(" ")
 }
 
 fn circle((x, y): Point, radius: f64) -> String {
-    format!(
-        "circle cx=\"{}\" cy=\"{}\" r=\"{radius}\"",
-        tenths(x),
-        tenths(y)
-    )
+    let [x, y] = [x, y].map(tenths);
+    format!("circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\"")
 }
 
 /// Escapes text for an element or a quoted attribute.
@@ -353,8 +348,8 @@ pub fn width_of(text: &str) -> f64 {
 /// Moves positions apart until neighbours are `gap` apart, within `low..=high` where there is
 /// room, keeping their order. Returns the new positions in the order of the old ones.
 pub fn spread(positions: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..positions.len()).collect();
-    order.sort_by(|&a, &b| positions[a].total_cmp(&positions[b]));
+    let order = (0..positions.len()).sorted_by(|&a, &b| positions[a].total_cmp(&positions[b]));
+    let order: Vec<usize> = order.collect();
     let mut placed = vec![0.0; positions.len()];
     let mut next = low;
     for &i in &order {

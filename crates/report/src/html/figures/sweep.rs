@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use itertools::Itertools as _;
 use regatta_model::{Unit, metric};
 
 use super::{
@@ -11,12 +12,13 @@ use super::{
         room_for_labels,
     },
     style::Styles,
-    svg::{Ink, Svg, Text},
+    svg::{Ink, Svg, Text, rectangle},
+    title_of,
 };
 use crate::{
     Summary,
     analysis::{SweepAxis, SweepCell, SweepCrossing, SweepResult},
-    format::{Scale, capital, list, number},
+    format::{Scale, list, number, without_zeros},
     labels::Labels,
     language::{self, quantity, tr},
 };
@@ -131,7 +133,7 @@ fn are_apart(ticks: &[Tick]) -> bool {
 pub fn number_of(value: f64) -> String {
     let text = number(value);
     match text.contains('.') && !text.contains('e') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        true => without_zeros(&text).to_owned(),
         false => text,
     }
 }
@@ -149,23 +151,15 @@ pub fn unit_of(name: &str) -> Option<Unit> {
 }
 
 /// Returns the labels of the lines of all sweeps, in their order.
-pub fn all_lines(summary: &Summary) -> Vec<&str> {
-    let mut lines = Vec::new();
-    for line in summary.sweeps.iter().flat_map(|sweep| &sweep.lines) {
-        if !lines.contains(&line.as_str()) {
-            lines.push(line);
-        }
-    }
-    lines
+pub fn all_lines(summary: &Summary) -> impl Iterator<Item = &str> {
+    let lines = summary.sweeps.iter().flat_map(|sweep| &sweep.lines);
+    lines.map(String::as_str).unique()
 }
 
 /// Returns the places on the further axes that have panels, and the number of all.
 pub fn places(sweep: &SweepResult, most: usize) -> (Vec<Vec<u32>>, usize) {
-    let places: BTreeSet<&[u32]> = sweep
-        .cells
-        .iter()
-        .filter_map(|cell| cell.at.get(1..))
-        .collect();
+    let places = sweep.cells.iter().filter_map(|cell| cell.at.get(1..));
+    let places: BTreeSet<&[u32]> = places.collect();
     let all = places.len();
     // The first and the last are shown, and others at equal distances.
     let shown = all.min(most);
@@ -178,14 +172,55 @@ pub fn places(sweep: &SweepResult, most: usize) -> (Vec<Vec<u32>>, usize) {
 
 /// Returns the words for a place on the axes from `first` on.
 pub fn place_words(sweep: &SweepResult, first: usize, place: &[u32]) -> String {
-    let words = sweep.axes[first..].iter().zip(place).map(|(axis, value)| {
-        let text = axis
-            .values
-            .get(*value as usize)
-            .map_or("", |value| &value.text);
-        format!("{} {}", language::text(&axis.title), quantity(text))
+    let mut words = sweep.axes[first..].iter().zip(place).map(|(axis, value)| {
+        let text = quantity(axis.text_of(*value));
+        format!("{} {text}", language::text(&axis.title))
     });
-    words.collect::<Vec<_>>().join(", ")
+    words.join(", ")
+}
+
+/// Returns the heading of the panel of a place on the further axes.
+pub fn heading_of(sweep: &SweepResult, place: &[u32]) -> String {
+    match place_words(sweep, 1, place) {
+        words if words.is_empty() => format!("{}, {}", sweep.condition, sweep.workload),
+        words => words,
+    }
+}
+
+/// Returns the cells at a place on the further axes.
+pub fn cells_at<'a>(
+    sweep: &'a SweepResult,
+    place: &[u32],
+) -> impl Iterator<Item = &'a SweepCell> + Clone {
+    let cells = sweep.cells.iter();
+    cells.filter(move |cell| cell.at.get(1..) == Some(place))
+}
+
+/// Returns the lines of the panel of a place, each with its values as texts.
+pub fn texts_of_lines<'a>(
+    sweep: &'a SweepResult,
+    place: &[u32],
+    scale: Scale,
+) -> Vec<(&'a String, Vec<String>)> {
+    let of_line = |line: &'a String| {
+        let cells = cells_at(sweep, place).filter(|cell| cell.line == *line);
+        let texts = cells.filter_map(|cell| Some(scale.text(cell.value?)));
+        (line, texts.collect())
+    };
+    sweep.lines.iter().map(of_line).collect()
+}
+
+/// Returns the sentence of a caption about the places that have no panel; empty if all of them have. `counts` are those
+/// of the places with a panel and of all.
+pub fn left_out([shown, all]: [usize; 2]) -> String {
+    match shown < all {
+        true => tr!(
+            " {} of {} combinations of the further parameters are shown; all are in summary.json.",
+            shown,
+            all
+        ),
+        false => String::new(),
+    }
 }
 
 /// Draws the lines of one metric of a sweep.
@@ -197,6 +232,7 @@ pub fn draw(
 ) -> Option<Figure> {
     let definition = metric::find(&sweep.metric)?;
     let x_axis = ParameterAxis::of(sweep.axes.first()?);
+    let title = title_of(definition);
     let values = || sweep.cells.iter().filter_map(|cell| cell.value);
     let highest_end = largest(sweep.cells.iter().filter_map(|cell| Some(cell.ci95?[1])));
     let highest_value = largest(values());
@@ -214,19 +250,11 @@ pub fn draw(
     let (places, all) = places(sweep, MOST_PANELS);
     let id = format!("sweep-{number}-{}", anchor(&sweep.metric));
     let panels = places.iter().enumerate().map(|(position, place)| {
-        let heading = match place_words(sweep, 1, place) {
-            words if words.is_empty() => format!("{}, {}", sweep.condition, sweep.workload),
-            words => words,
-        };
+        let heading = heading_of(sweep, place);
         let curves = curves(sweep, place, styles, &x_axis, scale);
         let panel = Panel {
             id: &format!("{id}-{position}"),
-            title: &tr!(
-                "{} against {}, {}",
-                capital(language::text(definition.title)),
-                x_axis.title,
-                heading
-            ),
+            title: &tr!("{} against {}, {}", title, x_axis.title, heading),
             description: &describe(sweep, place, scale),
             heading: &heading,
             y_title: &scale.heading(definition.title),
@@ -244,27 +272,18 @@ pub fn draw(
     });
     Some(Figure {
         id: format!("figure-{id}"),
-        title: format!(
-            "{}: {}",
-            capital(language::text(definition.title)),
-            sweep.heading(summary)
-        ),
+        title: format!("{title}: {}", sweep.heading(summary)),
         caption: caption(
             sweep,
             language::text(definition.definition),
             is_log,
-            (places.len(), all),
+            [places.len(), all],
         ),
         panels: panels.collect(),
     })
 }
 
-fn caption(
-    sweep: &SweepResult,
-    definition: &str,
-    is_log: bool,
-    (shown, all): (usize, usize),
-) -> String {
+fn caption(sweep: &SweepResult, definition: &str, is_log: bool, counts: [usize; 2]) -> String {
     let mut text = tr!(
         "Mark: mean of the tables; bar: its 95 % confidence interval. The lines between the marks are interpolated."
     );
@@ -283,13 +302,7 @@ fn caption(
             axis.key
         );
     }
-    if shown < all {
-        text += &tr!(
-            " {} of {} combinations of the further parameters are shown; all are in summary.json.",
-            shown,
-            all
-        );
-    }
+    text += &left_out(counts);
     format!("{text} {definition}")
 }
 
@@ -315,21 +328,18 @@ fn curves<'a>(
     scale: Scale,
 ) -> Vec<Line<'a>> {
     let of_line = |line: &'a String| {
-        let mut cells: Vec<&SweepCell> = (sweep.cells.iter())
-            .filter(|cell| cell.line == *line && cell.at.get(1..) == Some(place))
-            .collect();
-        cells.sort_by_key(|cell| cell.at.first().copied());
-        let x = |cell: &SweepCell| {
+        let cells = cells_at(sweep, place).filter(|cell| cell.line == *line);
+        let cells = cells.sorted_by_key(|cell| cell.at.first().copied());
+        let placed = cells.filter_map(|cell| {
             let position = *cell.at.first()? as usize;
-            x_axis.positions.get(position).copied()
-        };
-        let points = cells
-            .iter()
-            .filter_map(|cell| Some((x(cell)?, cell.value.unwrap_or(f64::NAN))));
-        let bars = cells.iter().filter_map(|cell| {
+            Some((*x_axis.positions.get(position)?, cell))
+        });
+        let placed: Vec<(f64, &SweepCell)> = placed.collect();
+        let points = (placed.iter()).map(|(x, cell)| (*x, cell.value.unwrap_or(f64::NAN)));
+        let bars = placed.iter().filter_map(|(x, cell)| {
             let value = cell.value?;
             Some(Bar {
-                at: (x(cell)?, value),
+                at: (*x, value),
                 ends: cell.ci95,
                 n: cell.n,
                 text: format!(
@@ -400,54 +410,33 @@ fn crossings(
         let Some(at) = x_axis.position(crossing.value) else {
             continue;
         };
-        let [low, high] = crossing
-            .ci95
-            .map(|end| end.and_then(|end| x_axis.position(end)));
+        let [low, high] = crossing.ci95.map(|end| x_axis.position(end?));
         let range = x_axis.range();
         let low = chart.x(low.unwrap_or(range.start));
         let high = chart.x(high.unwrap_or(range.end));
-        let band = [
-            (low, chart.top),
-            (high, chart.top),
-            (high, chart.bottom),
-            (low, chart.bottom),
-        ];
+        let band = rectangle([low, high], [chart.top, chart.bottom]);
         svg.polygon(&band, Ink::Axis, 0.18);
         let at = chart.x(at);
         svg.line(&[(at, chart.top), (at, chart.bottom)], Ink::Leader, 1.2);
     }
-    if sweep
-        .cells
-        .iter()
-        .all(|cell| cell.at.get(1..) != Some(place) || cell.value.is_none())
-    {
-        svg.text(
-            (chart.left + 6.0, chart.top + 12.0),
-            &tr!("nothing was measured"),
-            Text::NOTE,
-        );
+    if cells_at(sweep, place).all(|cell| cell.value.is_none()) {
+        let at = (chart.left + 6.0, chart.top + 12.0);
+        svg.text(at, &tr!("nothing was measured"), Text::NOTE);
     }
 }
 
 /// Describes a panel for readers who do not see it.
 fn describe(sweep: &SweepResult, place: &[u32], scale: Scale) -> String {
-    let of_line = |line: &String| {
-        let cells = sweep.cells.iter();
-        let cells = cells.filter(|cell| cell.line == *line && cell.at.get(1..) == Some(place));
-        let texts: Vec<String> = cells
-            .filter_map(|cell| Some(scale.text(cell.value?)))
-            .collect();
-        match &texts[..] {
-            [first, .., last] => tr!(
-                "{}: {} values from {} to {}",
-                line,
-                texts.len(),
-                first,
-                last
-            ),
-            _ => format!("{line}: {}", texts.concat()),
-        }
+    let of_line = |(line, texts): (&String, Vec<String>)| match &texts[..] {
+        [first, .., last] => tr!(
+            "{}: {} values from {} to {}",
+            line,
+            texts.len(),
+            first,
+            last
+        ),
+        _ => format!("{line}: {}", texts.concat()),
     };
-    let lines: Vec<String> = sweep.lines.iter().map(of_line).collect();
+    let mut lines = texts_of_lines(sweep, place, scale).into_iter().map(of_line);
     format!("{}.", lines.join("; "))
 }

@@ -2,11 +2,12 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use itertools::Itertools as _;
 use regatta_model::{
     Condition, Link, Outcome, PathCheck, Ratio, STACK_FACTS, units::format_duration,
 };
 
-use super::{Entry, Table, figure, row, transport_row, words};
+use super::{Entry, Row, Table, after_transport, figure, row, transport_row, words};
 use crate::{
     RunData, Summary,
     analysis::{Places, StackRow, path_quantity},
@@ -18,7 +19,7 @@ use crate::{
 /// Returns the table of the outcomes of each cell's trials.
 pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
     let outcomes = Outcome::ALL.map(|outcome| language::text(&outcome.in_words()).to_owned());
-    let head = [tr!("transport"), tr!("condition")].into_iter();
+    let head = after_transport([tr!("condition")]);
     let tail = [tr!("at the deadline"), tr!("why not measured")];
     let places = Places::of(summary);
     let cells = data
@@ -32,31 +33,24 @@ pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
     let styles = Styles::of(data);
     let rows = cells.map(|(group, cell)| {
         let counts = Outcome::ALL.map(|outcome| figure(cell.outcome(outcome).to_string()));
-        let why: Vec<String> = (cell.reasons.iter())
-            .map(|reason| {
-                let hint = if reason.hint.is_empty() {
-                    String::new()
-                } else {
-                    tr!(" (hint: {})", language::sentence(&reason.hint))
-                };
-                let outcome = reason.outcome.replace('_', " ");
-                let causes = reason.reasons.iter().map(|cause| language::sentence(cause));
-                let causes: Vec<String> = causes.collect();
-                format!("{}: {}{hint}", language::text(&outcome), causes.join(": "))
-            })
-            .collect();
-        let cells = [words(group.heading())].into_iter().chain(counts).chain([
-            figure(cell.deadline_reached.to_string()),
-            words(why.join("; ")),
-        ]);
+        let mut why = cell.reasons.iter().map(|reason| {
+            let hint = match reason.hint.as_str() {
+                "" => String::new(),
+                hint => tr!(" (hint: {})", language::sentence(hint)),
+            };
+            let (outcome, causes) = (reason.outcome_in_words(), reason.causes_in_words());
+            format!("{outcome}: {causes}{hint}")
+        });
+        let deadline = figure(cell.deadline_reached.to_string());
+        let cells = [words(group.heading())].into_iter().chain(counts);
+        let cells = cells.chain([deadline, words(why.join("; "))]);
         transport_row(&styles, &cell.transport, cells)
     });
-    let caption = if data.groups().any(|group| group.is_swept) {
-        tr!(
+    let caption = match data.groups().any(|group| group.is_swept) {
+        true => tr!(
             "How the trials of each cell ended; cells of a sweep of which all trials were measured are left out"
-        )
-    } else {
-        tr!("How the trials of each cell ended")
+        ),
+        false => tr!("How the trials of each cell ended"),
     };
     Table::new(caption, head.chain(outcomes).chain(tail), rows)
 }
@@ -70,21 +64,12 @@ fn listed<'a>(data: &RunData, summary: &'a Summary) -> Vec<&'a PathCheck> {
     let checks = &summary.path_checks;
     let conditions = data.listed_conditions();
     let mut seen = BTreeSet::new();
-    let firsts: Vec<bool> = (checks.iter())
-        .map(|check| {
-            let condition = check.condition.as_str();
-            seen.insert(condition) && conditions.contains(condition)
-        })
-        .collect();
-    let first = |position: usize| firsts[position];
-    checks
-        .iter()
-        .enumerate()
-        .filter(|(position, check)| {
-            checks.len() <= MOST_CHECKS || !check.within || first(*position)
-        })
-        .map(|(_, check)| check)
-        .collect()
+    let is_listed = |check: &&'a PathCheck| {
+        let condition = check.condition.as_str();
+        let is_first = seen.insert(condition) && conditions.contains(condition);
+        checks.len() <= MOST_CHECKS || !check.within || is_first
+    };
+    checks.iter().filter(is_listed).collect()
 }
 
 /// Returns the number of checks that the table does not list; all of them are within tolerance.
@@ -95,24 +80,20 @@ pub fn path_left_out(data: &RunData, summary: &Summary) -> usize {
 /// Returns the table of the path's configured and achieved values.
 pub fn path(data: &RunData, summary: &Summary) -> Table {
     // Only a path that is used as it is has two clocks.
-    let mut quantities = summary
-        .path_checks
-        .iter()
-        .flat_map(|check| &check.quantities);
-    let is_real = quantities.any(|quantity| quantity.name == "clock_offset_ns");
-    let (title, asked, achieved) = if is_real {
-        (
-            tr!("The path between the hosts, as it was found"),
-            tr!("first check"),
-            tr!("this check"),
-        )
-    } else {
-        (
-            tr!("The emulated path: asked for and achieved"),
-            tr!("asked"),
-            tr!("achieved"),
-        )
-    };
+    let mut quantities = (summary.path_checks.iter()).flat_map(|check| &check.quantities);
+    let [title, asked, achieved] =
+        match quantities.any(|quantity| quantity.name == "clock_offset_ns") {
+            true => [
+                tr!("The path between the hosts, as it was found"),
+                tr!("first check"),
+                tr!("this check"),
+            ],
+            false => [
+                tr!("The emulated path: asked for and achieved"),
+                tr!("asked"),
+                tr!("achieved"),
+            ],
+        };
     let head = [
         tr!("quantity"),
         tr!("condition"),
@@ -132,10 +113,7 @@ pub fn path(data: &RunData, summary: &Summary) -> Table {
         let show = |value: f64| figure(format!("{} {}", scale.text(value), scale.unit));
         let from = match check.step_at_ns {
             0 => String::new(),
-            at => tr!(
-                " from {} on",
-                language::quantity(format_duration(Duration::from_nanos(at)))
-            ),
+            at => tr!(" from {} on", duration(Duration::from_nanos(at))),
         };
         let [lowest, highest] = [quantity.lowest, quantity.highest].map(|v| scale.text(v));
         let verdict = match (&check.spoiled, quantity.within) {
@@ -156,6 +134,10 @@ pub fn path(data: &RunData, summary: &Summary) -> Table {
     Table::new(title, head, rows)
 }
 
+fn duration(time: Duration) -> String {
+    language::quantity(format_duration(time))
+}
+
 /// Returns the table of the conditions' settings.
 pub fn conditions(data: &RunData) -> Table {
     const HEAD: [&str; 9] = [
@@ -174,46 +156,43 @@ pub fn conditions(data: &RunData) -> Table {
     let conditions: Vec<&Condition> = conditions
         .filter(|condition| listed.contains(condition.name.as_str()))
         .collect();
-    let is_further = conditions
-        .iter()
-        .any(|condition| condition.links().any(|link| !link.particulars().is_empty()));
+    let mut links = conditions.iter().flat_map(|condition| condition.links());
+    let is_further = links.any(|link| !link.particulars().is_empty());
     let columns = HEAD.len() - usize::from(!is_further);
     let of_link = |condition: &Condition, at: Duration, direction: &str, link: &Link| {
-        let from = if at.is_zero() {
-            String::new()
-        } else {
-            tr!(", from {} on", language::quantity(format_duration(at)))
+        let from = match at.is_zero() {
+            true => String::new(),
+            false => tr!(", from {} on", duration(at)),
         };
-        let jitter = (!link.jitter.is_zero())
-            .then(|| language::quantity(format!("± {}", format_duration(link.jitter))));
+        let jitter = format!("± {}", format_duration(link.jitter));
+        let jitter = (!link.jitter.is_zero()).then(|| language::quantity(jitter));
         let loss = (link.loss != Ratio::ZERO).then(|| language::quantity(link.loss));
         let or_none = |text: Option<String>| figure(text.unwrap_or_else(|| tr!("none")));
+        let queue = link.queue_in_words(condition.queue_limit(link));
+        let mtu = format!("{} B", condition.mtu_bytes);
+        let further = link.particulars().iter().map(language::quantity).join("; ");
         let cells = [
             words(format!("{direction}{from}")),
-            figure(language::quantity(format_duration(link.delay))),
+            figure(duration(link.delay)),
             or_none(jitter),
             or_none(loss),
             figure(language::quantity(link.rate_in_words())),
-            figure(language::quantity(
-                link.queue_in_words(condition.queue_limit(link)),
-            )),
-            figure(language::quantity(format!("{} B", condition.mtu_bytes))),
-            words(
-                (link.particulars().iter())
-                    .map(language::quantity)
-                    .collect::<Vec<_>>()
-                    .join("; "),
-            ),
+            figure(language::quantity(queue)),
+            figure(language::quantity(mtu)),
+            words(further),
         ];
         row(&*condition.name, cells.into_iter().take(columns - 1))
     };
+    let [there, back] = [tr!("sender to receiver"), tr!("receiver to sender")];
     let rows = conditions.into_iter().flat_map(|c| {
-        c.settings().flat_map(move |setting| {
+        let of_setting = |at, forward, reverse| {
             [
-                of_link(c, setting.at, &tr!("sender to receiver"), setting.forward),
-                of_link(c, setting.at, &tr!("receiver to sender"), setting.reverse),
+                of_link(c, at, &there, forward),
+                of_link(c, at, &back, reverse),
             ]
-        })
+        };
+        let rows = (c.settings()).flat_map(|it| of_setting(it.at, it.forward, it.reverse));
+        rows.collect::<Vec<Row>>()
     });
     Table::new(
         match listed.len() < data.header.study.conditions.len() {
@@ -228,15 +207,11 @@ pub fn conditions(data: &RunData) -> Table {
 /// Returns the values that the trials of a transport read back for a fact, shortened if there are
 /// many.
 fn read_back(data: &RunData, transport: &str, fact: &str) -> Option<String> {
-    let values: BTreeSet<&str> = data
-        .trials
-        .iter()
-        .filter(|trial| trial.transport == transport)
-        .filter_map(|trial| trial.measurements.facts.get(fact).map(String::as_str))
-        .collect();
-    let shown: Vec<&str> = values.iter().take(3).copied().collect();
+    let trials = data.trials.iter().filter(|it| it.transport == transport);
+    let values = trials.filter_map(|trial| trial.measurements.facts.get(fact));
+    let values: BTreeSet<&String> = values.collect();
     let more = if values.len() > 3 { ", …" } else { "" };
-    (!shown.is_empty()).then(|| format!("{}{more}", shown.join(", ")))
+    (!values.is_empty()).then(|| values.iter().take(3).join(", ") + more)
 }
 
 /// Returns the values of a fact that the trials of each transport read back.
@@ -257,23 +232,20 @@ fn with_labels<'a>(first: &'a [&'a str], data: &'a RunData) -> impl Iterator<Ite
 pub fn transports(data: &RunData) -> Table {
     let styles = Styles::of(data);
     let rows = data.header.study.transports.iter().map(|transport| {
-        let options: Vec<String> = (transport.options.iter())
-            .map(|(name, value)| {
-                let value = serde_json::to_string(value).unwrap_or_default();
-                format!("{name} = {value}")
-            })
-            .collect();
-        let options = if options.is_empty() {
-            tr!("defaults")
-        } else {
-            options.join(", ")
+        let mut options = transport.options.iter().map(|(name, value)| {
+            let value = serde_json::to_string(value).unwrap_or_default();
+            format!("{name} = {value}")
+        });
+        let options = match options.join(", ") {
+            options if options.is_empty() => tr!("defaults"),
+            options => options,
         };
         let cells = [words(&*transport.driver), words(options)];
         transport_row(&styles, &transport.label, cells)
     });
     Table::new(
         tr!("The transports"),
-        [tr!("transport"), tr!("driver"), tr!("options")],
+        after_transport([tr!("driver"), tr!("options")]),
         rows,
     )
 }
@@ -284,10 +256,9 @@ pub fn stacks(data: &RunData, summary: &Summary) -> Table {
     let rows = STACK_FACTS.iter().filter_map(|fact| {
         let of_fact = summary.stacks.iter().filter(|row| row.fact == fact.name);
         let of_fact: Vec<&StackRow> = of_fact.collect();
-        let alike = if of_fact.iter().any(|row| row.differs) {
-            tr!("≠ differs")
-        } else {
-            "=".to_owned()
+        let alike = match of_fact.iter().any(|row| row.differs) {
+            true => tr!("≠ differs"),
+            false => "=".to_owned(),
         };
         let values = across(data, fact.name).map(|value| words(language::sentence(&value.text)));
         let cells = [words(alike)].into_iter().chain(values);
@@ -315,31 +286,25 @@ pub fn facts(data: &RunData) -> Table {
 /// once.
 pub fn hosts(data: &RunData) -> Table {
     let hosts = &data.header.hosts;
-    let names: BTreeSet<&str> = hosts
-        .values()
-        .flat_map(|facts| facts.0.keys().map(String::as_str))
-        .collect();
+    let names = hosts.values().flat_map(|facts| facts.0.keys());
+    let names: BTreeSet<&String> = names.collect();
     let same = |name: &str| {
         let mut values = hosts.values().map(|facts| facts.0.get(name));
         let first = values.next().flatten();
         values.all(|value| value == first)
     };
-    let labels = hosts.keys().map(|host| {
-        let label = data.header.host_label(host);
-        language::text(&label).to_owned()
-    });
-    let labels: Vec<String> = labels.collect();
-    let columns = if names.iter().all(|name| same(name)) && hosts.len() > 1 {
-        vec![list(&labels)]
-    } else {
-        labels
+    let labels = hosts.keys().map(|host| data.header.host_label(host));
+    let labels = labels.map(|label| language::text(&label).to_owned());
+    let columns = match names.iter().all(|name| same(name)) && hosts.len() > 1 {
+        true => vec![list(labels)],
+        false => labels.collect(),
     };
     let rows = names.into_iter().map(|name| {
         let values = hosts.values().take(columns.len());
         let values = values.map(|facts| facts.0.get(name).map_or("–", String::as_str));
         row(name, values.map(words))
     });
-    let rows: Vec<_> = rows.collect();
+    let rows: Vec<Row> = rows.collect();
     let head = [tr!("fact")].into_iter().chain(columns);
     Table::new(tr!("Facts about the hosts"), head, rows).folded(true)
 }

@@ -2,17 +2,21 @@
 
 use std::collections::BTreeSet;
 
+use itertools::Itertools as _;
 use regatta_model::{MetricDefinition, metric};
 
 use super::{
-    Entry, Row, Table, definitions, figure, figure_over, interval, none, row, scale, transport_row,
+    Entry, Row, Table, after_transport, definitions, figure, figure_over, interval, none, row,
+    scale, transport_row,
 };
 use crate::{
     RunData, Summary,
     analysis::{
         Comparison, DIFFERENCE_METRICS, Difference, Failure, PublishedBeside, compared_metrics,
     },
-    format::{Scale, capital, list, number, p_value, ratio_end, signed_percent},
+    format::{
+        Scale, capital, grouped, list, number, p_value, ratio_end, signed_percent, without_zeros,
+    },
     html::figures::Styles,
     language::{self, decimal, tr},
 };
@@ -23,21 +27,18 @@ pub fn differences(data: &RunData, summary: &Summary) -> Vec<Table> {
     let styles = Styles::of(data);
     let mut tables = Vec::new();
     let first = study.conditions.first().map_or("", |first| &first.name);
-    for group in data
-        .plain_groups()
-        .filter(|group| group.condition.name != first)
-    {
+    let groups = data.plain_groups();
+    for group in groups.filter(|group| group.condition.name != first) {
+        let differences = summary.differences.iter();
+        let here: Vec<&Difference> = differences
+            .filter(|it| group.is(&it.to, &it.workload))
+            .collect();
         let of = |transport: &str, metric: &str| {
-            let mut differences = summary.differences.iter();
-            differences.find(|d| {
-                d.transport == transport && d.metric == metric && group.is(&d.to, &d.workload)
-            })
+            let mut here = here.iter();
+            here.find(|it| it.transport == transport && it.metric == metric)
         };
         let mut columns = definitions(&DIFFERENCE_METRICS);
-        columns.retain(|c| {
-            let mut transports = study.transports.iter();
-            transports.any(|t| of(&t.label, c.name).is_some())
-        });
+        columns.retain(|column| here.iter().any(|it| it.metric == column.name));
         if columns.is_empty() {
             continue;
         }
@@ -47,18 +48,15 @@ pub fn differences(data: &RunData, summary: &Summary) -> Vec<Table> {
             first,
             group.in_words()
         );
-        let rows = (study.transports.iter())
-            .filter(|t| columns.iter().any(|c| of(&t.label, c.name).is_some()))
-            .map(|t| {
-                let changes = columns.iter().map(|c| of(&t.label, c.name));
-                transport_row(
-                    &styles,
-                    &t.label,
-                    changes.map(|d| d.map_or_else(none, change)),
-                )
+        let transports = study.transports.iter().map(|it| &it.label);
+        let rows = transports
+            .filter(|label| here.iter().any(|it| it.transport == **label))
+            .map(|label| {
+                let changes = columns.iter().map(|column| of(label, column.name));
+                let changes = changes.map(|it| it.map_or_else(none, |it| change(it)));
+                transport_row(&styles, label, changes)
             });
-        let head = [tr!("transport")].into_iter().chain(head);
-        tables.push(Table::new(caption, head, rows).under(&group.condition.name));
+        tables.push(Table::new(caption, after_transport(head), rows).under(&group.condition.name));
     }
     tables
 }
@@ -67,10 +65,8 @@ fn change(difference: &Difference) -> Entry {
     let percent = |ratio: f64| signed_percent(ratio - 1.0);
     let claim = &difference.claim;
     let ratio = claim.ratio.map_or_else(|| "–".to_owned(), percent);
-    figure_over(
-        ratio,
-        interval(claim.interval.map(|ends| ends.map(percent))),
-    )
+    let ends = claim.interval.map(|ends| ends.map(percent));
+    figure_over(ratio, interval(ends))
 }
 
 /// Returns the tables of all pairs.
@@ -79,10 +75,8 @@ pub fn comparisons(data: &RunData, summary: &Summary) -> Vec<Table> {
     for definition in definitions(&compared_metrics(&data.header.study)) {
         let scale = scale(summary, definition);
         for group in data.plain_groups() {
-            let here = summary
-                .comparisons
-                .iter()
-                .filter(|c| c.metric == definition.name && group.is(&c.condition, &c.workload));
+            let of_metric = (summary.comparisons.iter()).filter(|c| c.metric == definition.name);
+            let here = of_metric.filter(|c| group.is(&c.condition, &c.workload));
             let rows: Vec<Row> = here.map(|c| pair(summary, c, scale)).collect();
             if rows.is_empty() {
                 continue;
@@ -115,10 +109,10 @@ fn pair(summary: &Summary, c: &Comparison, scale: Scale) -> Row {
     let claim = &c.claim;
     let lossy = |label: &str| {
         let cell = summary.cell(label, &c.condition, &c.workload)?;
-        let failures: Vec<String> = cell.failures.iter().map(Failure::in_words).collect();
-        (!failures.is_empty()).then(|| format!("{label}: {}", list(&failures)))
+        let failures = list(cell.failures.iter().map(Failure::in_words));
+        (!failures.is_empty()).then(|| format!("{label}: {failures}"))
     };
-    let failures: Vec<String> = [lossy(&c.a), lossy(&c.b)].into_iter().flatten().collect();
+    let failures = [lossy(&c.a), lossy(&c.b)].into_iter().flatten().join("; ");
     let mean = |mean: Option<f64>| mean.map_or_else(none, |m| figure(scale.text(m)));
     let times = |ratio: Option<f64>, text: &dyn Fn(f64) -> String| {
         ratio.map_or_else(none, |ratio| figure(format!("{}×", text(ratio))))
@@ -140,7 +134,7 @@ fn pair(summary: &Summary, c: &Comparison, scale: Scale) -> Row {
         times(claim.detectable_ratio, &end),
         Entry {
             words: true,
-            ..figure_over(language::text(claim.conclusion.name()), failures.join("; "))
+            ..figure_over(language::text(claim.conclusion.name()), failures)
         },
     ];
     row(tr!("{} against {}", c.a, c.b), cells)
@@ -149,41 +143,22 @@ fn pair(summary: &Summary, c: &Comparison, scale: Scale) -> Row {
 /// Formats a confidence in per cent with as many digits as distinguish it from 100.
 fn level(confidence: f64) -> String {
     let percent = format!("{:.4}", confidence * 100.0);
-    let percent = percent.trim_end_matches('0').trim_end_matches('.');
-    decimal(percent.to_owned())
+    decimal(without_zeros(&percent).to_owned())
 }
 
 /// Returns the notes on published figures, each once with the figures that it is about.
 pub fn published_notes(summary: &Summary) -> Vec<String> {
-    let mut notes: Vec<(&str, &str, Vec<String>)> = Vec::new();
-    for figure in &summary.published {
-        let Some(note) = figure.note.as_deref() else {
-            continue;
-        };
-        let about = name_of(figure);
-        let known = notes
-            .iter_mut()
-            .find(|(transport, known, _)| *transport == figure.transport && *known == note);
-        match known {
-            Some((_, _, figures)) => figures.push(about),
-            None => notes.push((&figure.transport, note, vec![about])),
+    let noted = summary.published.iter();
+    let noted = noted.filter_map(|it| Some(((&it.transport, it.note.as_ref()?), name_of(it))));
+    let notes = grouped(noted).into_iter();
+    let notes = notes.map(|((transport, note), figures)| {
+        let all = summary.published.iter().map(|it| &it.transport);
+        match figures.len() == all.filter(|it| *it == transport).count() {
+            true => format!("`{transport}`: {note}"),
+            false => format!("`{transport}`, {}: {note}", list(&figures)),
         }
-    }
-    notes
-        .into_iter()
-        .map(|(transport, note, figures)| {
-            let all = summary
-                .published
-                .iter()
-                .filter(|p| p.transport == transport)
-                .count();
-            if figures.len() == all {
-                format!("`{transport}`: {note}")
-            } else {
-                format!("`{transport}`, {}: {note}", list(&figures))
-            }
-        })
-        .collect()
+    });
+    notes.collect()
 }
 
 /// Names a published figure by its metric and its place in the study.
@@ -200,26 +175,21 @@ pub fn published(data: &RunData, summary: &Summary) -> Vec<Table> {
     let mut tables = Vec::new();
     // Figures that name no workload stand before those that do.
     let workloads = study.workloads.iter().map(|workload| Some(&workload.name));
-    let workloads: Vec<Option<&String>> = std::iter::once(None).chain(workloads).collect();
-    for condition in &study.conditions {
-        for workload in &workloads {
-            let figures = summary.published.iter();
-            let here: Vec<&PublishedBeside> = figures
-                .filter(|p| p.condition == condition.name && p.workload.as_ref() == *workload)
-                .collect();
-            if here.is_empty() {
-                continue;
-            }
-            let with = workload.map_or_else(String::new, |workload| tr!(" with `{}`", workload));
-            let caption = tr!(
-                "Published beside measured, under `{}`{}",
-                condition.name,
-                with
-            );
-            tables.push(beside(data, &here, caption).under(&condition.name));
-            let changes = changes_beside(data, &here, &with);
-            tables.extend(changes.map(|table| table.under(&condition.name)));
+    let workloads = std::iter::once(None).chain(workloads);
+    let conditions = study.conditions.iter().map(|condition| &condition.name);
+    for (condition, workload) in conditions.cartesian_product(workloads) {
+        let figures = summary.published.iter();
+        let here: Vec<&PublishedBeside> = figures
+            .filter(|p| p.condition == *condition && p.workload.as_ref() == workload)
+            .collect();
+        if here.is_empty() {
+            continue;
         }
+        let with = workload.map_or_else(String::new, |workload| tr!(" with `{}`", workload));
+        let caption = tr!("Published beside measured, under `{}`{}", condition, with);
+        tables.push(beside(data, &here, caption).under(condition));
+        let changes = changes_beside(data, &here, &with);
+        tables.extend(changes.map(|table| table.under(condition)));
     }
     tables
 }
@@ -262,13 +232,8 @@ fn beside(data: &RunData, figures: &[&PublishedBeside], caption: String) -> Tabl
         });
         [figure_over(scale.text(it.published), permits), measured]
     };
-    of_transports(
-        data,
-        figures,
-        caption,
-        |column, scale| scale.heading(column.title),
-        cells,
-    )
+    let heading = |column: &MetricDefinition, scale: Scale| scale.heading(column.title);
+    of_transports(data, figures, caption, heading, cells)
 }
 
 /// Returns the table with a row for each transport of some published figures, and two columns for each of their metrics:
@@ -290,24 +255,19 @@ fn of_transports(
             (column, Scale::for_largest(column.unit, largest))
         })
         .collect();
-    let mut labels: Vec<&str> = Vec::new();
-    for p in figures {
-        if !labels.contains(&p.transport.as_str()) {
-            labels.push(&p.transport);
-        }
-    }
-    let mut head = vec![tr!("transport")];
-    for (column, scale) in &columns {
-        head.push(tr!("{}: published", heading(column, *scale)));
-        head.push(tr!("measured"));
-    }
+    let labels = figures.iter().map(|it| &it.transport).unique();
+    let head = columns.iter().flat_map(|(column, scale)| {
+        let published = tr!("{}: published", heading(column, *scale));
+        [published, tr!("measured")]
+    });
+    let head = after_transport(head);
     let of_column = |label: &str, (column, scale): &(&MetricDefinition, Scale)| {
         let mut of_label = figures.iter().filter(|p| p.transport == label);
         let found = of_label.find(|p| p.metric == column.name);
         found.map_or_else(|| [none(), none()], |found| cells(found, *scale))
     };
     let styles = Styles::of(data);
-    let rows = labels.into_iter().map(|label| {
+    let rows = labels.map(|label| {
         let cells = columns.iter().flat_map(|column| of_column(label, column));
         transport_row(&styles, label, cells)
     });

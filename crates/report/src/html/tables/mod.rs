@@ -74,6 +74,11 @@ impl Table {
     }
 }
 
+/// Returns the headings of a table whose rows are transports.
+fn after_transport(further: impl IntoIterator<Item = String>) -> impl Iterator<Item = String> {
+    std::iter::once(tr!("transport")).chain(further)
+}
+
 /// Creates a row of something other than a transport.
 fn row(heading: impl Into<String>, cells: impl IntoIterator<Item = Entry>) -> Row {
     Row {
@@ -158,11 +163,8 @@ fn definitions(names: &[&str]) -> Vec<&'static MetricDefinition> {
 
 /// Returns the scale of a metric over the whole report, so that tables can be compared.
 fn scale(summary: &Summary, definition: &MetricDefinition) -> Scale {
-    let largest = summary
-        .cells
-        .iter()
-        .filter_map(|cell| Some(cell.shown(definition.name)?.0))
-        .fold(0.0, f64::max);
+    let shown = (summary.cells.iter()).filter_map(|cell| cell.shown(definition.name));
+    let largest = shown.map(|(value, _)| value).fold(0.0, f64::max);
     Scale::for_largest(definition.unit, largest)
 }
 

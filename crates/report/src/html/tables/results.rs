@@ -1,10 +1,11 @@
 //! Tables of the measured values.
 
+use itertools::Itertools as _;
 use regatta_model::metric::id;
 
 use super::{
-    Columns, Entry, Row, Table, cells_of, definitions, figure, figure_over, mean_entry, none, row,
-    scale, transport_row,
+    Columns, Entry, Row, Table, after_transport, cells_of, definitions, figure, figure_over,
+    mean_entry, none, row, scale, transport_row,
 };
 use crate::{
     RunData, Summary,
@@ -37,23 +38,18 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
         let own = summary.rank_by.as_deref();
         let own = own.filter(|metric| !COLUMNS.contains(metric));
         let names: Vec<&str> = own.into_iter().chain(COLUMNS).collect();
-        let columns = Columns::present(summary, &definitions(&names), |cell| {
-            cell.workload == group.workload.name
-        });
+        let of_work = |cell: &Cell| cell.workload == group.workload.name;
+        let columns = Columns::present(summary, &definitions(&names), of_work);
         let place = (summary.verdict.conditions.iter())
             .find(|place| group.is(&place.condition, &place.workload));
         let letters = |cell: &Cell| place.and_then(|place| place.letters(&cell.transport));
         let cells: Vec<&Cell> = cells_of(summary, group).collect();
         let grouped = cells.iter().any(|cell| letters(cell).is_some());
-        let mut head = vec![tr!("transport")];
-        head.extend(grouped.then(|| tr!("group")));
-        head.extend(columns.headings());
-        head.push(tr!("trials"));
-        let of_groups = if grouped {
-            tr!("; transports of a group cannot be told apart")
-        } else {
-            String::new()
-        };
+        let letter = grouped.then(|| tr!("group")).into_iter();
+        let head = letter.chain(columns.headings()).chain([tr!("trials")]);
+        let head = after_transport(head);
+        let of_groups = grouped.then(|| tr!("; transports of a group cannot be told apart"));
+        let of_groups = of_groups.unwrap_or_default();
         let errors = of_clocks(&cells);
         let caption = tr!(
             "Geometric means under {} (of loss the means), with their 95 % confidence interval{}{}",
@@ -70,11 +66,8 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
             }
             let group = grouped.then(|| letters(cell).map_or_else(none, figure));
             let entries = group.into_iter().chain(means);
-            transport_row(
-                &styles,
-                &cell.transport,
-                entries.chain([trials(summary, cell)]),
-            )
+            let entries = entries.chain([trials(summary, cell)]);
+            transport_row(&styles, &cell.transport, entries)
         };
         Table::new(caption, head, cells.into_iter().map(row)).under(&group.condition.name)
     };
@@ -91,17 +84,11 @@ fn of_clocks(cells: &[&Cell]) -> String {
 
 /// Returns the number of measured trials of a cell, with those at the deadline or over a doubtful path.
 fn trials(summary: &Summary, cell: &Cell) -> Entry {
-    let mut doubts = Vec::new();
-    if cell.deadline_reached > 0 {
-        doubts.push(tr!("{} at the deadline", cell.deadline_reached));
-    }
-    if cell.path_doubted > 0 {
-        doubts.push(tr!("{} over a doubtful path", cell.path_doubted));
-    }
-    figure_over(
-        tr!("{} of {}", cell.n, summary.trials_of(cell)),
-        doubts.join(", "),
-    )
+    let (late, doubted) = (cell.deadline_reached, cell.path_doubted);
+    let late = (late > 0).then(|| tr!("{} at the deadline", late));
+    let doubted = (doubted > 0).then(|| tr!("{} over a doubtful path", doubted));
+    let number = tr!("{} of {}", cell.n, summary.trials_of(cell));
+    figure_over(number, late.into_iter().chain(doubted).join(", "))
 }
 
 /// Returns the whole description of the headline metrics and of host CPU.
@@ -184,14 +171,11 @@ pub fn loss(data: &RunData, summary: &Summary) -> Vec<Table> {
     }
     let styles = Styles::of(data);
     let of_place = |group: CellGroup<'_>| {
-        let head = [tr!("transport")].into_iter();
+        let caption = tr!("Loss under {}", group.in_words());
+        let head = after_transport(columns.headings());
         let cells = cells_of(summary, group).filter(|cell| cell.n > 0);
-        Table::new(
-            tr!("Loss under {}", group.in_words()),
-            head.chain(columns.headings()),
-            cells.map(|cell| transport_row(&styles, &cell.transport, columns.means(cell))),
-        )
-        .under(&group.condition.name)
+        let rows = cells.map(|it| transport_row(&styles, &it.transport, columns.means(it)));
+        Table::new(caption, head, rows).under(&group.condition.name)
     };
     data.plain_groups().map(of_place).collect()
 }
@@ -202,9 +186,8 @@ pub fn every_metric(data: &RunData, summary: &Summary) -> Vec<Table> {
     let of_place = |group: CellGroup<'_>| {
         let cells: Vec<&Cell> = cells_of(summary, group).filter(|c| c.n > 0).collect();
         let head = cells.iter().map(|cell| cell.transport.as_str());
-        let here = metrics
-            .iter()
-            .filter(|m| cells.iter().any(|cell| cell.metrics.contains_key(m.name)));
+        let is_here = |name: &str| cells.iter().any(|cell| cell.metrics.contains_key(name));
+        let here = metrics.iter().filter(|metric| is_here(metric.name));
         let rows = here.map(|m| {
             let scale = scale(summary, m);
             let means = cells.iter().map(|cell| mean_entry(cell, m.name, scale));

@@ -1,7 +1,6 @@
 //! Tables of the sweeps: values of the parameters down, transports across.
 
-use std::collections::{BTreeMap, BTreeSet};
-
+use itertools::Itertools as _;
 use regatta_model::metric;
 
 use super::{Entry, Row, Table, figure_over, interval, none, row, scale};
@@ -19,23 +18,20 @@ const MOST_ROWS: usize = 1000;
 
 /// Returns a table for each sweep and metric.
 pub fn sweeps(data: &RunData, summary: &Summary) -> Vec<Table> {
-    let tables = summary.sweeps.iter();
-    tables
-        .filter_map(|sweep| table(data, summary, sweep))
-        .collect()
+    let sweeps = summary.sweeps.iter();
+    let tables = sweeps.filter_map(|sweep| table(data, summary, sweep));
+    tables.collect()
 }
 
 fn table(data: &RunData, summary: &Summary, sweep: &SweepResult) -> Option<Table> {
     let definition = metric::find(&sweep.metric)?;
     let scale = scale(summary, definition);
-    let cells: BTreeMap<(&[u32], &str), &SweepCell> = (sweep.cells.iter())
-        .map(|cell| ((&cell.at[..], cell.line.as_str()), cell))
-        .collect();
+    let cells = sweep.by_place();
     // The further parameters change slowest, as the panels of the figure do.
-    let mut places: Vec<&[u32]> = BTreeSet::from_iter(cells.keys().map(|(at, _)| *at))
-        .into_iter()
+    let places = cells.keys().map(|(at, _)| *at).dedup();
+    let places: Vec<&[u32]> = places
+        .sorted_by_key(|at| (at.get(1..), at.first()))
         .collect();
-    places.sort_by_key(|at| (at.get(1..), at.first()));
     let entry = |cell: Option<&&SweepCell>| -> Entry {
         let Some(cell) = cell else {
             return none();
@@ -53,18 +49,17 @@ fn table(data: &RunData, summary: &Summary, sweep: &SweepResult) -> Option<Table
     };
     let rows: Vec<Row> = (places.iter().take(MOST_ROWS))
         .map(|at| {
-            let texts = at.iter().zip(&sweep.axes).map(|(value, axis)| {
-                let value = axis.values.get(*value as usize);
-                value.map_or("", |value| value.text.as_str())
-            });
-            let heading = texts.map(quantity).collect::<Vec<_>>().join(", ");
+            let texts = sweep
+                .axes
+                .iter()
+                .zip(*at)
+                .map(|(axis, at)| axis.text_of(*at));
+            let heading = texts.map(quantity).join(", ");
             let entries = (sweep.lines.iter()).map(|line| entry(cells.get(&(*at, line.as_str()))));
             row(heading, entries)
         })
         .collect();
-    let titles: Vec<&str> = (sweep.axes.iter())
-        .map(|axis| language::text(&axis.title))
-        .collect();
+    let mut titles = sweep.axes.iter().map(|axis| language::text(&axis.title));
     let head = [titles.join(", ")].into_iter().chain(sweep.lines.clone());
     let cut = match places.len() > MOST_ROWS {
         true => tr!(

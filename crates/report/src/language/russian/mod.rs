@@ -1,34 +1,11 @@
-//! Russian: the tables of messages, units, and the parts of sentences of a run.
+//! Russian: the table of messages, units, and the parts of sentences of a run.
 
-mod figures;
-mod network;
-mod report;
-mod runs;
-mod stacks;
-mod tables;
-mod verdict;
-mod warnings;
-mod work;
+/// Entry of the table: its context, an English text, and its forms in Russian: one, or those for 1, 2 and 5. With the
+/// context `title` or `definition` the text is the name of the metric that has them.
+pub type Message = (&'static str, &'static str, &'static [&'static str]);
 
-/// English text, and its forms in Russian: one, or those for 1, 2 and 5.
-pub type Message = (&'static str, &'static [&'static str]);
-
-/// Name of a metric, its title and its definition in Russian.
-pub type Metric = (&'static str, &'static str, &'static str);
-
-/// All tables of messages.
-pub const TABLES: &[&[Message]] = &[
-    report::MESSAGES,
-    verdict::MESSAGES,
-    tables::MESSAGES,
-    figures::MESSAGES,
-    warnings::MESSAGES,
-    runs::MESSAGES,
-    stacks::MESSAGES,
-];
-
-/// All tables of metrics.
-pub const METRICS: &[&[Metric]] = &[work::METRICS, network::METRICS];
+/// Table of messages, which `build.rs` makes of the `.po` files beside this one; those of metrics stand last.
+pub const MESSAGES: &[Message] = include!(concat!(env!("OUT_DIR"), "/russian.rs"));
 
 /// Units of quantities in sentences.
 const UNITS: [(&str, &str); 19] = [
@@ -60,18 +37,15 @@ pub fn unit(symbol: &str) -> Option<&'static str> {
     found.map(|(_, russian)| *russian)
 }
 
-/// Whether a table has a message, also while compiling.
+/// Whether the table has a message, also while compiling.
 pub const fn is_known(english: &str) -> bool {
-    let mut table = 0;
-    while table < TABLES.len() {
-        let mut row = 0;
-        while row < TABLES[table].len() {
-            if is_same(TABLES[table][row].0.as_bytes(), english.as_bytes()) {
-                return true;
-            }
-            row += 1;
+    let mut row = 0;
+    while row < MESSAGES.len() {
+        let (context, known, _) = MESSAGES[row];
+        if context.is_empty() && is_same(known.as_bytes(), english.as_bytes()) {
+            return true;
         }
-        table += 1;
+        row += 1;
     }
     false
 }
