@@ -14,26 +14,28 @@ use std::{
 };
 
 use regatta_transport_wdt::{
+    codec::{Allocation, FileHeader},
     files::{
         DirectoryOptions, DirectorySink, Glob, Selection, TreeError, TreeSource, read_manifest,
     },
     path::RelativePath,
-    sink::{IncomingBlock, Sink, SinkWriter},
+    sink::{Sink, SinkWriter},
     source::{Source, SourceReader},
 };
 
-fn block(sequence: u64, path: &str, size: u64, offset: u64, length: u64) -> IncomingBlock {
-    IncomingBlock {
+fn block(sequence: u64, path: &str, size: u64, offset: u64, length: u64) -> FileHeader {
+    FileHeader {
+        status: 0,
         sequence,
         path: RelativePath::new(path.as_bytes()).expect("a safe path"),
-        file_size_bytes: size,
+        file_size: size,
         offset,
         length,
-        replaces: None,
+        allocation: Allocation::New,
     }
 }
 
-fn put(sink: &DirectorySink, block: &IncomingBlock, data: &[u8]) -> io::Result<()> {
+fn put(sink: &DirectorySink, block: &FileHeader, data: &[u8]) -> io::Result<()> {
     let mut writer = sink.begin(block)?;
     for (number, piece) in data.chunks(7).enumerate() {
         writer.write(block.offset + number as u64 * 7, piece)?;

@@ -15,7 +15,7 @@ use std::{
     io,
     os::unix::{ffi::OsStrExt, fs::FileExt},
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use super::{
@@ -24,9 +24,10 @@ use super::{
     ranges::Ranges,
 };
 use crate::{
-    codec::FileChunks,
+    codec::{FileChunks, FileHeader},
+    lock,
     path::RelativePath,
-    sink::{IncomingBlock, Sink, SinkWriter},
+    sink::{Sink, SinkWriter},
 };
 
 /// Options of a [`DirectorySink`].
@@ -89,6 +90,18 @@ struct Entry {
 }
 
 impl Entry {
+    fn new(path: RelativePath, size: u64) -> Self {
+        Self {
+            path,
+            size,
+            ranges: Ranges::default(),
+            counted: Ranges::default(),
+            held: 0,
+            touched: false,
+            file: None,
+        }
+    }
+
     /// Whether this is a part left by an earlier transfer of a file that the sender no longer
     /// sends.
     fn was_dropped(&self) -> bool {
@@ -99,22 +112,19 @@ impl Entry {
 impl State {
     /// Adds a file that an earlier transfer left.
     fn hold(&mut self, file: FileChunks) {
-        let mut entry = Entry {
-            path: file.path.clone(),
-            size: file.size,
-            ranges: Ranges::default(),
-            counted: Ranges::default(),
-            held: file.chunks.iter().map(|(start, end)| end - start).sum(),
-            touched: false,
-            file: None,
-        };
+        let mut entry = Entry::new(file.path, file.size);
         for (start, end) in file.chunks {
+            entry.held += end - start;
             entry.ranges.add(start, end);
             entry.counted.add(start, end);
         }
-        self.directories.extend(file.path.parents());
-        self.paths.insert(file.path, file.sequence);
-        self.files.insert(file.sequence, entry);
+        self.add(file.sequence, entry);
+    }
+
+    fn add(&mut self, sequence: u64, entry: Entry) {
+        self.directories.extend(entry.path.parents());
+        self.paths.insert(entry.path.clone(), sequence);
+        self.files.insert(sequence, entry);
     }
 
     /// Returns the files that can be resumed, ordered by sequence id.
@@ -153,8 +163,7 @@ impl State {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that can panic runs under this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Refuses a path that [`DirectorySink::commit`] could not give to the file.
@@ -164,14 +173,12 @@ impl Shared {
                 if parent.device()? != self.root.device()? {
                     return Err(io::Error::other("it would lie on another file system"));
                 }
-                if !self.options.overwrite && parent.has(&name)? {
-                    return Err(io::ErrorKind::AlreadyExists.into());
+                match parent.is_directory(&name)? {
+                    Some(_) if !self.options.overwrite => Err(io::ErrorKind::AlreadyExists.into()),
+                    // Nor is it replaced on request, and it is found out before anything is sent for it.
+                    Some(true) => Err(io::ErrorKind::IsADirectory.into()),
+                    _ => Ok(()),
                 }
-                // Nor is it replaced on request, and it is found out before anything is sent for it.
-                if parent.has_directory(&name)? {
-                    return Err(io::ErrorKind::IsADirectory.into());
-                }
-                Ok(())
             }
             // It will be made.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -180,18 +187,18 @@ impl Shared {
     }
 
     /// Makes the file when its first block arrives.
-    fn make(&self, block: &IncomingBlock) -> io::Result<Arc<File>> {
+    fn make(&self, block: &FileHeader) -> io::Result<Arc<File>> {
         self.check(&block.path)?;
         let name = staged(block.sequence)?;
         let file = self.staging.make(&name)?;
-        if let Err(error) = reserve(&file, block.file_size_bytes) {
+        if let Err(error) = reserve(&file, block.file_size) {
             self.staging.remove(&name)?;
             return Err(error);
         }
         Ok(Arc::new(file))
     }
 
-    fn entry(&self, state: &mut State, block: &IncomingBlock) -> io::Result<()> {
+    fn entry(&self, state: &mut State, block: &FileHeader) -> io::Result<()> {
         if state.paths.contains_key(&block.path) {
             return Ok(());
         }
@@ -199,49 +206,32 @@ impl Shared {
             let wrong = format!("`{}` has the number of another file", block.path);
             return Err(io::Error::other(wrong));
         }
-        let in_a_file = block
-            .path
-            .parents()
-            .find(|parent| state.paths.contains_key(parent));
-        let both = match in_a_file {
-            Some(file) => Some(file),
-            None => Some(block.path.clone()).filter(|path| state.directories.contains(path)),
-        };
-        if let Some(both) = both {
+        let mut parents = block.path.parents();
+        let in_a_file = parents.find(|parent| state.paths.contains_key(parent));
+        let is_a_directory = || state.directories.get(&block.path).cloned();
+        if let Some(both) = in_a_file.or_else(is_a_directory) {
             let wrong = format!("`{both}` was sent as a file and as a directory");
             return Err(io::Error::other(wrong));
         }
         let file = self
             .make(block)
             .map_err(|error| about(&block.path, &error))?;
-        state.paths.insert(block.path.clone(), block.sequence);
-        state.directories.extend(block.path.parents());
-        let entry = Entry {
-            path: block.path.clone(),
-            size: block.file_size_bytes,
-            ranges: Ranges::default(),
-            counted: Ranges::default(),
-            held: 0,
-            touched: true,
-            file: Some(file),
-        };
-        state.files.insert(block.sequence, entry);
+        let mut entry = Entry::new(block.path.clone(), block.file_size);
+        entry.file = Some(file);
+        state.add(block.sequence, entry);
         Ok(())
     }
 }
 
 /// Adds the file's path to an error, and a remedy where one is known.
 fn about(path: &RelativePath, error: &io::Error) -> io::Error {
-    let kind = error.kind();
-    io::Error::new(
-        kind,
-        match kind {
-            io::ErrorKind::AlreadyExists => {
-                format!("`{path}` exists; receive with `--overwrite` to replace it")
-            }
-            _ => format!("cannot write `{path}`: {error}"),
-        },
-    )
+    let text = match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            format!("`{path}` exists; receive with `--overwrite` to replace it")
+        }
+        _ => format!("cannot write `{path}`: {error}"),
+    };
+    io::Error::new(error.kind(), text)
 }
 
 impl DirectorySink {
@@ -341,9 +331,10 @@ impl Sink for DirectorySink {
         journal::remove(&self.0.staging)
     }
 
-    fn counted(&self, sequence: u64, offset: u64, length: u64) {
-        if let Some(entry) = self.0.lock().files.get_mut(&sequence) {
-            entry.counted.add(offset, offset.saturating_add(length));
+    fn counted(&self, block: &FileHeader) {
+        if let Some(entry) = self.0.lock().files.get_mut(&block.sequence) {
+            let end = block.offset.saturating_add(block.length);
+            entry.counted.add(block.offset, end);
         }
     }
 
@@ -356,9 +347,9 @@ impl Sink for DirectorySink {
         Err(io::Error::other(wrong))
     }
 
-    fn begin(&self, block: &IncomingBlock) -> io::Result<DirectoryWriter> {
+    fn begin(&self, block: &FileHeader) -> io::Result<DirectoryWriter> {
         let mut state = self.0.lock();
-        if let Some(previous) = block.replaces
+        if let Some(previous) = block.allocation.replaces()
             && previous != block.sequence
             && state.paths.get(&block.path) == Some(&previous)
         {
@@ -368,14 +359,12 @@ impl Sink for DirectorySink {
             state.files.remove(&previous);
         }
         self.0.entry(&mut state, block)?;
-        let sequence = state.paths.get(&block.path).copied();
         let entry = state.files.get_mut(&block.sequence);
-        let (Some(entry), Some(true)) = (entry, sequence.map(|known| known == block.sequence))
-        else {
+        let Some(entry) = entry.filter(|entry| entry.path == block.path) else {
             let wrong = format!("`{}` was sent as two files", block.path);
             return Err(io::Error::other(wrong));
         };
-        if entry.size != block.file_size_bytes {
+        if entry.size != block.file_size {
             let wrong = format!("`{}` was sent with two sizes", block.path);
             return Err(io::Error::other(wrong));
         }
@@ -389,6 +378,7 @@ impl Sink for DirectorySink {
         Ok(DirectoryWriter {
             shared: Arc::clone(&self.0),
             sequence: block.sequence,
+            path: block.path.clone(),
             start: block.offset,
             at: block.offset,
             end: block.offset.saturating_add(block.length),
@@ -403,21 +393,12 @@ impl Sink for DirectorySink {
 pub struct DirectoryWriter {
     shared: Arc<Shared>,
     sequence: u64,
+    path: RelativePath,
     start: u64,
     at: u64,
     end: u64,
     file: Arc<File>,
     finished: bool,
-}
-
-impl DirectoryWriter {
-    fn failed(&self, error: &io::Error) -> io::Error {
-        let state = self.shared.lock();
-        match state.files.get(&self.sequence) {
-            Some(entry) => about(&entry.path, error),
-            None => io::Error::new(error.kind(), error.to_string()),
-        }
-    }
 }
 
 impl SinkWriter for DirectoryWriter {
@@ -426,9 +407,8 @@ impl SinkWriter for DirectoryWriter {
         if offset != self.at || end.is_none_or(|end| end > self.end) {
             return Err(io::Error::other("a block was not written front to back"));
         }
-        self.file
-            .write_all_at(data, offset)
-            .map_err(|error| self.failed(&error))?;
+        let written = self.file.write_all_at(data, offset);
+        written.map_err(|error| about(&self.path, &error))?;
         self.at += data.len() as u64;
         Ok(())
     }
@@ -445,7 +425,8 @@ impl SinkWriter for DirectoryWriter {
             drop(state);
             // Takes time, in which other files go on. It writes all of the file, whoever wrote it.
             if self.shared.options.sync {
-                self.file.sync_data().map_err(|error| self.failed(&error))?;
+                let synced = self.file.sync_data();
+                synced.map_err(|error| about(&self.path, &error))?;
             }
         }
         Ok(())
@@ -466,7 +447,7 @@ impl Drop for DirectoryWriter {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let state = lock(&self.state);
         if self.options.resume {
             let held = state.held();
             // What cannot be kept is as if it had never come.

@@ -26,15 +26,12 @@ pub(super) fn staged(sequence: u64) -> io::Result<CString> {
 
 /// Opens the directory and locks it, as only one receiver may use it.
 pub(super) fn open(root: &Below) -> io::Result<Below> {
-    let directory = match root.enter(DIRECTORY) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => root.make_directory(DIRECTORY)?,
-        entered => entered?,
-    };
+    let directory = root.enter_or_make(DIRECTORY)?;
     directory.lock().map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => io::Error::new(
-            error.kind(),
-            "another receiver with `--resume` uses this directory",
-        ),
+        io::ErrorKind::WouldBlock => {
+            let busy = "another receiver with `--resume` uses this directory";
+            io::Error::new(error.kind(), busy)
+        }
         _ => error,
     })?;
     Ok(directory)

@@ -116,16 +116,10 @@ pub fn read_manifest(text: &[u8]) -> Result<Vec<Listed>, ManifestError> {
             .map_err(|why: UnsafePath| failed(why.to_string()))?;
         let size = fields.next().map(|size| {
             let digits = std::str::from_utf8(size).ok().map(str::trim);
-            digits.and_then(|digits| digits.parse().ok())
+            let size = digits.and_then(|digits| digits.parse().ok());
+            size.ok_or_else(|| failed("what follows the tab is no number of bytes".to_owned()))
         });
-        let size_bytes = match size {
-            Some(None) => {
-                return Err(failed(
-                    "what follows the tab is no number of bytes".to_owned(),
-                ));
-            }
-            size => size.flatten(),
-        };
+        let size_bytes = size.transpose()?;
         listed.push(Listed { path, size_bytes });
     }
     Ok(listed)

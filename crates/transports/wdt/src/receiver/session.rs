@@ -2,12 +2,13 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use crate::codec::{Abort, Checkpoint, Done, FileChunks};
+use crate::codec::{Abort, Checkpoint, Done, FileChunks, Reply};
 use crate::crypto::{DEFAULT_TAG_INTERVAL_BYTES, Secret};
 use crate::failure::{Failure, PortReport, Report};
+use crate::lock;
 use crate::sink::Sink;
 use crate::status::Status;
 use crate::url::ConnectionUrl;
@@ -75,36 +76,29 @@ struct State {
     changes: u64,
 }
 
+#[derive(Default)]
 struct Port {
-    port: u16,
+    /// Outcome so far; its blocks are the whole ones that count.
+    report: PortReport,
     phase: Phase,
-    /// Number of whole blocks that count; `bytes` includes those of partial blocks.
-    blocks: u64,
+    /// Bytes that count, those of partial blocks included.
     bytes: u64,
     /// Number of whole blocks that no tag has verified yet.
     unverified_blocks: u64,
     unverified_bytes: u64,
-    /// The block in which the connection broke, until the sender has heard of it.
-    partial: Option<Partial>,
+    /// The block in which the connection broke, until the sender has heard of it; the rest of the
+    /// checkpoint is not used.
+    partial: Checkpoint,
     /// Number of lost ports that the sender has certainly heard of on this port.
     seen: usize,
     /// Number of lost ports that were sent on its connection.
     offered: usize,
-    connections: u32,
-    failure: Option<Failure>,
 }
 
-/// Part of a block that arrived before its connection broke.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Partial {
-    pub bytes: u64,
-    pub sequence: u64,
-    pub offset: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
     /// Not connected, or receiving blocks.
+    #[default]
     Running,
     /// DONE has arrived.
     Waiting,
@@ -116,7 +110,7 @@ enum Phase {
 /// Progress in telling the sender which chunks an earlier transfer has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chunks {
-    UnsupportedCounters,
+    Unasked,
     /// The port at this index is sending them.
     Telling(usize),
     /// They were sent, but the sender's answer did not come.
@@ -132,30 +126,12 @@ pub(super) enum Listing {
     Told,
 }
 
-/// Next action of a port that has received DONE.
-pub(super) enum Judgement {
-    Wait,
-    /// Send the checkpoints of these ports, which were given up.
-    Lost(Vec<Checkpoint>),
-    /// Everything has arrived.
-    Done,
-}
-
 impl<K: Sink> Session<K> {
     /// Returns a session that receives into `sink` from the sender that is given `url`.
     pub fn new(sink: K, url: &ConnectionUrl, options: Options) -> Self {
         let ports = url.ports.iter().map(|port| Port {
-            port: *port,
-            phase: Phase::Running,
-            blocks: 0,
-            bytes: 0,
-            unverified_blocks: 0,
-            unverified_bytes: 0,
-            partial: None,
-            seen: 0,
-            offered: 0,
-            connections: 0,
-            failure: None,
+            report: PortReport::new(*port),
+            ..Port::default()
         });
         Self {
             sink,
@@ -168,7 +144,7 @@ impl<K: Sink> Session<K> {
                 ports: ports.collect(),
                 began: None,
                 lost: Vec::new(),
-                chunks: Chunks::UnsupportedCounters,
+                chunks: Chunks::Unasked,
                 done: None,
                 checked: false,
                 failure: None,
@@ -220,32 +196,23 @@ impl<K: Sink> Session<K> {
         if let Some(failure) = &state.failure {
             return Err(failure.clone());
         }
-        let blocks = state.ports.iter().map(|port| port.blocks).sum();
+        let ports: Vec<_> = state.ports.iter().map(|port| port.report.clone()).collect();
+        let blocks = ports.iter().map(|port| port.blocks).sum();
         let bytes = state.ports.iter().map(|port| port.bytes).sum();
-        if state.done.map(|done| (done.blocks, done.bytes)) != Some((blocks, bytes)) {
+        state.complete(blocks, bytes).map_err(|incomplete| {
             let refused = state.turned_away.as_ref().filter(|_| state.began.is_none());
             let failure = refused.map(|refused| {
-                let detail = format!(
-                    "no sender of this transfer came, only others; {}",
-                    refused.detail
-                );
-                Failure::new(refused.status, detail)
+                let only = "no sender of this transfer came, only others";
+                Failure::new(refused.status, format!("{only}; {}", refused.detail))
             });
-            let failure =
-                failure.or_else(|| state.ports.iter().find_map(|port| port.failure.clone()));
-            return Err(failure.unwrap_or_else(|| incomplete(blocks, bytes)));
-        }
-        let ports = state.ports.iter().map(|port| PortReport {
-            port: port.port,
-            blocks: port.blocks,
-            connections: port.connections,
-            failure: port.failure.clone(),
-        });
+            let failure = failure.or_else(|| ports.iter().find_map(|port| port.failure.clone()));
+            failure.unwrap_or(incomplete)
+        })?;
         Ok(Report {
             blocks,
             bytes,
             payload_bytes: self.payload_bytes(),
-            ports: ports.collect(),
+            ports,
         })
     }
 
@@ -272,7 +239,7 @@ impl<K: Sink> Session<K> {
     }
 
     pub(super) fn port(&self, index: usize) -> u16 {
-        self.lock().ports[index].port
+        self.lock().ports[index].report.port
     }
 
     pub(super) fn failed(&self) -> bool {
@@ -280,20 +247,13 @@ impl<K: Sink> Session<K> {
     }
 
     pub(super) fn abort(&self, version: u32, status: Status) -> Abort {
-        let blocks = self.lock().ports.iter().map(|port| port.blocks).sum();
+        let state = self.lock();
+        let blocks = state.ports.iter().map(|port| port.report.blocks);
         Abort {
             version,
             code: status.code(),
-            blocks,
+            blocks: blocks.sum(),
         }
-    }
-
-    /// Returns the status with which the whole transfer ended.
-    pub(super) fn failure_status(&self) -> Status {
-        self.lock()
-            .failure
-            .as_ref()
-            .map_or(Status::Abort, |failure| failure.status)
     }
 
     /// Returns the deadline for the first connection to a port.
@@ -314,8 +274,8 @@ impl<K: Sink> Session<K> {
         let mut state = self.lock();
         state.began.get_or_insert(now);
         let port = &mut state.ports[index];
-        port.connections += 1;
-        port.partial = None;
+        port.report.connections += 1;
+        port.partial = Checkpoint::default();
         self.has_changed(&mut state);
     }
 
@@ -384,7 +344,7 @@ impl<K: Sink> Session<K> {
     /// Reports a sender that does not ask for chunks: it was told before, or sends everything.
     pub(super) fn not_asked(&self) -> io::Result<()> {
         let mut state = self.lock();
-        if std::mem::replace(&mut state.chunks, Chunks::Told) == Chunks::UnsupportedCounters {
+        if std::mem::replace(&mut state.chunks, Chunks::Told) == Chunks::Unasked {
             self.sink.forget()?;
         }
         self.has_changed(&mut state);
@@ -395,10 +355,8 @@ impl<K: Sink> Session<K> {
     pub(super) fn done(&self, index: usize, done: Done) {
         let mut state = self.lock();
         if state.done.is_some_and(|before| before != done) {
-            let failure = Failure::new(
-                Status::Protocol,
-                "the sender's totals contradict each other",
-            );
+            let detail = "the sender's totals contradict each other";
+            let failure = Failure::new(Status::Protocol, detail);
             state.failure.get_or_insert(failure);
         }
         state.done = Some(done);
@@ -406,7 +364,9 @@ impl<K: Sink> Session<K> {
         self.has_changed(&mut state);
     }
 
-    pub(super) fn judge(&self, index: usize) -> Judgement {
+    /// Returns the message that is due on a port which has received DONE: the checkpoints of ports
+    /// that were given up, or DONE once everything has arrived.
+    pub(super) fn judge(&self, index: usize) -> Option<Reply> {
         let mut guard = self.lock();
         let state = &mut *guard;
         let lost = state.lost.len();
@@ -414,7 +374,7 @@ impl<K: Sink> Session<K> {
         if port.seen < lost {
             port.offered = lost;
             port.phase = Phase::Running;
-            return Judgement::Lost(state.lost[port.seen..].to_vec());
+            return Some(Reply::Errors(state.lost[port.seen..].to_vec()));
         }
         let over = |port: &Port| match port.phase {
             Phase::Running => false,
@@ -422,42 +382,29 @@ impl<K: Sink> Session<K> {
             Phase::Closing | Phase::Ended => true,
         };
         if !state.ports.iter().all(over) {
-            return Judgement::Wait;
+            return None;
         }
-        let blocks = state
-            .ports
-            .iter()
-            .map(|port| port.blocks + port.unverified_blocks)
-            .sum();
-        let bytes = state
-            .ports
-            .iter()
-            .map(|port| port.bytes + port.unverified_bytes)
-            .sum();
-        if state.done.map(|done| (done.blocks, done.bytes)) != Some((blocks, bytes)) {
-            state
-                .failure
-                .get_or_insert_with(|| incomplete(blocks, bytes));
-            self.has_changed(state);
-            return Judgement::Wait;
+        let sum = |of: fn(&Port) -> u64| state.ports.iter().map(of).sum();
+        let blocks = sum(|port| port.report.blocks + port.unverified_blocks);
+        let bytes = sum(|port| port.bytes + port.unverified_bytes);
+        let mut whole = state.complete(blocks, bytes);
+        if whole.is_ok() && !state.checked {
+            let checked = self.sink.check(bytes);
+            whole = checked.map_err(|error| Failure::new(Status::Protocol, error.to_string()));
         }
-        if !state.checked {
-            if let Err(error) = self.sink.check(bytes) {
-                let failure = Failure::new(Status::Protocol, error.to_string());
-                state.failure.get_or_insert(failure);
-                self.has_changed(state);
-                return Judgement::Wait;
-            }
-            state.checked = true;
-        }
-        state.ports[index].phase = Phase::Closing;
         self.has_changed(state);
-        Judgement::Done
+        if let Err(failure) = whole {
+            state.failure.get_or_insert(failure);
+            return None;
+        }
+        state.checked = true;
+        state.ports[index].phase = Phase::Closing;
+        Some(Reply::Done)
     }
 
-    /// Reports that a port's connection broke; `partial` is the part of a block that arrived for
-    /// good.
-    pub(super) fn disconnected(&self, index: usize, partial: Option<Partial>) {
+    /// Reports that a port's connection broke; `partial` has the part of a block that arrived for
+    /// good, if there is one.
+    pub(super) fn disconnected(&self, index: usize, partial: Checkpoint) {
         let mut state = self.lock();
         if state.chunks == Chunks::Telling(index) {
             state.chunks = Chunks::Unanswered;
@@ -467,9 +414,9 @@ impl<K: Sink> Session<K> {
         port.offered = port.seen;
         port.unverified_blocks = 0;
         port.unverified_bytes = 0;
-        if let Some(partial) = partial {
-            port.bytes += partial.bytes;
-            port.partial = Some(partial);
+        if partial.partial_bytes > 0 {
+            port.bytes += partial.partial_bytes;
+            port.partial = partial;
         }
         self.has_changed(&mut state);
     }
@@ -483,7 +430,7 @@ impl<K: Sink> Session<K> {
         if port.phase != Phase::Ended {
             port.phase = Phase::Ended;
             if failure.is_some() {
-                port.failure = failure;
+                port.report.failure = failure;
                 state.lost.push(port.checkpoint());
             }
         }
@@ -496,35 +443,37 @@ impl<K: Sink> Session<K> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
+    }
+}
+
+impl State {
+    /// Checks that these totals are those of the sender.
+    fn complete(&self, blocks: u64, bytes: u64) -> Result<(), Failure> {
+        match self.done {
+            Some(done) if (done.blocks, done.bytes) == (blocks, bytes) => Ok(()),
+            _ => {
+                let detail =
+                    format!("{blocks} blocks with {bytes} bytes came, which is not what was sent");
+                Err(Failure::new(Status::Protocol, detail))
+            }
+        }
     }
 }
 
 impl Port {
     fn checkpoint(&self) -> Checkpoint {
-        let partial = self.partial.unwrap_or(Partial {
-            bytes: 0,
-            sequence: 0,
-            offset: 0,
-        });
         Checkpoint {
-            port: self.port,
-            blocks: self.blocks,
-            partial_bytes: partial.bytes,
-            partial_sequence: partial.sequence,
-            partial_offset: partial.offset,
+            port: self.report.port,
+            blocks: self.report.blocks,
+            ..self.partial
         }
     }
 
     fn count(&mut self, blocks: u64, bytes: u64) {
         self.unverified_blocks -= blocks;
         self.unverified_bytes -= bytes;
-        self.blocks += blocks;
+        self.report.blocks += blocks;
         self.bytes += bytes;
     }
-}
-
-fn incomplete(blocks: u64, bytes: u64) -> Failure {
-    let detail = format!("{blocks} blocks with {bytes} bytes came, which is not what was sent");
-    Failure::new(Status::Protocol, detail)
 }

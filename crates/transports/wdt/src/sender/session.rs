@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{self, AtomicU64};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::history::History;
@@ -11,6 +11,7 @@ use super::throttle::{RateLimit, Throttle};
 use crate::codec::{Allocation, Checkpoint, Done, FileChunks, Settings};
 use crate::crypto::{Cipher, DEFAULT_TAG_INTERVAL_BYTES, Secret};
 use crate::failure::{Failure, PortReport, Report};
+use crate::lock;
 use crate::queue::{Block, Queue};
 use crate::source::{Source, SourceFile};
 use crate::status::Status;
@@ -90,13 +91,13 @@ struct State {
     generation: u32,
 }
 
+#[derive(Default)]
 struct Port {
-    port: u16,
+    /// Outcome so far, without its blocks, which the history counts.
+    report: PortReport,
     history: History,
-    connections: u32,
     /// Whether the receiver has given the port up.
     dead: bool,
-    failure: Option<Failure>,
 }
 
 impl<S: Source> Session<S> {
@@ -110,11 +111,8 @@ impl<S: Source> Session<S> {
             return Err(too_old(version));
         }
         let ports = url.ports.iter().map(|port| Port {
-            port: *port,
-            history: History::default(),
-            connections: 0,
-            dead: false,
-            failure: None,
+            report: PortReport::new(*port),
+            ..Port::default()
         });
         let queue = Queue::new(source.files(), options.block_bytes);
         Ok(Self {
@@ -186,29 +184,19 @@ impl<S: Source> Session<S> {
             return Err(failure.clone());
         }
         // With tags, what went over a port is the receiver's only once that port's last tag was right.
-        let tags = self
-            .secret
-            .as_ref()
-            .is_some_and(|secret| secret.cipher == Cipher::Aes128Gcm);
-        let unproven = tags
-            && !state
-                .ports
-                .iter()
-                .all(|port| port.history.is_acknowledged());
+        let cipher = self.secret.as_ref().map(|secret| secret.cipher);
+        let mut ports = state.ports.iter();
+        let unproven =
+            cipher == Some(Cipher::Aes128Gcm) && !ports.all(|port| port.history.is_acknowledged());
+        let mut ports = state.ports.iter();
         if state.confirmed.is_none() || unproven {
-            let failure = state.ports.iter().find_map(|port| port.failure.clone());
-            return Err(failure.unwrap_or_else(|| {
-                Failure::new(
-                    Status::Error,
-                    "the receiver never said that it has everything",
-                )
-            }));
+            let failure = ports.find_map(|port| port.report.failure.clone());
+            let never = "the receiver never said that it has everything";
+            return Err(failure.unwrap_or_else(|| Failure::new(Status::Error, never)));
         }
-        let ports = state.ports.iter().map(|port| PortReport {
-            port: port.port,
+        let ports = ports.map(|port| PortReport {
             blocks: port.history.acknowledged(),
-            connections: port.connections,
-            failure: port.failure.clone(),
+            ..port.report.clone()
         });
         Ok(Report {
             blocks: state.queue.total_blocks(),
@@ -232,17 +220,13 @@ impl<S: Source> Session<S> {
     }
 
     pub(super) fn port(&self, index: usize) -> u16 {
-        self.lock().ports[index].port
+        self.lock().ports[index].report.port
     }
 
     /// Returns the state of a file at the receiver.
     pub(super) fn allocation(&self, file: usize) -> Allocation {
-        let state = self.lock();
-        state
-            .allocations
-            .get(file)
-            .copied()
-            .unwrap_or(Allocation::New)
+        let known = self.lock().allocations.get(file).copied();
+        known.unwrap_or(Allocation::New)
     }
 
     /// Takes the chunks that the receiver holds from an earlier transfer; only the rest is sent.
@@ -312,7 +296,7 @@ impl<S: Source> Session<S> {
     }
 
     pub(super) fn connected(&self, index: usize) {
-        self.lock().ports[index].connections += 1;
+        self.lock().ports[index].report.connections += 1;
     }
 
     /// Takes the next block for a port, if there is one.
@@ -323,16 +307,14 @@ impl<S: Source> Session<S> {
         }
         let block = state.queue.pop()?;
         state.ports[index].history.push(block);
-        Some(block.0)
+        Some(block)
     }
 
     pub(super) fn done(&self) -> Done {
         let state = self.lock();
+        let given_up = state.given_up.as_ref();
         Done {
-            status: state
-                .given_up
-                .as_ref()
-                .map_or(0, |failure| failure.status.code()),
+            status: given_up.map_or(0, |failure| failure.status.code()),
             blocks: state.queue.total_blocks(),
             bytes: state.queue.total_bytes(),
         }
@@ -350,13 +332,8 @@ impl<S: Source> Session<S> {
 
     /// Returns the time at which more payload may be sent, after `bytes` of it were.
     pub(super) fn next_payload(&self, bytes: u64, now: Duration) -> Duration {
-        match &self.throttle {
-            None => now,
-            Some(throttle) => {
-                let mut throttle = throttle.lock().unwrap_or_else(PoisonError::into_inner);
-                throttle.sent(bytes, now)
-            }
-        }
+        let throttle = self.throttle.as_ref();
+        throttle.map_or(now, |throttle| lock(throttle).sent(bytes, now))
     }
 
     /// Returns the maximum payload that one connection sends at a time, in bytes.
@@ -385,20 +362,21 @@ impl<S: Source> Session<S> {
     ) -> Result<bool, Failure> {
         let mut guard = self.lock();
         let state = &mut *guard;
-        let port = &mut state.ports[index];
-        if checkpoint.port != port.port {
-            let detail = format!(
-                "the checkpoint of port {} names port {}",
-                port.port, checkpoint.port
-            );
+        let Port {
+            report,
+            history,
+            dead,
+        } = &mut state.ports[index];
+        let (port, named) = (report.port, checkpoint.port);
+        if named != port {
+            let detail = format!("the checkpoint of port {port} names port {named}");
             return Err(Failure::new(Status::Protocol, detail));
         }
-        if port.dead {
+        if *dead {
             return Ok(false);
         }
-        port.history
-            .apply(checkpoint, &mut state.queue)
-            .map_err(|why| invalid(port.port, why))
+        let applied = history.apply(checkpoint, &mut state.queue);
+        applied.map_err(|why| invalid(port, why))
     }
 
     /// Applies the checkpoints of ports that the receiver has given up.
@@ -406,11 +384,8 @@ impl<S: Source> Session<S> {
         let mut guard = self.lock();
         let state = &mut *guard;
         for checkpoint in list {
-            let Some(port) = state
-                .ports
-                .iter_mut()
-                .find(|port| port.port == checkpoint.port)
-            else {
+            let mut ports = state.ports.iter_mut();
+            let Some(port) = ports.find(|port| port.report.port == checkpoint.port) else {
                 // A port that the connection URL does not list, on which the receiver waited in vain.
                 if (checkpoint.blocks, checkpoint.partial_bytes) == (0, 0) {
                     continue;
@@ -418,9 +393,8 @@ impl<S: Source> Session<S> {
                 return Err(invalid(checkpoint.port, "it is no port of this transfer"));
             };
             port.dead = true;
-            port.history
-                .apply(checkpoint, &mut state.queue)
-                .map_err(|why| invalid(port.port, why))?;
+            let applied = port.history.apply(checkpoint, &mut state.queue);
+            applied.map_err(|why| invalid(checkpoint.port, why))?;
         }
         Ok(())
     }
@@ -437,10 +411,8 @@ impl<S: Source> Session<S> {
         if version >= state.version || version < OLDEST_VERSION {
             return Err(too_old(version));
         }
-        let acknowledged = state
-            .ports
-            .iter()
-            .any(|port| port.history.acknowledged() > 0);
+        let mut ports = state.ports.iter();
+        let acknowledged = ports.any(|port| port.history.acknowledged() > 0);
         if acknowledged || state.generation > 0 {
             let detail = "the receiver changed its version in the middle of the transfer";
             return Err(Failure::new(Status::VersionMismatch, detail));
@@ -459,13 +431,12 @@ impl<S: Source> Session<S> {
 
     /// Records that a port is given up; others may still do its work.
     pub(super) fn port_ended(&self, index: usize, failure: &Failure) {
-        self.lock().ports[index]
-            .failure
-            .get_or_insert(failure.clone());
+        let report = &mut self.lock().ports[index].report;
+        report.failure.get_or_insert(failure.clone());
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use super::{After, Connection, Current, State};
+use super::{After, Connection, State};
 use crate::codec::{ABORT, Malformed};
 use crate::crypto::{CryptoError, PROLOGUE};
 use crate::failure::Failure;
@@ -48,13 +48,13 @@ impl<S: Source> Connection<S> {
 
     /// Returns the path of the file that is being sent.
     pub(super) fn current_path(&self) -> String {
-        let current = self.outgoing.current.as_ref();
-        let path = |current: &Current<S::Reader>| {
-            self.session.source().files()[current.block.file]
-                .path
-                .to_string()
-        };
-        current.map(path).unwrap_or_default()
+        let file = self
+            .outgoing
+            .current
+            .as_ref()
+            .map(|current| current.block.file);
+        let path = |file: usize| self.session.source().files()[file].path.to_string();
+        file.map(path).unwrap_or_default()
     }
 
     /// Fails the transfer, as parts of old and new content may have been sent of a file.
