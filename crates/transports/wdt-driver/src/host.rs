@@ -6,7 +6,7 @@ use std::{
     io,
     net::{IpAddr, TcpStream},
     os::fd::{AsFd, BorrowedFd},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, Weak},
     time::Duration,
 };
 
@@ -16,6 +16,8 @@ use regatta_transport::{
 use regatta_transport_tcp::parts::{self, Settings};
 use regatta_transport_wdt::host::Host;
 use socket2::SockRef;
+
+use crate::lock;
 
 /// Settings and addresses that opening and admitting sockets needs.
 pub(crate) struct Door<'a> {
@@ -47,11 +49,6 @@ pub(crate) struct TrialHost<'a> {
     handles: Mutex<Vec<Arc<Handle>>>,
     /// Error of a socket, which the transfer cannot know.
     wrong: Mutex<Option<TransportError>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that can panic runs under these locks.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<'a> TrialHost<'a> {

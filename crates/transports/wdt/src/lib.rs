@@ -13,7 +13,7 @@
 //! | [`crypto`] | the encryption layer below the commands |
 //! | [`files`] | a file, a directory tree as a source; a directory as a sink |
 //! | [`host`] | what the program around a transfer says of its sockets, and learns of them |
-//! | [`queue`] | which block goes next |
+//! | `queue` | which block goes next |
 //! | [`sender`], [`receiver`] | both ends as state machines, without sockets or clocks |
 //! | [`net`] | both ends over TCP, one thread for each connection |
 //! | [`path`] | relative paths that are safe to create below a directory |
@@ -33,7 +33,7 @@ pub mod host;
 mod inbox;
 pub mod net;
 pub mod path;
-pub mod queue;
+mod queue;
 pub mod receiver;
 pub mod sender;
 pub mod sink;

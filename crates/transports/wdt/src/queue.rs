@@ -29,8 +29,10 @@ pub struct Block {
 pub struct Queue {
     /// Blocks after their ranks; the greatest goes first.
     heap: BinaryHeap<(Rank, Block)>,
-    blocks: u64,
-    bytes: u64,
+    /// Number of blocks of the whole transfer.
+    pub(crate) blocks: u64,
+    /// Number of bytes of the whole transfer.
+    pub(crate) bytes: u64,
 }
 
 /// Failed attempts, length, offset and name of a block.
@@ -81,18 +83,6 @@ impl Queue {
         queue
     }
 
-    /// Returns the number of blocks of the whole transfer.
-    #[must_use]
-    pub fn total_blocks(&self) -> u64 {
-        self.blocks
-    }
-
-    /// Returns the number of bytes of the whole transfer.
-    #[must_use]
-    pub fn total_bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// Takes the next block.
     pub(crate) fn pop(&mut self) -> Option<Block> {
         self.heap.pop().map(|(_, block)| block)
@@ -140,7 +130,7 @@ mod tests {
             file("empty", 0),
         ];
         let mut queue = Queue::new(&files, 10);
-        assert_eq!((queue.total_blocks(), queue.total_bytes()), (6, 45));
+        assert_eq!((queue.blocks, queue.bytes), (6, 45));
         let order = [
             (2, 0, 10),
             (1, 0, 10),

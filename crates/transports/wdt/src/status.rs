@@ -82,18 +82,13 @@ impl Status {
             .find(|status| status.code() == code)
             .unwrap_or(Status::Error)
     }
-
-    /// Returns the description of the code.
-    #[must_use]
-    pub fn message(self) -> &'static str {
-        let row = ALL.into_iter().find(|(status, _)| *status == self);
-        row.map_or("", |(_, message)| message)
-    }
 }
 
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (WDT error {})", self.message(), self.code())
+        let row = ALL.iter().find(|(status, _)| status == self);
+        let message = row.map_or("", |(_, message)| message);
+        write!(f, "{message} (WDT error {})", self.code())
     }
 }
 
@@ -105,7 +100,7 @@ mod tests {
     fn codes_are_the_protocols_and_come_back() {
         for (status, message) in ALL {
             assert_eq!(Status::from_code(status.code()), status);
-            assert_eq!(status.message(), message);
+            assert!(status.to_string().starts_with(message), "{status}");
         }
         assert_eq!(Status::IdMismatch.code(), 12);
         assert_eq!(Status::Encryption.code(), 28);

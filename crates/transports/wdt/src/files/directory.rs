@@ -9,7 +9,7 @@
 //! of the data received from the sender.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     ffi::{CString, OsStr},
     fs::File,
     io,
@@ -68,7 +68,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     /// Files by their sequence id.
-    files: HashMap<u64, Entry>,
+    files: BTreeMap<u64, Entry>,
     /// Sequence ids by path.
     paths: HashMap<RelativePath, u64>,
     /// Directories that these paths lead through.
@@ -135,10 +135,8 @@ impl State {
             size: entry.size,
             chunks: entry.counted.whole(),
         };
-        let mut held: Vec<_> = self.files.iter().map(held).collect();
-        held.retain(|file| !file.chunks.is_empty());
-        held.sort_by_key(|file| file.sequence);
-        held
+        let held = self.files.iter().map(held);
+        held.filter(|file| !file.chunks.is_empty()).collect()
     }
 
     /// Returns the bytes that this transfer brought of all files.
@@ -281,28 +279,20 @@ impl DirectorySink {
     pub fn commit(&self) -> io::Result<u64> {
         let mut state = self.0.lock();
         state.whole_bytes()?;
-        let mut sequences: Vec<_> = state.files.keys().copied().collect();
-        sequences.sort_unstable();
         let mut named = 0;
-        for sequence in sequences {
-            let Some(entry) = state.files.remove(&sequence) else {
-                continue;
-            };
+        while let Some(first) = state.files.first_entry() {
+            let (name, entry) = (staged(*first.key())?, first.get());
             if entry.was_dropped() {
-                self.0.staging.remove(&staged(sequence)?)?;
-                continue;
+                self.0.staging.remove(&name)?;
+            } else {
+                let moved = self.0.root.parent(&entry.path, true);
+                let moved = moved.and_then(|(parent, last)| {
+                    parent.take((&self.0.staging, &name), &last, self.0.options.overwrite)
+                });
+                moved.map_err(|error| about(&entry.path, &error))?;
+                named += 1;
             }
-            let name = || {
-                let (parent, name) = self.0.root.parent(&entry.path, true)?;
-                let from = (&self.0.staging, &*staged(sequence)?);
-                parent.take(from, &name, self.0.options.overwrite)
-            };
-            if let Err(error) = name() {
-                let error = about(&entry.path, &error);
-                state.files.insert(sequence, entry);
-                return Err(error);
-            }
-            named += 1;
+            first.remove();
         }
         Ok(named)
     }

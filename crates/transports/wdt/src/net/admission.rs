@@ -22,20 +22,14 @@ const WAIT_MS: u8 = 100;
 const MOST_CANDIDATES: usize = 32;
 
 /// A connection that has not proved yet that it belongs to the transfer.
-struct Candidate<'a, K: Sink> {
+pub(super) struct Candidate<'a, K: Sink> {
     connection: Connection<K>,
     socket: Connected<'a>,
     peer: IpAddr,
 }
 
 /// All candidates of one port, the oldest first.
-pub(super) struct Admission<'a, K: Sink>(Vec<Candidate<'a, K>>);
-
-impl<K: Sink> Default for Admission<'_, K> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
+pub(super) struct Admission<'a, K: Sink>(pub(super) Vec<Candidate<'a, K>>);
 
 /// State of a candidate after all steps that need no waiting.
 enum Outcome {
@@ -74,7 +68,7 @@ impl<'a, K: Sink> Admission<'a, K> {
         port: &mut Connection<K>,
         buffer: &mut [u8],
     ) {
-        while thread.has_failed() && !self.0.is_empty() {
+        while thread.session.failed() && !self.0.is_empty() {
             self.turns(thread, port, buffer);
             self.wait(None);
         }

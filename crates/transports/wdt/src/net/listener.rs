@@ -10,7 +10,7 @@ use socket2::{Domain, Socket, Type};
 use super::admission::Admission;
 use super::socket::Connected;
 use super::thread::Thread;
-use super::{Clock, EndsWithThread, SLICE, run_all, stopped};
+use super::{Clock, SLICE, run_all, stopped};
 use crate::failure::{Failure, Report};
 use crate::host::Host;
 use crate::receiver::{Connection, Session, Step};
@@ -113,12 +113,10 @@ fn listen(address: SocketAddr, host: &dyn Host) -> io::Result<Socket> {
 
 /// Serves the connections of a port until the transfer ends.
 fn run<K: Sink>(thread: &Thread<'_, K>) {
-    let session = thread.session;
-    let _ends = EndsWithThread(|failure| session.fail(failure));
     let mut connection = Connection::new(thread.session.clone(), thread.index);
     let mut socket: Option<Connected<'_>> = None;
     let mut buffer = vec![0; READ_BYTES];
-    let mut admission = Admission::default();
+    let mut admission = Admission(Vec::new());
     loop {
         if thread.host.stopped() {
             thread.session.fail(stopped());

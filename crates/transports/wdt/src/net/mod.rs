@@ -7,6 +7,7 @@ mod sending;
 mod socket;
 mod thread;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 pub use listener::Listener;
@@ -41,39 +42,25 @@ fn stopped() -> Failure {
     Failure::new(Status::Abort, "the transfer was stopped here")
 }
 
-/// Ends the transfer when a thread of it panics, as the others would wait for its connection.
-struct EndsWithThread<F: Fn(Failure)>(F);
-
-impl<F: Fn(Failure)> Drop for EndsWithThread<F> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            (self.0)(Failure::new(Status::Error, "a thread of the transfer died"));
-        }
-    }
-}
-
 /// Runs each job on a thread of its own and waits for all; `fail` is told of a thread that cannot be
-/// started.
+/// started or that panics, as the others would wait for its connection.
 fn run_all<J: FnOnce() + Send>(
     name: &str,
     jobs: impl IntoIterator<Item = J>,
-    fail: impl Fn(Failure),
+    fail: impl Fn(Failure) + Sync,
 ) {
+    let failed = |detail: String| fail(Failure::new(Status::Error, detail));
     std::thread::scope(|scope| {
-        let mut threads = Vec::new();
         for (index, job) in jobs.into_iter().enumerate() {
+            let caught = || {
+                if catch_unwind(AssertUnwindSafe(job)).is_err() {
+                    failed("a thread of the transfer died".to_owned());
+                }
+            };
             let builder = std::thread::Builder::new().name(format!("{name}-{index}"));
-            match builder.spawn_scoped(scope, job) {
-                Ok(thread) => threads.push(thread),
-                Err(error) => fail(Failure::new(
-                    Status::Error,
-                    format!("cannot start a thread ({error})"),
-                )),
+            if let Err(error) = builder.spawn_scoped(scope, caught) {
+                failed(format!("cannot start a thread ({error})"));
             }
-        }
-        for thread in threads {
-            // What made it die, it has said.
-            let _ = thread.join();
         }
     });
 }

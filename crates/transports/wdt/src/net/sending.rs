@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Socket, Type};
 
 use super::socket::Connected;
-use super::{Clock, EndsWithThread, run_all, stopped};
+use super::{Clock, run_all, stopped};
 use crate::failure::{Failure, Report};
 use crate::host::Host;
-use crate::sender::{Connection, Session, Step};
+use crate::sender::{Connection, Output, Session, Step};
 use crate::source::Source;
 use crate::status::Status;
 use crate::url::ConnectionUrl;
@@ -77,8 +77,6 @@ struct Thread<'a, S> {
 
 impl<'a, S: Source> Thread<'a, S> {
     fn run(mut self) {
-        let session = self.session;
-        let _ends = EndsWithThread(|failure| session.fail(failure));
         let mut connection = match Connection::new(self.session.clone(), self.index) {
             Ok(connection) => connection,
             Err(failure) => return self.session.fail(failure),
@@ -182,14 +180,17 @@ impl<'a, S: Source> Thread<'a, S> {
                 return;
             }
         }
-        match self.write_output(connection, socket) {
+        let written = match connection.output() {
+            Ok(output) => self.write_output(output, socket),
+            Err(error) => return connection.source_failed(&error),
+        };
+        match written {
             Ok(true) => {
                 self.held_back = true;
                 connection.written();
             }
             Ok(false) => self.listen(connection, socket, replies),
-            Err(Unwritten::Source(error)) => connection.source_failed(&error),
-            Err(Unwritten::Socket(error)) => {
+            Err(error) => {
                 // Why the receiver broke the connection it may have said before.
                 self.listen(connection, socket, replies);
                 connection.write_failed(&error);
@@ -206,20 +207,15 @@ impl<'a, S: Source> Thread<'a, S> {
 
     /// Writes the pending output; returns false if the transfer failed before all of it was
     /// written.
-    fn write_output(
-        &self,
-        connection: &mut Connection<S>,
-        socket: &Connected<'_>,
-    ) -> Result<bool, Unwritten> {
+    fn write_output(&self, output: Output<'_>, socket: &Connected<'_>) -> io::Result<bool> {
         let session = self.session;
-        let output = connection.output().map_err(Unwritten::Source)?;
-        let (mut head, mut body) = (output.head, output.body);
+        let Output { mut head, mut body } = output;
         let mut last_progress = None;
         while !head.is_empty() || !body.is_empty() {
             if self.gave_up.is_none() && self.host.gives_up() {
                 return Ok(false);
             }
-            match socket.write(head, body).map_err(Unwritten::Socket)? {
+            match socket.write(head, body)? {
                 Some(count) => {
                     let of_head = count.min(head.len());
                     head = &head[of_head..];
@@ -237,16 +233,11 @@ impl<'a, S: Source> Thread<'a, S> {
                     // The first slice without progress began before it was noticed.
                     let since = *last_progress.get_or_insert(now.saturating_sub(super::SLICE));
                     if now.saturating_sub(since) >= session.options().write_timeout {
-                        return Err(Unwritten::Socket(io::ErrorKind::TimedOut.into()));
+                        return Err(io::ErrorKind::TimedOut.into());
                     }
                 }
             }
         }
         Ok(true)
     }
-}
-
-enum Unwritten {
-    Source(io::Error),
-    Socket(io::Error),
 }

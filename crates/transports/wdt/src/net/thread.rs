@@ -22,30 +22,26 @@ pub(super) struct Thread<'a, K> {
 }
 
 impl<K: Sink> Thread<'_, K> {
-    pub(super) fn has_failed(&self) -> bool {
-        self.session.failure().is_some()
+    pub(super) fn write(&self, connection: &mut Connection<K>, socket: &Connected<'_>) {
+        match self.write_all(connection.output(), socket) {
+            Ok(()) => connection.written(),
+            Err(error) => connection.write_failed(&error, self.clock.now()),
+        }
     }
 
-    pub(super) fn write(&self, connection: &mut Connection<K>, socket: &Connected<'_>) {
-        let began = self.clock.now();
-        let mut rest = connection.output();
-        let mut failed = None;
-        while !rest.is_empty() && failed.is_none() {
-            match socket.write(rest, &[]) {
-                Ok(Some(count)) => rest = &rest[count..],
-                Ok(None) if self.clock.now() < began + self.session.options().write_timeout => {
-                    if self.host.stopped() {
-                        self.session.fail(stopped());
-                        failed = Some(io::ErrorKind::ConnectionAborted.into());
-                    }
+    fn write_all(&self, mut rest: &[u8], socket: &Connected<'_>) -> io::Result<()> {
+        let until = self.clock.now() + self.session.options().write_timeout;
+        while !rest.is_empty() {
+            match socket.write(rest, &[])? {
+                Some(count) => rest = &rest[count..],
+                None if self.clock.now() >= until => return Err(io::ErrorKind::TimedOut.into()),
+                None if self.host.stopped() => {
+                    self.session.fail(stopped());
+                    return Err(io::ErrorKind::ConnectionAborted.into());
                 }
-                Ok(None) => failed = Some(io::ErrorKind::TimedOut.into()),
-                Err(error) => failed = Some(error),
+                None => {}
             }
         }
-        match failed {
-            None => connection.written(),
-            Some(error) => connection.write_failed(&error, self.clock.now()),
-        }
+        Ok(())
     }
 }

@@ -50,8 +50,7 @@ impl Default for Options {
 pub struct Session<K> {
     sink: K,
     options: Options,
-    secret: Option<Secret>,
-    id: Vec<u8>,
+    url: ConnectionUrl,
     payload_bytes: AtomicU64,
     /// Size in bytes from SIZE; `u64::MAX` before that arrived.
     size: AtomicU64,
@@ -136,8 +135,7 @@ impl<K: Sink> Session<K> {
         Self {
             sink,
             options,
-            secret: url.secret.clone(),
-            id: url.id.clone(),
+            url: url.clone(),
             payload_bytes: AtomicU64::new(0),
             size: AtomicU64::new(u64::MAX),
             state: Mutex::new(State {
@@ -231,18 +229,14 @@ impl<K: Sink> Session<K> {
     }
 
     pub(super) fn secret(&self) -> Option<&Secret> {
-        self.secret.as_ref()
+        self.url.secret.as_ref()
     }
 
-    pub(super) fn id(&self) -> &[u8] {
-        &self.id
+    pub(super) fn url(&self) -> &ConnectionUrl {
+        &self.url
     }
 
-    pub(super) fn port(&self, index: usize) -> u16 {
-        self.lock().ports[index].report.port
-    }
-
-    pub(super) fn failed(&self) -> bool {
+    pub(crate) fn failed(&self) -> bool {
         self.lock().failure.is_some()
     }
 

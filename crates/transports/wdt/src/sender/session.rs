@@ -64,10 +64,7 @@ impl Default for Options {
 pub struct Session<S> {
     source: S,
     options: Options,
-    secret: Option<Secret>,
-    id: Vec<u8>,
-    /// Whether the receiver keeps parts of a failed transfer for the next one.
-    resumes: bool,
+    url: ConnectionUrl,
     payload_bytes: AtomicU64,
     throttle: Option<Mutex<Throttle>>,
     state: Mutex<State>,
@@ -116,9 +113,7 @@ impl<S: Source> Session<S> {
         });
         let queue = Queue::new(source.files(), options.block_bytes);
         Ok(Self {
-            secret: url.secret.clone(),
-            id: url.id.clone(),
-            resumes: url.resumption,
+            url: url.clone(),
             payload_bytes: AtomicU64::new(0),
             throttle: options
                 .rate_limit
@@ -151,7 +146,7 @@ impl<S: Source> Session<S> {
 
     /// Returns the size of all files in bytes.
     pub fn total_bytes(&self) -> u64 {
-        self.lock().queue.total_bytes()
+        self.lock().queue.bytes
     }
 
     /// Ends the transfer with `failure`, unless it has failed before.
@@ -161,7 +156,7 @@ impl<S: Source> Session<S> {
 
     /// Returns the number of blocks of the whole transfer.
     pub fn blocks(&self) -> u64 {
-        self.lock().queue.total_blocks()
+        self.lock().queue.blocks
     }
 
     /// Returns the time at which the receiver first said that it has everything.
@@ -184,7 +179,7 @@ impl<S: Source> Session<S> {
             return Err(failure.clone());
         }
         // With tags, what went over a port is the receiver's only once that port's last tag was right.
-        let cipher = self.secret.as_ref().map(|secret| secret.cipher);
+        let cipher = self.secret().map(|secret| secret.cipher);
         let mut ports = state.ports.iter();
         let unproven =
             cipher == Some(Cipher::Aes128Gcm) && !ports.all(|port| port.history.is_acknowledged());
@@ -199,8 +194,8 @@ impl<S: Source> Session<S> {
             ..port.report.clone()
         });
         Ok(Report {
-            blocks: state.queue.total_blocks(),
-            bytes: state.queue.total_bytes(),
+            blocks: state.queue.blocks,
+            bytes: state.queue.bytes,
             payload_bytes: self.payload_bytes(),
             ports: ports.collect(),
         })
@@ -211,16 +206,11 @@ impl<S: Source> Session<S> {
     }
 
     pub(super) fn secret(&self) -> Option<&Secret> {
-        self.secret.as_ref()
+        self.url.secret.as_ref()
     }
 
-    /// Whether the receiver keeps parts of a failed transfer for the next one.
-    pub(super) fn resumes(&self) -> bool {
-        self.resumes
-    }
-
-    pub(super) fn port(&self, index: usize) -> u16 {
-        self.lock().ports[index].report.port
+    pub(super) fn url(&self) -> &ConnectionUrl {
+        &self.url
     }
 
     /// Returns the state of a file at the receiver.
@@ -274,7 +264,7 @@ impl<S: Source> Session<S> {
             version: state.version,
             read_timeout_ms: milliseconds(self.options.read_timeout),
             write_timeout_ms: milliseconds(self.options.write_timeout),
-            transfer_id: self.id.clone(),
+            transfer_id: self.url.id.clone(),
             checksum: self.options.checksum,
             request_chunks: state.asks_for_chunks,
             whole_files: self.options.block_bytes == 0,
@@ -315,8 +305,8 @@ impl<S: Source> Session<S> {
         let given_up = state.given_up.as_ref();
         Done {
             status: given_up.map_or(0, |failure| failure.status.code()),
-            blocks: state.queue.total_blocks(),
-            bytes: state.queue.total_bytes(),
+            blocks: state.queue.blocks,
+            bytes: state.queue.bytes,
         }
     }
 
@@ -339,7 +329,7 @@ impl<S: Source> Session<S> {
     /// Returns the maximum payload that one connection sends at a time, in bytes.
     pub(super) fn part_bytes(&self) -> usize {
         let limit = self.options.rate_limit;
-        let part = limit.map(|limit| limit.part_bytes(self.lock().ports.len()));
+        let part = limit.map(|limit| limit.part_bytes(self.url.ports.len()));
         part.and_then(|part| usize::try_from(part).ok())
             .unwrap_or(usize::MAX)
     }

@@ -96,7 +96,7 @@ impl<K: Sink> Connection<K> {
 
     fn settings(&mut self, settings: Settings, now: Duration) -> Result<bool, Fault> {
         let spoken = (OLDEST_VERSION..=VERSION).contains(&settings.version);
-        if settings.transfer_id != self.session.id() {
+        if settings.transfer_id != self.session.url().id {
             // Bytes under another key may look like SETTINGS, but not of a version that is spoken.
             if self.session.secret().is_some() && !spoken {
                 return Ok(self.turn_away(Status::Encryption, OTHER_KEY));

@@ -59,7 +59,7 @@ impl<S: Source> Connection<S> {
 
     /// Fails the transfer, as parts of old and new content may have been sent of a file.
     pub(super) fn source_changed(&mut self, error: &io::Error) {
-        let held = match self.session.resumes() {
+        let held = match self.session.url().resumption {
             true => "; first remove `.wdt-resume.part` at the receiver, which holds old parts",
             false => "",
         };

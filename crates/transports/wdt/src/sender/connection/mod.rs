@@ -101,7 +101,7 @@ enum After {
 impl<S: Source> Connection<S> {
     /// Returns the state machine of the port at `index` of the connection URL, not connected yet.
     pub fn new(session: Arc<Session<S>>, index: usize) -> Result<Self, Failure> {
-        let port = session.port(index);
+        let port = session.url().ports[index];
         Ok(Self {
             outgoing: Outgoing::new(&session)?,
             inbox: Inbox::new(session.secret()),
