@@ -4,6 +4,8 @@ use super::cipher::{self, Stream};
 use super::{Cipher, CryptoError, IV_BYTES, PROLOGUE, Position, Secret};
 
 /// Encryptor of the bytes that one side of a connection sends; inserts prologue, tags and IVs.
+/// By default it passes them through.
+#[derive(Default)]
 pub struct Seal(Option<Sealing>);
 
 struct Sealing {
@@ -22,7 +24,7 @@ impl Seal {
     /// [`CryptoError::Library`].
     pub fn new(secret: Option<&Secret>, tag_interval_bytes: u32) -> Result<Self, CryptoError> {
         let Some(secret) = secret else {
-            return Ok(Self(None));
+            return Ok(Self::default());
         };
         let interval = match secret.cipher {
             Cipher::Aes128Ctr => 0,

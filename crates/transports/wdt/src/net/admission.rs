@@ -31,13 +31,6 @@ pub(super) struct Candidate<'a, K: Sink> {
 /// All candidates of one port, the oldest first.
 pub(super) struct Admission<'a, K: Sink>(pub(super) Vec<Candidate<'a, K>>);
 
-/// State of a candidate after all steps that need no waiting.
-enum Outcome {
-    Waits,
-    Admitted,
-    Closed,
-}
-
 impl<'a, K: Sink> Admission<'a, K> {
     /// Waits for connections and their bytes, [`WAIT`] at most. Returns the first that belongs to
     /// the transfer; `port` then goes on with it, and the others are closed.
@@ -84,21 +77,21 @@ impl<'a, K: Sink> Admission<'a, K> {
     ) -> Option<Connected<'a>> {
         let mut index = 0;
         while let Some(candidate) = self.0.get_mut(index) {
-            match candidate.turn(thread, buffer) {
-                Outcome::Waits => index += 1,
-                Outcome::Admitted => {
-                    let mut admitted = self.0.swap_remove(index);
-                    self.0.clear();
-                    admitted.socket.announce(None);
-                    *port = admitted.connection;
-                    return Some(admitted.socket);
-                }
-                Outcome::Closed => {
-                    let closed = self.0.remove(index);
-                    if let Some(why) = port.turned_away(closed.connection) {
-                        thread.host.refused(closed.peer, &why);
-                    }
-                }
+            let open = candidate.turn(thread, buffer);
+            if candidate.connection.is_admitted() {
+                let mut admitted = self.0.swap_remove(index);
+                self.0.clear();
+                admitted.socket.announce(None);
+                *port = admitted.connection;
+                return Some(admitted.socket);
+            }
+            if open {
+                index += 1;
+                continue;
+            }
+            let closed = self.0.remove(index);
+            if let Some(why) = port.turned_away(closed.connection) {
+                thread.host.refused(closed.peer, &why);
             }
         }
         None
@@ -120,27 +113,23 @@ impl<'a, K: Sink> Admission<'a, K> {
 }
 
 impl<'a, K: Sink> Candidate<'a, K> {
-    /// Takes all steps that need no waiting.
-    fn turn(&mut self, thread: &Thread<'a, K>, buffer: &mut [u8]) -> Outcome {
-        loop {
-            if self.connection.is_admitted() {
-                return Outcome::Admitted;
-            }
+    /// Takes all steps that need no waiting, until it is admitted; returns whether it is open.
+    fn turn(&mut self, thread: &Thread<'a, K>, buffer: &mut [u8]) -> bool {
+        while !self.connection.is_admitted() {
             match self.connection.step(thread.clock.now()) {
                 Step::Write => thread.write(&mut self.connection, &self.socket),
                 Step::Read(_) => match self.socket.read_now(buffer) {
                     Ok(Some(count)) => self
                         .connection
                         .received(&mut buffer[..count], thread.clock.now()),
-                    Ok(None) => return Outcome::Waits,
+                    Ok(None) => return true,
                     Err(error) => self.connection.read_failed(&error, thread.clock.now()),
                 },
                 Step::Shutdown => self.socket.shutdown(),
-                Step::Wait(_) | Step::Accept(_) | Step::Disconnect | Step::End => {
-                    return Outcome::Closed;
-                }
+                Step::Wait(_) | Step::Accept(_) | Step::Disconnect | Step::End => return false,
             }
         }
+        true
     }
 }
 

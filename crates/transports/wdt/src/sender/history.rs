@@ -6,16 +6,12 @@ use crate::queue::{Block, Queue};
 /// The blocks that were begun on one port and not given back, in their order.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    blocks: Vec<Block>,
+    pub(super) blocks: Vec<Block>,
     /// Number of blocks at the front that are counted for good.
     acknowledged: usize,
 }
 
 impl History {
-    pub(super) fn push(&mut self, block: Block) {
-        self.blocks.push(block);
-    }
-
     pub(super) fn acknowledged(&self) -> u64 {
         self.acknowledged as u64
     }
@@ -89,7 +85,7 @@ mod tests {
         let mut queue = Queue::new(&[file("a"), file("b"), file("c")], 0);
         let mut history = History::default();
         while let Some(block) = queue.pop() {
-            history.push(block);
+            history.blocks.push(block);
         }
         (history, queue)
     }
@@ -114,14 +110,14 @@ mod tests {
             [(2, 0, 100), (1, 40, 60)]
         );
         // Said again, it changes nothing, also when another block was begun in the meantime.
-        history.push(again[0]);
+        history.blocks.push(again[0]);
         assert_eq!(history.apply(&checkpoint, &mut queue), Ok(false));
         assert_eq!(
             queue.pop().map(|b| (b.file, b.offset, b.length)),
             Some((2, 0, 100))
         );
         // And a whole block may be credited, of which an empty rest remains to be sent.
-        history.push(again[1]);
+        history.blocks.push(again[1]);
         let all = Checkpoint {
             partial_bytes: 60,
             partial_offset: 40,

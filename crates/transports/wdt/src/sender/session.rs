@@ -296,7 +296,7 @@ impl<S: Source> Session<S> {
             return None;
         }
         let block = state.queue.pop()?;
-        state.ports[index].history.push(block);
+        state.ports[index].history.blocks.push(block);
         Some(block)
     }
 

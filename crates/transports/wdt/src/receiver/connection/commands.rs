@@ -297,10 +297,9 @@ impl<K: Sink> Connection<K> {
 
     /// Ends this direction, as the sender's has.
     fn answer(&mut self) {
-        let sealed = self.seal.as_mut().map(|seal| seal.finish(&mut self.out));
-        self.state = match sealed {
-            Some(Err(_)) => State::Dropping(After::End),
-            _ => State::Answering,
+        self.state = match self.seal.finish(&mut self.out) {
+            Err(_) => State::Dropping(After::End),
+            Ok(()) => State::Answering,
         };
     }
 

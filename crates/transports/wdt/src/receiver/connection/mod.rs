@@ -65,7 +65,7 @@ pub struct Connection<K: Sink> {
     /// Reason for which a connection that never belonged to the transfer was refused.
     refusal: Option<Failure>,
     inbox: Inbox,
-    seal: Option<Seal>,
+    seal: Seal,
     /// Bytes to write next; empty once they are written.
     out: Vec<u8>,
     settings: Option<Settings>,
@@ -134,7 +134,7 @@ impl<K: Sink> Connection<K> {
             heartbeats: false,
             abort_again_until: None,
             refusal: None,
-            seal: None,
+            seal: Seal::default(),
             out: Vec::new(),
             settings: None,
             last_received: Duration::ZERO,
@@ -264,7 +264,7 @@ impl<K: Sink> Connection<K> {
         };
         let interval = self.session.options().tag_interval_bytes;
         match Seal::new(self.session.secret(), interval) {
-            Ok(seal) => self.seal = Some(seal),
+            Ok(seal) => self.seal = seal,
             Err(error) => return self.session.fail(error.into()),
         }
         if self.again {
@@ -391,9 +391,7 @@ impl<K: Sink> Connection<K> {
     }
 
     fn say(&mut self, plain: &[u8]) {
-        if let Some(seal) = &mut self.seal
-            && let Err(error) = seal.seal(plain, &mut self.out)
-        {
+        if let Err(error) = self.seal.seal(plain, &mut self.out) {
             self.session.fail(error.into());
         }
     }
@@ -452,7 +450,7 @@ impl<K: Sink> Connection<K> {
         self.refusal = Some(failure);
         // In clear, which a sender with another key can read; not once a checkpoint went out encrypted.
         if status == Status::Encryption && !self.again {
-            self.seal = Seal::new(None, 0).ok();
+            self.seal = Seal::default();
         }
         self.refuse(status)
     }
