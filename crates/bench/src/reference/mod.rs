@@ -42,6 +42,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::BenchError;
 
+/// Result of a part of a reference program.
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
 /// Library that has a reference program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Library {
@@ -56,9 +59,6 @@ pub enum Library {
 }
 
 impl Library {
-    /// All libraries, in the order of the table.
-    pub const ALL: &[Self] = &[Self::Quinn, Self::Noq, Self::Quiche, Self::S2n];
-
     /// Returns the driver that is compared with the program.
     pub const fn driver(self) -> &'static str {
         match self {
@@ -70,13 +70,8 @@ impl Library {
     }
 
     /// Returns the name on the command line and in the table.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Quinn => "quinn",
-            Self::Noq => "noq",
-            Self::Quiche => "quiche",
-            Self::S2n => "s2n",
-        }
+    pub fn name(self) -> &'static str {
+        self.driver().trim_start_matches("quic-")
     }
 }
 
@@ -129,11 +124,9 @@ fn provider(library: Library) -> Arc<CryptoProvider> {
 }
 
 /// Fills `place` with random bytes.
-fn random(place: &mut [u8]) -> Result<(), BenchError> {
-    aws_lc_rs::default_provider()
-        .secure_random
-        .fill(place)
-        .map_err(|_| BenchError::reference("the system gives no random numbers"))
+fn random(place: &mut [u8]) -> Result<()> {
+    let filled = aws_lc_rs::default_provider().secure_random.fill(place);
+    Ok(filled.map_err(|_| "the system gives no random numbers")?)
 }
 
 /// Formats a certificate in base64 as PEM, in lines (RFC 7468).
@@ -149,14 +142,14 @@ fn pem(base64: &str) -> String {
     text
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime, BenchError> {
+fn runtime() -> Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?)
 }
 
 /// Sets the sizes of the socket's buffers.
-fn size_buffers(socket: &std::net::UdpSocket) -> Result<(), BenchError> {
+fn size_buffers(socket: &std::net::UdpSocket) -> Result<()> {
     let buffers = socket2::SockRef::from(socket);
     buffers.set_recv_buffer_size(BUFFER_BYTES)?;
     buffers.set_send_buffer_size(BUFFER_BYTES)?;
@@ -173,18 +166,15 @@ struct Server {
 }
 
 impl Server {
-    fn new(library: Library) -> Result<Self, BenchError> {
-        let made = rcgen::generate_simple_self_signed(vec![SERVER_NAME.to_owned()])
-            .map_err(BenchError::reference)?;
+    fn new(library: Library) -> Result<Self> {
+        let made = rcgen::generate_simple_self_signed(vec![SERVER_NAME.to_owned()])?;
         let certificate = made.cert.der().clone();
         let certificate_der_base64 = BASE64.encode(&certificate);
         let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
         let mut tls = ServerConfig::builder_with_provider(provider(library))
-            .with_protocol_versions(&[&TLS13])
-            .map_err(BenchError::reference)?
+            .with_protocol_versions(&[&TLS13])?
             .with_no_client_auth()
-            .with_single_cert(vec![certificate], key.into())
-            .map_err(BenchError::reference)?;
+            .with_single_cert(vec![certificate], key.into())?;
         tls.alpn_protocols = vec![ALPN.to_vec()];
         Ok(Self {
             tls,
@@ -196,7 +186,7 @@ impl Server {
 }
 
 /// Prints the address and certificate of the listening end on standard output.
-fn listens(address: SocketAddr, certificate_der_base64: String) -> Result<(), BenchError> {
+fn listens(address: SocketAddr, certificate_der_base64: String) -> Result<()> {
     let listening = Listening {
         address,
         certificate_der_base64,
@@ -218,20 +208,15 @@ struct Client {
 
 impl Client {
     /// Reads the receiver's first line from standard input.
-    fn new(library: Library, bytes: u64, message: usize) -> Result<Self, BenchError> {
+    fn new(library: Library, bytes: u64, message: usize) -> Result<Self> {
         let mut line = String::new();
         std::io::stdin().lock().read_line(&mut line)?;
         let listening: Listening = serde_json::from_str(&line)?;
-        let certificate = BASE64
-            .decode(&listening.certificate_der_base64)
-            .map_err(BenchError::reference)?;
+        let certificate = BASE64.decode(&listening.certificate_der_base64)?;
         let mut roots = RootCertStore::empty();
-        roots
-            .add(certificate.into())
-            .map_err(BenchError::reference)?;
+        roots.add(certificate.into())?;
         let mut tls = ClientConfig::builder_with_provider(provider(library))
-            .with_protocol_versions(&[&TLS13])
-            .map_err(BenchError::reference)?
+            .with_protocol_versions(&[&TLS13])?
             .with_root_certificates(roots)
             .with_no_client_auth();
         tls.alpn_protocols = vec![ALPN.to_vec()];
@@ -260,7 +245,7 @@ impl Client {
 }
 
 /// Prints the bytes and the time of the transfer.
-fn transferred(acknowledged: [u8; 8], time: Duration) -> Result<(), BenchError> {
+fn transferred(acknowledged: [u8; 8], time: Duration) -> Result<()> {
     let transferred = Transferred {
         bytes: u64::from_be_bytes(acknowledged),
         transfer_time_ns: time.as_nanos() as u64,
@@ -274,14 +259,14 @@ fn transferred(acknowledged: [u8; 8], time: Duration) -> Result<(), BenchError> 
 ///
 /// # Errors
 /// [`BenchError::Reference`] when the connection breaks; [`BenchError::Io`] for sockets.
-pub fn receive(library: Library, bytes: u64) -> Result<(), BenchError> {
-    let server = Server::new(library)?;
-    match library {
+pub fn receive(library: Library, bytes: u64) -> std::result::Result<(), BenchError> {
+    let received = Server::new(library).and_then(|server| match library {
         Library::Quinn => quinn::receive(server, bytes),
         Library::Noq => noq::receive(server, bytes),
         Library::Quiche => quiche::receive(server, bytes),
         Library::S2n => s2n::receive(server, bytes),
-    }
+    });
+    received.map_err(BenchError::of_reference)
 }
 
 /// Reads the receiver's first line from standard input, sends `bytes` in writes of `message`
@@ -289,12 +274,12 @@ pub fn receive(library: Library, bytes: u64) -> Result<(), BenchError> {
 ///
 /// # Errors
 /// [`BenchError::Reference`] when the connection breaks; [`BenchError::Io`] for sockets.
-pub fn send(library: Library, bytes: u64, message: usize) -> Result<(), BenchError> {
-    let client = Client::new(library, bytes, message)?;
-    match library {
+pub fn send(library: Library, bytes: u64, message: usize) -> std::result::Result<(), BenchError> {
+    let sent = Client::new(library, bytes, message).and_then(|client| match library {
         Library::Quinn => quinn::send(client),
         Library::Noq => noq::send(client),
         Library::Quiche => quiche::send(client),
         Library::S2n => s2n::send(client),
-    }
+    });
+    sent.map_err(BenchError::of_reference)
 }
