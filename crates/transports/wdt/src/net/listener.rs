@@ -46,18 +46,18 @@ impl Listener {
     /// # Errors
     /// The error of the system, or of `host`.
     pub fn listen(&mut self, port: u16, host: &dyn Host) -> io::Result<()> {
+        let no_ipv6 = |error: &io::Error| {
+            let code = error.raw_os_error();
+            matches!(code, Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL))
+        };
         let on = |address: IpAddr| listen(SocketAddr::new(address, port), host);
         let socket = match host.local() {
             Some(address) => on(address)?,
             // Where the system has no IPv6, IPv4 is every address.
-            None => {
-                on(Ipv6Addr::UNSPECIFIED.into()).or_else(|error| match error.raw_os_error() {
-                    Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL) => {
-                        on(Ipv4Addr::UNSPECIFIED.into())
-                    }
-                    _ => Err(error),
-                })?
-            }
+            None => match on(Ipv6Addr::UNSPECIFIED.into()) {
+                Err(error) if no_ipv6(&error) => on(Ipv4Addr::UNSPECIFIED.into())?,
+                socket => socket?,
+            },
         };
         let address = socket.local_addr()?.as_socket();
         self.ports

@@ -48,9 +48,9 @@ impl Default for Options {
 
 /// One transfer, from the receiver's side.
 pub struct Session<K> {
-    sink: K,
+    pub(super) sink: K,
     options: Options,
-    url: ConnectionUrl,
+    pub(super) url: ConnectionUrl,
     payload_bytes: AtomicU64,
     /// Size in bytes from SIZE; `u64::MAX` before that arrived.
     size: AtomicU64,
@@ -58,6 +58,7 @@ pub struct Session<K> {
     changed: Condvar,
 }
 
+#[derive(Default)]
 struct State {
     ports: Vec<Port>,
     /// Time of the transfer's first connection.
@@ -107,8 +108,9 @@ enum Phase {
 }
 
 /// Progress in telling the sender which chunks an earlier transfer has left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Chunks {
+    #[default]
     Unasked,
     /// The port at this index is sending them.
     Telling(usize),
@@ -140,14 +142,7 @@ impl<K: Sink> Session<K> {
             size: AtomicU64::new(u64::MAX),
             state: Mutex::new(State {
                 ports: ports.collect(),
-                began: None,
-                lost: Vec::new(),
-                chunks: Chunks::Unasked,
-                done: None,
-                checked: false,
-                failure: None,
-                turned_away: None,
-                changes: 0,
+                ..State::default()
             }),
             changed: Condvar::new(),
         }
@@ -156,11 +151,6 @@ impl<K: Sink> Session<K> {
     /// Returns the options of the session.
     pub fn options(&self) -> &Options {
         &self.options
-    }
-
-    /// Returns the sink.
-    pub fn sink(&self) -> &K {
-        &self.sink
     }
 
     /// Returns the bytes of payload received so far; for a progress bar.
@@ -221,19 +211,15 @@ impl<K: Sink> Session<K> {
 
     /// Sleeps until the number of [changes](Self::changes) differs from `since`, `timeout` at most.
     pub fn wait_for_change(&self, since: u64, timeout: Duration) {
-        let state = self.lock();
+        let unchanged = |state: &mut State| state.changes == since;
         drop(
             self.changed
-                .wait_timeout_while(state, timeout, |state| state.changes == since),
+                .wait_timeout_while(self.lock(), timeout, unchanged),
         );
     }
 
     pub(super) fn secret(&self) -> Option<&Secret> {
         self.url.secret.as_ref()
-    }
-
-    pub(super) fn url(&self) -> &ConnectionUrl {
-        &self.url
     }
 
     pub(crate) fn failed(&self) -> bool {

@@ -62,14 +62,15 @@ impl Default for Options {
 
 /// One transfer, from the sender's side.
 pub struct Session<S> {
-    source: S,
+    pub(super) source: S,
     options: Options,
-    url: ConnectionUrl,
+    pub(super) url: ConnectionUrl,
     payload_bytes: AtomicU64,
     throttle: Option<Mutex<Throttle>>,
     state: Mutex<State>,
 }
 
+#[derive(Default)]
 struct State {
     queue: Queue,
     /// Whether the receiver must still send the chunks of an earlier transfer.
@@ -112,22 +113,17 @@ impl<S: Source> Session<S> {
             ..Port::default()
         });
         let queue = Queue::new(source.files(), options.block_bytes);
+        let throttle = options.rate_limit.map(Throttle::new);
         Ok(Self {
             url: url.clone(),
             payload_bytes: AtomicU64::new(0),
-            throttle: options
-                .rate_limit
-                .map(|limit| Mutex::new(Throttle::new(limit))),
+            throttle: throttle.map(Mutex::new),
             state: Mutex::new(State {
                 queue,
                 asks_for_chunks: url.resumption,
-                allocations: Vec::new(),
                 ports: ports.collect(),
-                failure: None,
-                given_up: None,
-                confirmed: None,
                 version,
-                generation: 0,
+                ..State::default()
             }),
             source,
             options,
@@ -201,16 +197,8 @@ impl<S: Source> Session<S> {
         })
     }
 
-    pub(super) fn source(&self) -> &S {
-        &self.source
-    }
-
     pub(super) fn secret(&self) -> Option<&Secret> {
         self.url.secret.as_ref()
-    }
-
-    pub(super) fn url(&self) -> &ConnectionUrl {
-        &self.url
     }
 
     /// Returns the state of a file at the receiver.
@@ -254,11 +242,8 @@ impl<S: Source> Session<S> {
     }
 
     pub(super) fn settings(&self) -> Settings {
-        let milliseconds = |timeout: Duration| {
-            u32::try_from(timeout.as_millis())
-                .unwrap_or(u32::MAX)
-                .clamp(1, i32::MAX as u32)
-        };
+        let milliseconds =
+            |timeout: Duration| timeout.as_millis().clamp(1, i32::MAX as u128) as u32;
         let state = self.lock();
         Settings {
             version: state.version,
@@ -352,21 +337,17 @@ impl<S: Source> Session<S> {
     ) -> Result<bool, Failure> {
         let mut guard = self.lock();
         let state = &mut *guard;
-        let Port {
-            report,
-            history,
-            dead,
-        } = &mut state.ports[index];
-        let (port, named) = (report.port, checkpoint.port);
-        if named != port {
-            let detail = format!("the checkpoint of port {port} names port {named}");
+        let port = &mut state.ports[index];
+        let (number, named) = (port.report.port, checkpoint.port);
+        if named != number {
+            let detail = format!("the checkpoint of port {number} names port {named}");
             return Err(Failure::new(Status::Protocol, detail));
         }
-        if *dead {
+        if port.dead {
             return Ok(false);
         }
-        let applied = history.apply(checkpoint, &mut state.queue);
-        applied.map_err(|why| invalid(port, why))
+        let applied = port.history.apply(checkpoint, &mut state.queue);
+        applied.map_err(|why| invalid(number, why))
     }
 
     /// Applies the checkpoints of ports that the receiver has given up.

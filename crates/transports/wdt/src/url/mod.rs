@@ -16,7 +16,7 @@ pub const MAX_URL_BYTES: usize = 64 << 10;
 const SCHEME: &str = "wdt://";
 
 /// Address and parameters of a receiver, for its sender.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct ConnectionUrl {
     /// A name or an address, without brackets.
     pub host: String,
@@ -68,19 +68,14 @@ impl ConnectionUrl {
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (host, port) = host_and_port(place.trim_end_matches('/'))?;
         let query = Query::read(query)?;
-        Ok(Self {
-            host,
-            ports: query.ports(port)?,
-            id: query.id,
-            version: query.version,
-            secret: query.encryption.map(|(cipher, key)| Secret {
-                cipher,
-                key,
-                iv_change_bytes: query.iv_change_bytes,
-            }),
-            iv_change_bytes: query.iv_change_bytes,
-            resumption: query.resumption,
-        })
+        let ports = query.ports(port)?;
+        let mut url = query.url;
+        url.secret = query.encryption.map(|(cipher, key)| Secret {
+            cipher,
+            key,
+            iv_change_bytes: url.iv_change_bytes,
+        });
+        Ok(Self { host, ports, ..url })
     }
 
     /// Returns the URL for the sender, with the key.
@@ -212,14 +207,11 @@ fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
 
 #[derive(Default)]
 struct Query {
-    id: Vec<u8>,
-    version: Option<u32>,
+    /// The values that a URL has as they are.
+    url: ConnectionUrl,
     start_port: Option<u16>,
     num_ports: Option<u16>,
-    list: Option<Vec<u16>>,
     encryption: Option<(Cipher, Key)>,
-    iv_change_bytes: u64,
-    resumption: bool,
 }
 
 impl Query {
@@ -250,26 +242,26 @@ impl Query {
     fn set(&mut self, key: &str, value: &str) -> Option<()> {
         let value = unescape(value)?;
         if key == "id" {
-            self.id = Some(value).filter(|id| id.len() <= MAX_TRANSFER_ID_BYTES)?;
+            self.url.id = Some(value).filter(|id| id.len() <= MAX_TRANSFER_ID_BYTES)?;
             return Some(());
         }
         let value = String::from_utf8(value).ok()?;
         match key {
             _ if value.is_empty() => {}
-            "recpv" => self.version = Some(number(&value)?),
+            "recpv" => self.url.version = Some(number(&value)?),
             "start_port" => self.start_port = Some(read_port(&value)?),
             "num_ports" => self.num_ports = Some(number(&value)?),
-            "ports" => self.list = Some(read_ports(&value)?),
+            "ports" => self.url.ports = read_ports(&value)?,
             "Enc" => self.encryption = Some(read_encryption(&value)?),
-            "iv_change_int" => self.iv_change_bytes = number(&value)?,
-            _ => self.resumption = value != "0",
+            "iv_change_int" => self.url.iv_change_bytes = number(&value)?,
+            _ => self.url.resumption = value != "0",
         }
         Some(())
     }
 
     fn ports(&self, port: Option<u16>) -> Result<Vec<u16>, UrlError> {
-        if let Some(list) = &self.list {
-            return Ok(list.clone());
+        if !self.url.ports.is_empty() {
+            return Ok(self.url.ports.clone());
         }
         let first = port.or(self.start_port).ok_or(UrlError::NoPorts)?;
         let count = self.num_ports.unwrap_or(1);

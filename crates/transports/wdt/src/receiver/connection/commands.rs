@@ -96,7 +96,7 @@ impl<K: Sink> Connection<K> {
 
     fn settings(&mut self, settings: Settings, now: Duration) -> Result<bool, Fault> {
         let spoken = (OLDEST_VERSION..=VERSION).contains(&settings.version);
-        if settings.transfer_id != self.session.url().id {
+        if settings.transfer_id != self.session.url.id {
             // Bytes under another key may look like SETTINGS, but not of a version that is spoken.
             if self.session.secret().is_some() && !spoken {
                 return Ok(self.turn_away(Status::Encryption, OTHER_KEY));
@@ -177,7 +177,7 @@ impl<K: Sink> Connection<K> {
             return Err(Fault::Protocol(detail));
         }
         self.session.heard(self.index);
-        let writer = self.session.sink().begin(&header);
+        let writer = self.session.sink.begin(&header);
         let writer = writer.map_err(|error| cannot_write(&header, &error))?;
         self.payload_or_footer(Arriving {
             header,
@@ -237,7 +237,7 @@ impl<K: Sink> Connection<K> {
             let end = self.inbox.open.position();
             self.unverified.push_back((end, block));
         } else {
-            self.session.sink().counted(&block);
+            self.session.sink.counted(&block);
         }
         self.state = State::Commands;
         Ok(true)
@@ -248,7 +248,7 @@ impl<K: Sink> Connection<K> {
         let verified = self.inbox.open.verified();
         while let Some((_, block)) = self.unverified.pop_front_if(|(end, _)| *end <= verified) {
             self.session.count(self.index, 1, block.length);
-            self.session.sink().counted(&block);
+            self.session.sink.counted(&block);
         }
     }
 

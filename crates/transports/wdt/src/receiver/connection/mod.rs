@@ -122,7 +122,7 @@ impl<K: Sink> Connection<K> {
     /// Returns the state machine of the port at `index` of the connection URL, which is listening
     /// from now on.
     pub fn new(session: Arc<Session<K>>, index: usize) -> Self {
-        let port = session.url().ports[index];
+        let port = session.url.ports[index];
         Self {
             inbox: Inbox::new(session.secret()),
             session,

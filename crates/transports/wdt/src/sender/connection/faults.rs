@@ -53,13 +53,13 @@ impl<S: Source> Connection<S> {
             .current
             .as_ref()
             .map(|current| current.block.file);
-        let path = |file: usize| self.session.source().files()[file].path.to_string();
+        let path = |file: usize| self.session.source.files()[file].path.to_string();
         file.map(path).unwrap_or_default()
     }
 
     /// Fails the transfer, as parts of old and new content may have been sent of a file.
     pub(super) fn source_changed(&mut self, error: &io::Error) {
-        let held = match self.session.url().resumption {
+        let held = match self.session.url.resumption {
             true => "; first remove `.wdt-resume.part` at the receiver, which holds old parts",
             false => "",
         };

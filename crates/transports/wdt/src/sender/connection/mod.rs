@@ -101,7 +101,7 @@ enum After {
 impl<S: Source> Connection<S> {
     /// Returns the state machine of the port at `index` of the connection URL, not connected yet.
     pub fn new(session: Arc<Session<S>>, index: usize) -> Result<Self, Failure> {
-        let port = session.url().ports[index];
+        let port = session.url.ports[index];
         Ok(Self {
             outgoing: Outgoing::new(&session)?,
             inbox: Inbox::new(session.secret()),
@@ -442,8 +442,8 @@ impl<S: Source> Connection<S> {
                 self.state = State::Asking(Asking::new(self.read_until(now)));
                 break;
             };
-            let file = &self.session.source().files()[block.file];
-            let reader = match self.session.source().open(block.file) {
+            let file = &self.session.source.files()[block.file];
+            let reader = match self.session.source.open(block.file) {
                 Ok(reader) => reader,
                 Err(error) => {
                     self.fail_source(format!("`{}` cannot be read ({error})", file.path));
