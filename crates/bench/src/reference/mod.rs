@@ -29,13 +29,12 @@ use std::{
     time::Duration,
 };
 
-use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
 use clap::ValueEnum;
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
     crypto::{CryptoProvider, aws_lc_rs, ring},
-    pki_types::PrivatePkcs8KeyDer,
+    pki_types::{CertificateDer, PrivatePkcs8KeyDer, pem::PemObject},
     version::TLS13,
 };
 use serde::{Deserialize, Serialize};
@@ -95,8 +94,8 @@ const BUFFER_BYTES: usize = 8 << 20;
 struct Listening {
     /// Address to connect to.
     address: SocketAddr,
-    /// Certificate of the listening end, DER in base64.
-    certificate_der_base64: String,
+    /// Certificate of the listening end.
+    certificate_pem: String,
 }
 
 /// Last line of the sending end.
@@ -129,19 +128,6 @@ fn random(place: &mut [u8]) -> Result<()> {
     Ok(filled.map_err(|_| "the system gives no random numbers")?)
 }
 
-/// Formats a certificate in base64 as PEM, in lines (RFC 7468).
-fn pem(base64: &str) -> String {
-    let mut text = "-----BEGIN CERTIFICATE-----\n".to_owned();
-    for (index, character) in base64.chars().enumerate() {
-        if index > 0 && index % 64 == 0 {
-            text.push('\n');
-        }
-        text.push(character);
-    }
-    text.push_str("\n-----END CERTIFICATE-----\n");
-    text
-}
-
 fn runtime() -> Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -159,9 +145,8 @@ fn size_buffers(socket: &std::net::UdpSocket) -> Result<()> {
 /// TLS settings of a listening end, and its certificate, made just now.
 struct Server {
     tls: ServerConfig,
-    certificate_der_base64: String,
-    /// The certificate as PEM, for a library that does not use rustls.
     certificate_pem: String,
+    /// The key as PEM, for a library that does not use rustls.
     key_pem: String,
 }
 
@@ -169,7 +154,6 @@ impl Server {
     fn new(library: Library) -> Result<Self> {
         let made = rcgen::generate_simple_self_signed(vec![SERVER_NAME.to_owned()])?;
         let certificate = made.cert.der().clone();
-        let certificate_der_base64 = BASE64.encode(&certificate);
         let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
         let mut tls = ServerConfig::builder_with_provider(provider(library))
             .with_protocol_versions(&[&TLS13])?
@@ -178,7 +162,6 @@ impl Server {
         tls.alpn_protocols = vec![ALPN.to_vec()];
         Ok(Self {
             tls,
-            certificate_der_base64,
             certificate_pem: made.cert.pem(),
             key_pem: made.signing_key.serialize_pem(),
         })
@@ -186,10 +169,10 @@ impl Server {
 }
 
 /// Prints the address and certificate of the listening end on standard output.
-fn listens(address: SocketAddr, certificate_der_base64: String) -> Result<()> {
+fn listens(address: SocketAddr, certificate_pem: String) -> Result<()> {
     let listening = Listening {
         address,
-        certificate_der_base64,
+        certificate_pem,
     };
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", serde_json::to_string(&listening)?)?;
@@ -212,9 +195,9 @@ impl Client {
         let mut line = String::new();
         std::io::stdin().lock().read_line(&mut line)?;
         let listening: Listening = serde_json::from_str(&line)?;
-        let certificate = BASE64.decode(&listening.certificate_der_base64)?;
+        let certificate = CertificateDer::from_pem_slice(listening.certificate_pem.as_bytes())?;
         let mut roots = RootCertStore::empty();
-        roots.add(certificate.into())?;
+        roots.add(certificate)?;
         let mut tls = ClientConfig::builder_with_provider(provider(library))
             .with_protocol_versions(&[&TLS13])?
             .with_root_certificates(roots)
@@ -225,7 +208,7 @@ impl Client {
         random(&mut [0; 16])?;
         Ok(Self {
             tls,
-            certificate_pem: pem(&listening.certificate_der_base64),
+            certificate_pem: listening.certificate_pem,
             address: listening.address,
             bytes,
             payload: Bytes::from(b"DATA".repeat(message.div_ceil(4))).slice(..message),

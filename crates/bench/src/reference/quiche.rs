@@ -4,16 +4,15 @@
 //! Segmentation and receive offload are used, the first of them as in quiche's own server.
 
 use std::{
-    fs,
-    io::{self, IoSliceMut},
+    io::{self, IoSliceMut, Write},
     net::{Ipv4Addr, SocketAddr, UdpSocket},
     os::fd::AsRawFd,
-    path::PathBuf,
     time::{Duration, Instant},
 };
 
 use quiche::{Config, Connection, ConnectionId, RecvInfo};
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
+use tempfile::NamedTempFile;
 
 use super::{ALPN, Client, PAYLOAD_BYTES, Result, SERVER_NAME, Server, WINDOW_BYTES};
 
@@ -26,28 +25,16 @@ const MOST_SEGMENTS: usize = 44;
 /// Buffers that one system call fills.
 const RECEIVE_BUFFERS: usize = 8;
 
-/// File that is removed when this is dropped: quiche reads certificates from files.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn new(name: &str, text: &str) -> Result<Self> {
-        let name = format!("regatta-bench-{}-{name}.pem", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::write(&path, text)?;
-        Ok(Self(path))
-    }
-
-    fn path(&self) -> Result<&str> {
-        let path = self.0.to_str();
-        Ok(path.ok_or("the directory for temporary files is not UTF-8")?)
-    }
+/// Writes `text` to a file for as long as the value lives: quiche reads certificates from files.
+fn temporary(text: &str) -> Result<NamedTempFile> {
+    let mut file = NamedTempFile::new()?;
+    file.write_all(text.as_bytes())?;
+    Ok(file)
 }
 
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        // It is in a directory that is cleaned.
-        let _ = fs::remove_file(&self.0);
-    }
+fn path(file: &NamedTempFile) -> Result<&str> {
+    let path = file.path().to_str();
+    Ok(path.ok_or("the directory for temporary files is not UTF-8")?)
 }
 
 fn config() -> Result<Config> {
@@ -225,13 +212,13 @@ fn identifier() -> Result<[u8; quiche::MAX_CONN_ID_LEN]> {
 }
 
 pub fn receive(server: Server, bytes: u64) -> Result<()> {
-    let certificate = Temporary::new("certificate", &server.certificate_pem)?;
-    let key = Temporary::new("key", &server.key_pem)?;
+    let certificate = temporary(&server.certificate_pem)?;
+    let key = temporary(&server.key_pem)?;
     let mut config = config()?;
-    config.load_cert_chain_from_pem_file(certificate.path()?)?;
-    config.load_priv_key_from_pem_file(key.path()?)?;
+    config.load_cert_chain_from_pem_file(path(&certificate)?)?;
+    config.load_priv_key_from_pem_file(path(&key)?)?;
     let mut port = Port::new()?;
-    super::listens(port.local, server.certificate_der_base64)?;
+    super::listens(port.local, server.certificate_pem)?;
 
     let identifier = identifier()?;
     let local = port.local;
@@ -271,10 +258,10 @@ pub fn receive(server: Server, bytes: u64) -> Result<()> {
 }
 
 pub fn send(client: Client) -> Result<()> {
-    let certificate = Temporary::new("trusted", &client.certificate_pem)?;
+    let certificate = temporary(&client.certificate_pem)?;
     let mut config = config()?;
     config.verify_peer(true);
-    config.load_verify_locations_from_file(certificate.path()?)?;
+    config.load_verify_locations_from_file(path(&certificate)?)?;
     let mut port = Port::new()?;
     let identifier = identifier()?;
     let scid = ConnectionId::from_ref(&identifier);

@@ -50,7 +50,7 @@ pub fn receive(server: Server, bytes: u64) -> Result<()> {
 
     reference::runtime()?.block_on(async {
         let endpoint = endpoint(Some(config))?;
-        reference::listens(endpoint.local_addr()?, server.certificate_der_base64)?;
+        reference::listens(endpoint.local_addr()?, server.certificate_pem)?;
         let incoming = endpoint.accept().await.ok_or("the endpoint closed")?;
         let connection = incoming.await?;
         let (mut answer, mut stream) = connection.accept_bi().await?;

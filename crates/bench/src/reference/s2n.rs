@@ -51,7 +51,7 @@ pub fn receive(server: Server, bytes: u64) -> Result<()> {
             .with_limits(limits()?)?
             .with_congestion_controller(Cubic::default())?
             .start()?;
-        super::listens(endpoint.local_addr()?, server.certificate_der_base64)?;
+        super::listens(endpoint.local_addr()?, server.certificate_pem)?;
         let mut connection = endpoint.accept().await.ok_or("the endpoint closed")?;
         let mut stream = connection
             .accept_bidirectional_stream()

@@ -2,7 +2,9 @@
 
 use std::{
     collections::BTreeMap,
+    io,
     net::IpAddr,
+    os::fd::BorrowedFd,
     sync::{Arc, Mutex, OnceLock},
 };
 
@@ -17,6 +19,7 @@ use regatta_transport_tcp::parts::{self, PlainEndpoint, Settings};
 use regatta_transport_wdt::{
     Failure, Report, VERSION,
     crypto::{Cipher, DEFAULT_IV_CHANGE_BYTES, Key, Secret},
+    host::Host,
     net::{self, Listener},
     receiver, sender,
     url::ConnectionUrl,
@@ -24,7 +27,7 @@ use regatta_transport_wdt::{
 
 use crate::{
     content::{ContentSink, ContentSource},
-    host::{Door, TrialHost},
+    host::TrialHost,
     lock,
     options::Options,
 };
@@ -68,18 +71,10 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    fn door(&self) -> Door<'_> {
-        Door {
-            settings: &self.settings,
-            local: self.local,
-            peer: self.peer,
-        }
-    }
-
     fn listen(&self) -> Result<(Listener, ConnectionUrl), TransportError> {
         let mut listener = Listener::default();
         for _ in 0..self.options.connections {
-            PortRange::bind(self.ports, |port| listener.listen(port, &self.door()))
+            PortRange::bind(self.ports, |port| listener.listen(port, self))
                 .map_err(TransportError::io("cannot listen"))?;
         }
         let secret = match self.options.cipher {
@@ -115,6 +110,21 @@ impl Endpoint {
         let report = ended.map_err(TransportError::stack("the WDT transfer failed"))?;
         *lock(&self.report) = Some(report);
         Ok(())
+    }
+}
+
+/// Host of the sockets of this end.
+impl Host for Endpoint {
+    fn opened(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.settings.set_up(socket).map_err(io::Error::other)
+    }
+
+    fn local(&self) -> Option<IpAddr> {
+        Some(self.local)
+    }
+
+    fn admits(&self, peer: IpAddr) -> bool {
+        peer == self.peer
     }
 }
 
@@ -160,7 +170,7 @@ impl TransferEndpoint for Endpoint {
         // An endpoint serves one transfer.
         let _ = self.blocks.set(session.blocks());
         let session = Arc::new(session);
-        let host = TrialHost::new(self.door(), connections, stop);
+        let host = TrialHost::new(self, &self.settings, connections, stop);
         let ended = net::send(&session, &url, &host);
         self.ended(ended, &host)?;
         // Closing the connections in good order takes a round trip more.
@@ -185,7 +195,7 @@ impl TransferEndpoint for Endpoint {
             ..defaults
         };
         let session = receiver::Session::new(sink, &url, options);
-        let host = TrialHost::new(self.door(), connections, stop);
+        let host = TrialHost::new(self, &self.settings, connections, stop);
         let ended = listener.receive(&Arc::new(session), &host);
         self.ended(ended, &host)
     }

@@ -1,7 +1,7 @@
 //! Interface between a transfer and the program around it: control and observation of its sockets.
 //!
 //! A test bench sets a congestion control and buffers, admits one peer only, samples every
-//! connection and can end all of them at once; a tool needs none of this: [`Plain`].
+//! connection and can end all of them at once; a tool needs none of this and leaves the defaults.
 
 use std::{
     io,
@@ -62,9 +62,3 @@ pub trait Host: Send + Sync {
         false
     }
 }
-
-/// A host that leaves all sockets at their defaults.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Plain;
-
-impl Host for Plain {}

@@ -2,7 +2,6 @@
 
 use crate::codec::{Decoded, Malformed};
 use crate::crypto::{CryptoError, Open, Secret};
-use crate::status::Status;
 
 /// Error in the bytes received on a connection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,17 +12,6 @@ pub enum WireError {
     /// Error of the codec.
     #[error(transparent)]
     Malformed(#[from] Malformed),
-}
-
-impl WireError {
-    /// Returns the protocol's code of the error.
-    #[must_use]
-    pub fn status(&self) -> Status {
-        match self {
-            WireError::Crypto(_) => Status::Encryption,
-            WireError::Malformed(_) => Status::Protocol,
-        }
-    }
 }
 
 /// Decoder of one connection's bytes into commands and payload.

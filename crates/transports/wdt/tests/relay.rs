@@ -13,11 +13,16 @@ use std::time::Duration;
 
 use memory::{MemorySink, MemorySource};
 use regatta_transport_wdt::crypto::{Cipher, Key, Secret};
-use regatta_transport_wdt::host::{Host, Plain};
+use regatta_transport_wdt::host::Host;
 use regatta_transport_wdt::net::{Listener, send};
 use regatta_transport_wdt::path::RelativePath;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{receiver, sender};
+
+/// Host that leaves all sockets at their defaults.
+struct Plain;
+
+impl Host for Plain {}
 
 const RECEIVER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1));
 const RELAY: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use memory::{MemoryReader, MemorySink, MemorySource, MemoryWriter};
 use regatta_transport_wdt::codec::{Command, FileHeader, Settings};
 use regatta_transport_wdt::crypto::{Cipher, Key, Secret};
-use regatta_transport_wdt::host::{Host, Plain};
+use regatta_transport_wdt::host::Host;
 use regatta_transport_wdt::net::{Listener, send};
 use regatta_transport_wdt::path::RelativePath;
 use regatta_transport_wdt::sink::Sink;
@@ -22,6 +22,11 @@ use regatta_transport_wdt::status::Status;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{Failure, Report, receiver, sender};
 use socket2::{Domain, Socket, Type};
+
+/// Host that leaves all sockets at their defaults.
+struct Plain;
+
+impl Host for Plain {}
 
 type Ends = (Result<Report, Failure>, Result<Report, Failure>);
 

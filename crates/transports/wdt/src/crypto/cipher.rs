@@ -31,7 +31,7 @@ fn ok(returned: c_int) -> Result<(), CryptoError> {
 /// State of a cipher within a stream.
 pub(super) struct Stream {
     context: Context,
-    cipher: Cipher,
+    pub(super) cipher: Cipher,
     key: Key,
     encrypts: bool,
 }

@@ -97,6 +97,7 @@ pub struct Secret {
 }
 
 /// Position of a direction between its tags and changes of the IV.
+#[derive(Default)]
 struct Position {
     /// Bytes between tags; 0 for none.
     interval: u64,
@@ -109,15 +110,6 @@ struct Position {
 }
 
 impl Position {
-    fn new(interval: u32, iv_change: u64) -> Self {
-        Self {
-            interval: interval.into(),
-            iv_change,
-            bytes: 0,
-            under_iv: 0,
-        }
-    }
-
     /// Caps `most` at the number of bytes before the next tag.
     fn before_tag(&self, most: usize) -> usize {
         match self.interval {

@@ -26,7 +26,10 @@ impl Open {
         Self(secret.map(|secret| Opening {
             secret: secret.clone(),
             stream: None,
-            position: Position::new(0, secret.iv_change_bytes),
+            position: Position {
+                iv_change: secret.iv_change_bytes,
+                ..Position::default()
+            },
             verified: 0,
             iv_follows: false,
             held: Vec::new(),

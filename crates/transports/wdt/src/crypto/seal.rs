@@ -10,7 +10,6 @@ pub struct Seal(Option<Sealing>);
 
 struct Sealing {
     stream: Stream,
-    cipher: Cipher,
     position: Position,
     /// IV of the prologue, until that has been sent in clear before the first byte.
     prologue: Option<[u8; IV_BYTES]>,
@@ -33,8 +32,11 @@ impl Seal {
         let iv = cipher::random()?;
         Ok(Self(Some(Sealing {
             stream: Stream::new(secret.cipher, secret.key.clone(), &iv, true)?,
-            cipher: secret.cipher,
-            position: Position::new(interval, secret.iv_change_bytes),
+            position: Position {
+                interval: interval.into(),
+                iv_change: secret.iv_change_bytes,
+                ..Position::default()
+            },
             prologue: Some(iv),
         })))
     }
@@ -70,7 +72,7 @@ impl Seal {
     /// [`CryptoError::Library`].
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), CryptoError> {
         if let Some(sealing) = &self.0
-            && sealing.position.ends_with_tag(sealing.cipher)
+            && sealing.position.ends_with_tag(sealing.stream.cipher)
         {
             out.extend_from_slice(&sealing.stream.tag()?);
         }
@@ -82,7 +84,7 @@ impl Sealing {
     /// Appends the prologue, tag and IV that are due before the next byte.
     fn before_byte(&mut self, out: &mut Vec<u8>) -> Result<(), CryptoError> {
         if let Some(iv) = self.prologue.take() {
-            out.extend_from_slice(&[PROLOGUE, self.cipher.code(), IV_BYTES as u8]);
+            out.extend_from_slice(&[PROLOGUE, self.stream.cipher.code(), IV_BYTES as u8]);
             out.extend_from_slice(&iv);
             out.extend_from_slice(&(self.position.interval as i32).to_le_bytes());
         }

@@ -11,7 +11,7 @@ use std::{
 use nix::{
     errno::Errno,
     fcntl::{AtFlags, FallocateFlags, OFlag, RenameFlags, fallocate, openat, renameat2},
-    sys::stat::{Mode, fstatat, mkdirat},
+    sys::stat::{FileStat, Mode, fstatat, mkdirat},
     unistd::{UnlinkatFlags, linkat, unlinkat},
 };
 
@@ -32,6 +32,14 @@ fn call<T>(mut system: impl FnMut() -> nix::Result<T>) -> io::Result<T> {
             Err(Errno::EINTR) => {}
             result => return Ok(result?),
         }
+    }
+}
+
+/// Returns `None` in place of the error that something is not there.
+pub(super) fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
     }
 }
 
@@ -65,11 +73,10 @@ impl Below {
 
     /// Opens a directory in this one, which is made if it is not there.
     pub(super) fn enter_or_make(&self, name: &CStr) -> io::Result<Self> {
-        let made = match self.enter(name) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => self.make_directory(name),
-            entered => return entered,
-        };
-        match made {
+        if let Some(entered) = if_there(self.enter(name))? {
+            return Ok(entered);
+        }
+        match self.make_directory(name) {
             // Another program was quicker.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.enter(name),
             made => made,
@@ -140,10 +147,9 @@ impl Below {
     /// Returns whether the entry of this name is a directory, or `None` if there is no entry; a
     /// symbolic link is one.
     pub(super) fn is_directory(&self, name: &CStr) -> io::Result<Option<bool>> {
-        match call(|| fstatat(&self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            status => Ok(Some(status?.st_mode & libc::S_IFMT == libc::S_IFDIR)),
-        }
+        let status = call(|| fstatat(&self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW));
+        let directory = |status: FileStat| status.st_mode & libc::S_IFMT == libc::S_IFDIR;
+        Ok(if_there(status)?.map(directory))
     }
 
     /// Returns the device of the file system that holds the directory.

@@ -19,7 +19,7 @@ use std::{
 };
 
 use super::{
-    below::{Below, reserve},
+    below::{Below, if_there, reserve},
     journal::{self, staged},
     ranges::Ranges,
 };
@@ -166,21 +166,18 @@ impl Shared {
 
     /// Refuses a path that [`DirectorySink::commit`] could not give to the file.
     fn check(&self, path: &RelativePath) -> io::Result<()> {
-        match self.root.parent(path, false) {
-            Ok((parent, name)) => {
-                if parent.device()? != self.root.device()? {
-                    return Err(io::Error::other("it would lie on another file system"));
-                }
-                match parent.is_directory(&name)? {
-                    Some(_) if !self.options.overwrite => Err(io::ErrorKind::AlreadyExists.into()),
-                    // Nor is it replaced on request, and it is found out before anything is sent for it.
-                    Some(true) => Err(io::ErrorKind::IsADirectory.into()),
-                    _ => Ok(()),
-                }
-            }
+        let Some((parent, name)) = if_there(self.root.parent(path, false))? else {
             // It will be made.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error),
+            return Ok(());
+        };
+        if parent.device()? != self.root.device()? {
+            return Err(io::Error::other("it would lie on another file system"));
+        }
+        match parent.is_directory(&name)? {
+            Some(_) if !self.options.overwrite => Err(io::ErrorKind::AlreadyExists.into()),
+            // Nor is it replaced on request, and it is found out before anything is sent for it.
+            Some(true) => Err(io::ErrorKind::IsADirectory.into()),
+            _ => Ok(()),
         }
     }
 
@@ -211,9 +208,7 @@ impl Shared {
             let wrong = format!("`{both}` was sent as a file and as a directory");
             return Err(io::Error::other(wrong));
         }
-        let file = self
-            .make(block)
-            .map_err(|error| about(&block.path, &error))?;
+        let file = self.make(block).map_err(about(&block.path))?;
         let mut entry = Entry::new(block.path.clone(), block.file_size);
         entry.file = Some(file);
         state.add(block.sequence, entry);
@@ -221,15 +216,17 @@ impl Shared {
     }
 }
 
-/// Adds the file's path to an error, and a remedy where one is known.
-fn about(path: &RelativePath, error: &io::Error) -> io::Error {
-    let text = match error.kind() {
-        io::ErrorKind::AlreadyExists => {
-            format!("`{path}` exists; receive with `--overwrite` to replace it")
-        }
-        _ => format!("cannot write `{path}`: {error}"),
-    };
-    io::Error::new(error.kind(), text)
+/// Returns a function that adds the file's path to an error, and a remedy where one is known.
+fn about(path: &RelativePath) -> impl Fn(io::Error) -> io::Error {
+    move |error| {
+        let text = match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                format!("`{path}` exists; receive with `--overwrite` to replace it")
+            }
+            _ => format!("cannot write `{path}`: {error}"),
+        };
+        io::Error::new(error.kind(), text)
+    }
 }
 
 impl DirectorySink {
@@ -289,7 +286,7 @@ impl DirectorySink {
                 let moved = moved.and_then(|(parent, last)| {
                     parent.take((&self.0.staging, &name), &last, self.0.options.overwrite)
                 });
-                moved.map_err(|error| about(&entry.path, &error))?;
+                moved.map_err(about(&entry.path))?;
                 named += 1;
             }
             first.remove();
@@ -398,7 +395,7 @@ impl SinkWriter for DirectoryWriter {
             return Err(io::Error::other("a block was not written front to back"));
         }
         let written = self.file.write_all_at(data, offset);
-        written.map_err(|error| about(&self.path, &error))?;
+        written.map_err(about(&self.path))?;
         self.at += data.len() as u64;
         Ok(())
     }
@@ -415,8 +412,7 @@ impl SinkWriter for DirectoryWriter {
             drop(state);
             // Takes time, in which other files go on. It writes all of the file, whoever wrote it.
             if self.shared.options.sync {
-                let synced = self.file.sync_data();
-                synced.map_err(|error| about(&self.path, &error))?;
+                self.file.sync_data().map_err(about(&self.path))?;
             }
         }
         Ok(())

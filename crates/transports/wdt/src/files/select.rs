@@ -40,10 +40,9 @@ impl Glob {
             require_literal_leading_dot: false,
         };
         path.ancestors().any(|at| {
-            let text = if self.of_paths {
-                at.as_os_str()
-            } else {
-                at.file_name().unwrap_or_default()
+            let text = match self.of_paths {
+                true => at.as_os_str(),
+                false => at.file_name().unwrap_or_default(),
             };
             !text.is_empty() && self.pattern.matches_with(&text.to_string_lossy(), OPTIONS)
         })

@@ -113,10 +113,7 @@ impl<'a, S: Source> Thread<'a, S> {
                 (Step::Shutdown, Some(socket)) => socket.shutdown(),
                 (Step::Disconnect, _) => socket = None,
                 (Step::End, _) => return,
-                (Step::Write, None) => {
-                    connection.write_failed(&io::ErrorKind::NotConnected.into());
-                }
-                (Step::Read(_) | Step::Shutdown, None) => {
+                (Step::Write | Step::Read(_) | Step::Shutdown, None) => {
                     connection.read_failed(&io::ErrorKind::NotConnected.into());
                 }
             }

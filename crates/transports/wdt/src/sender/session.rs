@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{self, AtomicU64};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -137,7 +137,7 @@ impl<S: Source> Session<S> {
 
     /// Returns the bytes of payload written so far; for a progress bar.
     pub fn payload_bytes(&self) -> u64 {
-        self.payload_bytes.load(atomic::Ordering::Relaxed)
+        self.payload_bytes.load(Relaxed)
     }
 
     /// Returns the size of all files in bytes.
@@ -301,8 +301,7 @@ impl<S: Source> Session<S> {
     }
 
     pub(super) fn wrote_payload(&self, bytes: u64) {
-        self.payload_bytes
-            .fetch_add(bytes, atomic::Ordering::Relaxed);
+        self.payload_bytes.fetch_add(bytes, Relaxed);
     }
 
     /// Returns the time at which more payload may be sent, after `bytes` of it were.
@@ -315,8 +314,7 @@ impl<S: Source> Session<S> {
     pub(super) fn part_bytes(&self) -> usize {
         let limit = self.options.rate_limit;
         let part = limit.map(|limit| limit.part_bytes(self.url.ports.len()));
-        part.and_then(|part| usize::try_from(part).ok())
-            .unwrap_or(usize::MAX)
+        part.map_or(usize::MAX, |part| part.try_into().unwrap_or(usize::MAX))
     }
 
     pub(super) fn acknowledge_all(&self, index: usize) {

@@ -133,11 +133,8 @@ impl ConnectionUrl {
 /// Shows everything but the key.
 impl fmt::Debug for ConnectionUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.written(if self.secret.is_some() {
-            "(secret)"
-        } else {
-            ""
-        }))
+        let encryption = self.secret.as_ref().map_or("", |_| "(secret)");
+        f.write_str(&self.written(encryption))
     }
 }
 
@@ -174,14 +171,10 @@ fn hex_byte(digits: &[u8]) -> Option<u8> {
 
 fn host_and_port(place: &str) -> Result<(String, Option<u16>), UrlError> {
     let (host, port) = match place.strip_prefix('[') {
-        Some(rest) => {
-            let (host, after) = rest.split_once(']').ok_or(UrlError::Host)?;
-            match after.strip_prefix(':') {
-                Some(port) => (host, Some(port)),
-                None if after.is_empty() => (host, None),
-                None => return Err(UrlError::Host),
-            }
-        }
+        Some(rest) => match rest.split_once(']').ok_or(UrlError::Host)? {
+            (host, "") => (host, None),
+            (host, after) => (host, Some(after.strip_prefix(':').ok_or(UrlError::Host)?)),
+        },
         None => match place.split_once(':') {
             Some((host, port)) => (host, Some(port)),
             None => (place, None),

@@ -178,7 +178,7 @@ impl<K: Sink> Connection<K> {
         }
         self.session.heard(self.index);
         let writer = self.session.sink.begin(&header);
-        let writer = writer.map_err(|error| cannot_write(&header, &error))?;
+        let writer = writer.map_err(cannot_write(&header))?;
         self.payload_or_footer(Arriving {
             header,
             writer,
@@ -198,10 +198,8 @@ impl<K: Sink> Connection<K> {
             return Ok(false);
         }
         let offset = arriving.header.offset + arriving.got;
-        arriving
-            .writer
-            .write(offset, part)
-            .map_err(|error| cannot_write(&arriving.header, &error))?;
+        let written = arriving.writer.write(offset, part);
+        written.map_err(cannot_write(&arriving.header))?;
         if let Some(Settings { checksum: true, .. }) = self.settings {
             arriving.crc = footer(arriving.crc, part);
         }
@@ -229,7 +227,7 @@ impl<K: Sink> Connection<K> {
 
     fn block_is_whole(&mut self, mut arriving: Arriving<K::Writer>) -> Result<bool, Fault> {
         let finished = arriving.writer.finish();
-        finished.map_err(|error| cannot_write(&arriving.header, &error))?;
+        finished.map_err(cannot_write(&arriving.header))?;
         let block = arriving.header;
         let tags = self.inbox.open.has_tags();
         self.session.block(self.index, block.length, !tags);
@@ -317,9 +315,9 @@ impl<K: Sink> Connection<K> {
             Fault::Wire(WireError::Crypto(error)) => {
                 self.lost(Status::Encryption, format!("port {port}: {error}"), now);
             }
-            Fault::Wire(error) => {
+            Fault::Wire(WireError::Malformed(error)) => {
                 let detail = format!("port {port}: {error}");
-                self.session.fail(Failure::new(error.status(), detail));
+                self.session.fail(Failure::new(Status::Protocol, detail));
             }
             Fault::Protocol(what) => {
                 let detail = format!("the sender sent {what} on port {port}");
@@ -351,7 +349,9 @@ impl From<CryptoError> for Fault {
     }
 }
 
-fn cannot_write(header: &FileHeader, error: &io::Error) -> Fault {
-    let detail = format!("`{}` cannot be written ({error})", header.path);
-    Fault::Fatal(Failure::new(Status::FileWrite, detail))
+fn cannot_write(header: &FileHeader) -> impl Fn(io::Error) -> Fault {
+    |error| {
+        let detail = format!("`{}` cannot be written ({error})", header.path);
+        Fault::Fatal(Failure::new(Status::FileWrite, detail))
+    }
 }

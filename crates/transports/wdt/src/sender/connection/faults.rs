@@ -21,7 +21,7 @@ impl<S: Source> Connection<S> {
             (None, WireError::Crypto(error)) => {
                 return self.lost(Status::Encryption, format!("port {port}: {error}"));
             }
-            (None, error) => (error.status(), error.to_string()),
+            (None, WireError::Malformed(error)) => (Status::Protocol, error.to_string()),
         };
         self.give_up(Failure::new(status, format!("port {port}: {why}")));
     }
