@@ -43,6 +43,11 @@ fn put(sink: &DirectorySink, block: &FileHeader, data: &[u8]) -> io::Result<()> 
     writer.finish()
 }
 
+/// Returns a source of everything below a directory, or of one file.
+fn everything(path: &Path) -> Result<TreeSource, TreeError> {
+    TreeSource::selected(path, &Selection::default())
+}
+
 /// Returns everything below a directory, sorted.
 fn tree(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -338,7 +343,7 @@ fn a_tree_is_its_files_and_tells_what_is_left_out() {
         .arg(root.join("pipe"))
         .status();
     assert!(pipe.expect("mkfifo runs").success());
-    let source = TreeSource::new(&root).expect("a tree");
+    let source = everything(&root).expect("a tree");
     assert_eq!(
         contents(&source),
         [
@@ -461,15 +466,15 @@ fn one_file_is_sent_by_its_name_and_a_link_by_its_own() {
     fs::write(temp.path().join("file"), "content").expect("written");
     symlink("file", temp.path().join("link")).expect("a link");
     for name in ["file", "link"] {
-        let source = TreeSource::new(&temp.path().join(name)).expect("a file");
+        let source = everything(&temp.path().join(name)).expect("a file");
         assert_eq!(
             contents(&source),
             [(name.as_bytes().to_vec(), b"content".to_vec())]
         );
     }
-    let missing = TreeSource::new(&temp.path().join("missing"));
+    let missing = everything(&temp.path().join("missing"));
     assert!(matches!(missing, Err(TreeError::Read { .. })));
-    let device = TreeSource::new(Path::new("/dev/null"));
+    let device = everything(Path::new("/dev/null"));
     assert!(matches!(device, Err(TreeError::Kind { .. })));
 }
 
@@ -478,7 +483,7 @@ fn a_file_that_changes_under_the_reader_is_an_error_and_never_something_else() {
     let temp = tempfile::tempdir().expect("a directory");
     let file = temp.path().join("f");
     fs::write(&file, "0123456789").expect("written");
-    let source = TreeSource::new(temp.path()).expect("a tree");
+    let source = everything(temp.path()).expect("a tree");
     let mut reader = source.open(0).expect("it opens");
     fs::write(&file, "01").expect("shortened");
     let mut scratch = [0; 10];
@@ -495,7 +500,7 @@ fn a_file_that_was_rewritten_or_grew_is_reported_after_its_last_byte() {
     let temp = tempfile::tempdir().expect("a directory");
     let file = temp.path().join("f");
     fs::write(&file, "0123456789").expect("written");
-    let source = TreeSource::new(temp.path()).expect("a tree");
+    let source = everything(temp.path()).expect("a tree");
     let reader = source.open(0).expect("it opens");
     reader.check_unchanged().expect("nothing changed");
     let before = fs::metadata(&file).expect("its times");
@@ -540,9 +545,9 @@ fn what_must_not_be_read_or_written_is_an_error_before_anything_is_sent() {
     for path in ["secret", "closed"] {
         mode(&tree.join("secret"), 0o644);
         mode(&tree.join("closed"), 0o755);
-        assert!(as_ordinary_user(|| TreeSource::new(&tree)).is_ok());
+        assert!(as_ordinary_user(|| everything(&tree)).is_ok());
         mode(&tree.join(path), 0);
-        match as_ordinary_user(|| TreeSource::new(&tree)) {
+        match as_ordinary_user(|| everything(&tree)) {
             Err(TreeError::Read { path: told, source }) => {
                 assert_eq!(told, tree.join(path));
                 assert_eq!(source.kind(), io::ErrorKind::PermissionDenied);

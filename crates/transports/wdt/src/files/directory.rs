@@ -15,7 +15,7 @@ use std::{
     io,
     os::unix::{ffi::OsStrExt, fs::FileExt},
     path::Path,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex},
 };
 
 use super::{
@@ -160,10 +160,6 @@ impl State {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-
     /// Refuses a path that [`DirectorySink::commit`] could not give to the file.
     fn check(&self, path: &RelativePath) -> io::Result<()> {
         let Some((parent, name)) = if_there(self.root.parent(path, false))? else {
@@ -252,7 +248,7 @@ impl DirectorySink {
             state: Mutex::default(),
         };
         if options.resume {
-            let mut state = shared.lock();
+            let mut state = lock(&shared.state);
             let path = directory.join(OsStr::from_bytes(journal::DIRECTORY.to_bytes()));
             for file in journal::load(&shared.staging, &path)? {
                 // What could not be named in the end is no use: it comes again, and is refused then.
@@ -274,7 +270,7 @@ impl DirectorySink {
     /// The first file that could not be named, or of which something is missing: the transfer has
     /// then failed all the same. Files that were named before it stay.
     pub fn commit(&self) -> io::Result<u64> {
-        let mut state = self.0.lock();
+        let mut state = lock(&self.0.state);
         state.whole_bytes()?;
         let mut named = 0;
         while let Some(first) = state.files.first_entry() {
@@ -306,11 +302,11 @@ impl Sink for DirectorySink {
     type Writer = DirectoryWriter;
 
     fn held(&self) -> Vec<FileChunks> {
-        self.0.lock().held()
+        lock(&self.0.state).held()
     }
 
     fn forget(&self) -> io::Result<()> {
-        let mut state = self.0.lock();
+        let mut state = lock(&self.0.state);
         for sequence in state.files.keys() {
             self.0.staging.remove(&staged(*sequence)?)?;
         }
@@ -319,14 +315,14 @@ impl Sink for DirectorySink {
     }
 
     fn counted(&self, block: &FileHeader) {
-        if let Some(entry) = self.0.lock().files.get_mut(&block.sequence) {
+        if let Some(entry) = lock(&self.0.state).files.get_mut(&block.sequence) {
             let end = block.offset.saturating_add(block.length);
             entry.counted.add(block.offset, end);
         }
     }
 
     fn check(&self, bytes: u64) -> io::Result<()> {
-        let whole = self.0.lock().whole_bytes()?;
+        let whole = lock(&self.0.state).whole_bytes()?;
         if whole == bytes {
             return Ok(());
         }
@@ -335,7 +331,7 @@ impl Sink for DirectorySink {
     }
 
     fn begin(&self, block: &FileHeader) -> io::Result<DirectoryWriter> {
-        let mut state = self.0.lock();
+        let mut state = lock(&self.0.state);
         if let Some(previous) = block.allocation.replaces()
             && previous != block.sequence
             && state.paths.get(&block.path) == Some(&previous)
@@ -402,7 +398,7 @@ impl SinkWriter for DirectoryWriter {
 
     fn finish(&mut self) -> io::Result<()> {
         self.finished = true;
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         let Some(entry) = state.files.get_mut(&self.sequence) else {
             return Ok(());
         };
@@ -424,7 +420,7 @@ impl Drop for DirectoryWriter {
         if self.finished {
             return;
         }
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         if let Some(entry) = state.files.get_mut(&self.sequence) {
             entry.ranges.cut(self.start, self.at);
         }

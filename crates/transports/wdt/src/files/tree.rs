@@ -90,15 +90,8 @@ pub enum TreeError {
 }
 
 impl TreeSource {
-    /// Scans everything below a directory, or one file, which is then sent by its name alone. The
-    /// path itself may lead through symbolic links.
-    ///
-    /// The first entry that cannot be sent.
-    pub fn new(path: &Path) -> Result<Self, TreeError> {
-        Self::selected(path, &Selection::default())
-    }
-
-    /// Like [`TreeSource::new`], with a choice of the files below a directory.
+    /// Scans the chosen files below a directory, or one file, which is then sent by its name alone.
+    /// The path itself may lead through symbolic links.
     ///
     /// # Errors
     /// The first entry that cannot be sent.

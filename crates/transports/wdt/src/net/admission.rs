@@ -46,7 +46,7 @@ impl<'a, K: Sink> Admission<'a, K> {
                 port.turned_away(self.0.remove(0).connection);
             }
             self.0.push(Candidate {
-                connection: port.candidate(thread.clock.now()),
+                connection: port.candidate(thread.began.elapsed()),
                 socket,
                 peer,
             });
@@ -116,14 +116,14 @@ impl<'a, K: Sink> Candidate<'a, K> {
     /// Takes all steps that need no waiting, until it is admitted; returns whether it is open.
     fn turn(&mut self, thread: &Thread<'a, K>, buffer: &mut [u8]) -> bool {
         while !self.connection.is_admitted() {
-            match self.connection.step(thread.clock.now()) {
+            match self.connection.step(thread.began.elapsed()) {
                 Step::Write => thread.write(&mut self.connection, &self.socket),
                 Step::Read(_) => match self.socket.read_now(buffer) {
                     Ok(Some(count)) => self
                         .connection
-                        .received(&mut buffer[..count], thread.clock.now()),
+                        .received(&mut buffer[..count], thread.began.elapsed()),
                     Ok(None) => return true,
-                    Err(error) => self.connection.read_failed(&error, thread.clock.now()),
+                    Err(error) => self.connection.read_failed(&error, thread.began.elapsed()),
                 },
                 Step::Shutdown => self.socket.shutdown(),
                 Step::Wait(_) | Step::Accept(_) | Step::Disconnect | Step::End => return false,
@@ -147,15 +147,12 @@ fn accept<'a, K: Sink>(thread: &Thread<'a, K>) -> Option<(Connected<'a>, IpAddr)
             }
         };
         // Whatever fails from here is over with that connection; the sender makes another.
-        let Some(peer) = peer.as_socket().map(|peer| peer.ip().to_canonical()) else {
-            continue;
-        };
-        if !thread.host.admits(peer) {
-            continue;
-        }
-        thread.host.arrived();
-        if let Ok(connected) = Connected::new(socket, thread.port, thread.host) {
-            return Some((connected, peer));
+        let peer = peer.as_socket().map(|peer| peer.ip().to_canonical());
+        if let Some(peer) = peer.filter(|peer| thread.host.admits(*peer)) {
+            thread.host.arrived();
+            if let Ok(connected) = Connected::new(socket, thread.port, thread.host) {
+                return Some((connected, peer));
+            }
         }
     }
 }

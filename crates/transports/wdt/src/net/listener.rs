@@ -4,13 +4,14 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use socket2::{Domain, Socket, Type};
 
 use super::admission::Admission;
 use super::socket::Connected;
 use super::thread::Thread;
-use super::{Clock, SLICE, run_all, stopped};
+use super::{SLICE, run_all, stopped};
 use crate::failure::{Failure, Report};
 use crate::host::Host;
 use crate::receiver::{Connection, Session, Step};
@@ -81,7 +82,7 @@ impl Listener {
         session: &Arc<Session<K>>,
         host: &dyn Host,
     ) -> Result<Report, Failure> {
-        let clock = Clock::start();
+        let began = Instant::now();
         let sockets = self.sockets.into_iter().zip(self.ports);
         let threads = sockets.enumerate().map(|(index, (listener, port))| Thread {
             session,
@@ -89,7 +90,7 @@ impl Listener {
             port,
             listener,
             host,
-            clock,
+            began,
         });
         let jobs = threads.map(|thread| move || run(&thread));
         run_all("wdt-receive", jobs, |failure| session.fail(failure));
@@ -122,19 +123,21 @@ fn run<K: Sink>(thread: &Thread<'_, K>) {
             thread.session.fail(stopped());
         }
         let changes = thread.session.changes();
-        let step = connection.step(thread.clock.now());
+        let step = connection.step(thread.began.elapsed());
         match (step, &socket) {
             (Step::Accept(_), _) => {
                 socket = admission.next(thread, &mut connection, &mut buffer);
             }
             (Step::Write, Some(socket)) => thread.write(&mut connection, socket),
             (Step::Read(_), Some(socket)) => match socket.read(&mut buffer) {
-                Ok(Some(count)) => connection.received(&mut buffer[..count], thread.clock.now()),
+                Ok(Some(count)) => {
+                    connection.received(&mut buffer[..count], thread.began.elapsed())
+                }
                 Ok(None) => {}
-                Err(error) => connection.read_failed(&error, thread.clock.now()),
+                Err(error) => connection.read_failed(&error, thread.began.elapsed()),
             },
             (Step::Wait(until), _) => {
-                let longest = until.saturating_sub(thread.clock.now()).min(SLICE);
+                let longest = until.saturating_sub(thread.began.elapsed()).min(SLICE);
                 thread.session.wait_for_change(changes, longest);
             }
             (Step::Shutdown, Some(socket)) => socket.shutdown(),
@@ -142,7 +145,7 @@ fn run<K: Sink>(thread: &Thread<'_, K>) {
             (Step::End, _) => return admission.end(thread, &mut connection, &mut buffer),
             (Step::Write | Step::Read(_) | Step::Shutdown, None) => {
                 let error = io::ErrorKind::NotConnected.into();
-                connection.read_failed(&error, thread.clock.now());
+                connection.read_failed(&error, thread.began.elapsed());
             }
         }
     }

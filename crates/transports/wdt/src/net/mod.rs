@@ -8,7 +8,7 @@ mod socket;
 mod thread;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use listener::Listener;
 pub use sending::send;
@@ -18,25 +18,6 @@ use crate::status::Status;
 
 /// Maximum duration of a blocking call, so that a thread soon notices changes made by another one.
 const SLICE: Duration = Duration::from_millis(200);
-
-/// Clock of the time since the transfer began at this end.
-#[derive(Clone, Copy)]
-struct Clock(Instant);
-
-impl Clock {
-    fn start() -> Self {
-        Self(Instant::now())
-    }
-
-    fn now(self) -> Duration {
-        self.0.elapsed()
-    }
-
-    /// Sleeps until `moment`, at most for [`SLICE`].
-    fn sleep_until(self, moment: Duration) {
-        std::thread::sleep(moment.saturating_sub(self.now()).min(SLICE));
-    }
-}
 
 fn stopped() -> Failure {
     Failure::new(Status::Abort, "the transfer was stopped here")

@@ -2,11 +2,12 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 use socket2::Socket;
 
 use super::socket::Connected;
-use super::{Clock, stopped};
+use super::stopped;
 use crate::host::Host;
 use crate::receiver::{Connection, Session};
 use crate::sink::Sink;
@@ -18,23 +19,24 @@ pub(super) struct Thread<'a, K> {
     pub(super) port: u16,
     pub(super) listener: Socket,
     pub(super) host: &'a dyn Host,
-    pub(super) clock: Clock,
+    /// When the transfer began at this end.
+    pub(super) began: Instant,
 }
 
 impl<K: Sink> Thread<'_, K> {
     pub(super) fn write(&self, connection: &mut Connection<K>, socket: &Connected<'_>) {
         match self.write_all(connection.output(), socket) {
             Ok(()) => connection.written(),
-            Err(error) => connection.write_failed(&error, self.clock.now()),
+            Err(error) => connection.write_failed(&error, self.began.elapsed()),
         }
     }
 
     fn write_all(&self, mut rest: &[u8], socket: &Connected<'_>) -> io::Result<()> {
-        let until = self.clock.now() + self.session.options().write_timeout;
+        let until = self.began.elapsed() + self.session.options().write_timeout;
         while !rest.is_empty() {
             match socket.write(rest, &[])? {
                 Some(count) => rest = &rest[count..],
-                None if self.clock.now() >= until => return Err(io::ErrorKind::TimedOut.into()),
+                None if self.began.elapsed() >= until => return Err(io::ErrorKind::TimedOut.into()),
                 None if self.host.stopped() => {
                     self.session.fail(stopped());
                     return Err(io::ErrorKind::ConnectionAborted.into());

@@ -2,11 +2,11 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use crate::codec::{Abort, Checkpoint, Done, FileChunks, Reply};
-use crate::crypto::{DEFAULT_TAG_INTERVAL_BYTES, Secret};
+use crate::crypto::DEFAULT_TAG_INTERVAL_BYTES;
 use crate::failure::{Failure, PortReport, Report};
 use crate::lock;
 use crate::sink::Sink;
@@ -119,14 +119,6 @@ enum Chunks {
     Told,
 }
 
-/// Answer of a port whose sender asks for the chunks of an earlier transfer.
-pub(super) enum Listing {
-    Tell(Vec<FileChunks>),
-    /// Another port is sending them.
-    Wait,
-    Told,
-}
-
 impl<K: Sink> Session<K> {
     /// Returns a session that receives into `sink` from the sender that is given `url`.
     pub fn new(sink: K, url: &ConnectionUrl, options: Options) -> Self {
@@ -165,14 +157,14 @@ impl<K: Sink> Session<K> {
 
     /// Ends the transfer with `failure`, unless it has failed before; the sender is told.
     pub fn fail(&self, failure: Failure) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.failure.get_or_insert(failure);
         self.has_changed(&mut state);
     }
 
     /// Returns the reason why the transfer failed, if it did.
     pub fn failure(&self) -> Option<Failure> {
-        self.lock().failure.clone()
+        lock(&self.state).failure.clone()
     }
 
     /// Returns the outcome, once every connection has ended.
@@ -180,7 +172,7 @@ impl<K: Sink> Session<K> {
     /// # Errors
     /// The reason of the failure, also if not every block came by the sender's own count.
     pub fn finish(&self) -> Result<Report, Failure> {
-        let state = self.lock();
+        let state = lock(&self.state);
         if let Some(failure) = &state.failure {
             return Err(failure.clone());
         }
@@ -206,7 +198,7 @@ impl<K: Sink> Session<K> {
 
     /// Returns the number of changes for which a waiting connection may go on.
     pub fn changes(&self) -> u64 {
-        self.lock().changes
+        lock(&self.state).changes
     }
 
     /// Sleeps until the number of [changes](Self::changes) differs from `since`, `timeout` at most.
@@ -214,20 +206,16 @@ impl<K: Sink> Session<K> {
         let unchanged = |state: &mut State| state.changes == since;
         drop(
             self.changed
-                .wait_timeout_while(self.lock(), timeout, unchanged),
+                .wait_timeout_while(lock(&self.state), timeout, unchanged),
         );
     }
 
-    pub(super) fn secret(&self) -> Option<&Secret> {
-        self.url.secret.as_ref()
-    }
-
     pub(crate) fn failed(&self) -> bool {
-        self.lock().failure.is_some()
+        lock(&self.state).failure.is_some()
     }
 
     pub(super) fn abort(&self, version: u32, status: Status) -> Abort {
-        let state = self.lock();
+        let state = lock(&self.state);
         let blocks = state.ports.iter().map(|port| port.report.blocks);
         Abort {
             version,
@@ -238,20 +226,20 @@ impl<K: Sink> Session<K> {
 
     /// Returns the deadline for the first connection to a port.
     pub(super) fn first_connection_until(&self) -> Duration {
-        match self.lock().began {
+        match lock(&self.state).began {
             Some(began) => began + self.options.other_connections,
             None => self.options.first_connection,
         }
     }
 
     pub(super) fn has_begun(&self) -> bool {
-        self.lock().began.is_some()
+        lock(&self.state).began.is_some()
     }
 
     /// Reports SETTINGS of this transfer; by then the sender has read the last checkpoint of this
     /// port.
     pub(super) fn settled(&self, index: usize, now: Duration) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.began.get_or_insert(now);
         let port = &mut state.ports[index];
         port.report.connections += 1;
@@ -261,7 +249,7 @@ impl<K: Sink> Session<K> {
 
     /// Records the refusal of a connection that does not belong to the transfer.
     pub(super) fn turned_away(&self, why: &Failure) {
-        self.lock().turned_away = Some(why.clone());
+        lock(&self.state).turned_away = Some(why.clone());
     }
 
     pub(super) fn size(&self, bytes: u64) {
@@ -274,12 +262,12 @@ impl<K: Sink> Session<K> {
 
     /// Returns the port's checkpoint, with which a reconnection begins.
     pub(super) fn checkpoint(&self, index: usize) -> Checkpoint {
-        self.lock().ports[index].checkpoint()
+        lock(&self.state).ports[index].checkpoint()
     }
 
     /// Adds a whole block; one that is not `verified` counts once a tag has verified it.
     pub(super) fn block(&self, index: usize, bytes: u64, verified: bool) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let port = &mut state.ports[index];
         port.unverified_blocks += 1;
         port.unverified_bytes += bytes;
@@ -290,40 +278,43 @@ impl<K: Sink> Session<K> {
 
     /// Counts blocks of this port that a tag verified, or that were acknowledged without one.
     pub(super) fn count(&self, index: usize, blocks: u64, bytes: u64) {
-        self.lock().ports[index].count(blocks, bytes);
+        lock(&self.state).ports[index].count(blocks, bytes);
     }
 
     /// Reports a valid FILE or DONE, which shows that the sender has read the list of lost ports
     /// sent here.
     pub(super) fn heard(&self, index: usize) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let port = &mut state.ports[index];
         port.seen = port.offered;
     }
 
-    /// Returns the port's answer to a sender that asks for the chunks of an earlier transfer.
-    pub(super) fn listing(&self, index: usize) -> Listing {
-        let mut state = self.lock();
+    /// Returns the port's answer to a sender that asks for the chunks of an earlier transfer, and
+    /// the chunks that follow it: WAIT while another port is sending them, ACK after that.
+    pub(super) fn listing(&self, index: usize) -> (Reply, Vec<FileChunks>) {
+        let mut state = lock(&self.state);
         match state.chunks {
-            Chunks::Told => Listing::Told,
-            Chunks::Telling(other) if other != index => Listing::Wait,
+            Chunks::Told => (Reply::Ack, Vec::new()),
+            Chunks::Telling(other) if other != index => (Reply::Wait, Vec::new()),
             _ => {
                 state.chunks = Chunks::Telling(index);
-                Listing::Tell(self.sink.held())
+                let held = self.sink.held();
+                let files = held.len() as u64;
+                (Reply::Chunks { files }, held)
             }
         }
     }
 
     /// Reports the sender's answer to the chunks.
     pub(super) fn chunks_told(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.chunks = Chunks::Told;
         self.has_changed(&mut state);
     }
 
     /// Reports a sender that does not ask for chunks: it was told before, or sends everything.
     pub(super) fn not_asked(&self) -> io::Result<()> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if std::mem::replace(&mut state.chunks, Chunks::Told) == Chunks::Unasked {
             self.sink.forget()?;
         }
@@ -333,7 +324,7 @@ impl<K: Sink> Session<K> {
 
     /// Reports DONE on a port.
     pub(super) fn done(&self, index: usize, done: Done) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.done.is_some_and(|before| before != done) {
             let detail = "the sender's totals contradict each other";
             let failure = Failure::new(Status::Protocol, detail);
@@ -347,8 +338,7 @@ impl<K: Sink> Session<K> {
     /// Returns the message that is due on a port which has received DONE: the checkpoints of ports
     /// that were given up, or DONE once everything has arrived.
     pub(super) fn judge(&self, index: usize) -> Option<Reply> {
-        let mut guard = self.lock();
-        let state = &mut *guard;
+        let state = &mut *lock(&self.state);
         let lost = state.lost.len();
         let port = &mut state.ports[index];
         if port.seen < lost {
@@ -385,7 +375,7 @@ impl<K: Sink> Session<K> {
     /// Reports that a port's connection broke; `partial` has the part of a block that arrived for
     /// good, if there is one.
     pub(super) fn disconnected(&self, index: usize, partial: Checkpoint) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.chunks == Chunks::Telling(index) {
             state.chunks = Chunks::Unanswered;
         }
@@ -404,8 +394,7 @@ impl<K: Sink> Session<K> {
     /// Reports the end of a port; if it failed, the sender is sent its checkpoint on the other
     /// ports.
     pub(super) fn ended(&self, index: usize, failure: Option<Failure>) {
-        let mut guard = self.lock();
-        let state = &mut *guard;
+        let state = &mut *lock(&self.state);
         let port = &mut state.ports[index];
         if port.phase != Phase::Ended {
             port.phase = Phase::Ended;
@@ -420,10 +409,6 @@ impl<K: Sink> Session<K> {
     fn has_changed(&self, state: &mut State) {
         state.changes += 1;
         self.changed.notify_all();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
     }
 }
 

@@ -74,7 +74,10 @@ impl<R: SourceReader> Current<R> {
 impl<R: SourceReader> Outgoing<R> {
     pub(super) fn new<S: Source<Reader = R>>(session: &Session<S>) -> Result<Self, Failure> {
         Ok(Self {
-            seal: Seal::new(session.secret(), session.options().tag_interval_bytes)?,
+            seal: Seal::new(
+                session.url.secret.as_ref(),
+                session.options().tag_interval_bytes,
+            )?,
             head: Vec::new(),
             plain: Vec::new(),
             current: None,

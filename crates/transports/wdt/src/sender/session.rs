@@ -2,14 +2,14 @@
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::history::History;
 use super::throttle::{RateLimit, Throttle};
 use crate::codec::{Allocation, Checkpoint, Done, FileChunks, Settings};
-use crate::crypto::{Cipher, DEFAULT_TAG_INTERVAL_BYTES, Secret};
+use crate::crypto::{Cipher, DEFAULT_TAG_INTERVAL_BYTES};
 use crate::failure::{Failure, PortReport, Report};
 use crate::lock;
 use crate::queue::{Block, Queue};
@@ -142,27 +142,27 @@ impl<S: Source> Session<S> {
 
     /// Returns the size of all files in bytes.
     pub fn total_bytes(&self) -> u64 {
-        self.lock().queue.bytes
+        lock(&self.state).queue.bytes
     }
 
     /// Ends the transfer with `failure`, unless it has failed before.
     pub fn fail(&self, failure: Failure) {
-        self.lock().failure.get_or_insert(failure);
+        lock(&self.state).failure.get_or_insert(failure);
     }
 
     /// Returns the number of blocks of the whole transfer.
     pub fn blocks(&self) -> u64 {
-        self.lock().queue.blocks
+        lock(&self.state).queue.blocks
     }
 
     /// Returns the time at which the receiver first said that it has everything.
     pub fn confirmed(&self) -> Option<Instant> {
-        self.lock().confirmed
+        lock(&self.state).confirmed
     }
 
     /// Returns the reason why the transfer failed, if it did.
     pub fn failure(&self) -> Option<Failure> {
-        self.lock().failure.clone()
+        lock(&self.state).failure.clone()
     }
 
     /// Returns the outcome, once every connection has ended.
@@ -170,12 +170,12 @@ impl<S: Source> Session<S> {
     /// # Errors
     /// The reason of the failure, also if the receiver never said that it has everything.
     pub fn finish(&self) -> Result<Report, Failure> {
-        let state = self.lock();
+        let state = lock(&self.state);
         if let Some(failure) = state.given_up.as_ref().or(state.failure.as_ref()) {
             return Err(failure.clone());
         }
         // With tags, what went over a port is the receiver's only once that port's last tag was right.
-        let cipher = self.secret().map(|secret| secret.cipher);
+        let cipher = self.url.secret.as_ref().map(|secret| secret.cipher);
         let mut ports = state.ports.iter();
         let unproven =
             cipher == Some(Cipher::Aes128Gcm) && !ports.all(|port| port.history.is_acknowledged());
@@ -197,13 +197,9 @@ impl<S: Source> Session<S> {
         })
     }
 
-    pub(super) fn secret(&self) -> Option<&Secret> {
-        self.url.secret.as_ref()
-    }
-
     /// Returns the state of a file at the receiver.
     pub(super) fn allocation(&self, file: usize) -> Allocation {
-        let known = self.lock().allocations.get(file).copied();
+        let known = lock(&self.state).allocations.get(file).copied();
         known.unwrap_or(Allocation::New)
     }
 
@@ -212,7 +208,7 @@ impl<S: Source> Session<S> {
     /// # Errors
     /// [`Status::Protocol`] if they came before, or two files have one sequence id.
     pub(super) fn resume(&self, chunks: Vec<FileChunks>) -> Result<(), Failure> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let mut numbers = HashSet::new();
         let twice = chunks.iter().any(|file| !numbers.insert(file.sequence));
         if twice || !state.asks_for_chunks {
@@ -244,7 +240,7 @@ impl<S: Source> Session<S> {
     pub(super) fn settings(&self) -> Settings {
         let milliseconds =
             |timeout: Duration| timeout.as_millis().clamp(1, i32::MAX as u128) as u32;
-        let state = self.lock();
+        let state = lock(&self.state);
         Settings {
             version: state.version,
             read_timeout_ms: milliseconds(self.options.read_timeout),
@@ -260,7 +256,7 @@ impl<S: Source> Session<S> {
 
     /// Returns the condition that ends or restarts the work of a port, whatever its state.
     pub(super) fn verdict(&self, index: usize) -> Verdict {
-        let state = self.lock();
+        let state = lock(&self.state);
         if state.failure.is_some() {
             Verdict::Over
         } else if state.ports[index].dead {
@@ -271,12 +267,12 @@ impl<S: Source> Session<S> {
     }
 
     pub(super) fn connected(&self, index: usize) {
-        self.lock().ports[index].report.connections += 1;
+        lock(&self.state).ports[index].report.connections += 1;
     }
 
     /// Takes the next block for a port, if there is one.
     pub(super) fn next_block(&self, index: usize) -> Option<Block> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.given_up.is_some() || state.ports[index].dead {
             return None;
         }
@@ -286,7 +282,7 @@ impl<S: Source> Session<S> {
     }
 
     pub(super) fn done(&self) -> Done {
-        let state = self.lock();
+        let state = lock(&self.state);
         let given_up = state.given_up.as_ref();
         Done {
             status: given_up.map_or(0, |failure| failure.status.code()),
@@ -297,7 +293,7 @@ impl<S: Source> Session<S> {
 
     /// Sends nothing more but DONE with this failure's status; the first one stands.
     pub(super) fn give_up(&self, failure: Failure) {
-        self.lock().given_up.get_or_insert(failure);
+        lock(&self.state).given_up.get_or_insert(failure);
     }
 
     pub(super) fn wrote_payload(&self, bytes: u64) {
@@ -318,11 +314,11 @@ impl<S: Source> Session<S> {
     }
 
     pub(super) fn acknowledge_all(&self, index: usize) {
-        self.lock().ports[index].history.acknowledge_all();
+        lock(&self.state).ports[index].history.acknowledge_all();
     }
 
     pub(super) fn confirm(&self, index: usize) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.ports[index].history.acknowledge_all();
         state.confirmed.get_or_insert_with(Instant::now);
     }
@@ -333,8 +329,7 @@ impl<S: Source> Session<S> {
         index: usize,
         checkpoint: &Checkpoint,
     ) -> Result<bool, Failure> {
-        let mut guard = self.lock();
-        let state = &mut *guard;
+        let state = &mut *lock(&self.state);
         let port = &mut state.ports[index];
         let (number, named) = (port.report.port, checkpoint.port);
         if named != number {
@@ -350,8 +345,7 @@ impl<S: Source> Session<S> {
 
     /// Applies the checkpoints of ports that the receiver has given up.
     pub(super) fn global_checkpoint(&self, list: &[Checkpoint]) -> Result<(), Failure> {
-        let mut guard = self.lock();
-        let state = &mut *guard;
+        let state = &mut *lock(&self.state);
         for checkpoint in list {
             let mut ports = state.ports.iter_mut();
             let Some(port) = ports.find(|port| port.report.port == checkpoint.port) else {
@@ -371,8 +365,7 @@ impl<S: Source> Session<S> {
     /// Changes to `version`, which the receiver asked for on a connection of `generation`; all
     /// connections begin again with it.
     pub(super) fn renegotiate(&self, version: u32, generation: u32) -> Result<(), Failure> {
-        let mut guard = self.lock();
-        let state = &mut *guard;
+        let state = &mut *lock(&self.state);
         if generation != state.generation {
             // Another connection was told before; this one learns of it from the session.
             return Ok(());
@@ -393,19 +386,14 @@ impl<S: Source> Session<S> {
 
     /// Gives a port's blocks back, as it begins again with another version.
     pub(super) fn begin_again(&self, index: usize) {
-        let mut guard = self.lock();
-        let state = &mut *guard;
+        let state = &mut *lock(&self.state);
         state.ports[index].history.give_all_back(&mut state.queue);
     }
 
     /// Records that a port is given up; others may still do its work.
     pub(super) fn port_ended(&self, index: usize, failure: &Failure) {
-        let report = &mut self.lock().ports[index].report;
+        let report = &mut lock(&self.state).ports[index].report;
         report.failure.get_or_insert(failure.clone());
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
     }
 }
 

@@ -98,7 +98,7 @@ impl<K: Sink> Connection<K> {
         let spoken = (OLDEST_VERSION..=VERSION).contains(&settings.version);
         if settings.transfer_id != self.session.url.id {
             // Bytes under another key may look like SETTINGS, but not of a version that is spoken.
-            if self.session.secret().is_some() && !spoken {
+            if self.session.url.secret.is_some() && !spoken {
                 return Ok(self.turn_away(Status::Encryption, OTHER_KEY));
             }
             let detail = "the sender's transfer id is not that of this receiver";
@@ -141,7 +141,7 @@ impl<K: Sink> Connection<K> {
     /// that it belongs to it. A sender that seems to have a wrong URL is sent ABORT; others are
     /// closed without an answer.
     fn not_admitted(&mut self, fault: &Fault, first: Option<u8>, now: Duration) {
-        let encrypts = self.session.secret().is_some();
+        let encrypts = self.session.url.secret.is_some();
         let detail = match fault {
             Fault::Wire(WireError::Crypto(CryptoError::Plaintext)) if first == Some(b'S') => {
                 "the sender does not encrypt, which the connection URL asks for"

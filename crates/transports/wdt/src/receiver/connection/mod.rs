@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::commands::Arriving;
-use super::session::{Listing, Session};
+use super::session::Session;
 use crate::VERSION;
 use crate::codec::{Checkpoint, FileHeader, Reply, Settings, encode_frames};
 use crate::crypto::Seal;
@@ -124,7 +124,7 @@ impl<K: Sink> Connection<K> {
     pub fn new(session: Arc<Session<K>>, index: usize) -> Self {
         let port = session.url.ports[index];
         Self {
-            inbox: Inbox::new(session.secret()),
+            inbox: Inbox::new(session.url.secret.as_ref()),
             session,
             index,
             port,
@@ -254,7 +254,7 @@ impl<K: Sink> Connection<K> {
 
     /// Reports an accepted connection, of the sender or somebody else.
     pub fn accepted(&mut self, now: Duration) {
-        self.inbox = Inbox::new(self.session.secret());
+        self.inbox = Inbox::new(self.session.url.secret.as_ref());
         self.out.clear();
         self.settings = None;
         self.heartbeats = false;
@@ -263,7 +263,7 @@ impl<K: Sink> Connection<K> {
             until: now + self.session.options().admission,
         };
         let interval = self.session.options().tag_interval_bytes;
-        match Seal::new(self.session.secret(), interval) {
+        match Seal::new(self.session.url.secret.as_ref(), interval) {
             Ok(seal) => self.seal = seal,
             Err(error) => return self.session.fail(error.into()),
         }
@@ -310,24 +310,20 @@ impl<K: Sink> Connection<K> {
 
     /// Sends the chunks held from an earlier transfer, or waits until another port has.
     fn list(&mut self, now: Duration) -> Step {
-        match self.session.listing(self.index) {
-            Listing::Tell(files) => {
-                let mut plain = Vec::new();
-                let count = files.len() as u64;
-                Reply::Chunks { files: count }.encode(&mut plain);
-                encode_frames(&files, &mut plain);
-                self.say(&plain);
-                self.last_received = now;
-                self.state = State::Listing { told: true };
-            }
-            Listing::Wait if !self.sign_is_due(now) => return Step::Wait(self.next_sign),
-            Listing::Wait => self.reply(&Reply::Wait),
-            Listing::Told => {
-                self.reply(&Reply::Ack);
-                self.last_received = now;
-                self.state = State::Commands;
-            }
+        let (reply, files) = self.session.listing(self.index);
+        if reply != Reply::Wait {
+            self.last_received = now;
+            self.state = match reply {
+                Reply::Ack => State::Commands,
+                _ => State::Listing { told: true },
+            };
+        } else if !self.sign_is_due(now) {
+            return Step::Wait(self.next_sign);
         }
+        let mut plain = Vec::new();
+        reply.encode(&mut plain);
+        encode_frames(&files, &mut plain);
+        self.say(&plain);
         Step::Write
     }
 

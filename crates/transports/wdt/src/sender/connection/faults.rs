@@ -29,7 +29,7 @@ impl<S: Source> Connection<S> {
     /// Returns a disagreement of the two ends about encryption, if that explains the first bytes of
     /// a connection.
     fn disagreement(&self, error: &WireError, next: Option<&u8>) -> Option<&'static str> {
-        let encrypts = self.session.secret().is_some();
+        let encrypts = self.session.url.secret.is_some();
         match error {
             _ if self.understood => None,
             // ABORT in clear: the receiver could not read SETTINGS.

@@ -104,7 +104,7 @@ impl<S: Source> Connection<S> {
         let port = session.url.ports[index];
         Ok(Self {
             outgoing: Outgoing::new(&session)?,
-            inbox: Inbox::new(session.secret()),
+            inbox: Inbox::new(session.url.secret.as_ref()),
             session,
             index,
             port,
@@ -189,7 +189,7 @@ impl<S: Source> Connection<S> {
     /// Reports that the port is connected.
     pub fn connected(&mut self, now: Duration) {
         self.session.connected(self.index);
-        self.inbox = Inbox::new(self.session.secret());
+        self.inbox = Inbox::new(self.session.url.secret.as_ref());
         self.understood = false;
         let Some(outgoing) = self.or_give_up(Outgoing::new(&self.session)) else {
             return;
