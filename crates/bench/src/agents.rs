@@ -20,11 +20,7 @@ use regatta_model::{
     Bytes, OptionValue, Pattern, Probe, Transport, Workload, WorkloadKind, metric::id,
 };
 
-use crate::{
-    error::BenchError,
-    process::{Running, Usage},
-    rounds::Figures,
-};
+use crate::{error::BenchError, process::Running, rounds::Figures};
 
 /// Longest time of a trial of the bench, which takes seconds; a longer one hangs.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -51,63 +47,54 @@ pub struct Race {
     pub path: PathHints,
 }
 
-/// Returns the properties of this host's loopback, or of another path without delay.
-pub fn loopback(mtu_bytes: u32) -> PathHints {
-    PathHints {
-        round_trip_delay: Duration::ZERO,
-        longest_one_way: Duration::ZERO,
-        link_rate_bps: None,
-        window_bytes: None,
-        mtu_bytes,
-        clock_offset_ns: Some(0),
-        keeps_order: true,
-        is_as_it_is: false,
-        treats_alike: true,
+impl Race {
+    /// Returns a transfer over one connection with CUBIC and the default message, on this host's
+    /// loopback or another path without delay.
+    pub fn new(driver: &'static str, bytes: u64, mtu_bytes: u32) -> Self {
+        Self {
+            driver,
+            options: crate::cubic(),
+            bytes,
+            message: crate::MESSAGE_BYTES,
+            flows: 1,
+            path: PathHints {
+                round_trip_delay: Duration::ZERO,
+                longest_one_way: Duration::ZERO,
+                link_rate_bps: None,
+                window_bytes: None,
+                mtu_bytes,
+                clock_offset_ns: Some(0),
+                keeps_order: true,
+                is_as_it_is: false,
+                treats_alike: true,
+            },
+        }
     }
 }
 
-/// Both reports of a trial, and the CPU time of both processes.
-#[derive(Debug)]
-pub struct Outcome {
-    /// Report of the sender.
-    pub sender: SideReport,
-    /// Report of the receiver.
-    pub receiver: SideReport,
-    /// CPU time of both agents, from start to end.
-    pub usage: Usage,
+/// Returns a figure of one side.
+fn metric(side: &SideReport, name: &str) -> Result<f64, BenchError> {
+    let figure = side.measurements.metrics.get(name).copied();
+    figure
+        .ok_or_else(|| BenchError::process("regatta agent", format!("its report has no `{name}`")))
 }
 
-impl Outcome {
-    /// Returns a figure of one side.
-    fn metric(side: &SideReport, name: &str) -> Result<f64, BenchError> {
-        side.measurements
-            .metrics
-            .get(name)
-            .copied()
-            .ok_or_else(|| BenchError::Process {
-                command: "regatta agent".to_owned(),
-                message: format!("its report has no `{name}`"),
-            })
-    }
-
-    /// Computes the delivered bytes over the time from the connect call to the acknowledgement.
-    ///
-    /// # Errors
-    /// [`BenchError::Process`] if the reports lack a figure.
-    pub fn figures(&self) -> Result<Figures, BenchError> {
-        let delivered = Self::metric(&self.receiver, id::BYTES_DELIVERED)?;
-        let sent = Self::metric(&self.sender, id::MESSAGES_SENT).ok();
-        let got = Self::metric(&self.receiver, id::MESSAGES_DELIVERED).ok();
-        Ok(Figures {
-            delivered_bytes: delivered,
-            seconds: Self::metric(&self.sender, id::TRANSFER_TIME_NS)? / 1e9,
-            cpu_seconds: self.usage.seconds(),
-            lost_ratio: sent
-                .zip(got)
-                .filter(|(sent, _)| *sent > 0.0)
-                .map(|(sent, got)| 1.0 - got / sent),
-        })
-    }
+/// Computes the delivered bytes over the time from the connect call to the acknowledgement, with the
+/// CPU time of both agents.
+fn figures(
+    sender: &SideReport,
+    receiver: &SideReport,
+    cpu_time: Duration,
+) -> Result<Figures, BenchError> {
+    let sent = metric(sender, id::MESSAGES_SENT).ok();
+    let got = metric(receiver, id::MESSAGES_DELIVERED).ok();
+    let counted = sent.zip(got).filter(|(sent, _)| *sent > 0.0);
+    Ok(Figures {
+        delivered_bytes: metric(receiver, id::BYTES_DELIVERED)?,
+        seconds: metric(sender, id::TRANSFER_TIME_NS)? / 1e9,
+        cpu_seconds: cpu_time.as_secs_f64(),
+        lost_ratio: counted.map(|(sent, got)| 1.0 - got / sent),
+    })
 }
 
 /// Makes a certificate for one run.
@@ -120,30 +107,29 @@ fn certificate() -> Result<(String, String), BenchError> {
     ))
 }
 
-struct Agent {
-    role: Role,
-    process: Running,
+fn say(agent: &mut Running, message: &ToAgent) -> Result<(), BenchError> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    agent.write(&line)
 }
 
-impl Agent {
-    fn say(&mut self, message: &ToAgent) -> Result<(), BenchError> {
-        let mut line = serde_json::to_vec(message)?;
-        line.push(b'\n');
-        self.process.write(&line)
+/// Message of an agent, with its role; `None` at its end.
+type Heard = (Role, Option<Result<FromAgent, BenchError>>);
+
+/// Returns the place of an agent's role among both.
+fn place(role: Role) -> usize {
+    match role {
+        Role::Sender => 0,
+        Role::Receiver => 1,
     }
 }
 
-/// Forwards every line of an agent, with its role; `None` at the end.
-fn listen(
-    role: Role,
-    output: std::fs::File,
-    to: Sender<(Role, Option<Result<FromAgent, BenchError>>)>,
-) {
+/// Forwards every line of an agent.
+fn listen(role: Role, output: std::fs::File, to: Sender<Heard>) {
     thread::spawn(move || {
         for line in BufReader::new(output).lines() {
-            let message = line
-                .map_err(BenchError::from)
-                .and_then(|line| serde_json::from_str(&line).map_err(BenchError::from));
+            let message = line.map_err(BenchError::from);
+            let message = message.and_then(|line| Ok(serde_json::from_str(&line)?));
             if to.send((role, Some(message))).is_err() {
                 return;
             }
@@ -153,109 +139,85 @@ fn listen(
     });
 }
 
-/// Starts two agents on plain loopback.
-///
-/// # Errors
-/// [`BenchError::Process`] if they cannot be started.
-pub fn on_loopback(executable: &Path) -> Result<[Running; 2], BenchError> {
-    let start = || Running::start(Command::new(executable).arg("agent"));
-    Ok([start()?, start()?])
-}
-
 /// Runs one trial over two agents, the sender's first.
 ///
 /// # Errors
-/// [`BenchError::Trial`] if a side fails, [`BenchError::Process`] if an agent breaks.
+/// [`BenchError::Trial`] if a side fails, [`BenchError::Process`] if an agent breaks or the reports
+/// lack a figure.
 pub fn run(
     race: &Race,
-    agents: [Running; 2],
+    mut agents: [Running; 2],
     addresses: [IpAddr; 2],
-) -> Result<Outcome, BenchError> {
+) -> Result<Figures, BenchError> {
     let (to, from) = mpsc::channel();
-    let [sender, receiver] = agents;
-    let mut sender = Agent {
-        role: Role::Sender,
-        process: sender,
-    };
-    let mut receiver = Agent {
-        role: Role::Receiver,
-        process: receiver,
-    };
     let (certificate, key) = certificate()?;
-    for agent in [&mut sender, &mut receiver] {
-        listen(agent.role, agent.process.output()?, to.clone());
-        agent.say(&ToAgent::Hello {
-            protocol: PROTOCOL_VERSION,
-            run_id: "bench".to_owned(),
-            host: agent.role.name().to_owned(),
-        })?;
-        let receives = agent.role == Role::Receiver;
-        let [local, peer] = if receives {
-            [addresses[1], addresses[0]]
-        } else {
-            addresses
+    for (agent, role) in agents.iter_mut().zip([Role::Sender, Role::Receiver]) {
+        listen(role, agent.output()?, to.clone());
+        say(
+            agent,
+            &ToAgent::Hello {
+                protocol: PROTOCOL_VERSION,
+                run_id: "bench".to_owned(),
+                host: role.name().to_owned(),
+            },
+        )?;
+        let order = TrialOrder {
+            trial: 0,
+            role,
+            transport: Transport {
+                label: race.driver.to_owned(),
+                driver: race.driver.to_owned(),
+                options: race.options.clone(),
+            },
+            workload: Workload {
+                name: "bench".to_owned(),
+                kind: WorkloadKind::Bulk {
+                    size: Bytes(race.bytes),
+                    message: Bytes(race.message),
+                    pattern: Pattern::Data,
+                    options: regatta_model::BulkOptions {
+                        flows: race.flows,
+                        ..regatta_model::BulkOptions::default()
+                    },
+                },
+                probe: Probe {
+                    idle_messages: 0,
+                    under_load: false,
+                    ..Probe::default()
+                },
+            },
+            token: "00112233445566778899aabbccddeeff".to_owned(),
+            seed: 1,
+            deadline: DEADLINE,
+            connect_deadline: DEADLINE,
+            sample_interval: Duration::from_millis(100),
+            local: addresses[place(role)],
+            peer: addresses[1 - place(role)],
+            ports: None,
+            path: race.path,
+            tells_beginning: false,
+            progress_interval: None,
+            tls: TlsMaterial {
+                certificate_der_base64: certificate.clone(),
+                key_der_base64: (role == Role::Receiver).then(|| key.clone()),
+                server_name: SERVER_NAME.to_owned(),
+            },
+            files: None,
         };
-        agent.say(&ToAgent::Prepare {
-            order: Box::new(TrialOrder {
-                trial: 0,
-                role: agent.role,
-                transport: Transport {
-                    label: race.driver.to_owned(),
-                    driver: race.driver.to_owned(),
-                    options: race.options.clone(),
-                },
-                workload: Workload {
-                    name: "bench".to_owned(),
-                    kind: WorkloadKind::Bulk {
-                        size: Bytes(race.bytes),
-                        message: Bytes(race.message),
-                        pattern: Pattern::Data,
-                        options: regatta_model::BulkOptions {
-                            flows: race.flows,
-                            ..regatta_model::BulkOptions::default()
-                        },
-                    },
-                    probe: Probe {
-                        idle_messages: 0,
-                        under_load: false,
-                        ..Probe::default()
-                    },
-                },
-                token: "00112233445566778899aabbccddeeff".to_owned(),
-                seed: 1,
-                deadline: DEADLINE,
-                connect_deadline: DEADLINE,
-                sample_interval: Duration::from_millis(100),
-                local,
-                peer,
-                ports: None,
-                path: race.path,
-                tells_beginning: false,
-                progress_interval: None,
-                tls: TlsMaterial {
-                    certificate_der_base64: certificate.clone(),
-                    key_der_base64: receives.then(|| key.clone()),
-                    server_name: SERVER_NAME.to_owned(),
-                },
-                files: None,
-            }),
-        })?;
+        let order = Box::new(order);
+        say(agent, &ToAgent::Prepare { order })?;
     }
-    let (sent, received) = converse(race, &mut sender, &mut receiver, &from)?;
-    Ok(Outcome {
-        sender: sent,
-        receiver: received,
-        usage: sender.process.finish()? + receiver.process.finish()?,
-    })
+    let [sent, received] = converse(race, &mut agents, &from)?;
+    let [sender, receiver] = agents;
+    figures(&sent, &received, sender.finish()? + receiver.finish()?)
 }
 
 /// Forwards notes until both sides have reported.
 fn converse(
     race: &Race,
-    sender: &mut Agent,
-    receiver: &mut Agent,
-    from: &Receiver<(Role, Option<Result<FromAgent, BenchError>>)>,
-) -> Result<(SideReport, SideReport), BenchError> {
+    agents: &mut [Running; 2],
+    from: &Receiver<Heard>,
+) -> Result<[SideReport; 2], BenchError> {
     let failed = |side: Role, reasons: String| BenchError::Trial {
         driver: race.driver.to_owned(),
         side: side.name(),
@@ -263,15 +225,15 @@ fn converse(
     };
     let until = Instant::now() + LIMIT;
     let (mut sender_ready, mut listens) = (false, None);
-    let (mut sent, mut received) = (None, None);
+    let mut reports = [None, None];
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        let (role, message) = from.recv_timeout(left).map_err(|error| match error {
-            RecvTimeoutError::Timeout => failed(
-                Role::Sender,
-                format!("no report within {} s", LIMIT.as_secs()),
-            ),
-            RecvTimeoutError::Disconnected => failed(Role::Sender, "it ended".to_owned()),
+        let (role, message) = from.recv_timeout(left).map_err(|error| {
+            let reason = match error {
+                RecvTimeoutError::Timeout => format!("no report within {} s", LIMIT.as_secs()),
+                RecvTimeoutError::Disconnected => "it ended".to_owned(),
+            };
+            failed(Role::Sender, reason)
         })?;
         let message = message.ok_or_else(|| failed(role, "its agent ended".to_owned()))??;
         match message {
@@ -285,28 +247,23 @@ fn converse(
                     Role::Receiver => listens = listen,
                 }
                 if let (true, Some(peer)) = (sender_ready, listens) {
-                    sender.say(&ToAgent::Start { trial: 0, peer })?;
+                    say(&mut agents[0], &ToAgent::Start { trial: 0, peer })?;
                 }
             }
-            FromAgent::Note { trial, note } => match role {
-                Role::Sender => receiver.say(&ToAgent::Note { trial, note })?,
-                Role::Receiver => sender.say(&ToAgent::Note { trial, note })?,
-            },
+            FromAgent::Note { trial, note } => {
+                say(&mut agents[1 - place(role)], &ToAgent::Note { trial, note })?;
+            }
             FromAgent::Finished { report, .. } => {
-                match role {
-                    Role::Sender => sent = Some(*report),
-                    Role::Receiver => received = Some(*report),
-                }
-                if let (Some(_), Some(_)) = (&sent, &received) {
-                    break;
-                }
+                reports[place(role)] = Some(*report);
+                reports = match reports {
+                    [Some(sent), Some(received)] => return Ok([sent, received]),
+                    reports => reports,
+                };
             }
             FromAgent::Failed { reasons, .. } => return Err(failed(role, reasons.join(": "))),
             FromAgent::Aborted { .. } => return Err(failed(role, "it was aborted".to_owned())),
         }
     }
-    sent.zip(received)
-        .ok_or_else(|| failed(Role::Sender, "no report".to_owned()))
 }
 
 /// Runs one trial on plain loopback.
@@ -315,5 +272,6 @@ fn converse(
 /// As [`run`].
 pub fn race(race: &Race, executable: &Path) -> Result<Figures, BenchError> {
     let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    run(race, on_loopback(executable)?, [local, local])?.figures()
+    let start = || Running::start(Command::new(executable).arg("agent"));
+    run(race, [start()?, start()?], [local, local])
 }

@@ -8,6 +8,9 @@ use serde::Serialize;
 
 use crate::{error::BenchError, rounds::Spread};
 
+/// Rate of the links that have one.
+pub const GIGABIT: BitRate = BitRate(1_000_000_000);
+
 /// A packet of which only the size matters.
 struct Sized(usize);
 
@@ -35,10 +38,11 @@ pub struct Emulation {
     pub packet_ns: Spread,
 }
 
-fn condition(rate: Option<u64>, loss: f64) -> Condition {
+/// Returns a condition of equal links of 15 ms.
+pub fn condition(rate: Option<BitRate>, loss: f64) -> Condition {
     let link = Link {
         delay: Duration::from_millis(15),
-        rate: rate.map(BitRate),
+        rate,
         loss: Ratio(loss),
         ..Link::default()
     };
@@ -55,8 +59,8 @@ fn condition(rate: Option<u64>, loss: f64) -> Condition {
 fn drive(condition: &Condition, packets: u64) -> Result<f64, BenchError> {
     const BYTES: u64 = 1500;
     const BURST: u64 = 10;
-    let mut link =
-        EmulatedLink::new(condition, Direction::Forward, 1).map_err(BenchError::reference)?;
+    let link = EmulatedLink::new(condition, Direction::Forward, 1);
+    let mut link = link.map_err(BenchError::reference)?;
     let mut now = 0;
     let started = Instant::now();
     for offered in 0..packets {
@@ -88,7 +92,7 @@ pub fn measure(rounds: u32, packets: u64) -> Result<Vec<Emulation>, BenchError> 
         ("delay 15 ms, 5 % loss", condition(None, 0.05)),
         (
             "delay 15 ms, 5 % loss, 1 Gbit/s",
-            condition(Some(1_000_000_000), 0.05),
+            condition(Some(GIGABIT), 0.05),
         ),
     ];
     let mut times = vec![Vec::new(); links.len()];
@@ -97,17 +101,13 @@ pub fn measure(rounds: u32, packets: u64) -> Result<Vec<Emulation>, BenchError> 
             times.push(drive(condition, packets)?);
         }
     }
-    Ok(links
-        .iter()
-        .zip(times)
-        .filter_map(|((link, _), times)| {
-            Some(Emulation {
-                link: (*link).to_owned(),
-                packets_per_second: Spread::of(
-                    times.iter().map(|seconds| packets as f64 / seconds),
-                )?,
-                packet_ns: Spread::of(times.iter().map(|seconds| seconds * 1e9 / packets as f64))?,
-            })
+    let packets = packets as f64;
+    let of = |((link, _), times): (&(&str, _), Vec<f64>)| {
+        Some(Emulation {
+            link: (*link).to_owned(),
+            packets_per_second: Spread::of(times.iter().map(|seconds| packets / seconds))?,
+            packet_ns: Spread::of(times.iter().map(|seconds| seconds * 1e9 / packets))?,
         })
-        .collect())
+    };
+    Ok(links.iter().zip(times).filter_map(of).collect())
 }

@@ -49,6 +49,26 @@ impl BenchError {
         Self::Reference(source.into())
     }
 
+    /// Sorts the error of a reference program: its own, or one of sockets or of an output.
+    pub fn of_reference(source: Box<dyn std::error::Error + Send + Sync>) -> Self {
+        let source = match source.downcast::<std::io::Error>() {
+            Ok(error) => return Self::Io(*error),
+            Err(source) => source,
+        };
+        match source.downcast::<serde_json::Error>() {
+            Ok(error) => Self::Output(*error),
+            Err(source) => Self::Reference(source),
+        }
+    }
+
+    /// Returns the error of a process.
+    pub fn process(command: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Process {
+            command: command.into(),
+            message: message.into(),
+        }
+    }
+
     /// Returns the error, its causes, and a command that helps if one is known, each in a line.
     pub fn in_full(&self) -> String {
         let mut text = self.to_string();

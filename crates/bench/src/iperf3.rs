@@ -59,15 +59,12 @@ fn wait_for_listener(port: u16) -> Result<(), BenchError> {
         }
         thread::sleep(Duration::from_millis(20));
     }
-    Err(BenchError::Process {
-        command: "iperf3 --server".to_owned(),
-        message: format!("it does not listen on {address}"),
-    })
+    let message = format!("it does not listen on {address}");
+    Err(BenchError::process("iperf3 --server", message))
 }
 
-/// Runs a server and a client to the end; returns the receiver's report, and the CPU time of both
-/// in seconds.
-fn run(client: &[&str]) -> Result<(Value, f64), BenchError> {
+/// Runs a server and a client to the end; returns the receiver's figures, with the CPU time of both.
+fn run(client: &[&str]) -> Result<Figures, BenchError> {
     let port = free_port()?;
     let port_text = port.to_string();
     let mut server = Running::start(Command::new("iperf3").args([
@@ -92,9 +89,9 @@ fn run(client: &[&str]) -> Result<(Value, f64), BenchError> {
     if let Err(error) = sender {
         return Err(with_reason(error, &said));
     }
-    let usage = sender? + server.finish()?;
+    let cpu_time = sender? + server.finish()?;
     let receiver: Value = serde_json::from_str(&process::collected(server_output)?)?;
-    Ok((receiver, usage.seconds()))
+    received(&receiver, cpu_time)
 }
 
 /// Adds the reason to an error: iperf3 with `--json` writes it to standard output.
@@ -111,16 +108,18 @@ fn with_reason(error: BenchError, said: &str) -> BenchError {
     }
 }
 
-/// Returns the receiver's figures: bytes and seconds.
-fn received(receiver: &Value) -> Result<(f64, f64), BenchError> {
+/// Returns the figures of the receiver's report.
+fn received(receiver: &Value, cpu_time: Duration) -> Result<Figures, BenchError> {
     let sum = &receiver["end"]["sum_received"];
-    match (sum["bytes"].as_f64(), sum["seconds"].as_f64()) {
-        (Some(bytes), Some(seconds)) if bytes > 0.0 && seconds > 0.0 => Ok((bytes, seconds)),
-        _ => Err(BenchError::Process {
-            command: "iperf3 --server".to_owned(),
-            message: "its report has no bytes received".to_owned(),
-        }),
-    }
+    let positive = |name: &str| sum[name].as_f64().filter(|value| *value > 0.0);
+    let missing = || BenchError::process("iperf3 --server", "its report has no bytes received");
+    Ok(Figures {
+        delivered_bytes: positive("bytes").ok_or_else(missing)?,
+        seconds: positive("seconds").ok_or_else(missing)?,
+        cpu_seconds: cpu_time.as_secs_f64(),
+        lost_ratio: (sum["lost_packets"].as_f64().zip(positive("packets")))
+            .map(|(lost, packets)| lost / packets),
+    })
 }
 
 /// Moves bytes over one TCP connection with the congestion control `cc`.
@@ -129,21 +128,14 @@ fn received(receiver: &Value) -> Result<(f64, f64), BenchError> {
 /// [`BenchError::Process`] if it fails.
 pub fn tcp(bytes: u64, message: u64, cc: &str) -> Result<Figures, BenchError> {
     let (bytes_text, message_text) = (bytes.to_string(), message.to_string());
-    let (receiver, cpu_seconds) = run(&[
+    run(&[
         "--bytes",
         &bytes_text,
         "--length",
         &message_text,
         "--congestion",
         cc,
-    ])?;
-    let (bytes, seconds) = received(&receiver)?;
-    Ok(Figures {
-        delivered_bytes: bytes,
-        seconds,
-        cpu_seconds,
-        lost_ratio: None,
-    })
+    ])
 }
 
 /// Sends datagrams without a limit of rate. The delivered bytes are those that the receiver
@@ -151,9 +143,9 @@ pub fn tcp(bytes: u64, message: u64, cc: &str) -> Result<Figures, BenchError> {
 ///
 /// # Errors
 /// [`BenchError::Process`] if it fails.
-pub fn udp(seconds: u32, message: u64) -> Result<Figures, BenchError> {
+pub fn udp(seconds: u64, message: u64) -> Result<Figures, BenchError> {
     let (seconds_text, message_text) = (seconds.to_string(), message.to_string());
-    let (receiver, cpu_seconds) = run(&[
+    run(&[
         "--udp",
         "--bitrate",
         "0",
@@ -161,19 +153,7 @@ pub fn udp(seconds: u32, message: u64) -> Result<Figures, BenchError> {
         &message_text,
         "--time",
         &seconds_text,
-    ])?;
-    let (bytes, seconds) = received(&receiver)?;
-    let sum = &receiver["end"]["sum_received"];
-    let lost_ratio = match (sum["lost_packets"].as_f64(), sum["packets"].as_f64()) {
-        (Some(lost), Some(packets)) if packets > 0.0 => Some(lost / packets),
-        _ => None,
-    };
-    Ok(Figures {
-        delivered_bytes: bytes,
-        seconds,
-        cpu_seconds,
-        lost_ratio,
-    })
+    ])
 }
 
 #[cfg(test)]
@@ -186,8 +166,11 @@ mod tests {
             "sum_sent": {"bytes": 10, "seconds": 1.0},
             "sum_received": {"bytes": 7, "seconds": 2.0, "lost_packets": 3, "packets": 10},
         }});
-        assert_eq!(received(&report).expect("figures"), (7.0, 2.0));
-        assert!(received(&serde_json::json!({"end": {}})).is_err());
+        let cpu_time = Duration::from_secs(1);
+        let figures = received(&report, cpu_time).expect("figures");
+        assert_eq!((figures.delivered_bytes, figures.seconds), (7.0, 2.0));
+        assert_eq!(figures.lost_ratio, Some(0.3));
+        assert!(received(&serde_json::json!({"end": {}}), cpu_time).is_err());
     }
 
     #[test]

@@ -121,38 +121,12 @@ enum Role {
     },
 }
 
-/// Comparison with iperf3 at one size of messages.
-struct Small {
-    driver: &'static str,
-    message: u64,
-    /// Number of messages, in a whole bench.
-    messages: u64,
-}
+/// Comparisons with small messages: the driver and the size. iperf3 writes one byte of TCP at a time,
+/// but its datagrams have at least 16 bytes, for their header.
+const SMALL: &[(&str, u64)] = &[("tcp", 1), ("tcp", 1024), ("udp", 16), ("udp", 1024)];
 
-/// Comparisons with small messages. iperf3 writes one byte of TCP at a time, but its datagrams have
-/// at least 16 bytes, for their header.
-const SMALL: &[Small] = &[
-    Small {
-        driver: "tcp",
-        message: 1,
-        messages: 4_000_000,
-    },
-    Small {
-        driver: "tcp",
-        message: 1024,
-        messages: 4_000_000,
-    },
-    Small {
-        driver: "udp",
-        message: 16,
-        messages: 4_000_000,
-    },
-    Small {
-        driver: "udp",
-        message: 1024,
-        messages: 4_000_000,
-    },
-];
+/// Number of small messages, in a whole bench.
+const SMALL_MESSAGES: u64 = 4_000_000;
 
 /// Amounts of data and time of the bench's parts.
 #[derive(Debug, Clone, Copy)]
@@ -163,7 +137,7 @@ struct Amounts {
     udp_bytes: u64,
     sctp_bytes: u64,
     wdt_bytes: u64,
-    udp_seconds: u32,
+    udp_seconds: u64,
     packets: u64,
     path_bytes: u64,
     quick: bool,
@@ -171,32 +145,19 @@ struct Amounts {
 
 impl Amounts {
     fn of(arguments: &Arguments) -> Self {
-        if arguments.quick {
-            Self {
-                rounds: arguments.rounds.min(3),
-                tcp_bytes: 4 << 30,
-                quic_bytes: 512 << 20,
-                udp_bytes: 1 << 30,
-                sctp_bytes: 128 << 20,
-                wdt_bytes: 256 << 20,
-                udp_seconds: 1,
-                packets: 1_000_000,
-                path_bytes: 100_000_000,
-                quick: true,
-            }
-        } else {
-            Self {
-                rounds: arguments.rounds,
-                tcp_bytes: 16 << 30,
-                quic_bytes: 2 << 30,
-                udp_bytes: 6 << 30,
-                sctp_bytes: 512 << 20,
-                wdt_bytes: 1 << 30,
-                udp_seconds: 3,
-                packets: 5_000_000,
-                path_bytes: 400_000_000,
-                quick: false,
-            }
+        let quick = arguments.quick;
+        let of = |few: u64, many: u64| if quick { few } else { many };
+        Self {
+            rounds: arguments.rounds.min(if quick { 3 } else { u32::MAX }),
+            tcp_bytes: of(4 << 30, 16 << 30),
+            quic_bytes: of(512 << 20, 2 << 30),
+            udp_bytes: of(1 << 30, 6 << 30),
+            sctp_bytes: of(128 << 20, 512 << 20),
+            wdt_bytes: of(256 << 20, 1 << 30),
+            udp_seconds: of(1, 3),
+            packets: of(1_000_000, 5_000_000),
+            path_bytes: of(100_000_000, 400_000_000),
+            quick,
         }
     }
 }
@@ -233,63 +194,58 @@ fn main() -> ExitCode {
     }
 }
 
+/// A bench under way.
+struct Bench<'a> {
+    executable: &'a Path,
+    amounts: Amounts,
+    libraries: &'a [Library],
+    report: Report,
+}
+
+/// Measurement of a part, which adds its figures to the report.
+type Measure = fn(&mut Bench<'_>);
+
+/// Parts of the bench, in the order of the report.
+const PARTS: &[(Part, Measure)] = &[
+    (Part::Tcp, tcp),
+    (Part::Quic, quic),
+    (Part::Crypto, crypto::compare_libraries),
+    (Part::Udp, udp),
+    (Part::Small, small),
+    (Part::Sctp, sctp),
+    (Part::Wdt, wdt::compare),
+    (Part::SmallTrials, small_trials),
+    (Part::Emulator, emulation),
+];
+
 /// Measures and prints the results; returns whether every gate was passed.
 fn bench(arguments: &Arguments) -> Result<bool, BenchError> {
     let asked = |part| arguments.only.is_empty() || arguments.only.contains(&part);
     let amounts = Amounts::of(arguments);
     let executable = std::env::current_exe()?;
-    let mut report = Report::new(amounts.rounds, arguments.quick);
+    let mut bench = Bench {
+        executable: &executable,
+        amounts,
+        libraries: &arguments.libraries,
+        report: Report::new(amounts.rounds, arguments.quick),
+    };
     if cfg!(debug_assertions) {
-        report.warn("this is a debug build: its figures say nothing; run `make bench`");
+        let debug = "this is a debug build: its figures say nothing; run `make bench`";
+        bench.report.warnings.push(debug.to_owned());
     }
     if let Some(load) = busy() {
-        report.warn(format!(
+        bench.report.warnings.push(format!(
             "the machine was busy before the first round (load average {load:.1}): ratios of rates \
              swing widely, those of CPU less; run it again on an idle machine"
         ));
     }
     if asked(Part::Tcp) || asked(Part::Udp) || asked(Part::Small) {
-        report.reference(iperf3::version()?);
+        bench.report.references.push(iperf3::version()?);
     }
-    if asked(Part::Tcp) {
-        tcp(&executable, amounts, &mut report);
+    for (_, measure) in PARTS.iter().filter(|(part, _)| asked(*part)) {
+        measure(&mut bench);
     }
-    if asked(Part::Quic) {
-        quic(&executable, amounts, &arguments.libraries, &mut report);
-    }
-    if asked(Part::Crypto) {
-        crypto::compare_libraries(&executable, amounts, &mut report);
-    }
-    if asked(Part::Udp) {
-        udp(&executable, amounts, &mut report);
-    }
-    if asked(Part::Small) {
-        small(&executable, amounts, &mut report);
-    }
-    if asked(Part::Sctp) {
-        sctp(&executable, amounts, &mut report);
-    }
-    if asked(Part::Wdt) {
-        wdt::compare(&executable, amounts, &mut report);
-    }
-    if asked(Part::SmallTrials) {
-        for measured in small_trials::measure(&executable, amounts.quick) {
-            match measured {
-                Ok(trial) => report.small_trial(trial),
-                Err((name, error)) => report.failed(&name, &error),
-            }
-        }
-    }
-    if asked(Part::Emulator) {
-        let machines = emulator::measure(amounts.rounds, amounts.packets);
-        let paths = forwarder::measure(&executable, amounts.rounds, amounts.path_bytes);
-        for (name, figures) in [("emulator", machines), ("emulated path", paths)] {
-            match figures {
-                Ok(figures) => report.emulation(figures),
-                Err(error) => report.failed(name, &error),
-            }
-        }
-    }
+    let report = bench.report;
     let mut out = std::io::stdout().lock();
     let printed = if arguments.json {
         serde_json::to_writer_pretty(&mut out, &report)
@@ -313,96 +269,81 @@ fn busy() -> Option<f64> {
     (load > 0.5).then_some(load)
 }
 
-/// Runs Regatta's driver and the reference in every round, each first in every other round. A program
-/// that fails ends its comparison, which the report then lists as failed.
-fn alternate(
-    name: &str,
-    rounds: u32,
-    report: &mut Report,
-    ours: impl Fn() -> Result<Figures, BenchError>,
-    theirs: impl Fn() -> Result<Figures, BenchError>,
-) -> Vec<(Figures, Figures)> {
-    let mut pairs = Vec::new();
-    for round in 0..rounds {
-        let pair = if round % 2 == 0 {
-            ours().and_then(|ours| Ok((ours, theirs()?)))
-        } else {
-            theirs().and_then(|theirs| Ok((ours()?, theirs)))
-        };
-        let pair = match pair {
-            Ok(pair) => pair,
-            Err(error) => {
-                report.failed(name, &error);
-                return Vec::new();
-            }
-        };
-        let goodput = |figures: &Figures| report::scaled(figures.goodput_bps(), "bit/s");
-        eprintln!(
-            "{name}, round {}/{rounds}: ours {}, theirs {}",
-            round + 1,
-            goodput(&pair.0),
-            goodput(&pair.1)
-        );
-        pairs.push(pair);
+impl Bench<'_> {
+    /// Runs Regatta's driver and the reference in every round, each first in every other round. A
+    /// program that fails ends its comparison, which the report then lists as failed.
+    fn alternate(
+        &mut self,
+        name: &str,
+        race: &Race,
+        theirs: impl Fn() -> Result<Figures, BenchError>,
+    ) -> Vec<(Figures, Figures)> {
+        let ours = || agents::race(race, self.executable);
+        let rounds = self.amounts.rounds;
+        let mut pairs = Vec::new();
+        for round in 0..rounds {
+            let pair = if round % 2 == 0 {
+                ours().and_then(|ours| Ok((ours, theirs()?)))
+            } else {
+                theirs().and_then(|theirs| Ok((ours()?, theirs)))
+            };
+            let pair = match pair {
+                Ok(pair) => pair,
+                Err(error) => {
+                    self.report.failed(name, &error);
+                    return Vec::new();
+                }
+            };
+            let goodput = |figures: &Figures| report::scaled(figures.goodput_bps(), "bit/s");
+            eprintln!(
+                "{name}, round {}/{rounds}: ours {}, theirs {}",
+                round + 1,
+                goodput(&pair.0),
+                goodput(&pair.1)
+            );
+            pairs.push(pair);
+        }
+        pairs
     }
-    pairs
-}
 
-/// Reports the goodput and the CPU time of a comparison, each with the bound on its median ratio, if
-/// there is one.
-fn compare(
-    name: &str,
-    pairs: &[(Figures, Figures)],
-    goodput: Option<Gate>,
-    cpu: Option<Gate>,
-    report: &mut Report,
-) {
-    report.compare(Comparison::new(
-        format!("{name}, goodput"),
-        "bit/s",
-        pairs,
-        Figures::goodput_bps,
-        goodput,
-    ));
-    report.compare(Comparison::new(
-        format!("{name}, CPU for each GiB"),
-        "s/GiB",
-        pairs,
-        Figures::cpu_seconds_per_gib,
-        cpu,
-    ));
+    /// Reports the rate of a comparison, with the bound on its median ratio, if there is one.
+    fn rate(&mut self, name: String, pairs: &[(Figures, Figures)], gate: Option<Gate>) {
+        let compared = Comparison::new(name, "bit/s", pairs, Figures::goodput_bps, gate);
+        self.report.comparisons.extend(compared);
+    }
+
+    /// Reports the CPU time of a comparison, in the same way.
+    fn cpu(&mut self, name: &str, pairs: &[(Figures, Figures)], gate: Option<Gate>) {
+        let name = format!("{name}, CPU for each GiB");
+        let compared = Comparison::new(name, "s/GiB", pairs, Figures::cpu_seconds_per_gib, gate);
+        self.report.comparisons.extend(compared);
+    }
+
+    /// Compares Regatta's driver with a reference; reports the goodput and the CPU time, each with
+    /// its bound.
+    fn compare(
+        &mut self,
+        name: &str,
+        race: &Race,
+        theirs: impl Fn() -> Result<Figures, BenchError>,
+        [goodput, cpu]: [Option<Gate>; 2],
+    ) {
+        let pairs = self.alternate(name, race, theirs);
+        self.rate(format!("{name}, goodput"), &pairs, goodput);
+        self.cpu(name, &pairs, cpu);
+    }
 }
 
 fn cubic() -> BTreeMap<String, OptionValue> {
-    BTreeMap::from([(
-        "cc".to_owned(),
-        OptionValue::Text(CONGESTION_CONTROL.to_owned()),
-    )])
+    let cubic = OptionValue::Text(CONGESTION_CONTROL.to_owned());
+    BTreeMap::from([("cc".to_owned(), cubic)])
 }
 
-fn tcp(executable: &Path, amounts: Amounts, report: &mut Report) {
-    let race = Race {
-        driver: "tcp",
-        options: cubic(),
-        bytes: amounts.tcp_bytes,
-        message: MESSAGE_BYTES,
-        flows: 1,
-        path: agents::loopback(LOOPBACK_MTU_BYTES),
-    };
-    let pairs = alternate(
-        "tcp / iperf3",
-        amounts.rounds,
-        report,
-        || agents::race(&race, executable),
-        || iperf3::tcp(race.bytes, race.message, CONGESTION_CONTROL),
-    );
-    compare(
-        "tcp / iperf3",
-        &pairs,
-        Some(Gate::AtLeast(REFERENCE_GATE)),
-        Some(Gate::AtMost(1.0)),
-        report,
-    );
+fn tcp(bench: &mut Bench<'_>) {
+    let race = Race::new("tcp", bench.amounts.tcp_bytes, LOOPBACK_MTU_BYTES);
+    let iperf3 = || iperf3::tcp(race.bytes, race.message, CONGESTION_CONTROL);
+    let gates = [Gate::AtLeast(REFERENCE_GATE), Gate::AtMost(1.0)];
+    bench.compare("tcp / iperf3", &race, iperf3, gates.map(Some));
 }
 
 /// Runs both ends of the least program on a library, in processes of their own.
@@ -420,137 +361,108 @@ fn least(library: Library, executable: &Path, race: &Race) -> Result<Figures, Be
         Running::start(Command::new(executable).args(["reference-send", name, &bytes, &message]))?;
     sender.write(first.as_bytes())?;
     let output = process::collect(sender.output()?);
-    let usage = sender.finish()? + receiver.finish()?;
+    let cpu_time = sender.finish()? + receiver.finish()?;
     let transferred: reference::Transferred = serde_json::from_str(&process::collected(output)?)?;
     Ok(Figures {
         delivered_bytes: transferred.bytes as f64,
         seconds: transferred.transfer_time_ns as f64 / 1e9,
-        cpu_seconds: usage.seconds(),
+        cpu_seconds: cpu_time.as_secs_f64(),
         lost_ratio: None,
     })
 }
 
-fn quic(executable: &Path, amounts: Amounts, libraries: &[Library], report: &mut Report) {
-    let asked = |library: &&Library| libraries.is_empty() || libraries.contains(library);
-    for &library in Library::ALL.iter().filter(asked) {
-        let race = Race {
-            driver: library.driver(),
-            options: cubic(),
-            bytes: amounts.quic_bytes,
-            message: MESSAGE_BYTES,
-            flows: 1,
-            path: agents::loopback(ETHERNET_MTU_BYTES),
-        };
+fn quic(bench: &mut Bench<'_>) {
+    let (executable, asked) = (bench.executable, bench.libraries);
+    for &library in Library::value_variants() {
+        if !asked.is_empty() && !asked.contains(&library) {
+            continue;
+        }
+        let race = Race::new(
+            library.driver(),
+            bench.amounts.quic_bytes,
+            ETHERNET_MTU_BYTES,
+        );
         let name = format!("{} / least {}", race.driver, library.name());
-        let pairs = alternate(
-            &name,
-            amounts.rounds,
-            report,
-            || agents::race(&race, executable),
-            || least(library, executable, &race),
-        );
-        compare(
-            &name,
-            &pairs,
-            Some(Gate::AtLeast(REFERENCE_GATE)),
-            None,
-            report,
-        );
+        let least = || least(library, executable, &race);
+        let gates = [Some(Gate::AtLeast(REFERENCE_GATE)), None];
+        bench.compare(&name, &race, least, gates);
     }
 }
 
-fn udp(executable: &Path, amounts: Amounts, report: &mut Report) {
+fn udp(bench: &mut Bench<'_>) {
+    let name = "udp / iperf3";
+    let seconds = bench.amounts.udp_seconds;
     let race = Race {
-        driver: "udp",
         options: BTreeMap::new(),
-        bytes: amounts.udp_bytes,
         message: DATAGRAM_BYTES,
-        flows: 1,
-        path: agents::loopback(LOOPBACK_MTU_BYTES),
+        ..Race::new("udp", bench.amounts.udp_bytes, LOOPBACK_MTU_BYTES)
     };
-    let pairs = alternate(
-        "udp / iperf3",
-        amounts.rounds,
-        report,
-        || agents::race(&race, executable),
-        || iperf3::udp(amounts.udp_seconds, race.message),
-    );
-    report.compare(Comparison::new(
-        "udp / iperf3, delivered rate",
-        "bit/s",
-        &pairs,
-        Figures::goodput_bps,
-        Some(Gate::AtLeast(3.0)),
-    ));
-    report.compare(Comparison::new(
-        "udp / iperf3, CPU for each GiB",
-        "s/GiB",
-        &pairs,
-        Figures::cpu_seconds_per_gib,
-        None,
-    ));
-    report.lost(&pairs);
+    let pairs = bench.alternate(name, &race, || iperf3::udp(seconds, race.message));
+    let gate = Some(Gate::AtLeast(3.0));
+    bench.rate(format!("{name}, delivered rate"), &pairs, gate);
+    bench.cpu(name, &pairs, None);
+    bench.report.lost(&pairs);
 }
 
 /// Compares with iperf3 messages of one byte (or iperf3's least) and of 1024: at least as fast as
 /// iperf3 with the same `-l`.
-fn small(executable: &Path, amounts: Amounts, report: &mut Report) {
-    for small in SMALL {
-        let share = if amounts.quick { 4 } else { 1 };
-        let bytes = small.messages / share * small.message;
-        let tcp = small.driver == "tcp";
+fn small(bench: &mut Bench<'_>) {
+    let share = if bench.amounts.quick { 4 } else { 1 };
+    let seconds = bench.amounts.udp_seconds;
+    for &(driver, message) in SMALL {
+        let tcp = driver == "tcp";
+        let bytes = SMALL_MESSAGES / share * message;
         let race = Race {
-            driver: small.driver,
             options: if tcp { cubic() } else { BTreeMap::new() },
-            bytes,
-            message: small.message,
-            flows: 1,
-            path: agents::loopback(LOOPBACK_MTU_BYTES),
+            message,
+            ..Race::new(driver, bytes, LOOPBACK_MTU_BYTES)
         };
-        let name = format!("{} / iperf3, {} B", small.driver, small.message);
-        let pairs = alternate(
-            &name,
-            amounts.rounds,
-            report,
-            || agents::race(&race, executable),
-            || {
-                if tcp {
-                    iperf3::tcp(race.bytes, race.message, CONGESTION_CONTROL)
-                } else {
-                    iperf3::udp(amounts.udp_seconds, race.message)
-                }
-            },
-        );
-        report.compare(Comparison::new(
-            format!("{name}, {}", if tcp { "goodput" } else { "delivered rate" }),
-            "bit/s",
-            &pairs,
-            Figures::goodput_bps,
-            Some(Gate::AtLeast(1.0)),
-        ));
+        let name = format!("{driver} / iperf3, {message} B");
+        let pairs = bench.alternate(&name, &race, || match tcp {
+            true => iperf3::tcp(bytes, message, CONGESTION_CONTROL),
+            false => iperf3::udp(seconds, message),
+        });
+        let rate = if tcp { "goodput" } else { "delivered rate" };
+        bench.rate(format!("{name}, {rate}"), &pairs, Some(Gate::AtLeast(1.0)));
     }
 }
 
-fn sctp(executable: &Path, amounts: Amounts, report: &mut Report) {
+fn sctp(bench: &mut Bench<'_>) {
     let name = "sctp-userspace / usrsctp";
-    let program = match usrsctp::Program::compile(executable) {
+    let program = match usrsctp::Program::compile(bench.executable) {
         Ok(program) => program,
-        Err(error) => return report.failed(name, &error),
+        Err(error) => return bench.report.failed(name, &error),
     };
     let race = Race {
-        driver: "sctp-userspace",
         options: BTreeMap::new(),
-        bytes: amounts.sctp_bytes,
         message: SCTP_MESSAGE_BYTES,
-        flows: 1,
-        path: agents::loopback(ETHERNET_MTU_BYTES),
+        ..Race::new(
+            "sctp-userspace",
+            bench.amounts.sctp_bytes,
+            ETHERNET_MTU_BYTES,
+        )
     };
-    let pairs = alternate(
-        name,
-        amounts.rounds,
-        report,
-        || agents::race(&race, executable),
-        || program.race(race.bytes, race.message, ETHERNET_MTU_BYTES),
-    );
-    compare(name, &pairs, Some(Gate::AtLeast(3.0)), None, report);
+    let usrsctp = || program.race(race.bytes, race.message, ETHERNET_MTU_BYTES);
+    bench.compare(name, &race, usrsctp, [Some(Gate::AtLeast(3.0)), None]);
+}
+
+fn small_trials(bench: &mut Bench<'_>) {
+    for measured in small_trials::measure(bench.executable, bench.amounts.quick) {
+        match measured {
+            Ok(trial) => bench.report.small_trials.push(trial),
+            Err((name, error)) => bench.report.failed(&name, &error),
+        }
+    }
+}
+
+fn emulation(bench: &mut Bench<'_>) {
+    let amounts = bench.amounts;
+    let machines = emulator::measure(amounts.rounds, amounts.packets);
+    let paths = forwarder::measure(bench.executable, amounts.rounds, amounts.path_bytes);
+    for (name, figures) in [("emulator", machines), ("emulated path", paths)] {
+        match figures {
+            Ok(figures) => bench.report.emulation.extend(figures),
+            Err(error) => bench.report.failed(name, &error),
+        }
+    }
 }

@@ -14,33 +14,6 @@ use regatta_bed::{Input, Launched, LaunchedProcess};
 
 use crate::error::BenchError;
 
-/// CPU time of an ended process, all its threads and the children that it waited for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// CPU time in user mode.
-    pub user: Duration,
-    /// CPU time in the kernel on behalf of the process.
-    pub system: Duration,
-}
-
-impl Usage {
-    /// Returns user and system time together, in seconds.
-    pub fn seconds(self) -> f64 {
-        (self.user + self.system).as_secs_f64()
-    }
-}
-
-impl std::ops::Add for Usage {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            user: self.user + other.user,
-            system: self.system + other.system,
-        }
-    }
-}
-
 /// Running process with pipes for input and output; killed and waited for if it is dropped before
 /// [`Running::finish`].
 #[derive(Debug)]
@@ -59,10 +32,7 @@ impl Running {
     pub fn start(command: &mut Command) -> Result<Self, BenchError> {
         let shown = format!("{command:?}").replace('"', "");
         let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        let mut child = started.map_err(|error| BenchError::Process {
-            command: shown.clone(),
-            message: error.to_string(),
-        })?;
+        let mut child = started.map_err(|error| BenchError::process(&shown, error.to_string()))?;
         Ok(Self {
             input: child.stdin.take().map(|pipe| Box::new(pipe) as _),
             output: child.stdout.take().map(|pipe| OwnedFd::from(pipe).into()),
@@ -97,29 +67,23 @@ impl Running {
     /// # Errors
     /// [`BenchError::Process`] if it was taken.
     pub fn output(&mut self) -> Result<File, BenchError> {
-        self.output.take().ok_or_else(|| BenchError::Process {
-            command: self.command.clone(),
-            message: "its output was taken".to_owned(),
-        })
+        let output = self.output.take();
+        output.ok_or_else(|| BenchError::process(&self.command, "its output was taken"))
     }
 
-    /// Closes the standard input of the process and waits for its end.
+    /// Closes the standard input of the process and waits for its end; returns its CPU time.
     ///
     /// # Errors
     /// [`BenchError::Process`] if it ends with anything but success.
-    pub fn finish(mut self) -> Result<Usage, BenchError> {
+    pub fn finish(mut self) -> Result<Duration, BenchError> {
         self.input = None;
         let Some(process) = self.process.take() else {
-            return Ok(Usage::default());
+            return Ok(Duration::ZERO);
         };
-        let (status, usage) = wait(process.id())?;
-        if status.success() {
-            Ok(usage)
-        } else {
-            Err(BenchError::Process {
-                command: self.command.clone(),
-                message: status.to_string(),
-            })
+        let (status, cpu_time) = wait(process.id())?;
+        match status.success() {
+            true => Ok(cpu_time),
+            false => Err(BenchError::process(&self.command, status.to_string())),
         }
     }
 }
@@ -132,8 +96,9 @@ impl Drop for Running {
     }
 }
 
-/// Waits for a child of this process and reaps it, so that it cannot be waited for again.
-fn wait(process: u32) -> io::Result<(ExitStatus, Usage)> {
+/// Waits for a child of this process and reaps it, so that it cannot be waited for again. Returns
+/// the CPU time of all its threads and of the children that it waited for, user and system.
+fn wait(process: u32) -> io::Result<(ExitStatus, Duration)> {
     let mut status = 0;
     // SAFETY: all zeros is a valid rusage: it is plain numbers.
     let mut usage: libc::rusage = unsafe { mem::zeroed() };
@@ -151,18 +116,11 @@ fn wait(process: u32) -> io::Result<(ExitStatus, Usage)> {
         }
     }
     let duration = |time: libc::timeval| {
-        Duration::new(
-            time.tv_sec.unsigned_abs(),
-            u32::try_from(time.tv_usec).unwrap_or_default() * 1000,
-        )
+        let microseconds = u32::try_from(time.tv_usec).unwrap_or_default();
+        Duration::new(time.tv_sec.unsigned_abs(), microseconds * 1000)
     };
-    Ok((
-        ExitStatus::from_raw(status),
-        Usage {
-            user: duration(usage.ru_utime),
-            system: duration(usage.ru_stime),
-        },
-    ))
+    let cpu_time = duration(usage.ru_utime) + duration(usage.ru_stime);
+    Ok((ExitStatus::from_raw(status), cpu_time))
 }
 
 /// Reads all of an output in a thread, so that a process never blocks on a full pipe.
@@ -201,7 +159,7 @@ mod tests {
         let idle = Running::start(Command::new("sleep").arg("0.2")).expect("started");
         let none = idle.finish().expect("success");
         assert!(
-            usage.seconds() > 10.0 * none.seconds(),
+            usage.as_secs_f64() > 10.0 * none.as_secs_f64(),
             "{usage:?} {none:?}"
         );
     }

@@ -27,20 +27,25 @@ struct Failure {
 }
 
 /// All figures of a run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Report {
     schema_version: u32,
     regatta_version: &'static str,
     rounds: u32,
     quick: bool,
-    references: Vec<String>,
-    comparisons: Vec<Comparison>,
+    /// Versions of the reference programs.
+    pub references: Vec<String>,
+    /// Comparisons, in the order of their rows.
+    pub comparisons: Vec<Comparison>,
     failures: Vec<Failure>,
     #[serde(skip_serializing_if = "Option::is_none")]
     datagrams_lost_ratio: Option<Lost>,
-    small_trials: Vec<SmallTrial>,
-    emulation: Vec<Emulation>,
-    warnings: Vec<String>,
+    /// Times of the transports' small trials.
+    pub small_trials: Vec<SmallTrial>,
+    /// Figures of the emulator.
+    pub emulation: Vec<Emulation>,
+    /// Warnings for the reader of the report.
+    pub warnings: Vec<String>,
 }
 
 impl Report {
@@ -51,29 +56,8 @@ impl Report {
             regatta_version: env!("CARGO_PKG_VERSION"),
             rounds,
             quick,
-            references: Vec::new(),
-            comparisons: Vec::new(),
-            failures: Vec::new(),
-            datagrams_lost_ratio: None,
-            small_trials: Vec::new(),
-            emulation: Vec::new(),
-            warnings: Vec::new(),
+            ..Self::default()
         }
-    }
-
-    /// Adds the version of a reference program.
-    pub fn reference(&mut self, version: String) {
-        self.references.push(version);
-    }
-
-    /// Adds a warning for the reader of the report.
-    pub fn warn(&mut self, warning: impl Into<String>) {
-        self.warnings.push(warning.into());
-    }
-
-    /// Adds a comparison; does nothing for `None`, which there is without rounds.
-    pub fn compare(&mut self, comparison: Option<Comparison>) {
-        self.comparisons.extend(comparison);
     }
 
     /// Adds a part that failed, and prints it on standard error at once.
@@ -89,16 +73,6 @@ impl Report {
             ours: Spread::of(pairs.iter().filter_map(|(ours, _)| ours.lost_ratio)),
             theirs: Spread::of(pairs.iter().filter_map(|(_, theirs)| theirs.lost_ratio)),
         });
-    }
-
-    /// Adds the time of a transport's small trials.
-    pub fn small_trial(&mut self, trial: SmallTrial) {
-        self.small_trials.push(trial);
-    }
-
-    /// Adds figures of the emulator.
-    pub fn emulation(&mut self, emulation: Vec<Emulation>) {
-        self.emulation.extend(emulation);
     }
 
     /// Names of the comparisons and small trials that missed their gates, and of the parts that failed.
@@ -157,18 +131,12 @@ impl Report {
             writeln!(out, "{name:<44} FAILED: {reason}")?;
         }
         if let Some(lost) = &self.datagrams_lost_ratio {
-            let percent = |spread: Option<Spread>| {
-                spread.map_or_else(
-                    || "unknown".to_owned(),
-                    |spread| format!("{:.2} %", spread.median * 100.0),
-                )
+            let percent = |spread: Option<Spread>| match spread {
+                Some(spread) => format!("{:.2} %", spread.median * 100.0),
+                None => "unknown".to_owned(),
             };
-            writeln!(
-                out,
-                "Datagrams lost: ours {}, theirs {}.",
-                percent(lost.ours),
-                percent(lost.theirs)
-            )?;
+            let (ours, theirs) = (percent(lost.ours), percent(lost.theirs));
+            writeln!(out, "Datagrams lost: ours {ours}, theirs {theirs}.")?;
         }
         self.write_small_trials(out)?;
         if !self.emulation.is_empty() {
@@ -212,8 +180,11 @@ impl Report {
         }
         for trial in &self.small_trials {
             let Spread { median, min, max } = trial.beside_ms;
-            let verdict = if trial.passed { "passed" } else { "MISSED" };
-            let gate = format!("at most {:.0} ms: {verdict}", trial.at_most_ms);
+            let gate = format!(
+                "at most {:.0} ms: {}",
+                trial.at_most_ms,
+                passed(trial.passed)
+            );
             writeln!(
                 out,
                 "{:<44} {:>26} {:>12.1}   {gate}",
@@ -239,18 +210,15 @@ fn verdict(comparison: &Comparison) -> String {
     let Some(gate) = comparison.gate else {
         return "none".to_owned();
     };
-    let bound = match gate {
-        Gate::AtLeast(bound) => format!("at least {bound:.2}"),
-        Gate::AtMost(bound) => format!("at most {bound:.2}"),
-    };
-    format!(
-        "{bound}: {}",
-        if comparison.passed {
-            "passed"
-        } else {
-            "MISSED"
-        }
-    )
+    let passed = passed(comparison.passed);
+    match gate {
+        Gate::AtLeast(bound) => format!("at least {bound:.2}: {passed}"),
+        Gate::AtMost(bound) => format!("at most {bound:.2}: {passed}"),
+    }
+}
+
+fn passed(passed: bool) -> &'static str {
+    if passed { "passed" } else { "MISSED" }
 }
 
 #[cfg(test)]
@@ -267,7 +235,7 @@ mod tests {
         };
         let mut report = Report::new(1, true);
         assert!(report.passed());
-        report.compare(Comparison::new(
+        report.comparisons.extend(Comparison::new(
             "ours / theirs",
             "bit/s",
             &[(run(1e9), run(2e9))],

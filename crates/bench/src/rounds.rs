@@ -105,11 +105,8 @@ impl Comparison {
         quantity: impl Fn(&Figures) -> f64,
         gate: Option<Gate>,
     ) -> Option<Self> {
-        let ratio = Spread::of(
-            pairs
-                .iter()
-                .map(|(ours, theirs)| quantity(ours) / quantity(theirs)),
-        )?;
+        let ratio = |(ours, theirs): &(Figures, Figures)| quantity(ours) / quantity(theirs);
+        let ratio = Spread::of(pairs.iter().map(ratio))?;
         Some(Self {
             name: name.into(),
             unit,

@@ -79,13 +79,13 @@ impl Program {
             &bytes.to_string(),
         ]))?;
         let rest = process::collect(said.into_inner());
-        let usage = sender.finish()? + receiver.finish()?;
+        let cpu_time = sender.finish()? + receiver.finish()?;
         let said = process::collected(rest)?;
         let (delivered_bytes, seconds) = received(&said)?;
         Ok(Figures {
             delivered_bytes,
             seconds,
-            cpu_seconds: usage.seconds(),
+            cpu_seconds: cpu_time.as_secs_f64(),
             lost_ratio: None,
         })
     }
@@ -103,10 +103,13 @@ fn received(said: &str) -> Result<(f64, f64), BenchError> {
     let mut numbers = said.split_whitespace().map(str::parse::<f64>);
     match (numbers.next(), numbers.next()) {
         (Some(Ok(bytes)), Some(Ok(ns))) if bytes > 0.0 && ns > 0.0 => Ok((bytes, ns / 1e9)),
-        _ => Err(BenchError::Process {
-            command: "regatta-bench-usrsctp receive".to_owned(),
-            message: format!("it said `{}`", said.trim()),
-        }),
+        _ => {
+            let message = format!("it said `{}`", said.trim());
+            Err(BenchError::process(
+                "regatta-bench-usrsctp receive",
+                message,
+            ))
+        }
     }
 }
 

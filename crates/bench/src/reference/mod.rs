@@ -29,18 +29,20 @@ use std::{
     time::Duration,
 };
 
-use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
 use clap::ValueEnum;
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
     crypto::{CryptoProvider, aws_lc_rs, ring},
-    pki_types::PrivatePkcs8KeyDer,
+    pki_types::{CertificateDer, PrivatePkcs8KeyDer, pem::PemObject},
     version::TLS13,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::error::BenchError;
+
+/// Result of a part of a reference program.
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Library that has a reference program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -56,9 +58,6 @@ pub enum Library {
 }
 
 impl Library {
-    /// All libraries, in the order of the table.
-    pub const ALL: &[Self] = &[Self::Quinn, Self::Noq, Self::Quiche, Self::S2n];
-
     /// Returns the driver that is compared with the program.
     pub const fn driver(self) -> &'static str {
         match self {
@@ -70,13 +69,8 @@ impl Library {
     }
 
     /// Returns the name on the command line and in the table.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Quinn => "quinn",
-            Self::Noq => "noq",
-            Self::Quiche => "quiche",
-            Self::S2n => "s2n",
-        }
+    pub fn name(self) -> &'static str {
+        self.driver().trim_start_matches("quic-")
     }
 }
 
@@ -100,8 +94,8 @@ const BUFFER_BYTES: usize = 8 << 20;
 struct Listening {
     /// Address to connect to.
     address: SocketAddr,
-    /// Certificate of the listening end, DER in base64.
-    certificate_der_base64: String,
+    /// Certificate of the listening end.
+    certificate_pem: String,
 }
 
 /// Last line of the sending end.
@@ -129,34 +123,19 @@ fn provider(library: Library) -> Arc<CryptoProvider> {
 }
 
 /// Fills `place` with random bytes.
-fn random(place: &mut [u8]) -> Result<(), BenchError> {
-    aws_lc_rs::default_provider()
-        .secure_random
-        .fill(place)
-        .map_err(|_| BenchError::reference("the system gives no random numbers"))
+fn random(place: &mut [u8]) -> Result<()> {
+    let filled = aws_lc_rs::default_provider().secure_random.fill(place);
+    Ok(filled.map_err(|_| "the system gives no random numbers")?)
 }
 
-/// Formats a certificate in base64 as PEM, in lines (RFC 7468).
-fn pem(base64: &str) -> String {
-    let mut text = "-----BEGIN CERTIFICATE-----\n".to_owned();
-    for (index, character) in base64.chars().enumerate() {
-        if index > 0 && index % 64 == 0 {
-            text.push('\n');
-        }
-        text.push(character);
-    }
-    text.push_str("\n-----END CERTIFICATE-----\n");
-    text
-}
-
-fn runtime() -> Result<tokio::runtime::Runtime, BenchError> {
+fn runtime() -> Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?)
 }
 
 /// Sets the sizes of the socket's buffers.
-fn size_buffers(socket: &std::net::UdpSocket) -> Result<(), BenchError> {
+fn size_buffers(socket: &std::net::UdpSocket) -> Result<()> {
     let buffers = socket2::SockRef::from(socket);
     buffers.set_recv_buffer_size(BUFFER_BYTES)?;
     buffers.set_send_buffer_size(BUFFER_BYTES)?;
@@ -166,29 +145,23 @@ fn size_buffers(socket: &std::net::UdpSocket) -> Result<(), BenchError> {
 /// TLS settings of a listening end, and its certificate, made just now.
 struct Server {
     tls: ServerConfig,
-    certificate_der_base64: String,
-    /// The certificate as PEM, for a library that does not use rustls.
     certificate_pem: String,
+    /// The key as PEM, for a library that does not use rustls.
     key_pem: String,
 }
 
 impl Server {
-    fn new(library: Library) -> Result<Self, BenchError> {
-        let made = rcgen::generate_simple_self_signed(vec![SERVER_NAME.to_owned()])
-            .map_err(BenchError::reference)?;
+    fn new(library: Library) -> Result<Self> {
+        let made = rcgen::generate_simple_self_signed(vec![SERVER_NAME.to_owned()])?;
         let certificate = made.cert.der().clone();
-        let certificate_der_base64 = BASE64.encode(&certificate);
         let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
         let mut tls = ServerConfig::builder_with_provider(provider(library))
-            .with_protocol_versions(&[&TLS13])
-            .map_err(BenchError::reference)?
+            .with_protocol_versions(&[&TLS13])?
             .with_no_client_auth()
-            .with_single_cert(vec![certificate], key.into())
-            .map_err(BenchError::reference)?;
+            .with_single_cert(vec![certificate], key.into())?;
         tls.alpn_protocols = vec![ALPN.to_vec()];
         Ok(Self {
             tls,
-            certificate_der_base64,
             certificate_pem: made.cert.pem(),
             key_pem: made.signing_key.serialize_pem(),
         })
@@ -196,10 +169,10 @@ impl Server {
 }
 
 /// Prints the address and certificate of the listening end on standard output.
-fn listens(address: SocketAddr, certificate_der_base64: String) -> Result<(), BenchError> {
+fn listens(address: SocketAddr, certificate_pem: String) -> Result<()> {
     let listening = Listening {
         address,
-        certificate_der_base64,
+        certificate_pem,
     };
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", serde_json::to_string(&listening)?)?;
@@ -218,20 +191,15 @@ struct Client {
 
 impl Client {
     /// Reads the receiver's first line from standard input.
-    fn new(library: Library, bytes: u64, message: usize) -> Result<Self, BenchError> {
+    fn new(library: Library, bytes: u64, message: usize) -> Result<Self> {
         let mut line = String::new();
         std::io::stdin().lock().read_line(&mut line)?;
         let listening: Listening = serde_json::from_str(&line)?;
-        let certificate = BASE64
-            .decode(&listening.certificate_der_base64)
-            .map_err(BenchError::reference)?;
+        let certificate = CertificateDer::from_pem_slice(listening.certificate_pem.as_bytes())?;
         let mut roots = RootCertStore::empty();
-        roots
-            .add(certificate.into())
-            .map_err(BenchError::reference)?;
+        roots.add(certificate)?;
         let mut tls = ClientConfig::builder_with_provider(provider(library))
-            .with_protocol_versions(&[&TLS13])
-            .map_err(BenchError::reference)?
+            .with_protocol_versions(&[&TLS13])?
             .with_root_certificates(roots)
             .with_no_client_auth();
         tls.alpn_protocols = vec![ALPN.to_vec()];
@@ -240,7 +208,7 @@ impl Client {
         random(&mut [0; 16])?;
         Ok(Self {
             tls,
-            certificate_pem: pem(&listening.certificate_der_base64),
+            certificate_pem: listening.certificate_pem,
             address: listening.address,
             bytes,
             payload: Bytes::from(b"DATA".repeat(message.div_ceil(4))).slice(..message),
@@ -260,7 +228,7 @@ impl Client {
 }
 
 /// Prints the bytes and the time of the transfer.
-fn transferred(acknowledged: [u8; 8], time: Duration) -> Result<(), BenchError> {
+fn transferred(acknowledged: [u8; 8], time: Duration) -> Result<()> {
     let transferred = Transferred {
         bytes: u64::from_be_bytes(acknowledged),
         transfer_time_ns: time.as_nanos() as u64,
@@ -274,14 +242,14 @@ fn transferred(acknowledged: [u8; 8], time: Duration) -> Result<(), BenchError> 
 ///
 /// # Errors
 /// [`BenchError::Reference`] when the connection breaks; [`BenchError::Io`] for sockets.
-pub fn receive(library: Library, bytes: u64) -> Result<(), BenchError> {
-    let server = Server::new(library)?;
-    match library {
+pub fn receive(library: Library, bytes: u64) -> std::result::Result<(), BenchError> {
+    let received = Server::new(library).and_then(|server| match library {
         Library::Quinn => quinn::receive(server, bytes),
         Library::Noq => noq::receive(server, bytes),
         Library::Quiche => quiche::receive(server, bytes),
         Library::S2n => s2n::receive(server, bytes),
-    }
+    });
+    received.map_err(BenchError::of_reference)
 }
 
 /// Reads the receiver's first line from standard input, sends `bytes` in writes of `message`
@@ -289,12 +257,12 @@ pub fn receive(library: Library, bytes: u64) -> Result<(), BenchError> {
 ///
 /// # Errors
 /// [`BenchError::Reference`] when the connection breaks; [`BenchError::Io`] for sockets.
-pub fn send(library: Library, bytes: u64, message: usize) -> Result<(), BenchError> {
-    let client = Client::new(library, bytes, message)?;
-    match library {
+pub fn send(library: Library, bytes: u64, message: usize) -> std::result::Result<(), BenchError> {
+    let sent = Client::new(library, bytes, message).and_then(|client| match library {
         Library::Quinn => quinn::send(client),
         Library::Noq => noq::send(client),
         Library::Quiche => quiche::send(client),
         Library::S2n => s2n::send(client),
-    }
+    });
+    sent.map_err(BenchError::of_reference)
 }

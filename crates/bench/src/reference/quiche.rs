@@ -4,19 +4,17 @@
 //! Segmentation and receive offload are used, the first of them as in quiche's own server.
 
 use std::{
-    fs,
-    io::{self, IoSliceMut},
+    io::{self, IoSliceMut, Write},
     net::{Ipv4Addr, SocketAddr, UdpSocket},
     os::fd::AsRawFd,
-    path::PathBuf,
     time::{Duration, Instant},
 };
 
 use quiche::{Config, Connection, ConnectionId, RecvInfo};
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
+use tempfile::NamedTempFile;
 
-use super::{ALPN, Client, PAYLOAD_BYTES, SERVER_NAME, Server, WINDOW_BYTES};
-use crate::error::BenchError;
+use super::{ALPN, Client, PAYLOAD_BYTES, Result, SERVER_NAME, Server, WINDOW_BYTES};
 
 /// Stream of the transfer: the first one that a client opens in both directions.
 const STREAM: u64 = 0;
@@ -27,37 +25,22 @@ const MOST_SEGMENTS: usize = 44;
 /// Buffers that one system call fills.
 const RECEIVE_BUFFERS: usize = 8;
 
-/// File that is removed when this is dropped: quiche reads certificates from files.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn new(name: &str, text: &str) -> Result<Self, BenchError> {
-        let name = format!("regatta-bench-{}-{name}.pem", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::write(&path, text)?;
-        Ok(Self(path))
-    }
-
-    fn path(&self) -> Result<&str, BenchError> {
-        self.0
-            .to_str()
-            .ok_or_else(|| BenchError::reference("the directory for temporary files is not UTF-8"))
-    }
+/// Writes `text` to a file for as long as the value lives: quiche reads certificates from files.
+fn temporary(text: &str) -> Result<NamedTempFile> {
+    let mut file = NamedTempFile::new()?;
+    file.write_all(text.as_bytes())?;
+    Ok(file)
 }
 
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        // It is in a directory that is cleaned.
-        let _ = fs::remove_file(&self.0);
-    }
+fn path(file: &NamedTempFile) -> Result<&str> {
+    let path = file.path().to_str();
+    Ok(path.ok_or("the directory for temporary files is not UTF-8")?)
 }
 
-fn config() -> Result<Config, BenchError> {
+fn config() -> Result<Config> {
     let window = u64::from(WINDOW_BYTES);
-    let mut config = Config::new(quiche::PROTOCOL_VERSION).map_err(BenchError::reference)?;
-    config
-        .set_application_protos(&[ALPN])
-        .map_err(BenchError::reference)?;
+    let mut config = Config::new(quiche::PROTOCOL_VERSION)?;
+    config.set_application_protos(&[ALPN])?;
     config.set_cc_algorithm(quiche::CongestionControlAlgorithm::CUBIC);
     config.set_initial_max_data(window);
     config.set_max_connection_window(window);
@@ -80,7 +63,7 @@ struct Port {
 }
 
 impl Port {
-    fn new() -> Result<Self, BenchError> {
+    fn new() -> Result<Self> {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
         super::size_buffers(&socket)?;
         let offloads = UdpSocketState::new((&socket).into())?;
@@ -96,17 +79,15 @@ impl Port {
     /// Receives the datagrams that are there; returns whether there were any.
     fn receive(
         &mut self,
-        mut take: impl FnMut(&mut [u8], SocketAddr) -> Result<(), BenchError>,
-    ) -> Result<bool, BenchError> {
+        mut take: impl FnMut(&mut [u8], SocketAddr) -> Result<()>,
+    ) -> Result<bool> {
         let mut meta = [RecvMeta::default(); RECEIVE_BUFFERS];
         let mut buffers = self.buffers.iter_mut();
         let mut slices: [IoSliceMut<'_>; RECEIVE_BUFFERS] = std::array::from_fn(|_| {
             IoSliceMut::new(buffers.next().map_or(&mut [][..], Vec::as_mut_slice))
         });
-        let count = match self
-            .offloads
-            .recv((&self.socket).into(), &mut slices, &mut meta)
-        {
+        let socket = (&self.socket).into();
+        let count = match self.offloads.recv(socket, &mut slices, &mut meta) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(error) => return Err(error.into()),
@@ -120,19 +101,19 @@ impl Port {
     }
 
     /// Passes the datagrams that are there to the connection.
-    fn receive_all(&mut self, connection: &mut Connection) -> Result<(), BenchError> {
+    fn receive_all(&mut self, connection: &mut Connection) -> Result<()> {
         let to = self.local;
         while self.receive(
             |packet, from| match connection.recv(packet, RecvInfo { from, to }) {
                 Ok(_) | Err(quiche::Error::Done) => Ok(()),
-                Err(error) => Err(BenchError::reference(error)),
+                Err(error) => Err(error.into()),
             },
         )? {}
         Ok(())
     }
 
     /// Sends all that the connection has, in batches of packets of one size.
-    fn send_all(&mut self, connection: &mut Connection) -> Result<(), BenchError> {
+    fn send_all(&mut self, connection: &mut Connection) -> Result<()> {
         loop {
             let (mut length, mut segment, mut to) = (0, 0, None);
             while length + usize::from(PAYLOAD_BYTES) <= self.out.len() {
@@ -143,7 +124,7 @@ impl Port {
                         size
                     }
                     Err(quiche::Error::Done) => break,
-                    Err(error) => return Err(BenchError::reference(error)),
+                    Err(error) => return Err(error.into()),
                 };
                 if segment == 0 {
                     segment = size;
@@ -165,12 +146,7 @@ impl Port {
         }
     }
 
-    fn hand_over(
-        &self,
-        length: usize,
-        segment: usize,
-        to: Option<SocketAddr>,
-    ) -> Result<(), BenchError> {
+    fn hand_over(&self, length: usize, segment: usize, to: Option<SocketAddr>) -> Result<()> {
         let Some(destination) = to else {
             return Ok(());
         };
@@ -192,7 +168,7 @@ impl Port {
     }
 
     /// Sleeps until the socket is ready, or the time is over.
-    fn wait(&self, events: libc::c_short, time: Option<Duration>) -> Result<(), BenchError> {
+    fn wait(&self, events: libc::c_short, time: Option<Duration>) -> Result<()> {
         let mut poll = libc::pollfd {
             fd: self.socket.as_raw_fd(),
             events,
@@ -212,8 +188,8 @@ impl Port {
     fn run(
         &mut self,
         connection: &mut Connection,
-        mut turn: impl FnMut(&mut Connection) -> Result<bool, BenchError>,
-    ) -> Result<(), BenchError> {
+        mut turn: impl FnMut(&mut Connection) -> Result<bool>,
+    ) -> Result<()> {
         loop {
             self.receive_all(connection)?;
             let over = turn(connection)?;
@@ -229,24 +205,20 @@ impl Port {
     }
 }
 
-fn identifier() -> Result<[u8; quiche::MAX_CONN_ID_LEN], BenchError> {
+fn identifier() -> Result<[u8; quiche::MAX_CONN_ID_LEN]> {
     let mut bytes = [0; quiche::MAX_CONN_ID_LEN];
     super::random(&mut bytes)?;
     Ok(bytes)
 }
 
-pub fn receive(server: Server, bytes: u64) -> Result<(), BenchError> {
-    let certificate = Temporary::new("certificate", &server.certificate_pem)?;
-    let key = Temporary::new("key", &server.key_pem)?;
+pub fn receive(server: Server, bytes: u64) -> Result<()> {
+    let certificate = temporary(&server.certificate_pem)?;
+    let key = temporary(&server.key_pem)?;
     let mut config = config()?;
-    config
-        .load_cert_chain_from_pem_file(certificate.path()?)
-        .map_err(BenchError::reference)?;
-    config
-        .load_priv_key_from_pem_file(key.path()?)
-        .map_err(BenchError::reference)?;
+    config.load_cert_chain_from_pem_file(path(&certificate)?)?;
+    config.load_priv_key_from_pem_file(path(&key)?)?;
     let mut port = Port::new()?;
-    super::listens(port.local, server.certificate_der_base64)?;
+    super::listens(port.local, server.certificate_pem)?;
 
     let identifier = identifier()?;
     let local = port.local;
@@ -256,11 +228,8 @@ pub fn receive(server: Server, bytes: u64) -> Result<(), BenchError> {
         port.receive(|packet, from| {
             if first.is_none() {
                 let scid = ConnectionId::from_ref(&identifier);
-                let mut connection = quiche::accept(&scid, None, local, from, &mut config)
-                    .map_err(BenchError::reference)?;
-                connection
-                    .recv(packet, RecvInfo { from, to: local })
-                    .map_err(BenchError::reference)?;
+                let mut connection = quiche::accept(&scid, None, local, from, &mut config)?;
+                connection.recv(packet, RecvInfo { from, to: local })?;
                 first = Some(connection);
             }
             Ok(())
@@ -276,13 +245,11 @@ pub fn receive(server: Server, bytes: u64) -> Result<(), BenchError> {
             match connection.stream_recv(STREAM, &mut place) {
                 Ok((count, _)) => received += count as u64,
                 Err(quiche::Error::Done | quiche::Error::InvalidStreamState(_)) => break,
-                Err(error) => return Err(BenchError::reference(error)),
+                Err(error) => return Err(error.into()),
             }
         }
         if received >= bytes && !answered {
-            connection
-                .stream_send(STREAM, &received.to_be_bytes(), true)
-                .map_err(BenchError::reference)?;
+            connection.stream_send(STREAM, &received.to_be_bytes(), true)?;
             answered = true;
         }
         // The sender closes once it has the acknowledgement.
@@ -290,13 +257,11 @@ pub fn receive(server: Server, bytes: u64) -> Result<(), BenchError> {
     })
 }
 
-pub fn send(client: Client) -> Result<(), BenchError> {
-    let certificate = Temporary::new("trusted", &client.certificate_pem)?;
+pub fn send(client: Client) -> Result<()> {
+    let certificate = temporary(&client.certificate_pem)?;
     let mut config = config()?;
     config.verify_peer(true);
-    config
-        .load_verify_locations_from_file(certificate.path()?)
-        .map_err(BenchError::reference)?;
+    config.load_verify_locations_from_file(path(&certificate)?)?;
     let mut port = Port::new()?;
     let identifier = identifier()?;
     let scid = ConnectionId::from_ref(&identifier);
@@ -307,8 +272,7 @@ pub fn send(client: Client) -> Result<(), BenchError> {
         port.local,
         client.address,
         &mut config,
-    )
-    .map_err(BenchError::reference)?;
+    )?;
     let mut messages = client.messages();
     let mut message = messages.next();
     let mut answer = Vec::with_capacity(8);
@@ -326,26 +290,24 @@ pub fn send(client: Client) -> Result<(), BenchError> {
                     }
                 }
                 Err(quiche::Error::Done) => break,
-                Err(error) => return Err(BenchError::reference(error)),
+                Err(error) => return Err(error.into()),
             }
         }
         let mut place = [0; 8];
         match connection.stream_recv(STREAM, &mut place) {
             Ok((count, _)) => answer.extend_from_slice(&place[..count]),
             Err(quiche::Error::Done | quiche::Error::InvalidStreamState(_)) => {}
-            Err(error) => return Err(BenchError::reference(error)),
+            Err(error) => return Err(error.into()),
         }
         if answer.len() < 8 {
             return Ok(false);
         }
         time = Some(started.elapsed());
-        connection
-            .close(true, 0, b"done")
-            .map_err(BenchError::reference)?;
+        connection.close(true, 0, b"done")?;
         Ok(true)
     })?;
     match (<[u8; 8]>::try_from(answer), time) {
         (Ok(answer), Some(time)) => super::transferred(answer, time),
-        _ => Err(BenchError::reference("the connection closed early")),
+        _ => Err("the connection closed early".into()),
     }
 }

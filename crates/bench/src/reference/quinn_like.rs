@@ -15,10 +15,7 @@ use super::quic::{
     congestion::CubicConfig,
     crypto::rustls::{QuicClientConfig, QuicServerConfig},
 };
-use crate::{
-    error::BenchError,
-    reference::{self, Client, PAYLOAD_BYTES, SERVER_NAME, Server},
-};
+use crate::reference::{self, Client, PAYLOAD_BYTES, Result, SERVER_NAME, Server};
 
 /// Chunks that are read under one lock of the connection, as in quinn's own perf program.
 const CHUNKS: usize = 32;
@@ -36,7 +33,7 @@ fn transport() -> TransportConfig {
     transport
 }
 
-fn endpoint(server: Option<ServerConfig>) -> Result<Endpoint, BenchError> {
+fn endpoint(server: Option<ServerConfig>) -> Result<Endpoint> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     reference::size_buffers(&socket)?;
     Ok(Endpoint::new(
@@ -47,71 +44,49 @@ fn endpoint(server: Option<ServerConfig>) -> Result<Endpoint, BenchError> {
     )?)
 }
 
-pub fn receive(server: Server, bytes: u64) -> Result<(), BenchError> {
-    let mut config = ServerConfig::with_crypto(Arc::new(
-        QuicServerConfig::try_from(server.tls).map_err(BenchError::reference)?,
-    ));
+pub fn receive(server: Server, bytes: u64) -> Result<()> {
+    let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(server.tls)?));
     config.transport_config(Arc::new(transport()));
 
     reference::runtime()?.block_on(async {
         let endpoint = endpoint(Some(config))?;
-        reference::listens(endpoint.local_addr()?, server.certificate_der_base64)?;
-        let incoming = endpoint
-            .accept()
-            .await
-            .ok_or_else(|| BenchError::reference("the endpoint closed"))?;
-        let connection = incoming.await.map_err(BenchError::reference)?;
-        let (mut answer, mut stream) = connection
-            .accept_bi()
-            .await
-            .map_err(BenchError::reference)?;
+        reference::listens(endpoint.local_addr()?, server.certificate_pem)?;
+        let incoming = endpoint.accept().await.ok_or("the endpoint closed")?;
+        let connection = incoming.await?;
+        let (mut answer, mut stream) = connection.accept_bi().await?;
         let mut received = 0;
         let mut chunks = [const { Bytes::new() }; CHUNKS];
         while received < bytes {
             let count = super::read_chunks(&mut stream, &mut chunks)
-                .await
-                .map_err(BenchError::reference)?
-                .ok_or_else(|| BenchError::reference("the stream ended early"))?;
+                .await?
+                .ok_or("the stream ended early")?;
             for chunk in &mut chunks[..count] {
                 received += std::mem::take(chunk).len() as u64;
             }
         }
-        answer
-            .write_all(&received.to_be_bytes())
-            .await
-            .map_err(BenchError::reference)?;
+        answer.write_all(&received.to_be_bytes()).await?;
         // The sender closes once it has the acknowledgement.
         connection.closed().await;
         Ok(())
     })
 }
 
-pub fn send(client: Client) -> Result<(), BenchError> {
-    let mut config = ClientConfig::new(Arc::new(
-        QuicClientConfig::try_from(client.tls.clone()).map_err(BenchError::reference)?,
-    ));
+pub fn send(client: Client) -> Result<()> {
+    let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(client.tls.clone())?));
     config.transport_config(Arc::new(transport()));
 
     reference::runtime()?.block_on(async {
         let endpoint = endpoint(None)?;
         let started = Instant::now();
         let connection = endpoint
-            .connect_with(config, client.address, SERVER_NAME)
-            .map_err(BenchError::reference)?
-            .await
-            .map_err(BenchError::reference)?;
-        let (mut stream, mut answer) = connection.open_bi().await.map_err(BenchError::reference)?;
+            .connect_with(config, client.address, SERVER_NAME)?
+            .await?;
+        let (mut stream, mut answer) = connection.open_bi().await?;
         for message in client.messages() {
-            stream
-                .write_chunk(message)
-                .await
-                .map_err(BenchError::reference)?;
+            stream.write_chunk(message).await?;
         }
         let mut acknowledged = [0; 8];
-        answer
-            .read_exact(&mut acknowledged)
-            .await
-            .map_err(BenchError::reference)?;
+        answer.read_exact(&mut acknowledged).await?;
         reference::transferred(acknowledged, started.elapsed())?;
         connection.close(0_u32.into(), b"done");
         endpoint.wait_idle().await;

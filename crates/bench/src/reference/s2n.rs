@@ -16,8 +16,7 @@ use s2n_quic::{
     },
 };
 
-use super::{Client, PAYLOAD_BYTES, SERVER_NAME, Server, WINDOW_BYTES};
-use crate::error::BenchError;
+use super::{Client, PAYLOAD_BYTES, Result, SERVER_NAME, Server, WINDOW_BYTES};
 
 /// Bytes of a packet of the path: the payload and the headers of UDP and IPv4.
 const PACKET_BYTES: u16 = PAYLOAD_BYTES + 28;
@@ -25,17 +24,18 @@ const PACKET_BYTES: u16 = PAYLOAD_BYTES + 28;
 /// Bytes of the buffers for received packets, as the driver has them.
 const RECEIVE_RING_BYTES: usize = 1 << 20;
 
-fn limits() -> Result<Limits, BenchError> {
+fn limits() -> Result<Limits> {
     let window = u64::from(WINDOW_BYTES);
-    Limits::new()
+    let limits = Limits::new()
         .with_data_window(window)
         .and_then(|limits| limits.with_bidirectional_local_data_window(window))
         .and_then(|limits| limits.with_bidirectional_remote_data_window(window))
         .and_then(|limits| limits.with_max_send_buffer_size(WINDOW_BYTES))
-        .map_err(|error| BenchError::reference(error.to_string()))
+        .map_err(|error| error.to_string())?;
+    Ok(limits)
 }
 
-fn io() -> Result<Provider, BenchError> {
+fn io() -> Result<Provider> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     super::size_buffers(&socket)?;
     Ok(Io::default()
@@ -47,92 +47,67 @@ fn io() -> Result<Provider, BenchError> {
         .build()?)
 }
 
-pub fn receive(server: Server, bytes: u64) -> Result<(), BenchError> {
+pub fn receive(server: Server, bytes: u64) -> Result<()> {
     super::runtime()?.block_on(async {
         let mut endpoint = s2n_quic::Server::builder()
-            .with_tls(tls::Server::from(server.tls))
-            .map_err(BenchError::reference)?
-            .with_io(io()?)
-            .map_err(BenchError::reference)?
-            .with_limits(limits()?)
-            .map_err(BenchError::reference)?
-            .with_congestion_controller(Cubic::default())
-            .map_err(BenchError::reference)?
-            .start()
-            .map_err(BenchError::reference)?;
-        super::listens(endpoint.local_addr()?, server.certificate_der_base64)?;
-        let mut connection = endpoint
-            .accept()
-            .await
-            .ok_or_else(|| BenchError::reference("the endpoint closed"))?;
+            .with_tls(tls::Server::from(server.tls))?
+            .with_io(io()?)?
+            .with_limits(limits()?)?
+            .with_congestion_controller(Cubic::default())?
+            .start()?;
+        super::listens(endpoint.local_addr()?, server.certificate_pem)?;
+        let mut connection = endpoint.accept().await.ok_or("the endpoint closed")?;
         let mut stream = connection
             .accept_bidirectional_stream()
-            .await
-            .map_err(BenchError::reference)?
-            .ok_or_else(|| BenchError::reference("the connection closed"))?;
+            .await?
+            .ok_or("the connection closed")?;
         let mut received = 0;
         let mut chunks = [const { Bytes::new() }; 16];
         while received < bytes {
-            let (count, is_open) = stream
-                .receive_vectored(&mut chunks)
-                .await
-                .map_err(BenchError::reference)?;
+            let (count, is_open) = stream.receive_vectored(&mut chunks).await?;
             for chunk in &mut chunks[..count] {
                 received += std::mem::take(chunk).len() as u64;
             }
             if !is_open && received < bytes {
-                return Err(BenchError::reference("the stream ended early"));
+                return Err("the stream ended early".into());
             }
         }
         let answer = Bytes::copy_from_slice(&received.to_be_bytes());
-        stream.send(answer).await.map_err(BenchError::reference)?;
+        stream.send(answer).await?;
         // The sender closes once it has the acknowledgement.
         let _ = connection.accept().await;
         Ok(())
     })
 }
 
-pub fn send(client: Client) -> Result<(), BenchError> {
+pub fn send(client: Client) -> Result<()> {
     super::runtime()?.block_on(async {
         let mut endpoint = s2n_quic::Client::builder()
-            .with_tls(tls::Client::from(client.tls.clone()))
-            .map_err(BenchError::reference)?
-            .with_io(io()?)
-            .map_err(BenchError::reference)?
-            .with_limits(limits()?)
-            .map_err(BenchError::reference)?
-            .with_congestion_controller(Cubic::default())
-            .map_err(BenchError::reference)?
-            .start()
-            .map_err(BenchError::reference)?;
+            .with_tls(tls::Client::from(client.tls.clone()))?
+            .with_io(io()?)?
+            .with_limits(limits()?)?
+            .with_congestion_controller(Cubic::default())?
+            .start()?;
         let started = Instant::now();
         let mut connection = endpoint
             .connect(Connect::new(client.address).with_server_name(SERVER_NAME))
-            .await
-            .map_err(BenchError::reference)?;
-        let mut stream = connection
-            .open_bidirectional_stream()
-            .await
-            .map_err(BenchError::reference)?;
+            .await?;
+        let mut stream = connection.open_bidirectional_stream().await?;
         for message in client.messages() {
-            stream.send(message).await.map_err(BenchError::reference)?;
+            stream.send(message).await?;
         }
         let mut acknowledged = Vec::with_capacity(8);
         while acknowledged.len() < 8 {
-            let chunk = stream
-                .receive()
-                .await
-                .map_err(BenchError::reference)?
-                .ok_or_else(|| BenchError::reference("the stream ended early"))?;
+            let chunk = stream.receive().await?.ok_or("the stream ended early")?;
             acknowledged.extend_from_slice(&chunk);
         }
         let time = started.elapsed();
         let acknowledged = acknowledged
             .try_into()
-            .map_err(|_| BenchError::reference("the acknowledgement is too long"))?;
+            .map_err(|_| "the acknowledgement is too long")?;
         super::transferred(acknowledged, time)?;
         connection.close(0_u32.into());
         drop((stream, connection));
-        endpoint.wait_idle().await.map_err(BenchError::reference)
+        Ok(endpoint.wait_idle().await?)
     })
 }

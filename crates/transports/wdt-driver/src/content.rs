@@ -8,8 +8,9 @@ use regatta_transport::{
     transfer::{Incoming, IncomingPart, Outgoing, OutgoingPart},
 };
 use regatta_transport_wdt::{
+    codec::FileHeader,
     path::RelativePath,
-    sink::{IncomingBlock, Sink, SinkWriter},
+    sink::{Sink, SinkWriter},
     source::{Source, SourceFile, SourceReader},
 };
 
@@ -125,16 +126,16 @@ impl ContentSink {
 impl Sink for ContentSink {
     type Writer = ContentWriter;
 
-    fn begin(&self, block: &IncomingBlock) -> io::Result<ContentWriter> {
+    fn begin(&self, block: &FileHeader) -> io::Result<ContentWriter> {
         match self.files.get(&block.path) {
-            Some((size, start)) if *size == block.file_size_bytes => Ok(ContentWriter {
+            Some((size, start)) if *size == block.file_size => Ok(ContentWriter {
                 // An empty rest begins where another block may be.
                 part: (block.length > 0).then(|| self.incoming.part(start + block.offset)),
                 at: block.offset,
             }),
             _ => Err(io::Error::other(format!(
                 "`{}` with {} bytes is no file of this trial",
-                block.path, block.file_size_bytes
+                block.path, block.file_size
             ))),
         }
     }

@@ -2,8 +2,10 @@
 
 use std::{
     collections::BTreeMap,
+    io,
     net::IpAddr,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    os::fd::BorrowedFd,
+    sync::{Arc, Mutex, OnceLock},
 };
 
 use rand::RngExt as _;
@@ -17,6 +19,7 @@ use regatta_transport_tcp::parts::{self, PlainEndpoint, Settings};
 use regatta_transport_wdt::{
     Failure, Report, VERSION,
     crypto::{Cipher, DEFAULT_IV_CHANGE_BYTES, Key, Secret},
+    host::Host,
     net::{self, Listener},
     receiver, sender,
     url::ConnectionUrl,
@@ -24,7 +27,8 @@ use regatta_transport_wdt::{
 
 use crate::{
     content::{ContentSink, ContentSource},
-    host::{Door, TrialHost},
+    host::TrialHost,
+    lock,
     options::Options,
 };
 
@@ -46,11 +50,6 @@ pub(crate) struct Endpoint {
     blocks: OnceLock<u64>,
 }
 
-fn take<T>(mutex: &Mutex<Option<T>>) -> Option<T> {
-    // Nothing that can panic runs under these locks.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner).take()
-}
-
 impl Endpoint {
     pub(crate) fn new(order: &TrialOrder, options: Options) -> Result<Self, TransportError> {
         let endpoint = Self {
@@ -67,39 +66,25 @@ impl Endpoint {
         };
         if !order.connects() {
             let listening = endpoint.listen()?;
-            *endpoint
-                .listening
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner) = Some(listening);
+            *lock(&endpoint.listening) = Some(listening);
         }
         Ok(endpoint)
-    }
-
-    fn door(&self) -> Door<'_> {
-        Door {
-            settings: &self.settings,
-            local: self.local,
-            peer: self.peer,
-        }
     }
 
     fn listen(&self) -> Result<(Listener, ConnectionUrl), TransportError> {
         let mut listener = Listener::default();
         for _ in 0..self.options.connections {
-            PortRange::bind(self.ports, |port| listener.listen(port, &self.door()))
+            PortRange::bind(self.ports, |port| listener.listen(port, self))
                 .map_err(TransportError::io("cannot listen"))?;
         }
-        let secret = self
-            .options
-            .cipher
-            .map(|cipher| {
-                Ok::<_, TransportError>(Secret {
-                    cipher,
-                    key: Key::random().map_err(TransportError::stack("cannot make a key"))?,
-                    iv_change_bytes: DEFAULT_IV_CHANGE_BYTES,
-                })
-            })
-            .transpose()?;
+        let secret = match self.options.cipher {
+            None => None,
+            Some(cipher) => Some(Secret {
+                cipher,
+                key: Key::random().map_err(TransportError::stack("cannot make a key"))?,
+                iv_change_bytes: DEFAULT_IV_CHANGE_BYTES,
+            }),
+        };
         let url = ConnectionUrl {
             host: self.local.to_string(),
             ports: listener.ports().to_vec(),
@@ -123,8 +108,29 @@ impl Endpoint {
             return Err(wrong);
         }
         let report = ended.map_err(TransportError::stack("the WDT transfer failed"))?;
-        *self.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+        *lock(&self.report) = Some(report);
         Ok(())
+    }
+}
+
+/// Host of the sockets of this end.
+impl Host for Endpoint {
+    fn opened(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.settings.set_up(socket).map_err(io::Error::other)
+    }
+
+    fn local(&self) -> Option<IpAddr> {
+        Some(self.local)
+    }
+
+    fn admits(&self, peer: IpAddr) -> bool {
+        peer == self.peer
+    }
+}
+
+fn no_listener() -> TransportError {
+    TransportError::Protocol {
+        what: "this end does not listen".to_owned(),
     }
 }
 
@@ -136,15 +142,9 @@ impl TransferEndpoint for Endpoint {
     }
 
     fn offer(&self) -> Result<String, TransportError> {
-        let listening = self
-            .listening
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        match &*listening {
+        match &*lock(&self.listening) {
             Some((_, url)) => Ok(url.to_secret_string()),
-            None => Err(TransportError::Protocol {
-                what: "this end does not listen".to_owned(),
-            }),
+            None => Err(no_listener()),
         }
     }
 
@@ -170,14 +170,12 @@ impl TransferEndpoint for Endpoint {
         // An endpoint serves one transfer.
         let _ = self.blocks.set(session.blocks());
         let session = Arc::new(session);
-        let host = TrialHost::new(self.door(), connections, stop);
+        let host = TrialHost::new(self, &self.settings, connections, stop);
         let ended = net::send(&session, &url, &host);
         self.ended(ended, &host)?;
         // Closing the connections in good order takes a round trip more.
-        let since = session
-            .confirmed()
-            .map(|at| at.elapsed())
-            .unwrap_or_default();
+        let since = session.confirmed().map(|at| at.elapsed());
+        let since = since.unwrap_or_default();
         let nanoseconds = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
         Ok(MonotonicTime(MonotonicTime::now().0 - nanoseconds))
     }
@@ -188,11 +186,7 @@ impl TransferEndpoint for Endpoint {
         connections: &Arc<Connections>,
         stop: &Stop,
     ) -> Result<(), TransportError> {
-        let Some((listener, url)) = take(&self.listening) else {
-            return Err(TransportError::Protocol {
-                what: "this end does not listen".to_owned(),
-            });
-        };
+        let (listener, url) = lock(&self.listening).take().ok_or_else(no_listener)?;
         let sink = ContentSink::new(incoming, self.options.files);
         let defaults = receiver::Options::default();
         let options = receiver::Options {
@@ -201,46 +195,35 @@ impl TransferEndpoint for Endpoint {
             ..defaults
         };
         let session = receiver::Session::new(sink, &url, options);
-        let host = TrialHost::new(self.door(), connections, stop);
+        let host = TrialHost::new(self, &self.settings, connections, stop);
         let ended = listener.receive(&Arc::new(session), &host);
         self.ended(ended, &host)
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
         let end = self.end;
-        let (encryption, cipher) = match self.options.cipher {
-            None => ("none", "none"),
-            Some(Cipher::Aes128Ctr) => ("aes128-ctr", "AES-128-CTR"),
-            Some(Cipher::Aes128Gcm) => ("aes128-gcm", "AES-128-GCM"),
+        let (encryption, cipher, crypto) = match self.options.cipher {
+            None => ("none", "none", "none"),
+            Some(Cipher::Aes128Ctr) => ("aes128-ctr", "AES-128-CTR", "aws-lc"),
+            Some(Cipher::Aes128Gcm) => ("aes128-gcm", "AES-128-GCM", "aws-lc"),
         };
-        let threads = self.options.connections;
-        let mut facts = BTreeMap::from([
-            (format!("wdt.encryption.{end}"), encryption.to_owned()),
-            (
-                format!("threads.{end}"),
-                format!("{threads}, protocol in the kernel"),
-            ),
-        ]);
+        let threads = format!("{}, protocol in the kernel", self.options.connections);
+        let mut facts = vec![
+            ("wdt.encryption", encryption.to_owned()),
+            ("threads", threads),
+        ];
         if end == "sender" {
-            let crypto = match self.options.cipher {
-                None => "none",
-                Some(_) => "aws-lc",
-            };
-            facts.insert("cipher.sender".to_owned(), cipher.to_owned());
-            facts.insert("crypto.sender".to_owned(), crypto.to_owned());
+            facts.push(("cipher", cipher.to_owned()));
+            facts.push(("crypto", crypto.to_owned()));
         }
-        let report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(report) = &*report {
+        if let Some(report) = &*lock(&self.report) {
             let blocks = report.ports.iter().map(|port| port.blocks.to_string());
-            facts.extend([
-                (format!("wdt.blocks.{end}"), report.blocks.to_string()),
-                (
-                    format!("connections.blocks.{end}"),
-                    blocks.collect::<Vec<_>>().join(" "),
-                ),
-            ]);
+            let blocks: Vec<_> = blocks.collect();
+            facts.push(("wdt.blocks", report.blocks.to_string()));
+            facts.push(("connections.blocks", blocks.join(" ")));
         }
-        facts
+        let of_end = |(name, value)| (format!("{name}.{end}"), value);
+        facts.into_iter().map(of_end).collect()
     }
 
     fn warnings(&self) -> Vec<Warning> {
@@ -260,13 +243,12 @@ impl TransferEndpoint for Endpoint {
                 hint: "give a larger `size`, or a smaller `block_size`".to_owned(),
             });
         }
-        let report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(report) = &*report {
-            let again: u32 = report
+        if let Some(report) = &*lock(&self.report) {
+            let again = report
                 .ports
                 .iter()
-                .map(|port| port.connections.saturating_sub(1))
-                .sum();
+                .map(|port| port.connections.saturating_sub(1));
+            let again: u32 = again.sum();
             let lost = report.ports.iter().filter(|port| port.failure.is_some());
             let lost = lost.count();
             if again > 0 || lost > 0 {

@@ -6,7 +6,7 @@ use std::{
     io,
     net::{IpAddr, TcpStream},
     os::fd::{AsFd, BorrowedFd},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, Weak},
     time::Duration,
 };
 
@@ -17,47 +17,31 @@ use regatta_transport_tcp::parts::{self, Settings};
 use regatta_transport_wdt::host::Host;
 use socket2::SockRef;
 
-/// Settings and addresses that opening and admitting sockets needs.
-pub(crate) struct Door<'a> {
-    pub settings: &'a Settings,
-    pub local: IpAddr,
-    pub peer: IpAddr,
-}
-
-impl Host for Door<'_> {
-    fn opened(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
-        self.settings.set_up(socket).map_err(io::Error::other)
-    }
-
-    fn local(&self) -> Option<IpAddr> {
-        Some(self.local)
-    }
-
-    fn admits(&self, peer: IpAddr) -> bool {
-        peer == self.peer
-    }
-}
+use crate::lock;
 
 /// Host of a transfer under way.
 pub(crate) struct TrialHost<'a> {
-    pub door: Door<'a>,
-    pub connections: &'a Arc<Connections>,
-    pub stop: &'a Stop,
+    /// Host of the sockets, whether or not there is a transfer.
+    sockets: &'a dyn Host,
+    settings: &'a Settings,
+    connections: &'a Arc<Connections>,
+    stop: &'a Stop,
     /// Handles of the connections, so that a stop reaches them: it holds weak references only.
     handles: Mutex<Vec<Arc<Handle>>>,
     /// Error of a socket, which the transfer cannot know.
     wrong: Mutex<Option<TransportError>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that can panic runs under these locks.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl<'a> TrialHost<'a> {
-    pub(crate) fn new(door: Door<'a>, connections: &'a Arc<Connections>, stop: &'a Stop) -> Self {
+    pub(crate) fn new(
+        sockets: &'a dyn Host,
+        settings: &'a Settings,
+        connections: &'a Arc<Connections>,
+        stop: &'a Stop,
+    ) -> Self {
         Self {
-            door,
+            sockets,
+            settings,
             connections,
             stop,
             handles: Mutex::default(),
@@ -72,15 +56,15 @@ impl<'a> TrialHost<'a> {
 
 impl Host for TrialHost<'_> {
     fn opened(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
-        self.door.opened(socket)
+        self.sockets.opened(socket)
     }
 
     fn local(&self) -> Option<IpAddr> {
-        self.door.local()
+        self.sockets.local()
     }
 
     fn admits(&self, peer: IpAddr) -> bool {
-        self.door.admits(peer)
+        self.sockets.admits(peer)
     }
 
     fn arrived(&self) {
@@ -88,7 +72,7 @@ impl Host for TrialHost<'_> {
     }
 
     fn connected(&self, _port: u16, socket: &Arc<TcpStream>, took: Option<Duration>) {
-        let facts = match self.door.settings.facts(socket.as_fd()) {
+        let facts = match self.settings.facts(socket.as_fd()) {
             Ok(facts) => facts,
             Err(error) => {
                 lock(&self.wrong).get_or_insert(error);

@@ -1,5 +1,6 @@
 //! Outcome of a transfer, the same types for both ends.
 
+use crate::crypto::CryptoError;
 use crate::status::Status;
 
 /// Reason why a transfer failed.
@@ -22,8 +23,14 @@ impl Failure {
     }
 }
 
+impl From<CryptoError> for Failure {
+    fn from(error: CryptoError) -> Self {
+        Self::new(Status::Encryption, error.to_string())
+    }
+}
+
 /// Outcome of one port.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortReport {
     /// The receiver's port.
     pub port: u16,
@@ -33,6 +40,16 @@ pub struct PortReport {
     pub connections: u32,
     /// Reason why the port was given up, if it was.
     pub failure: Option<Failure>,
+}
+
+impl PortReport {
+    /// Returns the report of a port without a connection.
+    pub(crate) fn new(port: u16) -> Self {
+        Self {
+            port,
+            ..Self::default()
+        }
+    }
 }
 
 /// Outcome of a successful transfer. Some of its ports may have failed; their blocks went over

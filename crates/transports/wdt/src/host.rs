@@ -1,7 +1,7 @@
 //! Interface between a transfer and the program around it: control and observation of its sockets.
 //!
 //! A test bench sets a congestion control and buffers, admits one peer only, samples every
-//! connection and can end all of them at once; a tool needs none of this: [`Plain`].
+//! connection and can end all of them at once; a tool needs none of this and leaves the defaults.
 
 use std::{
     io,
@@ -19,8 +19,7 @@ pub trait Host: Send + Sync {
     ///
     /// # Errors
     /// Reason why the transfer cannot use the socket; the transfer fails then.
-    fn opened(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
-        let _ = socket;
+    fn opened(&self, _socket: BorrowedFd<'_>) -> io::Result<()> {
         Ok(())
     }
 
@@ -31,8 +30,7 @@ pub trait Host: Send + Sync {
 
     /// Whether a connection from `peer` is admitted. A refused one is closed unread, and the port
     /// goes on waiting.
-    fn admits(&self, peer: IpAddr) -> bool {
-        let _ = peer;
+    fn admits(&self, _peer: IpAddr) -> bool {
         true
     }
 
@@ -43,21 +41,15 @@ pub trait Host: Send + Sync {
     /// receiver, once it has proved that it belongs to the transfer. `took` is the duration of the
     /// connect call, at the sender only. The socket may be kept, to read its statistics or to shut
     /// it down, which ends the calls that block in it.
-    fn connected(&self, port: u16, socket: &Arc<TcpStream>, took: Option<Duration>) {
-        let _ = (port, socket, took);
-    }
+    fn connected(&self, _port: u16, _socket: &Arc<TcpStream>, _took: Option<Duration>) {}
 
     /// Called when a connection from `peer` was refused: its sender has the URL of another
     /// transfer, or another key. The transfer goes on.
-    fn refused(&self, peer: IpAddr, why: &Failure) {
-        let _ = (peer, why);
-    }
+    fn refused(&self, _peer: IpAddr, _why: &Failure) {}
 
     /// Called before this end closes a connection of the transfer: the last chance to read its
     /// statistics.
-    fn closing(&self, port: u16, socket: &Arc<TcpStream>) {
-        let _ = (port, socket);
-    }
+    fn closing(&self, _port: u16, _socket: &Arc<TcpStream>) {}
 
     /// Whether the transfer shall end now, in whatever state; asked at least every 200 ms.
     fn stopped(&self) -> bool {
@@ -70,9 +62,3 @@ pub trait Host: Send + Sync {
         false
     }
 }
-
-/// A host that leaves all sockets at their defaults.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Plain;
-
-impl Host for Plain {}

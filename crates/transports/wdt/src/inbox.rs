@@ -2,7 +2,6 @@
 
 use crate::codec::{Decoded, Malformed};
 use crate::crypto::{CryptoError, Open, Secret};
-use crate::status::Status;
 
 /// Error in the bytes received on a connection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,20 +14,9 @@ pub enum WireError {
     Malformed(#[from] Malformed),
 }
 
-impl WireError {
-    /// Returns the protocol's code of the error.
-    #[must_use]
-    pub fn status(&self) -> Status {
-        match self {
-            WireError::Crypto(_) => Status::Encryption,
-            WireError::Malformed(_) => Status::Protocol,
-        }
-    }
-}
-
 /// Decoder of one connection's bytes into commands and payload.
 pub(crate) struct Inbox {
-    open: Open,
+    pub(crate) open: Open,
     /// Incomplete command; never longer than a command may be.
     command: Vec<u8>,
 }
@@ -39,10 +27,6 @@ impl Inbox {
             open: Open::new(secret),
             command: Vec::new(),
         }
-    }
-
-    pub(crate) fn open(&self) -> &Open {
-        &self.open
     }
 
     /// Returns the next command from `wire[*at..]`, or `None` when more bytes must arrive; no byte
@@ -60,35 +44,13 @@ impl Inbox {
                     return Ok(Some(value));
                 }
                 Decoded::Needs(more) => {
-                    let opened = self.open.open(&mut wire[*at..], more)?;
-                    let plain = *at + opened.plain.start..*at + opened.plain.end;
-                    *at += opened.consumed;
+                    let plain = self.open.open(wire, at, more)?;
                     if plain.is_empty() {
                         return Ok(None);
                     }
-                    self.command.extend_from_slice(&wire[plain]);
+                    self.command.extend_from_slice(plain);
                 }
             }
         }
-    }
-
-    /// Decrypts at most `want` bytes of payload from `wire[*at..]` in place.
-    pub(crate) fn payload<'a>(
-        &mut self,
-        wire: &'a mut [u8],
-        at: &mut usize,
-        want: usize,
-    ) -> Result<&'a [u8], CryptoError> {
-        let opened = self.open.open(&mut wire[*at..], want)?;
-        let plain = *at + opened.plain.start..*at + opened.plain.end;
-        *at += opened.consumed;
-        Ok(&wire[plain])
-    }
-
-    /// Takes the tag that ends the stream; returns whether the stream is complete.
-    pub(crate) fn end(&mut self, wire: &[u8], at: &mut usize) -> Result<bool, CryptoError> {
-        let (consumed, ended) = self.open.finish(&wire[*at..])?;
-        *at += consumed;
-        Ok(ended)
     }
 }

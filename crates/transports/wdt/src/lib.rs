@@ -13,12 +13,12 @@
 //! | [`crypto`] | the encryption layer below the commands |
 //! | [`files`] | a file, a directory tree as a source; a directory as a sink |
 //! | [`host`] | what the program around a transfer says of its sockets, and learns of them |
-//! | [`queue`] | which block goes next |
+//! | `queue` | which block goes next |
 //! | [`sender`], [`receiver`] | both ends as state machines, without sockets or clocks |
 //! | [`net`] | both ends over TCP, one thread for each connection |
 //! | [`path`] | relative paths that are safe to create below a directory |
-//! | [`source`] | what is sent: the trait, and files in memory |
-//! | [`sink`] | where it goes: the trait, and files in memory |
+//! | [`source`] | what is sent |
+//! | [`sink`] | where it goes |
 //! | [`status`] | the protocol's error codes |
 //! | [`url`] | the connection URL |
 //!
@@ -33,13 +33,15 @@ pub mod host;
 mod inbox;
 pub mod net;
 pub mod path;
-pub mod queue;
+mod queue;
 pub mod receiver;
 pub mod sender;
 pub mod sink;
 pub mod source;
 pub mod status;
 pub mod url;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use failure::{Failure, PortReport, Report};
 pub use inbox::WireError;
@@ -49,3 +51,8 @@ pub const VERSION: u32 = 32;
 /// The oldest version with the same encoding; it introduced the change of the IV within a
 /// connection.
 pub const OLDEST_VERSION: u32 = 30;
+
+/// Locks state that is consistent also after a panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -43,17 +43,12 @@ impl RelativePath {
     /// # Errors
     /// [`UnsafePath`] says what is wrong with it.
     pub fn new(path: &[u8]) -> Result<Self, UnsafePath> {
-        if path.is_empty() {
-            return Err(UnsafePath::Empty);
-        }
-        if path.len() > MAX_PATH_BYTES {
-            return Err(UnsafePath::TooLong);
-        }
-        if path[0] == b'/' {
-            return Err(UnsafePath::Absolute);
-        }
-        if path.contains(&0) {
-            return Err(UnsafePath::ZeroByte);
+        match path {
+            [] => return Err(UnsafePath::Empty),
+            _ if path.len() > MAX_PATH_BYTES => return Err(UnsafePath::TooLong),
+            [b'/', ..] => return Err(UnsafePath::Absolute),
+            _ if path.contains(&0) => return Err(UnsafePath::ZeroByte),
+            _ => {}
         }
         for name in path.split(|byte| *byte == b'/') {
             match name {

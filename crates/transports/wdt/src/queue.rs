@@ -1,12 +1,12 @@
 //! The sender's queue of blocks, shared by all its connections.
 
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::source::SourceFile;
 
 /// A range of bytes of one file, sent over one connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Block {
     /// The file's index in the source.
     pub file: usize,
@@ -19,23 +19,24 @@ pub struct Block {
     pub sequence: u64,
     /// Number of times that it was sent without being counted.
     pub failed_attempts: u32,
+    /// Rank of the file's path among all paths.
+    pub name: usize,
 }
 
 /// Blocks that are still to be sent: those with the fewest failed attempts first, of these the
 /// longest, then by offset and by name.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Queue {
-    heap: BinaryHeap<Ranked>,
-    blocks: u64,
-    bytes: u64,
+    /// Blocks after their ranks; the greatest goes first.
+    heap: BinaryHeap<(Rank, Block)>,
+    /// Number of blocks of the whole transfer.
+    pub(crate) blocks: u64,
+    /// Number of bytes of the whole transfer.
+    pub(crate) bytes: u64,
 }
 
-#[derive(Debug)]
-struct Ranked {
-    block: Block,
-    /// Rank of the file's path among all paths.
-    name: usize,
-}
+/// Failed attempts, length, offset and name of a block.
+type Rank = (Reverse<u32>, u64, Reverse<u64>, Reverse<usize>);
 
 impl Queue {
     /// Returns a queue of all blocks of `files`; of one block per file for a `block_bytes` of 0.
@@ -55,27 +56,23 @@ impl Queue {
     ) -> Self {
         let mut by_name: Vec<usize> = (0..files.len()).collect();
         by_name.sort_by(|a, b| files[*a].path.cmp(&files[*b].path));
-        let mut blocks = Vec::new();
-        let mut bytes = 0;
+        let step = Some(block_bytes).filter(|bytes| *bytes > 0);
+        let mut queue = Self::default();
         for (name, file) in by_name.into_iter().enumerate() {
             let (sequence, ranges) = rest(file);
             for (mut offset, end) in ranges {
-                bytes += end - offset;
-                let step = if block_bytes == 0 {
-                    u64::MAX
-                } else {
-                    block_bytes
-                };
+                queue.bytes += end - offset;
                 loop {
-                    let length = step.min(end - offset);
-                    let block = Block {
+                    let length = step.unwrap_or(u64::MAX).min(end - offset);
+                    queue.blocks += 1;
+                    queue.push(Block {
                         file,
                         offset,
                         length,
                         sequence,
                         failed_attempts: 0,
-                    };
-                    blocks.push(Ranked { block, name });
+                        name,
+                    });
                     offset += length;
                     if offset == end {
                         break;
@@ -83,62 +80,28 @@ impl Queue {
                 }
             }
         }
-        Self {
-            blocks: blocks.len() as u64,
-            bytes,
-            heap: blocks.into(),
-        }
+        queue
     }
 
-    /// Returns the number of blocks of the whole transfer.
-    #[must_use]
-    pub fn total_blocks(&self) -> u64 {
-        self.blocks
-    }
-
-    /// Returns the number of bytes of the whole transfer.
-    #[must_use]
-    pub fn total_bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Takes the next block, and the rank of its file's path, for [`Queue::give_back`].
-    pub(crate) fn pop(&mut self) -> Option<(Block, usize)> {
-        self.heap.pop().map(|ranked| (ranked.block, ranked.name))
+    /// Takes the next block.
+    pub(crate) fn pop(&mut self) -> Option<Block> {
+        self.heap.pop().map(|(_, block)| block)
     }
 
     /// Puts a block back that was not counted, without its first `credited` bytes, which arrived.
-    pub(crate) fn give_back(&mut self, (mut block, name): (Block, usize), credited: u64) {
+    pub(crate) fn give_back(&mut self, mut block: Block, credited: u64) {
         block.failed_attempts = block.failed_attempts.saturating_add(1);
         block.offset += credited;
         block.length -= credited;
-        self.heap.push(Ranked { block, name });
+        self.push(block);
+    }
+
+    fn push(&mut self, block: Block) {
+        let (offset, name) = (Reverse(block.offset), Reverse(block.name));
+        let rank = (Reverse(block.failed_attempts), block.length, offset, name);
+        self.heap.push((rank, block));
     }
 }
-
-impl Ord for Ranked {
-    fn cmp(&self, other: &Self) -> Ordering {
-        // The heap gives the greatest first.
-        (other.block.failed_attempts.cmp(&self.block.failed_attempts))
-            .then(self.block.length.cmp(&other.block.length))
-            .then(other.block.offset.cmp(&self.block.offset))
-            .then(other.name.cmp(&self.name))
-    }
-}
-
-impl PartialOrd for Ranked {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Ranked {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Ranked {}
 
 #[cfg(test)]
 mod tests {
@@ -154,7 +117,7 @@ mod tests {
 
     fn drain(queue: &mut Queue) -> Vec<(usize, u64, u64)> {
         std::iter::from_fn(|| queue.pop())
-            .map(|(block, _)| (block.file, block.offset, block.length))
+            .map(|block| (block.file, block.offset, block.length))
             .collect()
     }
 
@@ -167,7 +130,7 @@ mod tests {
             file("empty", 0),
         ];
         let mut queue = Queue::new(&files, 10);
-        assert_eq!((queue.total_blocks(), queue.total_bytes()), (6, 45));
+        assert_eq!((queue.blocks, queue.bytes), (6, 45));
         let order = [
             (2, 0, 10),
             (1, 0, 10),

@@ -1,7 +1,6 @@
 //! Source of the files that a sender sends.
 
 use std::io;
-use std::sync::Arc;
 
 use crate::path::RelativePath;
 
@@ -58,63 +57,5 @@ pub trait SourceReader: Send {
     /// listed, so that its blocks may be of different contents.
     fn check_unchanged(&self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-/// Files in memory.
-#[derive(Clone, Debug, Default)]
-pub struct MemorySource {
-    files: Vec<SourceFile>,
-    contents: Vec<Arc<[u8]>>,
-}
-
-impl MemorySource {
-    /// Returns a source without any file, to which [`MemorySource::add`] adds.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds a file.
-    pub fn add(&mut self, path: RelativePath, content: impl Into<Arc<[u8]>>) {
-        let content = content.into();
-        self.files.push(SourceFile {
-            path,
-            size_bytes: content.len() as u64,
-        });
-        self.contents.push(content);
-    }
-}
-
-impl Source for MemorySource {
-    type Reader = MemoryReader;
-
-    fn files(&self) -> &[SourceFile] {
-        &self.files
-    }
-
-    fn open(&self, file: usize) -> io::Result<MemoryReader> {
-        Ok(MemoryReader(self.contents[file].clone()))
-    }
-}
-
-/// The content of one file of a [`MemorySource`].
-#[derive(Clone, Debug)]
-pub struct MemoryReader(Arc<[u8]>);
-
-impl SourceReader for MemoryReader {
-    fn read<'a>(
-        &'a mut self,
-        offset: u64,
-        max: usize,
-        _scratch: &'a mut [u8],
-    ) -> io::Result<&'a [u8]> {
-        let rest = usize::try_from(offset)
-            .ok()
-            .and_then(|offset| self.0.get(offset..));
-        match rest {
-            Some(rest) if !rest.is_empty() => Ok(&rest[..rest.len().min(max)]),
-            _ => Err(io::ErrorKind::UnexpectedEof.into()),
-        }
     }
 }

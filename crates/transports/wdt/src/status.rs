@@ -28,27 +28,42 @@ pub enum Status {
     Encryption = 28,
 }
 
-/// Every code that has a name here, in the protocol's order.
-pub const ALL: [Status; 19] = [
-    Status::Ok,
-    Status::Error,
-    Status::Abort,
-    Status::Connection,
-    Status::ConnectionRetryable,
-    Status::SocketRead,
-    Status::SocketWrite,
-    Status::SourceRead,
-    Status::FileWrite,
-    Status::Memory,
-    Status::Protocol,
-    Status::VersionMismatch,
-    Status::IdMismatch,
-    Status::ChecksumMismatch,
-    Status::VersionIncompatible,
-    Status::InvalidCheckpoint,
-    Status::NoProgress,
-    Status::Timeout,
-    Status::Encryption,
+/// Every code that has a name here, in the protocol's order, with its description.
+const ALL: [(Status, &str); 19] = [
+    (Status::Ok, "the transfer is complete"),
+    (Status::Error, "the transfer failed"),
+    (Status::Abort, "the transfer was aborted"),
+    (Status::Connection, "a connection could not be made or kept"),
+    (
+        Status::ConnectionRetryable,
+        "a connection could not be made yet",
+    ),
+    (Status::SocketRead, "reading from a connection failed"),
+    (Status::SocketWrite, "writing to a connection failed"),
+    (Status::SourceRead, "reading a file failed at the sender"),
+    (Status::FileWrite, "writing a file failed at the receiver"),
+    (Status::Memory, "memory ran out"),
+    (Status::Protocol, "the peer broke the protocol"),
+    (
+        Status::VersionMismatch,
+        "the peer speaks another version of the protocol",
+    ),
+    (Status::IdMismatch, "the peer belongs to another transfer"),
+    (Status::ChecksumMismatch, "a checksum did not match"),
+    (
+        Status::VersionIncompatible,
+        "there is no common version of the protocol",
+    ),
+    (
+        Status::InvalidCheckpoint,
+        "the peer's checkpoint contradicts what was sent",
+    ),
+    (
+        Status::NoProgress,
+        "connections were made again without any progress",
+    ),
+    (Status::Timeout, "the peer did not answer in time"),
+    (Status::Encryption, "encryption failed or was not agreed on"),
 ];
 
 impl Status {
@@ -62,41 +77,18 @@ impl Status {
     /// [`Status::Error`].
     #[must_use]
     pub fn from_code(code: u8) -> Self {
-        ALL.into_iter()
+        let mut known = ALL.into_iter().map(|(status, _)| status);
+        known
             .find(|status| status.code() == code)
             .unwrap_or(Status::Error)
-    }
-
-    /// Returns the description of the code.
-    #[must_use]
-    pub fn message(self) -> &'static str {
-        match self {
-            Status::Ok => "the transfer is complete",
-            Status::Error => "the transfer failed",
-            Status::Abort => "the transfer was aborted",
-            Status::Connection => "a connection could not be made or kept",
-            Status::ConnectionRetryable => "a connection could not be made yet",
-            Status::SocketRead => "reading from a connection failed",
-            Status::SocketWrite => "writing to a connection failed",
-            Status::SourceRead => "reading a file failed at the sender",
-            Status::FileWrite => "writing a file failed at the receiver",
-            Status::Memory => "memory ran out",
-            Status::Protocol => "the peer broke the protocol",
-            Status::VersionMismatch => "the peer speaks another version of the protocol",
-            Status::IdMismatch => "the peer belongs to another transfer",
-            Status::ChecksumMismatch => "a checksum did not match",
-            Status::VersionIncompatible => "there is no common version of the protocol",
-            Status::InvalidCheckpoint => "the peer's checkpoint contradicts what was sent",
-            Status::NoProgress => "connections were made again without any progress",
-            Status::Timeout => "the peer did not answer in time",
-            Status::Encryption => "encryption failed or was not agreed on",
-        }
     }
 }
 
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (WDT error {})", self.message(), self.code())
+        let row = ALL.iter().find(|(status, _)| status == self);
+        let message = row.map_or("", |(_, message)| message);
+        write!(f, "{message} (WDT error {})", self.code())
     }
 }
 
@@ -106,8 +98,9 @@ mod tests {
 
     #[test]
     fn codes_are_the_protocols_and_come_back() {
-        for status in ALL {
+        for (status, message) in ALL {
             assert_eq!(Status::from_code(status.code()), status);
+            assert!(status.to_string().starts_with(message), "{status}");
         }
         assert_eq!(Status::IdMismatch.code(), 12);
         assert_eq!(Status::Encryption.code(), 28);

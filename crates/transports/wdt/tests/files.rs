@@ -14,31 +14,38 @@ use std::{
 };
 
 use regatta_transport_wdt::{
+    codec::{Allocation, FileHeader},
     files::{
         DirectoryOptions, DirectorySink, Glob, Selection, TreeError, TreeSource, read_manifest,
     },
     path::RelativePath,
-    sink::{IncomingBlock, Sink, SinkWriter},
+    sink::{Sink, SinkWriter},
     source::{Source, SourceReader},
 };
 
-fn block(sequence: u64, path: &str, size: u64, offset: u64, length: u64) -> IncomingBlock {
-    IncomingBlock {
+fn block(sequence: u64, path: &str, size: u64, offset: u64, length: u64) -> FileHeader {
+    FileHeader {
+        status: 0,
         sequence,
         path: RelativePath::new(path.as_bytes()).expect("a safe path"),
-        file_size_bytes: size,
+        file_size: size,
         offset,
         length,
-        replaces: None,
+        allocation: Allocation::New,
     }
 }
 
-fn put(sink: &DirectorySink, block: &IncomingBlock, data: &[u8]) -> io::Result<()> {
+fn put(sink: &DirectorySink, block: &FileHeader, data: &[u8]) -> io::Result<()> {
     let mut writer = sink.begin(block)?;
     for (number, piece) in data.chunks(7).enumerate() {
         writer.write(block.offset + number as u64 * 7, piece)?;
     }
     writer.finish()
+}
+
+/// Returns a source of everything below a directory, or of one file.
+fn everything(path: &Path) -> Result<TreeSource, TreeError> {
+    TreeSource::selected(path, &Selection::default())
 }
 
 /// Returns everything below a directory, sorted.
@@ -336,7 +343,7 @@ fn a_tree_is_its_files_and_tells_what_is_left_out() {
         .arg(root.join("pipe"))
         .status();
     assert!(pipe.expect("mkfifo runs").success());
-    let source = TreeSource::new(&root).expect("a tree");
+    let source = everything(&root).expect("a tree");
     assert_eq!(
         contents(&source),
         [
@@ -459,15 +466,15 @@ fn one_file_is_sent_by_its_name_and_a_link_by_its_own() {
     fs::write(temp.path().join("file"), "content").expect("written");
     symlink("file", temp.path().join("link")).expect("a link");
     for name in ["file", "link"] {
-        let source = TreeSource::new(&temp.path().join(name)).expect("a file");
+        let source = everything(&temp.path().join(name)).expect("a file");
         assert_eq!(
             contents(&source),
             [(name.as_bytes().to_vec(), b"content".to_vec())]
         );
     }
-    let missing = TreeSource::new(&temp.path().join("missing"));
+    let missing = everything(&temp.path().join("missing"));
     assert!(matches!(missing, Err(TreeError::Read { .. })));
-    let device = TreeSource::new(Path::new("/dev/null"));
+    let device = everything(Path::new("/dev/null"));
     assert!(matches!(device, Err(TreeError::Kind { .. })));
 }
 
@@ -476,7 +483,7 @@ fn a_file_that_changes_under_the_reader_is_an_error_and_never_something_else() {
     let temp = tempfile::tempdir().expect("a directory");
     let file = temp.path().join("f");
     fs::write(&file, "0123456789").expect("written");
-    let source = TreeSource::new(temp.path()).expect("a tree");
+    let source = everything(temp.path()).expect("a tree");
     let mut reader = source.open(0).expect("it opens");
     fs::write(&file, "01").expect("shortened");
     let mut scratch = [0; 10];
@@ -493,7 +500,7 @@ fn a_file_that_was_rewritten_or_grew_is_reported_after_its_last_byte() {
     let temp = tempfile::tempdir().expect("a directory");
     let file = temp.path().join("f");
     fs::write(&file, "0123456789").expect("written");
-    let source = TreeSource::new(temp.path()).expect("a tree");
+    let source = everything(temp.path()).expect("a tree");
     let reader = source.open(0).expect("it opens");
     reader.check_unchanged().expect("nothing changed");
     let before = fs::metadata(&file).expect("its times");
@@ -538,9 +545,9 @@ fn what_must_not_be_read_or_written_is_an_error_before_anything_is_sent() {
     for path in ["secret", "closed"] {
         mode(&tree.join("secret"), 0o644);
         mode(&tree.join("closed"), 0o755);
-        assert!(as_ordinary_user(|| TreeSource::new(&tree)).is_ok());
+        assert!(as_ordinary_user(|| everything(&tree)).is_ok());
         mode(&tree.join(path), 0);
-        match as_ordinary_user(|| TreeSource::new(&tree)) {
+        match as_ordinary_user(|| everything(&tree)) {
             Err(TreeError::Read { path: told, source }) => {
                 assert_eq!(told, tree.join(path));
                 assert_eq!(source.kind(), io::ErrorKind::PermissionDenied);

@@ -6,6 +6,8 @@
 
 #[allow(dead_code, reason = "each test uses a part of it")]
 mod fuzzed;
+#[allow(dead_code, reason = "each test uses a part of it")]
+mod memory;
 mod random;
 #[allow(dead_code, reason = "each test uses a part of it")]
 mod recorded;
@@ -15,13 +17,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fuzzed::{damaged, for_many_seeds, peak_bytes};
+use memory::{MemorySink, MemorySource};
 use random::Random;
 use recorded::{Direction, NAMES, Recorded};
 use regatta_transport_wdt::codec::{Command, Decoded, Malformed, Reply};
 use regatta_transport_wdt::crypto::{Cipher, Key, Open, Seal, Secret};
 use regatta_transport_wdt::path::RelativePath;
-use regatta_transport_wdt::sink::MemorySink;
-use regatta_transport_wdt::source::MemorySource;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{receiver, sender};
 
@@ -153,19 +154,19 @@ fn encryption_layer() {
             let mut rest = &mut damaged[..];
             while !rest.is_empty() {
                 let cut = (random.below(100) as usize + 1).min(rest.len());
-                let (mut piece, after) = rest.split_at_mut(cut);
+                let (piece, after) = rest.split_at_mut(cut);
                 rest = after;
-                while !piece.is_empty() {
+                let mut at = 0;
+                while at < piece.len() {
                     let want = plain.len() - opened.len();
                     if want == 0 {
-                        ended = open.finish(piece).map(|(_, ended)| ended);
+                        ended = open.finish(piece, &mut at);
                         break;
                     }
-                    match open.open(piece, want) {
+                    match open.open(piece, &mut at, want) {
                         Ok(part) => {
-                            assert!(part.plain.end <= part.consumed);
-                            opened.extend_from_slice(&piece[part.plain.clone()]);
-                            piece = &mut piece[part.consumed..];
+                            assert!(part.len() <= at);
+                            opened.extend_from_slice(part);
                         }
                         Err(error) => return (opened, Err(error)),
                     }

@@ -1,6 +1,8 @@
 //! Whatever breaks, the tree arrives whole or the transfer fails with a code; it is never silently
 //! short. In simulated time, so that every fault comes at the byte that its seed says.
 
+#[allow(dead_code, reason = "each test uses a part of it")]
+mod memory;
 mod random;
 #[allow(dead_code, reason = "each test uses a part of it")]
 mod simulated;
@@ -9,12 +11,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use memory::{MemorySink, MemorySource};
 use random::Random;
 use regatta_transport_wdt::crypto::{Cipher, Key, Secret};
 use regatta_transport_wdt::files::{DirectoryOptions, DirectorySink};
 use regatta_transport_wdt::path::RelativePath;
-use regatta_transport_wdt::sink::MemorySink;
-use regatta_transport_wdt::source::MemorySource;
 use regatta_transport_wdt::status::Status;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{receiver, sender};

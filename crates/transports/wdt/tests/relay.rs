@@ -1,6 +1,9 @@
 //! Both ends over real connections that a relay breaks. The relay has the receiver's ports at
 //! another address, as checkpoints name ports.
 
+#[allow(dead_code, reason = "each test uses a part of it")]
+mod memory;
+
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -8,14 +11,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
+use memory::{MemorySink, MemorySource};
 use regatta_transport_wdt::crypto::{Cipher, Key, Secret};
-use regatta_transport_wdt::host::{Host, Plain};
+use regatta_transport_wdt::host::Host;
 use regatta_transport_wdt::net::{Listener, send};
 use regatta_transport_wdt::path::RelativePath;
-use regatta_transport_wdt::sink::MemorySink;
-use regatta_transport_wdt::source::MemorySource;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{receiver, sender};
+
+/// Host that leaves all sockets at their defaults.
+struct Plain;
+
+impl Host for Plain {}
 
 const RECEIVER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1));
 const RELAY: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));

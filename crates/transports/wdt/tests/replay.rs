@@ -4,6 +4,8 @@
 //! and with several ports their assignment of messages.
 
 #[allow(dead_code, reason = "each test uses a part of it")]
+mod memory;
+#[allow(dead_code, reason = "each test uses a part of it")]
 mod recorded;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -11,13 +13,12 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
+use memory::{MemorySink, MemorySource};
 use recorded::plain::Plain;
 use recorded::{Direction, NAMES, Recorded, RecordedConnection, content};
 use regatta_transport_wdt::codec::{Command, Reply};
 use regatta_transport_wdt::crypto::Secret;
 use regatta_transport_wdt::path::RelativePath;
-use regatta_transport_wdt::sink::MemorySink;
-use regatta_transport_wdt::source::MemorySource;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{receiver, sender};
 

@@ -1,6 +1,8 @@
 //! A transfer that failed is resumed by later ones, in simulated time: blocks that were counted are
 //! not sent again.
 
+#[allow(dead_code, reason = "each test uses a part of it")]
+mod memory;
 mod random;
 #[allow(dead_code, reason = "each test uses a part of it")]
 mod simulated;
@@ -9,12 +11,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use memory::{MemorySink, MemorySource};
 use random::Random;
 use regatta_transport_wdt::crypto::{Cipher, Key, Secret};
 use regatta_transport_wdt::files::{DirectoryOptions, DirectorySink};
 use regatta_transport_wdt::path::RelativePath;
-use regatta_transport_wdt::sink::MemorySink;
-use regatta_transport_wdt::source::MemorySource;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{receiver, sender};
 use simulated::{Cut, Outcome, Refusal, Tee, World};

@@ -1,15 +1,17 @@
 //! Steps of our sender, and their times, with a receiver that follows a script.
 
 #[allow(dead_code, reason = "each test uses a part of it")]
+mod memory;
+#[allow(dead_code, reason = "each test uses a part of it")]
 mod scripted;
 
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
+use memory::MemorySource;
 use regatta_transport_wdt::codec::{Checkpoint, Reply};
 use regatta_transport_wdt::sender;
-use regatta_transport_wdt::source::MemorySource;
 use regatta_transport_wdt::status::Status;
 use scripted::{abort, gcm, ms, path, url};
 

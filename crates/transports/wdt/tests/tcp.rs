@@ -1,5 +1,8 @@
 //! Both ends over TCP on the loopback interface.
 
+#[allow(dead_code, reason = "each test uses a part of it")]
+mod memory;
+
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,17 +10,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use regatta_transport_wdt::codec::{Command, Settings};
+use memory::{MemoryReader, MemorySink, MemorySource, MemoryWriter};
+use regatta_transport_wdt::codec::{Command, FileHeader, Settings};
 use regatta_transport_wdt::crypto::{Cipher, Key, Secret};
-use regatta_transport_wdt::host::{Host, Plain};
+use regatta_transport_wdt::host::Host;
 use regatta_transport_wdt::net::{Listener, send};
 use regatta_transport_wdt::path::RelativePath;
-use regatta_transport_wdt::sink::{IncomingBlock, MemorySink, MemoryWriter, Sink};
-use regatta_transport_wdt::source::{MemoryReader, MemorySource, Source, SourceFile, SourceReader};
+use regatta_transport_wdt::sink::Sink;
+use regatta_transport_wdt::source::{Source, SourceFile, SourceReader};
 use regatta_transport_wdt::status::Status;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{Failure, Report, receiver, sender};
 use socket2::{Domain, Socket, Type};
+
+/// Host that leaves all sockets at their defaults.
+struct Plain;
+
+impl Host for Plain {}
 
 type Ends = (Result<Report, Failure>, Result<Report, Failure>);
 
@@ -295,7 +304,7 @@ struct Full;
 impl Sink for Full {
     type Writer = MemoryWriter;
 
-    fn begin(&self, _block: &IncomingBlock) -> io::Result<MemoryWriter> {
+    fn begin(&self, _block: &FileHeader) -> io::Result<MemoryWriter> {
         Err(io::ErrorKind::StorageFull.into())
     }
 }
@@ -326,7 +335,7 @@ struct Deadly(MemorySink);
 impl Sink for Deadly {
     type Writer = MemoryWriter;
 
-    fn begin(&self, block: &IncomingBlock) -> io::Result<MemoryWriter> {
+    fn begin(&self, block: &FileHeader) -> io::Result<MemoryWriter> {
         assert!(block.sequence != 2, "this sink dies on purpose");
         self.0.begin(block)
     }

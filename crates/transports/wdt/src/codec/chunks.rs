@@ -1,7 +1,7 @@
 //! Messages about the data that a receiver holds from an earlier transfer: CHUNKS, followed by
 //! frames of entries, one entry per file.
 
-use super::number::{Fields, put_string, put_uvar};
+use super::number::{Fields, put_string, put_uvar, put_uvars};
 use super::{Decoded, Malformed, Stop, decoded, read_path};
 use crate::path::RelativePath;
 
@@ -27,11 +27,9 @@ impl FileChunks {
     fn encode(&self, out: &mut Vec<u8>) {
         put_uvar(out, self.sequence);
         put_string(out, self.path.as_bytes());
-        put_uvar(out, self.size);
-        put_uvar(out, self.chunks.len() as u64);
+        put_uvars(out, [self.size, self.chunks.len() as u64]);
         for (start, end) in &self.chunks {
-            put_uvar(out, *start);
-            put_uvar(out, *end);
+            put_uvars(out, [*start, *end]);
         }
     }
 
@@ -86,25 +84,20 @@ pub fn encode_frames(files: &[FileChunks], out: &mut Vec<u8>) {
 /// # Errors
 /// [`Malformed`] as soon as the bytes cannot become a frame.
 pub fn decode_frame(bytes: &[u8]) -> Result<Decoded<Vec<FileChunks>>, Malformed> {
-    decoded(read_frame(bytes))
+    decoded(bytes, read_frame)
 }
 
-fn read_frame(bytes: &[u8]) -> Result<(Vec<FileChunks>, usize), Stop> {
-    const WRONG: Malformed = Malformed::WrongLength("a frame of chunks");
-    let mut fields = Fields::new(bytes);
-    let length = usize::try_from(fields.i32()?).map_err(|_| WRONG)?;
+fn read_frame(fields: &mut Fields<'_>) -> Result<Vec<FileChunks>, Stop> {
+    const FRAME: &str = "a frame of chunks";
+    let length = fields.fixed::<4>(Malformed::WrongLength(FRAME))? as usize;
     if length == 0 || length > MAX_FRAME_BYTES {
-        return Err(WRONG.into());
+        return Err(Malformed::WrongLength(FRAME).into());
     }
-    let mut entries = Fields::new(fields.bytes(length)?);
-    let mut files = Vec::new();
-    while entries.position() < length {
-        let file = FileChunks::decode(&mut entries).map_err(|stop| match stop {
-            // Within the frame's own length, what is missing never comes.
-            Stop::Needs(_) => Stop::Malformed(WRONG),
-            malformed => malformed,
-        })?;
-        files.push(file);
-    }
-    Ok((files, fields.position()))
+    fields.part(length, FRAME, |entries| {
+        let mut files = Vec::new();
+        while entries.position() < length {
+            files.push(FileChunks::decode(entries)?);
+        }
+        Ok(files)
+    })
 }

@@ -1,6 +1,6 @@
 //! Messages of a sender: SETTINGS, SIZE, FILE, FOOTER, DONE.
 
-use super::number::{Fields, put_string, put_uvar, put_zvar};
+use super::number::{Fields, put_string, put_uvar, put_uvars, put_zvar};
 use super::{Decoded, Malformed, Stop, decoded, read_path};
 use crate::path::RelativePath;
 
@@ -72,6 +72,18 @@ pub enum Allocation {
     Delete,
 }
 
+impl Allocation {
+    /// Returns the sequence id of the file of an earlier transfer that this one replaces, as its
+    /// size differs.
+    #[must_use]
+    pub fn replaces(self) -> Option<u64> {
+        match self {
+            Allocation::TooLarge(previous) | Allocation::TooSmall(previous) => Some(previous),
+            Allocation::New | Allocation::Exists | Allocation::Delete => None,
+        }
+    }
+}
+
 /// FILE: header of the block whose bytes follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileHeader {
@@ -116,7 +128,7 @@ impl Command {
     /// # Errors
     /// [`Malformed`] as soon as the bytes cannot become a command.
     pub fn decode(bytes: &[u8]) -> Result<Decoded<Self>, Malformed> {
-        decoded(read(bytes))
+        decoded(bytes, read)
     }
 
     /// Appends the encoded command to `out`.
@@ -125,9 +137,9 @@ impl Command {
         match self {
             Command::Settings(settings) => {
                 out.push(SETTINGS);
+                let timeouts = [settings.read_timeout_ms, settings.write_timeout_ms];
                 put_uvar(out, settings.version.into());
-                put_uvar(out, settings.read_timeout_ms.into());
-                put_uvar(out, settings.write_timeout_ms.into());
+                put_uvars(out, timeouts.map(u64::from));
                 put_string(out, &settings.transfer_id);
                 out.push(
                     u8::from(settings.checksum)
@@ -150,10 +162,8 @@ impl Command {
             }
             Command::Ack => out.push(ACK),
             Command::Done(done) => {
-                out.push(DONE);
-                out.push(done.status);
-                put_uvar(out, done.blocks);
-                put_uvar(out, done.bytes);
+                out.extend_from_slice(&[DONE, done.status]);
+                put_uvars(out, [done.blocks, done.bytes]);
                 out.resize(start + DONE_BYTES, 0);
             }
         }
@@ -165,23 +175,16 @@ fn put_header(out: &mut Vec<u8>, header: &FileHeader) {
     let start = out.len();
     out.extend_from_slice(&[FILE, header.status, 0, 0]);
     put_string(out, header.path.as_bytes());
-    for number in [
-        header.sequence,
-        header.length,
-        header.offset,
-        header.file_size,
-    ] {
-        put_uvar(out, number);
-    }
-    let (flags, previous) = match header.allocation {
-        Allocation::New => (0, None),
-        Allocation::Exists => (1, None),
-        Allocation::TooLarge(sequence) => (2, Some(sequence)),
-        Allocation::TooSmall(sequence) => (3, Some(sequence)),
-        Allocation::Delete => (4, None),
-    };
-    out.push(flags);
-    if let Some(previous) = previous {
+    put_uvars(out, [header.sequence, header.length]);
+    put_uvars(out, [header.offset, header.file_size]);
+    out.push(match header.allocation {
+        Allocation::New => 0,
+        Allocation::Exists => 1,
+        Allocation::TooLarge(_) => 2,
+        Allocation::TooSmall(_) => 3,
+        Allocation::Delete => 4,
+    });
+    if let Some(previous) = header.allocation.replaces() {
         put_uvar(out, previous);
     }
     // A path is at most 4095 bytes, so the header is far below what 15 bits count.
@@ -189,31 +192,27 @@ fn put_header(out: &mut Vec<u8>, header: &FileHeader) {
     out[start + 2..start + 4].copy_from_slice(&length.to_le_bytes());
 }
 
-fn read(bytes: &[u8]) -> Result<(Command, usize), Stop> {
-    let mut fields = Fields::new(bytes);
-    let command = match fields.u8()? {
-        SETTINGS => Command::Settings(read_settings(&mut fields)?),
+fn read(fields: &mut Fields<'_>) -> Result<Command, Stop> {
+    Ok(match fields.u8()? {
+        SETTINGS => Command::Settings(read_settings(fields)?),
         SIZE => Command::Size(fields.cvar("the transfer's size")?),
-        FILE => Command::File(read_header(&mut fields)?),
+        FILE => Command::File(read_header(fields)?),
         FOOTER => {
             let crc = i32::try_from(fields.zvar()?);
             Command::Footer(crc.map_err(|_| Malformed::OutOfRange("a checksum"))? as u32)
         }
         DONE => {
             // All of it, so that the padding is the command's and not what follows.
-            fields.bytes(DONE_BYTES - 1)?;
-            let mut fields = Fields::new(&bytes[1..DONE_BYTES]);
-            let done = Done {
-                status: fields.u8()?,
-                blocks: fields.cvar("the number of blocks")?,
-                bytes: fields.cvar("the number of bytes")?,
-            };
-            return Ok((Command::Done(done), DONE_BYTES));
+            let mut padded = Fields::new(fields.bytes(DONE_BYTES - 1)?);
+            Command::Done(Done {
+                status: padded.u8()?,
+                blocks: padded.cvar("the number of blocks")?,
+                bytes: padded.cvar("the number of bytes")?,
+            })
         }
         ACK => Command::Ack,
         other => return Err(Malformed::UnknownCommand(other).into()),
-    };
-    Ok((command, fields.position()))
+    })
 }
 
 fn read_settings(fields: &mut Fields<'_>) -> Result<Settings, Stop> {
@@ -242,21 +241,12 @@ fn read_settings(fields: &mut Fields<'_>) -> Result<Settings, Stop> {
 }
 
 fn read_header(fields: &mut Fields<'_>) -> Result<FileHeader, Stop> {
-    const WRONG: Malformed = Malformed::WrongLength("a file header");
+    const HEADER: &str = "a file header";
+    const WRONG: Malformed = Malformed::WrongLength(HEADER);
     let status = fields.u8()?;
-    let before_body = fields.position() + 2;
-    let length = usize::try_from(fields.i16()?).map_err(|_| WRONG)?;
-    let body = length.checked_sub(before_body).ok_or(WRONG)?;
-    let mut fields = Fields::new(fields.bytes(body)?);
-    // Within the header's own length, what is missing never comes.
-    let header = read_header_body(status, &mut fields).map_err(|stop| match stop {
-        Stop::Needs(_) => Stop::Malformed(WRONG),
-        malformed => malformed,
-    })?;
-    if fields.position() != body {
-        return Err(WRONG.into());
-    }
-    Ok(header)
+    let length = fields.fixed::<2>(WRONG)? as usize;
+    let body = length.checked_sub(fields.position()).ok_or(WRONG)?;
+    fields.part(body, HEADER, |fields| read_header_body(status, fields))
 }
 
 fn read_header_body(status: u8, fields: &mut Fields<'_>) -> Result<FileHeader, Stop> {

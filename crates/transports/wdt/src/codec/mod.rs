@@ -17,6 +17,7 @@ pub use command::{
 };
 pub use reply::{ABORT, Abort, Checkpoint, LOCAL_CHECKPOINT_BYTES, Reply};
 
+use self::number::Fields;
 use crate::path::{MAX_PATH_BYTES, RelativePath, UnsafePath};
 
 /// Maximum length of a refused path in an error message, in bytes.
@@ -74,7 +75,7 @@ impl From<Malformed> for Stop {
 }
 
 /// Reads the path of a file.
-fn read_path(fields: &mut number::Fields<'_>) -> Result<RelativePath, Stop> {
+fn read_path(fields: &mut Fields<'_>) -> Result<RelativePath, Stop> {
     let path = fields.string(MAX_PATH_BYTES, "a file's path")?;
     RelativePath::normalised(path).map_err(|why| {
         let path = path[..path.len().min(TOLD_BYTES)].into();
@@ -82,10 +83,17 @@ fn read_path(fields: &mut number::Fields<'_>) -> Result<RelativePath, Stop> {
     })
 }
 
-/// Converts the result of reading fields into that of the public functions.
-fn decoded<T>(read: Result<(T, usize), Stop>) -> Result<Decoded<T>, Malformed> {
-    match read {
-        Ok((value, length)) => Ok(Decoded::Whole { value, length }),
+/// Decodes the message at the start of `bytes` with `read`.
+fn decoded<T>(
+    bytes: &[u8],
+    read: impl FnOnce(&mut Fields<'_>) -> Result<T, Stop>,
+) -> Result<Decoded<T>, Malformed> {
+    let mut fields = Fields::new(bytes);
+    match read(&mut fields) {
+        Ok(value) => Ok(Decoded::Whole {
+            value,
+            length: fields.position(),
+        }),
         Err(Stop::Needs(bytes)) => Ok(Decoded::Needs(bytes)),
         Err(Stop::Malformed(malformed)) => Err(malformed),
     }

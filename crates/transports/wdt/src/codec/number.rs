@@ -2,13 +2,13 @@
 
 use super::{Malformed, Stop};
 
-/// Maximum length of a number in bytes: the ninth byte carries eight bits.
-const MAX_UVAR_BYTES: usize = 9;
+/// Number of bytes of a number that carry seven bits each; one byte more carries eight.
+const SEVEN_BIT_BYTES: usize = 8;
 
 /// Appends an unsigned number: seven bits to a byte, lowest first, the high bit for "more"; a ninth
 /// byte carries eight.
 pub(super) fn put_uvar(out: &mut Vec<u8>, mut value: u64) {
-    for _ in 1..MAX_UVAR_BYTES {
+    for _ in 0..SEVEN_BIT_BYTES {
         if value < 0x80 {
             break;
         }
@@ -16,6 +16,13 @@ pub(super) fn put_uvar(out: &mut Vec<u8>, mut value: u64) {
         value >>= 7;
     }
     out.push(value as u8);
+}
+
+/// Appends several unsigned numbers.
+pub(super) fn put_uvars<const N: usize>(out: &mut Vec<u8>, values: [u64; N]) {
+    for value in values {
+        put_uvar(out, value);
+    }
 }
 
 /// Appends a signed number, zigzag.
@@ -58,49 +65,47 @@ impl<'a> Fields<'a> {
         Ok(self.bytes(1)?[0])
     }
 
-    pub(super) fn i16(&mut self) -> Result<i16, Stop> {
-        let bytes = self.bytes(2)?;
-        Ok(i16::from_le_bytes([bytes[0], bytes[1]]))
-    }
-
-    pub(super) fn i32(&mut self) -> Result<i32, Stop> {
-        let bytes = self.bytes(4)?;
-        Ok(i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
-    }
-
-    pub(super) fn i64(&mut self) -> Result<i64, Stop> {
+    /// Reads a signed little-endian number of `N` bytes; a negative one is `refused`.
+    pub(super) fn fixed<const N: usize>(&mut self, refused: Malformed) -> Result<u64, Stop> {
         let mut bytes = [0; 8];
-        bytes.copy_from_slice(self.bytes(8)?);
-        Ok(i64::from_le_bytes(bytes))
+        bytes[..N].copy_from_slice(self.bytes(N)?);
+        let value = u64::from_le_bytes(bytes);
+        let negative = value >> (8 * N - 1) != 0;
+        if negative {
+            Err(refused.into())
+        } else {
+            Ok(value)
+        }
     }
 
     pub(super) fn uvar(&mut self) -> Result<u64, Stop> {
         let mut value = 0;
-        for index in 0..MAX_UVAR_BYTES {
+        for index in 0..SEVEN_BIT_BYTES {
             let byte = u64::from(self.u8()?);
-            if index == MAX_UVAR_BYTES - 1 {
-                return Ok(value | byte << (7 * index));
-            }
             value |= (byte & 0x7f) << (7 * index);
             if byte < 0x80 {
-                break;
+                return Ok(value);
             }
         }
-        Ok(value)
+        Ok(value | u64::from(self.u8()?) << (7 * SEVEN_BIT_BYTES))
+    }
+
+    /// Reads an unsigned number up to `most`; `what` names the field in the error.
+    pub(super) fn at_most(&mut self, most: u64, what: &'static str) -> Result<u64, Stop> {
+        match self.uvar()? {
+            value if value <= most => Ok(value),
+            _ => Err(Malformed::OutOfRange(what).into()),
+        }
     }
 
     /// Reads an unsigned number of at most 63 bits; `what` names the field in the error.
     pub(super) fn cvar(&mut self, what: &'static str) -> Result<u64, Stop> {
-        let value = self.uvar()?;
-        i64::try_from(value).map_err(|_| Malformed::OutOfRange(what))?;
-        Ok(value)
+        self.at_most(i64::MAX as u64, what)
     }
 
     /// Reads an unsigned number of at most 31 bits; `what` names the field in the error.
     pub(super) fn cvar31(&mut self, what: &'static str) -> Result<u32, Stop> {
-        let value = self.uvar()?;
-        let value = i32::try_from(value).map_err(|_| Malformed::OutOfRange(what))?;
-        Ok(value as u32)
+        Ok(self.at_most(i32::MAX as u64, what)? as u32)
     }
 
     pub(super) fn zvar(&mut self) -> Result<i64, Stop> {
@@ -115,6 +120,22 @@ impl<'a> Fields<'a> {
         match usize::try_from(length) {
             Ok(length) if length <= limit => self.bytes(length),
             _ => Err(Malformed::TooLong(what).into()),
+        }
+    }
+
+    /// Reads a part of `length` bytes with `read`, which must take all of it; more bytes than the
+    /// part has never come. `what` names the part in the error.
+    pub(super) fn part<T>(
+        &mut self,
+        length: usize,
+        what: &'static str,
+        read: impl FnOnce(&mut Self) -> Result<T, Stop>,
+    ) -> Result<T, Stop> {
+        let mut part = Self::new(self.bytes(length)?);
+        match read(&mut part) {
+            Ok(value) if part.at == length => Ok(value),
+            Ok(_) | Err(Stop::Needs(_)) => Err(Malformed::WrongLength(what).into()),
+            malformed => malformed,
         }
     }
 }

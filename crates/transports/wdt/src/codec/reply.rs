@@ -1,7 +1,7 @@
 //! Messages of a receiver: DONE, WAIT, HEARTBEAT, ABORT, both kinds of checkpoint, CHUNKS and ACK.
 
 use super::chunks::FRAME_BYTES;
-use super::number::{Fields, put_uvar};
+use super::number::{Fields, put_uvar, put_uvars};
 use super::{Decoded, Malformed, Stop, decoded};
 
 const DONE: u8 = b'D';
@@ -80,7 +80,7 @@ impl Reply {
     /// # Errors
     /// [`Malformed`] as soon as the bytes cannot become a message.
     pub fn decode(bytes: &[u8]) -> Result<Decoded<Self>, Malformed> {
-        decoded(read(bytes))
+        decoded(bytes, read)
     }
 
     /// Appends the encoded message to `out`.
@@ -123,79 +123,56 @@ impl Reply {
 fn put_checkpoints(out: &mut Vec<u8>, checkpoints: &[Checkpoint]) {
     put_uvar(out, checkpoints.len() as u64);
     for checkpoint in checkpoints {
-        put_uvar(out, checkpoint.port.into());
-        put_uvar(out, checkpoint.blocks);
+        put_uvars(out, [checkpoint.port.into(), checkpoint.blocks]);
         put_uvar(out, checkpoint.partial_bytes);
-        put_uvar(out, checkpoint.partial_sequence);
-        put_uvar(out, checkpoint.partial_offset);
+        put_uvars(
+            out,
+            [checkpoint.partial_sequence, checkpoint.partial_offset],
+        );
     }
 }
 
-fn read(bytes: &[u8]) -> Result<(Reply, usize), Stop> {
-    let mut fields = Fields::new(bytes);
-    let reply = match fields.u8()? {
+fn read(fields: &mut Fields<'_>) -> Result<Reply, Stop> {
+    use Malformed::{OutOfRange, UnknownCommand, WrongLength};
+    const LIST: &str = "a list of checkpoints";
+    Ok(match fields.u8()? {
         DONE => Reply::Done,
         WAIT => Reply::Wait,
         HEARTBEAT => Reply::Heartbeat,
         ERRORS => {
-            let length = usize::try_from(fields.i16()?)
-                .map_err(|_| Malformed::WrongLength("a list of checkpoints"))?;
-            Reply::Errors(read_whole_list(fields.bytes(length)?)?)
+            let length = fields.fixed::<2>(WrongLength(LIST))? as usize;
+            Reply::Errors(fields.part(length, LIST, |fields| {
+                let count = fields.uvar()?;
+                if count > (length / MIN_CHECKPOINT_BYTES).min(MAX_CHECKPOINTS) as u64 {
+                    return Err(WrongLength(LIST).into());
+                }
+                (0..count).map(|_| read_checkpoint(fields)).collect()
+            })?)
         }
         ABORT => Reply::Abort(Abort {
-            version: u32::try_from(fields.i32()?)
-                .map_err(|_| Malformed::OutOfRange("the protocol's version"))?,
+            version: fields.fixed::<4>(OutOfRange("the protocol's version"))? as u32,
             code: fields.u8()?,
-            blocks: u64::try_from(fields.i64()?)
-                .map_err(|_| Malformed::OutOfRange("the number of blocks"))?,
+            blocks: fields.fixed::<8>(OutOfRange("the number of blocks"))?,
         }),
         LOCAL_CHECKPOINT => {
-            fields.bytes(LOCAL_CHECKPOINT_BYTES - 1)?;
-            let mut fields = Fields::new(&bytes[1..LOCAL_CHECKPOINT_BYTES]);
-            let checkpoint = read_checkpoint(&mut fields).map_err(never_comes)?;
-            return Ok((Reply::LocalCheckpoint(checkpoint), LOCAL_CHECKPOINT_BYTES));
+            // Its numbers are shorter than that, however large they are; the rest is padding.
+            let mut padded = Fields::new(fields.bytes(LOCAL_CHECKPOINT_BYTES - 1)?);
+            Reply::LocalCheckpoint(read_checkpoint(&mut padded)?)
         }
         CHUNKS => {
-            let number =
-                |number: i64, what| u64::try_from(number).map_err(|_| Malformed::OutOfRange(what));
-            number(fields.i64()?, "the size of a frame of chunks")?;
+            fields.fixed::<8>(OutOfRange("the size of a frame of chunks"))?;
             Reply::Chunks {
-                files: number(fields.i64()?, "the number of files with chunks")?,
+                files: fields.fixed::<8>(OutOfRange("the number of files with chunks"))?,
             }
         }
         ACK => Reply::Ack,
-        other => return Err(Malformed::UnknownCommand(other).into()),
-    };
-    Ok((reply, fields.position()))
-}
-
-/// Turns "more bytes needed" into an error, as a message of known length will not get any longer.
-fn never_comes(stop: Stop) -> Stop {
-    match stop {
-        Stop::Needs(_) => Malformed::WrongLength("a list of checkpoints").into(),
-        malformed => malformed,
-    }
-}
-
-fn read_whole_list(bytes: &[u8]) -> Result<Vec<Checkpoint>, Stop> {
-    let mut fields = Fields::new(bytes);
-    let count = fields.uvar().map_err(never_comes)?;
-    if count > (bytes.len() / MIN_CHECKPOINT_BYTES).min(MAX_CHECKPOINTS) as u64 {
-        return Err(Malformed::WrongLength("a list of checkpoints").into());
-    }
-    let list = (0..count)
-        .map(|_| read_checkpoint(&mut fields).map_err(never_comes))
-        .collect::<Result<_, _>>()?;
-    if fields.position() != bytes.len() {
-        return Err(Malformed::WrongLength("a list of checkpoints").into());
-    }
-    Ok(list)
+        other => return Err(UnknownCommand(other).into()),
+    })
 }
 
 fn read_checkpoint(fields: &mut Fields<'_>) -> Result<Checkpoint, Stop> {
-    let port = fields.cvar31("a checkpoint's port")?;
     Ok(Checkpoint {
-        port: u16::try_from(port).map_err(|_| Malformed::OutOfRange("a checkpoint's port"))?,
+        port: fields.at_most(u16::MAX.into(), "a checkpoint's port")? as u16,
         blocks: fields.cvar("a checkpoint's blocks")?,
         partial_bytes: fields.cvar("a checkpoint's bytes")?,
         partial_sequence: fields.cvar("a checkpoint's sequence id")?,

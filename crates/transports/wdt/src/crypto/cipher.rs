@@ -22,17 +22,16 @@ pub(super) fn random() -> Result<[u8; KEY_BYTES], CryptoError> {
 
 /// Converts a return value of the library, which is 1 for success.
 fn ok(returned: c_int) -> Result<(), CryptoError> {
-    if returned == 1 {
-        Ok(())
-    } else {
-        Err(CryptoError::Library)
+    match returned {
+        1 => Ok(()),
+        _ => Err(CryptoError::Library),
     }
 }
 
 /// State of a cipher within a stream.
 pub(super) struct Stream {
     context: Context,
-    cipher: Cipher,
+    pub(super) cipher: Cipher,
     key: Key,
     encrypts: bool,
 }
@@ -114,11 +113,7 @@ impl Stream {
         ok(unsafe {
             lc::EVP_CipherUpdate(self.context.0, out, &mut written, input, length as c_int)
         })?;
-        if written as usize == length {
-            Ok(())
-        } else {
-            Err(CryptoError::Library)
-        }
+        ok(c_int::from(written as usize == length))
     }
 
     /// Returns the tag of everything since the IV was set; the stream goes on after it.
@@ -149,11 +144,8 @@ impl Context {
     fn new() -> Result<Self, CryptoError> {
         // SAFETY: takes nothing and gives a context or null.
         let context = unsafe { lc::EVP_CIPHER_CTX_new() };
-        if context.is_null() {
-            Err(CryptoError::Library)
-        } else {
-            Ok(Self(context))
-        }
+        ok(c_int::from(!context.is_null()))?;
+        Ok(Self(context))
     }
 
     fn copy(&self) -> Result<Self, CryptoError> {

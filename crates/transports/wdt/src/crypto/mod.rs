@@ -12,7 +12,7 @@ mod seal;
 
 use std::fmt;
 
-pub use open::{Open, Opened};
+pub use open::Open;
 pub use seal::Seal;
 
 /// Bytes of a key.
@@ -34,27 +34,23 @@ pub const DEFAULT_IV_CHANGE_BYTES: u64 = 32 << 30;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cipher {
     /// AES-128 in counter mode, which does not detect changed bytes.
-    Aes128Ctr,
+    Aes128Ctr = 1,
     /// AES-128 in Galois/counter mode, with a tag at every interval.
-    Aes128Gcm,
+    Aes128Gcm = 2,
 }
 
 impl Cipher {
     /// Returns the protocol's number of the cipher.
     #[must_use]
     pub fn code(self) -> u8 {
-        match self {
-            Cipher::Aes128Ctr => 1,
-            Cipher::Aes128Gcm => 2,
-        }
+        self as u8
     }
 
     /// Returns the cipher of a number.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
-        [Cipher::Aes128Ctr, Cipher::Aes128Gcm]
-            .into_iter()
-            .find(|cipher| cipher.code() == code)
+        let all = [Cipher::Aes128Ctr, Cipher::Aes128Gcm];
+        all.into_iter().find(|cipher| cipher.code() == code)
     }
 }
 
@@ -98,6 +94,49 @@ pub struct Secret {
     pub key: Key,
     /// Number of bytes under one IV after which a new one is sent; 0 for never.
     pub iv_change_bytes: u64,
+}
+
+/// Position of a direction between its tags and changes of the IV.
+#[derive(Default)]
+struct Position {
+    /// Bytes between tags; 0 for none.
+    interval: u64,
+    /// Number of bytes under one IV after which a new one is sent; 0 for never.
+    iv_change: u64,
+    /// Plain bytes so far, tags and IVs not counted.
+    bytes: u64,
+    /// Bytes since the IV was set.
+    under_iv: u64,
+}
+
+impl Position {
+    /// Caps `most` at the number of bytes before the next tag.
+    fn before_tag(&self, most: usize) -> usize {
+        match self.interval {
+            0 => most,
+            interval => most.min((interval - self.bytes % interval) as usize),
+        }
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+        self.under_iv += bytes as u64;
+    }
+
+    /// Whether a tag stands before the next byte.
+    fn at_tag(&self) -> bool {
+        self.bytes > 0 && self.bytes.is_multiple_of(self.interval)
+    }
+
+    /// Whether a new IV follows the tag that stands here.
+    fn changes_iv(&self) -> bool {
+        self.iv_change != 0 && self.under_iv + self.interval > self.iv_change
+    }
+
+    /// Whether a direction that ends here does so with a tag.
+    fn ends_with_tag(&self, cipher: Cipher) -> bool {
+        cipher == Cipher::Aes128Gcm && self.bytes > 0
+    }
 }
 
 /// Error of the encryption layer.

@@ -1,23 +1,18 @@
 //! The outgoing direction of a connection.
 
 use super::cipher::{self, Stream};
-use super::{Cipher, CryptoError, IV_BYTES, PROLOGUE, Secret};
+use super::{Cipher, CryptoError, IV_BYTES, PROLOGUE, Position, Secret};
 
 /// Encryptor of the bytes that one side of a connection sends; inserts prologue, tags and IVs.
+/// By default it passes them through.
+#[derive(Default)]
 pub struct Seal(Option<Sealing>);
 
 struct Sealing {
     stream: Stream,
-    cipher: Cipher,
-    /// Bytes between tags; 0 for none.
-    interval: u64,
-    iv_change: u64,
+    position: Position,
     /// IV of the prologue, until that has been sent in clear before the first byte.
     prologue: Option<[u8; IV_BYTES]>,
-    /// Plain bytes encrypted so far, tags and IVs not counted.
-    position: u64,
-    /// Bytes since the IV was set.
-    under_iv: u64,
 }
 
 impl Seal {
@@ -27,30 +22,22 @@ impl Seal {
     /// # Errors
     /// [`CryptoError::Library`].
     pub fn new(secret: Option<&Secret>, tag_interval_bytes: u32) -> Result<Self, CryptoError> {
-        match secret {
-            None => Ok(Self(None)),
-            Some(secret) => Self::with_iv(secret, tag_interval_bytes, cipher::random()?),
-        }
-    }
-
-    /// Returns an encryptor with a known IV, as a recorded session needs it.
-    pub(super) fn with_iv(
-        secret: &Secret,
-        tag_interval_bytes: u32,
-        iv: [u8; IV_BYTES],
-    ) -> Result<Self, CryptoError> {
+        let Some(secret) = secret else {
+            return Ok(Self::default());
+        };
         let interval = match secret.cipher {
             Cipher::Aes128Ctr => 0,
             Cipher::Aes128Gcm => tag_interval_bytes.min(i32::MAX as u32),
         };
+        let iv = cipher::random()?;
         Ok(Self(Some(Sealing {
             stream: Stream::new(secret.cipher, secret.key.clone(), &iv, true)?,
-            cipher: secret.cipher,
-            interval: interval.into(),
-            iv_change: secret.iv_change_bytes,
+            position: Position {
+                interval: interval.into(),
+                iv_change: secret.iv_change_bytes,
+                ..Position::default()
+            },
             prologue: Some(iv),
-            position: 0,
-            under_iv: 0,
         })))
     }
 
@@ -71,17 +58,9 @@ impl Seal {
         };
         while !plain.is_empty() {
             sealing.before_byte(out)?;
-            let room = match sealing.interval {
-                0 => plain.len(),
-                interval => {
-                    let room = interval - sealing.position % interval;
-                    usize::try_from(room).map_or(plain.len(), |room| room.min(plain.len()))
-                }
-            };
-            let (now, later) = plain.split_at(room);
+            let (now, later) = plain.split_at(sealing.position.before_tag(plain.len()));
             sealing.stream.append(now, out)?;
-            sealing.position += room as u64;
-            sealing.under_iv += room as u64;
+            sealing.position.advance(now.len());
             plain = later;
         }
         Ok(())
@@ -92,13 +71,12 @@ impl Seal {
     /// # Errors
     /// [`CryptoError::Library`].
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), CryptoError> {
-        match &self.0 {
-            Some(sealing) if sealing.cipher == Cipher::Aes128Gcm && sealing.position > 0 => {
-                out.extend_from_slice(&sealing.stream.tag()?);
-                Ok(())
-            }
-            _ => Ok(()),
+        if let Some(sealing) = &self.0
+            && sealing.position.ends_with_tag(sealing.stream.cipher)
+        {
+            out.extend_from_slice(&sealing.stream.tag()?);
         }
+        Ok(())
     }
 }
 
@@ -106,20 +84,19 @@ impl Sealing {
     /// Appends the prologue, tag and IV that are due before the next byte.
     fn before_byte(&mut self, out: &mut Vec<u8>) -> Result<(), CryptoError> {
         if let Some(iv) = self.prologue.take() {
-            out.extend_from_slice(&[PROLOGUE, self.cipher.code(), IV_BYTES as u8]);
+            out.extend_from_slice(&[PROLOGUE, self.stream.cipher.code(), IV_BYTES as u8]);
             out.extend_from_slice(&iv);
-            out.extend_from_slice(&(self.interval as i32).to_le_bytes());
+            out.extend_from_slice(&(self.position.interval as i32).to_le_bytes());
         }
-        if self.interval == 0 || self.position == 0 || !self.position.is_multiple_of(self.interval)
-        {
+        if !self.position.at_tag() {
             return Ok(());
         }
         out.extend_from_slice(&self.stream.tag()?);
-        if self.iv_change != 0 && self.under_iv + self.interval > self.iv_change {
+        if self.position.changes_iv() {
             let iv = cipher::random()?;
             out.extend_from_slice(&iv);
             self.stream.restart(&iv)?;
-            self.under_iv = 0;
+            self.position.under_iv = 0;
         }
         Ok(())
     }

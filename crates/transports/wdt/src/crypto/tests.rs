@@ -26,22 +26,17 @@ fn open_all(
     let mut pieces = pieces.iter().cycle();
     while !rest.is_empty() {
         let cut = (*pieces.next().unwrap_or(&1)).clamp(1, rest.len());
-        let (mut piece, after) = rest.split_at_mut(cut);
+        let (piece, after) = rest.split_at_mut(cut);
         rest = after;
-        while !piece.is_empty() {
+        let mut at = 0;
+        while at < piece.len() {
             let want = plain_bytes - plain.len();
             if want == 0 {
-                let (consumed, done) = open.finish(piece)?;
-                ended = done;
-                assert!(
-                    consumed == piece.len() || !done,
-                    "nothing follows the last tag"
-                );
+                ended = open.finish(piece, &mut at)?;
+                assert!(at == piece.len() || !ended, "nothing follows the last tag");
                 break;
             }
-            let opened = open.open(piece, want)?;
-            plain.extend_from_slice(&piece[opened.plain]);
-            piece = &mut piece[opened.consumed..];
+            plain.extend_from_slice(open.open(piece, &mut at, want)?);
         }
     }
     Ok((plain, ended))
@@ -57,14 +52,14 @@ fn the_key_is_not_shown() {
 fn plain_bytes_are_refused_where_encryption_is_asked_for() {
     let mut open = Open::new(Some(&secret(Cipher::Aes128Ctr, 0)));
     assert_eq!(
-        open.open(&mut b"S ".to_vec(), 2),
+        open.open(&mut b"S ".to_vec(), &mut 0, 2),
         Err(CryptoError::Plaintext)
     );
     let mut wire = Vec::new();
     let mut seal = Seal::new(Some(&secret(Cipher::Aes128Ctr, 0)), 0).unwrap();
     seal.seal(b"hello", &mut wire).unwrap();
     let mut open = Open::new(Some(&secret(Cipher::Aes128Gcm, 0)));
-    assert_eq!(open.open(&mut wire, 5), Err(CryptoError::Prologue));
+    assert_eq!(open.open(&mut wire, &mut 0, 5), Err(CryptoError::Prologue));
 }
 
 #[test]

@@ -35,6 +35,14 @@ fn call<T>(mut system: impl FnMut() -> nix::Result<T>) -> io::Result<T> {
     }
 }
 
+/// Returns `None` in place of the error that something is not there.
+pub(super) fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
+}
+
 fn name(bytes: &[u8]) -> io::Result<CString> {
     CString::new(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))
 }
@@ -63,6 +71,18 @@ impl Below {
             .map(Self)
     }
 
+    /// Opens a directory in this one, which is made if it is not there.
+    pub(super) fn enter_or_make(&self, name: &CStr) -> io::Result<Self> {
+        if let Some(entered) = if_there(self.enter(name))? {
+            return Ok(entered);
+        }
+        match self.make_directory(name) {
+            // Another program was quicker.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.enter(name),
+            made => made,
+        }
+    }
+
     /// Opens the directory that holds the last name of `path`, and returns that name too. With
     /// `make`, missing directories are made.
     pub(super) fn parent(&self, path: &RelativePath, make: bool) -> io::Result<(Self, CString)> {
@@ -71,28 +91,19 @@ impl Below {
         let mut at = Self(self.0.try_clone()?);
         for directory in names {
             let directory = name(directory)?;
-            at = match at.enter(&directory) {
-                Err(error) if make && error.kind() == io::ErrorKind::NotFound => {
-                    match at.make_directory(&directory) {
-                        // Another program was quicker.
-                        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                            at.enter(&directory)?
-                        }
-                        made => made?,
-                    }
+            let entered = match make {
+                true => at.enter_or_make(&directory),
+                false => at.enter(&directory),
+            };
+            at = entered.map_err(|error| {
+                if error.raw_os_error() != Some(libc::ELOOP) {
+                    return error;
                 }
                 // What a symbolic link says when it must not be followed is hard to read.
-                Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
-                    return Err(io::Error::new(
-                        error.kind(),
-                        format!(
-                            "`{}` is a symbolic link, which is not followed",
-                            directory.to_string_lossy()
-                        ),
-                    ));
-                }
-                entered => entered?,
-            };
+                let name = directory.to_string_lossy();
+                let link = format!("`{name}` is a symbolic link, which is not followed");
+                io::Error::new(error.kind(), link)
+            })?;
         }
         Ok((at, last))
     }
@@ -133,28 +144,17 @@ impl Below {
         self.openat(name, OFlag::O_WRONLY | OFlag::O_NOFOLLOW)
     }
 
-    /// Whether an entry of this name exists; a symbolic link counts.
-    pub(super) fn has(&self, name: &CStr) -> io::Result<bool> {
-        Ok(self.status(name)?.is_some())
-    }
-
-    /// Whether a directory of this name exists.
-    pub(super) fn has_directory(&self, name: &CStr) -> io::Result<bool> {
-        let status = self.status(name)?;
-        Ok(status.is_some_and(|status| status.st_mode & libc::S_IFMT == libc::S_IFDIR))
+    /// Returns whether the entry of this name is a directory, or `None` if there is no entry; a
+    /// symbolic link is one.
+    pub(super) fn is_directory(&self, name: &CStr) -> io::Result<Option<bool>> {
+        let status = call(|| fstatat(&self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW));
+        let directory = |status: FileStat| status.st_mode & libc::S_IFMT == libc::S_IFDIR;
+        Ok(if_there(status)?.map(directory))
     }
 
     /// Returns the device of the file system that holds the directory.
     pub(super) fn device(&self) -> io::Result<libc::dev_t> {
         Ok(self.0.metadata()?.dev())
-    }
-
-    /// Returns the status of an entry, or `None` if there is none of this name.
-    fn status(&self, name: &CStr) -> io::Result<Option<FileStat>> {
-        match call(|| fstatat(&self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            status => status.map(Some),
-        }
     }
 
     /// Moves a file from another directory into this one as `name`. An existing entry of that name

@@ -9,24 +9,25 @@
 //! of the data received from the sender.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     ffi::{CString, OsStr},
     fs::File,
     io,
     os::unix::{ffi::OsStrExt, fs::FileExt},
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use super::{
-    below::{Below, reserve},
+    below::{Below, if_there, reserve},
     journal::{self, staged},
     ranges::Ranges,
 };
 use crate::{
-    codec::FileChunks,
+    codec::{FileChunks, FileHeader},
+    lock,
     path::RelativePath,
-    sink::{IncomingBlock, Sink, SinkWriter},
+    sink::{Sink, SinkWriter},
 };
 
 /// Options of a [`DirectorySink`].
@@ -67,7 +68,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     /// Files by their sequence id.
-    files: HashMap<u64, Entry>,
+    files: BTreeMap<u64, Entry>,
     /// Sequence ids by path.
     paths: HashMap<RelativePath, u64>,
     /// Directories that these paths lead through.
@@ -89,6 +90,18 @@ struct Entry {
 }
 
 impl Entry {
+    fn new(path: RelativePath, size: u64) -> Self {
+        Self {
+            path,
+            size,
+            ranges: Ranges::default(),
+            counted: Ranges::default(),
+            held: 0,
+            touched: false,
+            file: None,
+        }
+    }
+
     /// Whether this is a part left by an earlier transfer of a file that the sender no longer
     /// sends.
     fn was_dropped(&self) -> bool {
@@ -99,22 +112,19 @@ impl Entry {
 impl State {
     /// Adds a file that an earlier transfer left.
     fn hold(&mut self, file: FileChunks) {
-        let mut entry = Entry {
-            path: file.path.clone(),
-            size: file.size,
-            ranges: Ranges::default(),
-            counted: Ranges::default(),
-            held: file.chunks.iter().map(|(start, end)| end - start).sum(),
-            touched: false,
-            file: None,
-        };
+        let mut entry = Entry::new(file.path, file.size);
         for (start, end) in file.chunks {
+            entry.held += end - start;
             entry.ranges.add(start, end);
             entry.counted.add(start, end);
         }
-        self.directories.extend(file.path.parents());
-        self.paths.insert(file.path, file.sequence);
-        self.files.insert(file.sequence, entry);
+        self.add(file.sequence, entry);
+    }
+
+    fn add(&mut self, sequence: u64, entry: Entry) {
+        self.directories.extend(entry.path.parents());
+        self.paths.insert(entry.path.clone(), sequence);
+        self.files.insert(sequence, entry);
     }
 
     /// Returns the files that can be resumed, ordered by sequence id.
@@ -125,10 +135,8 @@ impl State {
             size: entry.size,
             chunks: entry.counted.whole(),
         };
-        let mut held: Vec<_> = self.files.iter().map(held).collect();
-        held.retain(|file| !file.chunks.is_empty());
-        held.sort_by_key(|file| file.sequence);
-        held
+        let held = self.files.iter().map(held);
+        held.filter(|file| !file.chunks.is_empty()).collect()
     }
 
     /// Returns the bytes that this transfer brought of all files.
@@ -152,46 +160,36 @@ impl State {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that can panic runs under this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Refuses a path that [`DirectorySink::commit`] could not give to the file.
     fn check(&self, path: &RelativePath) -> io::Result<()> {
-        match self.root.parent(path, false) {
-            Ok((parent, name)) => {
-                if parent.device()? != self.root.device()? {
-                    return Err(io::Error::other("it would lie on another file system"));
-                }
-                if !self.options.overwrite && parent.has(&name)? {
-                    return Err(io::ErrorKind::AlreadyExists.into());
-                }
-                // Nor is it replaced on request, and it is found out before anything is sent for it.
-                if parent.has_directory(&name)? {
-                    return Err(io::ErrorKind::IsADirectory.into());
-                }
-                Ok(())
-            }
+        let Some((parent, name)) = if_there(self.root.parent(path, false))? else {
             // It will be made.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error),
+            return Ok(());
+        };
+        if parent.device()? != self.root.device()? {
+            return Err(io::Error::other("it would lie on another file system"));
+        }
+        match parent.is_directory(&name)? {
+            Some(_) if !self.options.overwrite => Err(io::ErrorKind::AlreadyExists.into()),
+            // Nor is it replaced on request, and it is found out before anything is sent for it.
+            Some(true) => Err(io::ErrorKind::IsADirectory.into()),
+            _ => Ok(()),
         }
     }
 
     /// Makes the file when its first block arrives.
-    fn make(&self, block: &IncomingBlock) -> io::Result<Arc<File>> {
+    fn make(&self, block: &FileHeader) -> io::Result<Arc<File>> {
         self.check(&block.path)?;
         let name = staged(block.sequence)?;
         let file = self.staging.make(&name)?;
-        if let Err(error) = reserve(&file, block.file_size_bytes) {
+        if let Err(error) = reserve(&file, block.file_size) {
             self.staging.remove(&name)?;
             return Err(error);
         }
         Ok(Arc::new(file))
     }
 
-    fn entry(&self, state: &mut State, block: &IncomingBlock) -> io::Result<()> {
+    fn entry(&self, state: &mut State, block: &FileHeader) -> io::Result<()> {
         if state.paths.contains_key(&block.path) {
             return Ok(());
         }
@@ -199,49 +197,32 @@ impl Shared {
             let wrong = format!("`{}` has the number of another file", block.path);
             return Err(io::Error::other(wrong));
         }
-        let in_a_file = block
-            .path
-            .parents()
-            .find(|parent| state.paths.contains_key(parent));
-        let both = match in_a_file {
-            Some(file) => Some(file),
-            None => Some(block.path.clone()).filter(|path| state.directories.contains(path)),
-        };
-        if let Some(both) = both {
+        let mut parents = block.path.parents();
+        let in_a_file = parents.find(|parent| state.paths.contains_key(parent));
+        let is_a_directory = || state.directories.get(&block.path).cloned();
+        if let Some(both) = in_a_file.or_else(is_a_directory) {
             let wrong = format!("`{both}` was sent as a file and as a directory");
             return Err(io::Error::other(wrong));
         }
-        let file = self
-            .make(block)
-            .map_err(|error| about(&block.path, &error))?;
-        state.paths.insert(block.path.clone(), block.sequence);
-        state.directories.extend(block.path.parents());
-        let entry = Entry {
-            path: block.path.clone(),
-            size: block.file_size_bytes,
-            ranges: Ranges::default(),
-            counted: Ranges::default(),
-            held: 0,
-            touched: true,
-            file: Some(file),
-        };
-        state.files.insert(block.sequence, entry);
+        let file = self.make(block).map_err(about(&block.path))?;
+        let mut entry = Entry::new(block.path.clone(), block.file_size);
+        entry.file = Some(file);
+        state.add(block.sequence, entry);
         Ok(())
     }
 }
 
-/// Adds the file's path to an error, and a remedy where one is known.
-fn about(path: &RelativePath, error: &io::Error) -> io::Error {
-    let kind = error.kind();
-    io::Error::new(
-        kind,
-        match kind {
+/// Returns a function that adds the file's path to an error, and a remedy where one is known.
+fn about(path: &RelativePath) -> impl Fn(io::Error) -> io::Error {
+    move |error| {
+        let text = match error.kind() {
             io::ErrorKind::AlreadyExists => {
                 format!("`{path}` exists; receive with `--overwrite` to replace it")
             }
             _ => format!("cannot write `{path}`: {error}"),
-        },
-    )
+        };
+        io::Error::new(error.kind(), text)
+    }
 }
 
 impl DirectorySink {
@@ -267,7 +248,7 @@ impl DirectorySink {
             state: Mutex::default(),
         };
         if options.resume {
-            let mut state = shared.lock();
+            let mut state = lock(&shared.state);
             let path = directory.join(OsStr::from_bytes(journal::DIRECTORY.to_bytes()));
             for file in journal::load(&shared.staging, &path)? {
                 // What could not be named in the end is no use: it comes again, and is refused then.
@@ -289,30 +270,22 @@ impl DirectorySink {
     /// The first file that could not be named, or of which something is missing: the transfer has
     /// then failed all the same. Files that were named before it stay.
     pub fn commit(&self) -> io::Result<u64> {
-        let mut state = self.0.lock();
+        let mut state = lock(&self.0.state);
         state.whole_bytes()?;
-        let mut sequences: Vec<_> = state.files.keys().copied().collect();
-        sequences.sort_unstable();
         let mut named = 0;
-        for sequence in sequences {
-            let Some(entry) = state.files.remove(&sequence) else {
-                continue;
-            };
+        while let Some(first) = state.files.first_entry() {
+            let (name, entry) = (staged(*first.key())?, first.get());
             if entry.was_dropped() {
-                self.0.staging.remove(&staged(sequence)?)?;
-                continue;
+                self.0.staging.remove(&name)?;
+            } else {
+                let moved = self.0.root.parent(&entry.path, true);
+                let moved = moved.and_then(|(parent, last)| {
+                    parent.take((&self.0.staging, &name), &last, self.0.options.overwrite)
+                });
+                moved.map_err(about(&entry.path))?;
+                named += 1;
             }
-            let name = || {
-                let (parent, name) = self.0.root.parent(&entry.path, true)?;
-                let from = (&self.0.staging, &*staged(sequence)?);
-                parent.take(from, &name, self.0.options.overwrite)
-            };
-            if let Err(error) = name() {
-                let error = about(&entry.path, &error);
-                state.files.insert(sequence, entry);
-                return Err(error);
-            }
-            named += 1;
+            first.remove();
         }
         Ok(named)
     }
@@ -329,11 +302,11 @@ impl Sink for DirectorySink {
     type Writer = DirectoryWriter;
 
     fn held(&self) -> Vec<FileChunks> {
-        self.0.lock().held()
+        lock(&self.0.state).held()
     }
 
     fn forget(&self) -> io::Result<()> {
-        let mut state = self.0.lock();
+        let mut state = lock(&self.0.state);
         for sequence in state.files.keys() {
             self.0.staging.remove(&staged(*sequence)?)?;
         }
@@ -341,14 +314,15 @@ impl Sink for DirectorySink {
         journal::remove(&self.0.staging)
     }
 
-    fn counted(&self, sequence: u64, offset: u64, length: u64) {
-        if let Some(entry) = self.0.lock().files.get_mut(&sequence) {
-            entry.counted.add(offset, offset.saturating_add(length));
+    fn counted(&self, block: &FileHeader) {
+        if let Some(entry) = lock(&self.0.state).files.get_mut(&block.sequence) {
+            let end = block.offset.saturating_add(block.length);
+            entry.counted.add(block.offset, end);
         }
     }
 
     fn check(&self, bytes: u64) -> io::Result<()> {
-        let whole = self.0.lock().whole_bytes()?;
+        let whole = lock(&self.0.state).whole_bytes()?;
         if whole == bytes {
             return Ok(());
         }
@@ -356,9 +330,9 @@ impl Sink for DirectorySink {
         Err(io::Error::other(wrong))
     }
 
-    fn begin(&self, block: &IncomingBlock) -> io::Result<DirectoryWriter> {
-        let mut state = self.0.lock();
-        if let Some(previous) = block.replaces
+    fn begin(&self, block: &FileHeader) -> io::Result<DirectoryWriter> {
+        let mut state = lock(&self.0.state);
+        if let Some(previous) = block.allocation.replaces()
             && previous != block.sequence
             && state.paths.get(&block.path) == Some(&previous)
         {
@@ -368,14 +342,12 @@ impl Sink for DirectorySink {
             state.files.remove(&previous);
         }
         self.0.entry(&mut state, block)?;
-        let sequence = state.paths.get(&block.path).copied();
         let entry = state.files.get_mut(&block.sequence);
-        let (Some(entry), Some(true)) = (entry, sequence.map(|known| known == block.sequence))
-        else {
+        let Some(entry) = entry.filter(|entry| entry.path == block.path) else {
             let wrong = format!("`{}` was sent as two files", block.path);
             return Err(io::Error::other(wrong));
         };
-        if entry.size != block.file_size_bytes {
+        if entry.size != block.file_size {
             let wrong = format!("`{}` was sent with two sizes", block.path);
             return Err(io::Error::other(wrong));
         }
@@ -389,6 +361,7 @@ impl Sink for DirectorySink {
         Ok(DirectoryWriter {
             shared: Arc::clone(&self.0),
             sequence: block.sequence,
+            path: block.path.clone(),
             start: block.offset,
             at: block.offset,
             end: block.offset.saturating_add(block.length),
@@ -403,21 +376,12 @@ impl Sink for DirectorySink {
 pub struct DirectoryWriter {
     shared: Arc<Shared>,
     sequence: u64,
+    path: RelativePath,
     start: u64,
     at: u64,
     end: u64,
     file: Arc<File>,
     finished: bool,
-}
-
-impl DirectoryWriter {
-    fn failed(&self, error: &io::Error) -> io::Error {
-        let state = self.shared.lock();
-        match state.files.get(&self.sequence) {
-            Some(entry) => about(&entry.path, error),
-            None => io::Error::new(error.kind(), error.to_string()),
-        }
-    }
 }
 
 impl SinkWriter for DirectoryWriter {
@@ -426,16 +390,15 @@ impl SinkWriter for DirectoryWriter {
         if offset != self.at || end.is_none_or(|end| end > self.end) {
             return Err(io::Error::other("a block was not written front to back"));
         }
-        self.file
-            .write_all_at(data, offset)
-            .map_err(|error| self.failed(&error))?;
+        let written = self.file.write_all_at(data, offset);
+        written.map_err(about(&self.path))?;
         self.at += data.len() as u64;
         Ok(())
     }
 
     fn finish(&mut self) -> io::Result<()> {
         self.finished = true;
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         let Some(entry) = state.files.get_mut(&self.sequence) else {
             return Ok(());
         };
@@ -445,7 +408,7 @@ impl SinkWriter for DirectoryWriter {
             drop(state);
             // Takes time, in which other files go on. It writes all of the file, whoever wrote it.
             if self.shared.options.sync {
-                self.file.sync_data().map_err(|error| self.failed(&error))?;
+                self.file.sync_data().map_err(about(&self.path))?;
             }
         }
         Ok(())
@@ -457,7 +420,7 @@ impl Drop for DirectoryWriter {
         if self.finished {
             return;
         }
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         if let Some(entry) = state.files.get_mut(&self.sequence) {
             entry.ranges.cut(self.start, self.at);
         }
@@ -466,7 +429,7 @@ impl Drop for DirectoryWriter {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let state = lock(&self.state);
         if self.options.resume {
             let held = state.held();
             // What cannot be kept is as if it had never come.

@@ -12,7 +12,7 @@ use std::{
     path::Path,
 };
 
-use super::below::Below;
+use super::below::{Below, if_there};
 use crate::codec::{Decoded, FileChunks, decode_frame, encode_frames};
 
 /// Name of the directory of unfinished files that a later transfer may resume.
@@ -26,15 +26,12 @@ pub(super) fn staged(sequence: u64) -> io::Result<CString> {
 
 /// Opens the directory and locks it, as only one receiver may use it.
 pub(super) fn open(root: &Below) -> io::Result<Below> {
-    let directory = match root.enter(DIRECTORY) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => root.make_directory(DIRECTORY)?,
-        entered => entered?,
-    };
+    let directory = root.enter_or_make(DIRECTORY)?;
     directory.lock().map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => io::Error::new(
-            error.kind(),
-            "another receiver with `--resume` uses this directory",
-        ),
+        io::ErrorKind::WouldBlock => {
+            let busy = "another receiver with `--resume` uses this directory";
+            io::Error::new(error.kind(), busy)
+        }
         _ => error,
     })?;
     Ok(directory)
@@ -44,10 +41,8 @@ pub(super) fn open(root: &Below) -> io::Result<Below> {
 /// journal. Anything else in the directory, whose path is `path`, is removed.
 pub(super) fn load(directory: &Below, path: &Path) -> io::Result<Vec<FileChunks>> {
     let mut bytes = Vec::new();
-    match directory.read(NAME) {
-        Ok(mut file) => file.read_to_end(&mut bytes).map(drop)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
+    if let Some(mut file) = if_there(directory.read(NAME))? {
+        file.read_to_end(&mut bytes)?;
     }
     let mut files = read(&bytes).unwrap_or_default();
     let is_there = |file: &FileChunks| {
@@ -94,8 +89,5 @@ pub(super) fn save(directory: &Below, files: &[FileChunks]) -> io::Result<()> {
 
 /// Removes the journal, if there is one.
 pub(super) fn remove(directory: &Below) -> io::Result<()> {
-    match directory.remove(NAME) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
+    if_there(directory.remove(NAME)).map(drop)
 }

@@ -52,10 +52,7 @@ impl Ranges {
 
     /// Returns the start and end of each range, in ascending order.
     pub(super) fn whole(&self) -> Vec<(u64, u64)> {
-        self.whole
-            .iter()
-            .map(|(start, end)| (*start, *end))
-            .collect()
+        self.whole.clone().into_iter().collect()
     }
 
     /// Whether all bytes of a file of `size` bytes have arrived.

@@ -40,10 +40,9 @@ impl Glob {
             require_literal_leading_dot: false,
         };
         path.ancestors().any(|at| {
-            let text = if self.of_paths {
-                at.as_os_str()
-            } else {
-                at.file_name().unwrap_or_default()
+            let text = match self.of_paths {
+                true => at.as_os_str(),
+                false => at.file_name().unwrap_or_default(),
             };
             !text.is_empty() && self.pattern.matches_with(&text.to_string_lossy(), OPTIONS)
         })
@@ -116,16 +115,10 @@ pub fn read_manifest(text: &[u8]) -> Result<Vec<Listed>, ManifestError> {
             .map_err(|why: UnsafePath| failed(why.to_string()))?;
         let size = fields.next().map(|size| {
             let digits = std::str::from_utf8(size).ok().map(str::trim);
-            digits.and_then(|digits| digits.parse().ok())
+            let size = digits.and_then(|digits| digits.parse().ok());
+            size.ok_or_else(|| failed("what follows the tab is no number of bytes".to_owned()))
         });
-        let size_bytes = match size {
-            Some(None) => {
-                return Err(failed(
-                    "what follows the tab is no number of bytes".to_owned(),
-                ));
-            }
-            size => size.flatten(),
-        };
+        let size_bytes = size.transpose()?;
         listed.push(Listed { path, size_bytes });
     }
     Ok(listed)

@@ -40,20 +40,11 @@ pub struct TreeSource {
     left_out: Vec<LeftOut>,
 }
 
-/// Size and time of the last change of a file's content, by which a change is noticed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileState {
-    size_bytes: u64,
-    modified: (i64, i64),
-}
+/// Size of a file and time of its content's last change, by which a change is noticed.
+type FileState = (u64, i64, i64);
 
-impl FileState {
-    fn of(metadata: &fs::Metadata) -> Self {
-        Self {
-            size_bytes: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-        }
-    }
+fn state(metadata: &fs::Metadata) -> FileState {
+    (metadata.len(), metadata.mtime(), metadata.mtime_nsec())
 }
 
 /// Something that is not sent.
@@ -99,33 +90,25 @@ pub enum TreeError {
 }
 
 impl TreeSource {
-    /// Scans everything below a directory, or one file, which is then sent by its name alone. The
-    /// path itself may lead through symbolic links.
-    ///
-    /// The first entry that cannot be sent.
-    pub fn new(path: &Path) -> Result<Self, TreeError> {
-        Self::selected(path, &Selection::default())
-    }
-
-    /// Like [`TreeSource::new`], with a choice of the files below a directory.
+    /// Scans the chosen files below a directory, or one file, which is then sent by its name alone.
+    /// The path itself may lead through symbolic links.
     ///
     /// # Errors
     /// The first entry that cannot be sent.
     pub fn selected(path: &Path, selection: &Selection) -> Result<Self, TreeError> {
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            |source| TreeError::Read { path, source }
-        };
-        let metadata = fs::metadata(path).map_err(failed(path))?;
-        if metadata.is_dir() {
-            let mut source = Self {
-                root: Below::open(path).map_err(failed(path))?,
+        let metadata = fs::metadata(path).map_err(unreadable(path))?;
+        let below = |directory: &Path| {
+            Ok(Self {
+                root: Below::open(directory).map_err(unreadable(path))?,
                 files: Vec::new(),
                 listed: Vec::new(),
                 real: None,
-                follows: selection.follow_links,
+                follows: selection.follow_links && metadata.is_dir(),
                 left_out: Vec::new(),
-            };
+            })
+        };
+        if metadata.is_dir() {
+            let mut source = below(path)?;
             match &selection.manifest {
                 Some(listed) => source.list(path, listed)?,
                 None => source.walk(path, selection)?,
@@ -137,21 +120,13 @@ impl TreeSource {
         };
         let name = path.file_name().filter(|_| metadata.is_file());
         let name = relative(Path::new(name.ok_or_else(kind)?))?;
-        let whole = fs::canonicalize(path).map_err(failed(path))?;
+        let whole = fs::canonicalize(path).map_err(unreadable(path))?;
         let parent = whole.parent().ok_or_else(kind)?;
         let real = relative(Path::new(whole.file_name().ok_or_else(kind)?))?;
-        let source = Self {
-            root: Below::open(parent).map_err(failed(path))?,
-            files: vec![SourceFile {
-                path: name,
-                size_bytes: metadata.len(),
-            }],
-            listed: vec![Some(FileState::of(&metadata))],
-            real: Some(real.clone()),
-            follows: false,
-            left_out: Vec::new(),
-        };
-        source.check(&real).map_err(failed(path))?;
+        let mut source = below(parent)?;
+        source.check(&real).map_err(unreadable(path))?;
+        source.real = Some(real);
+        source.add(name, metadata.len(), Some(state(&metadata)));
         Ok(source)
     }
 
@@ -179,30 +154,28 @@ impl TreeSource {
         let mut paths = HashSet::new();
         for Listed { path, size_bytes } in listed {
             let shown = root.join(path.as_path());
-            let failed = |source| TreeError::Read {
-                path: shown.clone(),
-                source,
-            };
             let there = self.read(path).and_then(|file| file.metadata());
-            let metadata = there.map_err(failed)?;
+            let metadata = there.map_err(unreadable(&shown))?;
             let there = metadata.len();
-            let listed = size_bytes.is_none().then(|| FileState::of(&metadata));
-            let size_bytes = size_bytes.unwrap_or(there);
-            let wrong = if size_bytes > there {
-                format!("the manifest says {size_bytes} bytes, and it has {there}")
+            let size = size_bytes.unwrap_or(there);
+            let wrong = if size > there {
+                format!("the manifest says {size} bytes, and it has {there}")
             } else if !paths.insert(path) {
                 "the manifest has it twice".to_owned()
             } else {
-                self.files.push(SourceFile {
-                    path: path.clone(),
-                    size_bytes,
-                });
-                self.listed.push(listed);
+                let listed = size_bytes.is_none().then(|| state(&metadata));
+                self.add(path.clone(), size, listed);
                 continue;
             };
-            return Err(failed(io::Error::other(wrong)));
+            return Err(unreadable(&shown)(io::Error::other(wrong)));
         }
         Ok(())
+    }
+
+    /// Adds a file of this size, with its state if a change of it is noticed.
+    fn add(&mut self, path: RelativePath, size_bytes: u64, listed: Option<FileState>) {
+        self.files.push(SourceFile { path, size_bytes });
+        self.listed.push(listed);
     }
 
     fn walk(&mut self, root: &Path, selection: &Selection) -> Result<(), TreeError> {
@@ -210,14 +183,11 @@ impl TreeSource {
         let mut directories = vec![(PathBuf::new(), Vec::new())];
         while let Some((directory, mut above)) = directories.pop() {
             let shown = root.join(&directory);
-            let failed = |source| TreeError::Read {
-                path: shown.clone(),
-                source,
-            };
-            above.push(identity(&fs::metadata(&shown).map_err(failed)?));
+            let metadata = fs::metadata(&shown).map_err(unreadable(&shown))?;
+            above.push(identity(&metadata));
             let mut entries = fs::read_dir(&shown)
                 .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-                .map_err(failed)?;
+                .map_err(unreadable(&shown))?;
             entries.sort_by_key(fs::DirEntry::file_name);
             for entry in entries {
                 let path = directory.join(entry.file_name());
@@ -225,14 +195,11 @@ impl TreeSource {
                     continue;
                 }
                 let shown = root.join(&path);
-                let failed = |source| TreeError::Read {
-                    path: shown.clone(),
-                    source,
-                };
                 // Of the link itself, where it is one.
-                let mut metadata = entry.metadata().map_err(failed)?;
+                let mut metadata = entry.metadata().map_err(unreadable(&shown))?;
                 if metadata.is_symlink() && self.follows {
-                    match self.target(&shown, &above).map_err(failed)? {
+                    let target = self.target(&shown, &above);
+                    match target.map_err(unreadable(&shown))? {
                         Some(target) => metadata = target,
                         None => continue,
                     }
@@ -274,17 +241,8 @@ impl TreeSource {
             return Ok(());
         }
         let relative = relative(path)?;
-        if let Err(source) = self.check(&relative) {
-            return Err(TreeError::Read {
-                path: shown,
-                source,
-            });
-        }
-        self.files.push(SourceFile {
-            path: relative,
-            size_bytes: found.len(),
-        });
-        self.listed.push(Some(FileState::of(found)));
+        self.check(&relative).map_err(unreadable(&shown))?;
+        self.add(relative, found.len(), Some(state(found)));
         Ok(())
     }
 
@@ -296,6 +254,14 @@ impl TreeSource {
 /// Returns the device and inode number, which are equal for two names of one directory only.
 fn identity(metadata: &fs::Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
+}
+
+/// Returns a conversion of errors of reading `path`.
+fn unreadable(path: &Path) -> impl Fn(io::Error) -> TreeError {
+    |source| TreeError::Read {
+        path: path.to_owned(),
+        source,
+    }
 }
 
 fn relative(path: &Path) -> Result<RelativePath, TreeError> {
@@ -349,7 +315,7 @@ impl SourceReader for TreeReader {
 
     fn check_unchanged(&self) -> io::Result<()> {
         match self.listed {
-            Some(listed) if FileState::of(&self.file.metadata()?) != listed => {
+            Some(listed) if state(&self.file.metadata()?) != listed => {
                 Err(io::Error::other("it was changed during the transfer"))
             }
             _ => Ok(()),

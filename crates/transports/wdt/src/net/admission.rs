@@ -22,27 +22,14 @@ const WAIT_MS: u8 = 100;
 const MOST_CANDIDATES: usize = 32;
 
 /// A connection that has not proved yet that it belongs to the transfer.
-struct Candidate<'a, K: Sink> {
+pub(super) struct Candidate<'a, K: Sink> {
     connection: Connection<K>,
     socket: Connected<'a>,
     peer: IpAddr,
 }
 
 /// All candidates of one port, the oldest first.
-pub(super) struct Admission<'a, K: Sink>(Vec<Candidate<'a, K>>);
-
-impl<K: Sink> Default for Admission<'_, K> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-/// State of a candidate after all steps that need no waiting.
-enum Outcome {
-    Waits,
-    Admitted,
-    Closed,
-}
+pub(super) struct Admission<'a, K: Sink>(pub(super) Vec<Candidate<'a, K>>);
 
 impl<'a, K: Sink> Admission<'a, K> {
     /// Waits for connections and their bytes, [`WAIT`] at most. Returns the first that belongs to
@@ -59,7 +46,7 @@ impl<'a, K: Sink> Admission<'a, K> {
                 port.turned_away(self.0.remove(0).connection);
             }
             self.0.push(Candidate {
-                connection: port.candidate(thread.clock.now()),
+                connection: port.candidate(thread.began.elapsed()),
                 socket,
                 peer,
             });
@@ -74,7 +61,7 @@ impl<'a, K: Sink> Admission<'a, K> {
         port: &mut Connection<K>,
         buffer: &mut [u8],
     ) {
-        while thread.has_failed() && !self.0.is_empty() {
+        while thread.session.failed() && !self.0.is_empty() {
             self.turns(thread, port, buffer);
             self.wait(None);
         }
@@ -90,21 +77,21 @@ impl<'a, K: Sink> Admission<'a, K> {
     ) -> Option<Connected<'a>> {
         let mut index = 0;
         while let Some(candidate) = self.0.get_mut(index) {
-            match candidate.turn(thread, buffer) {
-                Outcome::Waits => index += 1,
-                Outcome::Admitted => {
-                    let mut admitted = self.0.swap_remove(index);
-                    self.0.clear();
-                    admitted.socket.announce(None);
-                    *port = admitted.connection;
-                    return Some(admitted.socket);
-                }
-                Outcome::Closed => {
-                    let closed = self.0.remove(index);
-                    if let Some(why) = port.turned_away(closed.connection) {
-                        thread.host.refused(closed.peer, &why);
-                    }
-                }
+            let open = candidate.turn(thread, buffer);
+            if candidate.connection.is_admitted() {
+                let mut admitted = self.0.swap_remove(index);
+                self.0.clear();
+                admitted.socket.announce(None);
+                *port = admitted.connection;
+                return Some(admitted.socket);
+            }
+            if open {
+                index += 1;
+                continue;
+            }
+            let closed = self.0.remove(index);
+            if let Some(why) = port.turned_away(closed.connection) {
+                thread.host.refused(closed.peer, &why);
             }
         }
         None
@@ -126,27 +113,23 @@ impl<'a, K: Sink> Admission<'a, K> {
 }
 
 impl<'a, K: Sink> Candidate<'a, K> {
-    /// Takes all steps that need no waiting.
-    fn turn(&mut self, thread: &Thread<'a, K>, buffer: &mut [u8]) -> Outcome {
-        loop {
-            if self.connection.is_admitted() {
-                return Outcome::Admitted;
-            }
-            match self.connection.step(thread.clock.now()) {
+    /// Takes all steps that need no waiting, until it is admitted; returns whether it is open.
+    fn turn(&mut self, thread: &Thread<'a, K>, buffer: &mut [u8]) -> bool {
+        while !self.connection.is_admitted() {
+            match self.connection.step(thread.began.elapsed()) {
                 Step::Write => thread.write(&mut self.connection, &self.socket),
                 Step::Read(_) => match self.socket.read_now(buffer) {
                     Ok(Some(count)) => self
                         .connection
-                        .received(&mut buffer[..count], thread.clock.now()),
-                    Ok(None) => return Outcome::Waits,
-                    Err(error) => self.connection.read_failed(&error, thread.clock.now()),
+                        .received(&mut buffer[..count], thread.began.elapsed()),
+                    Ok(None) => return true,
+                    Err(error) => self.connection.read_failed(&error, thread.began.elapsed()),
                 },
                 Step::Shutdown => self.socket.shutdown(),
-                Step::Wait(_) | Step::Accept(_) | Step::Disconnect | Step::End => {
-                    return Outcome::Closed;
-                }
+                Step::Wait(_) | Step::Accept(_) | Step::Disconnect | Step::End => return false,
             }
         }
+        true
     }
 }
 
@@ -164,15 +147,12 @@ fn accept<'a, K: Sink>(thread: &Thread<'a, K>) -> Option<(Connected<'a>, IpAddr)
             }
         };
         // Whatever fails from here is over with that connection; the sender makes another.
-        let Some(peer) = peer.as_socket().map(|peer| peer.ip().to_canonical()) else {
-            continue;
-        };
-        if !thread.host.admits(peer) {
-            continue;
-        }
-        thread.host.arrived();
-        if let Ok(connected) = Connected::new(socket, thread.port, thread.host) {
-            return Some((connected, peer));
+        let peer = peer.as_socket().map(|peer| peer.ip().to_canonical());
+        if let Some(peer) = peer.filter(|peer| thread.host.admits(*peer)) {
+            thread.host.arrived();
+            if let Ok(connected) = Connected::new(socket, thread.port, thread.host) {
+                return Some((connected, peer));
+            }
         }
     }
 }

@@ -4,13 +4,14 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use socket2::{Domain, Socket, Type};
 
 use super::admission::Admission;
 use super::socket::Connected;
 use super::thread::Thread;
-use super::{Clock, EndsWithThread, SLICE, run_all, stopped};
+use super::{SLICE, run_all, stopped};
 use crate::failure::{Failure, Report};
 use crate::host::Host;
 use crate::receiver::{Connection, Session, Step};
@@ -46,18 +47,18 @@ impl Listener {
     /// # Errors
     /// The error of the system, or of `host`.
     pub fn listen(&mut self, port: u16, host: &dyn Host) -> io::Result<()> {
+        let no_ipv6 = |error: &io::Error| {
+            let code = error.raw_os_error();
+            matches!(code, Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL))
+        };
         let on = |address: IpAddr| listen(SocketAddr::new(address, port), host);
         let socket = match host.local() {
             Some(address) => on(address)?,
             // Where the system has no IPv6, IPv4 is every address.
-            None => {
-                on(Ipv6Addr::UNSPECIFIED.into()).or_else(|error| match error.raw_os_error() {
-                    Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL) => {
-                        on(Ipv4Addr::UNSPECIFIED.into())
-                    }
-                    _ => Err(error),
-                })?
-            }
+            None => match on(Ipv6Addr::UNSPECIFIED.into()) {
+                Err(error) if no_ipv6(&error) => on(Ipv4Addr::UNSPECIFIED.into())?,
+                socket => socket?,
+            },
         };
         let address = socket.local_addr()?.as_socket();
         self.ports
@@ -81,7 +82,7 @@ impl Listener {
         session: &Arc<Session<K>>,
         host: &dyn Host,
     ) -> Result<Report, Failure> {
-        let clock = Clock::start();
+        let began = Instant::now();
         let sockets = self.sockets.into_iter().zip(self.ports);
         let threads = sockets.enumerate().map(|(index, (listener, port))| Thread {
             session,
@@ -89,7 +90,7 @@ impl Listener {
             port,
             listener,
             host,
-            clock,
+            began,
         });
         let jobs = threads.map(|thread| move || run(&thread));
         run_all("wdt-receive", jobs, |failure| session.fail(failure));
@@ -113,30 +114,30 @@ fn listen(address: SocketAddr, host: &dyn Host) -> io::Result<Socket> {
 
 /// Serves the connections of a port until the transfer ends.
 fn run<K: Sink>(thread: &Thread<'_, K>) {
-    let session = thread.session;
-    let _ends = EndsWithThread(|failure| session.fail(failure));
     let mut connection = Connection::new(thread.session.clone(), thread.index);
     let mut socket: Option<Connected<'_>> = None;
     let mut buffer = vec![0; READ_BYTES];
-    let mut admission = Admission::default();
+    let mut admission = Admission(Vec::new());
     loop {
         if thread.host.stopped() {
             thread.session.fail(stopped());
         }
         let changes = thread.session.changes();
-        let step = connection.step(thread.clock.now());
+        let step = connection.step(thread.began.elapsed());
         match (step, &socket) {
             (Step::Accept(_), _) => {
                 socket = admission.next(thread, &mut connection, &mut buffer);
             }
             (Step::Write, Some(socket)) => thread.write(&mut connection, socket),
             (Step::Read(_), Some(socket)) => match socket.read(&mut buffer) {
-                Ok(Some(count)) => connection.received(&mut buffer[..count], thread.clock.now()),
+                Ok(Some(count)) => {
+                    connection.received(&mut buffer[..count], thread.began.elapsed())
+                }
                 Ok(None) => {}
-                Err(error) => connection.read_failed(&error, thread.clock.now()),
+                Err(error) => connection.read_failed(&error, thread.began.elapsed()),
             },
             (Step::Wait(until), _) => {
-                let longest = until.saturating_sub(thread.clock.now()).min(SLICE);
+                let longest = until.saturating_sub(thread.began.elapsed()).min(SLICE);
                 thread.session.wait_for_change(changes, longest);
             }
             (Step::Shutdown, Some(socket)) => socket.shutdown(),
@@ -144,7 +145,7 @@ fn run<K: Sink>(thread: &Thread<'_, K>) {
             (Step::End, _) => return admission.end(thread, &mut connection, &mut buffer),
             (Step::Write | Step::Read(_) | Step::Shutdown, None) => {
                 let error = io::ErrorKind::NotConnected.into();
-                connection.read_failed(&error, thread.clock.now());
+                connection.read_failed(&error, thread.began.elapsed());
             }
         }
     }

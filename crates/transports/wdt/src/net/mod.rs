@@ -7,7 +7,8 @@ mod sending;
 mod socket;
 mod thread;
 
-use std::time::{Duration, Instant};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 pub use listener::Listener;
 pub use sending::send;
@@ -18,62 +19,29 @@ use crate::status::Status;
 /// Maximum duration of a blocking call, so that a thread soon notices changes made by another one.
 const SLICE: Duration = Duration::from_millis(200);
 
-/// Clock of the time since the transfer began at this end.
-#[derive(Clone, Copy)]
-struct Clock(Instant);
-
-impl Clock {
-    fn start() -> Self {
-        Self(Instant::now())
-    }
-
-    fn now(self) -> Duration {
-        self.0.elapsed()
-    }
-
-    /// Sleeps until `moment`, at most for [`SLICE`].
-    fn sleep_until(self, moment: Duration) {
-        std::thread::sleep(moment.saturating_sub(self.now()).min(SLICE));
-    }
-}
-
 fn stopped() -> Failure {
     Failure::new(Status::Abort, "the transfer was stopped here")
 }
 
-/// Ends the transfer when a thread of it panics, as the others would wait for its connection.
-struct EndsWithThread<F: Fn(Failure)>(F);
-
-impl<F: Fn(Failure)> Drop for EndsWithThread<F> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            (self.0)(Failure::new(Status::Error, "a thread of the transfer died"));
-        }
-    }
-}
-
 /// Runs each job on a thread of its own and waits for all; `fail` is told of a thread that cannot be
-/// started.
+/// started or that panics, as the others would wait for its connection.
 fn run_all<J: FnOnce() + Send>(
     name: &str,
     jobs: impl IntoIterator<Item = J>,
-    fail: impl Fn(Failure),
+    fail: impl Fn(Failure) + Sync,
 ) {
+    let failed = |detail: String| fail(Failure::new(Status::Error, detail));
     std::thread::scope(|scope| {
-        let mut threads = Vec::new();
         for (index, job) in jobs.into_iter().enumerate() {
+            let caught = || {
+                if catch_unwind(AssertUnwindSafe(job)).is_err() {
+                    failed("a thread of the transfer died".to_owned());
+                }
+            };
             let builder = std::thread::Builder::new().name(format!("{name}-{index}"));
-            match builder.spawn_scoped(scope, job) {
-                Ok(thread) => threads.push(thread),
-                Err(error) => fail(Failure::new(
-                    Status::Error,
-                    format!("cannot start a thread ({error})"),
-                )),
+            if let Err(error) = builder.spawn_scoped(scope, caught) {
+                failed(format!("cannot start a thread ({error})"));
             }
-        }
-        for thread in threads {
-            // What made it die, it has said.
-            let _ = thread.join();
         }
     });
 }

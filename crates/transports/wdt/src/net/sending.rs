@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Socket, Type};
 
 use super::socket::Connected;
-use super::{Clock, EndsWithThread, run_all, stopped};
+use super::{SLICE, run_all, stopped};
 use crate::failure::{Failure, Report};
 use crate::host::Host;
-use crate::sender::{Connection, Session, Step};
+use crate::sender::{Connection, Output, Session, Step};
 use crate::source::Source;
 use crate::status::Status;
 use crate::url::ConnectionUrl;
@@ -42,7 +42,7 @@ pub fn send<S: Source>(
         })?
         .map(|address| address.ip())
         .collect();
-    let clock = Clock::start();
+    let began = Instant::now();
     let ports = url.ports.iter().copied().enumerate();
     let threads = ports.map(|(index, port)| Thread {
         session,
@@ -50,7 +50,7 @@ pub fn send<S: Source>(
         port,
         addresses: &addresses,
         host,
-        clock,
+        began,
         heard: Duration::ZERO,
         held_back: false,
         gave_up: None,
@@ -66,7 +66,8 @@ struct Thread<'a, S> {
     port: u16,
     addresses: &'a [IpAddr],
     host: &'a dyn Host,
-    clock: Clock,
+    /// When the transfer began at this end.
+    began: Instant,
     /// Time of the last check for messages of the receiver.
     heard: Duration,
     /// Whether the kernel may hold back the end of the bytes written.
@@ -77,8 +78,6 @@ struct Thread<'a, S> {
 
 impl<'a, S: Source> Thread<'a, S> {
     fn run(mut self) {
-        let session = self.session;
-        let _ends = EndsWithThread(|failure| session.fail(failure));
         let mut connection = match Connection::new(self.session.clone(), self.index) {
             Ok(connection) => connection,
             Err(failure) => return self.session.fail(failure),
@@ -87,16 +86,19 @@ impl<'a, S: Source> Thread<'a, S> {
         let mut replies = [0; REPLY_BYTES];
         loop {
             self.obey(&mut connection);
-            let step = connection.step(self.clock.now());
+            let step = connection.step(self.began.elapsed());
             match (step, &socket) {
                 (Step::Connect, _) => match self.connect() {
                     Ok(connected) => {
                         socket = Some(connected);
-                        connection.connected(self.clock.now());
+                        connection.connected(self.began.elapsed());
                     }
-                    Err(error) => connection.connect_failed(&error, self.clock.now()),
+                    Err(error) => connection.connect_failed(&error, self.began.elapsed()),
                 },
-                (Step::Sleep(until), _) => self.clock.sleep_until(until),
+                (Step::Sleep(until), _) => {
+                    let rest = until.saturating_sub(self.began.elapsed());
+                    std::thread::sleep(rest.min(SLICE));
+                }
                 (Step::Write, Some(socket)) => self.write(&mut connection, socket, &mut replies),
                 (Step::Read(_), Some(socket)) if self.held_back => {
                     self.held_back = false;
@@ -104,10 +106,10 @@ impl<'a, S: Source> Thread<'a, S> {
                 }
                 (Step::Read(until), Some(socket)) => match socket.read(&mut replies) {
                     Ok(Some(count)) => {
-                        connection.received(&mut replies[..count], self.clock.now());
+                        connection.received(&mut replies[..count], self.began.elapsed());
                     }
-                    Ok(None) if self.clock.now() >= until => {
-                        connection.read_timed_out(socket.undelivered(), self.clock.now());
+                    Ok(None) if self.began.elapsed() >= until => {
+                        connection.read_timed_out(socket.undelivered(), self.began.elapsed());
                     }
                     Ok(None) => {}
                     Err(error) => connection.read_failed(&error),
@@ -115,10 +117,7 @@ impl<'a, S: Source> Thread<'a, S> {
                 (Step::Shutdown, Some(socket)) => socket.shutdown(),
                 (Step::Disconnect, _) => socket = None,
                 (Step::End, _) => return,
-                (Step::Write, None) => {
-                    connection.write_failed(&io::ErrorKind::NotConnected.into());
-                }
-                (Step::Read(_) | Step::Shutdown, None) => {
+                (Step::Write | Step::Read(_) | Step::Shutdown, None) => {
                     connection.read_failed(&io::ErrorKind::NotConnected.into());
                 }
             }
@@ -133,7 +132,7 @@ impl<'a, S: Source> Thread<'a, S> {
             }
             return;
         }
-        let now = self.clock.now();
+        let now = self.began.elapsed();
         match self.gave_up {
             None => {
                 self.gave_up = Some(now);
@@ -174,7 +173,7 @@ impl<'a, S: Source> Thread<'a, S> {
         socket: &Connected<'_>,
         replies: &mut [u8],
     ) {
-        let now = self.clock.now();
+        let now = self.began.elapsed();
         if now >= self.heard + LISTEN_EVERY {
             self.heard = now;
             self.listen(connection, socket, replies);
@@ -182,14 +181,17 @@ impl<'a, S: Source> Thread<'a, S> {
                 return;
             }
         }
-        match self.write_output(connection, socket) {
+        let written = match connection.output() {
+            Ok(output) => self.write_output(output, socket),
+            Err(error) => return connection.source_failed(&error),
+        };
+        match written {
             Ok(true) => {
                 self.held_back = true;
                 connection.written();
             }
             Ok(false) => self.listen(connection, socket, replies),
-            Err(Unwritten::Source(error)) => connection.source_failed(&error),
-            Err(Unwritten::Socket(error)) => {
+            Err(error) => {
                 // Why the receiver broke the connection it may have said before.
                 self.listen(connection, socket, replies);
                 connection.write_failed(&error);
@@ -200,26 +202,21 @@ impl<'a, S: Source> Thread<'a, S> {
     fn listen(&self, connection: &mut Connection<S>, socket: &Connected<'_>, replies: &mut [u8]) {
         // That the connection is broken shows in writing, too.
         while let Ok(Some(count)) = socket.read_now(replies) {
-            connection.received(&mut replies[..count], self.clock.now());
+            connection.received(&mut replies[..count], self.began.elapsed());
         }
     }
 
     /// Writes the pending output; returns false if the transfer failed before all of it was
     /// written.
-    fn write_output(
-        &self,
-        connection: &mut Connection<S>,
-        socket: &Connected<'_>,
-    ) -> Result<bool, Unwritten> {
+    fn write_output(&self, output: Output<'_>, socket: &Connected<'_>) -> io::Result<bool> {
         let session = self.session;
-        let output = connection.output().map_err(Unwritten::Source)?;
-        let (mut head, mut body) = (output.head, output.body);
+        let Output { mut head, mut body } = output;
         let mut last_progress = None;
         while !head.is_empty() || !body.is_empty() {
             if self.gave_up.is_none() && self.host.gives_up() {
                 return Ok(false);
             }
-            match socket.write(head, body).map_err(Unwritten::Socket)? {
+            match socket.write(head, body)? {
                 Some(count) => {
                     let of_head = count.min(head.len());
                     head = &head[of_head..];
@@ -227,7 +224,7 @@ impl<'a, S: Source> Thread<'a, S> {
                     last_progress = None;
                 }
                 None => {
-                    let now = self.clock.now();
+                    let now = self.began.elapsed();
                     if self.host.stopped() {
                         session.fail(stopped());
                     }
@@ -235,18 +232,13 @@ impl<'a, S: Source> Thread<'a, S> {
                         return Ok(false);
                     }
                     // The first slice without progress began before it was noticed.
-                    let since = *last_progress.get_or_insert(now.saturating_sub(super::SLICE));
+                    let since = *last_progress.get_or_insert(now.saturating_sub(SLICE));
                     if now.saturating_sub(since) >= session.options().write_timeout {
-                        return Err(Unwritten::Socket(io::ErrorKind::TimedOut.into()));
+                        return Err(io::ErrorKind::TimedOut.into());
                     }
                 }
             }
         }
         Ok(true)
     }
-}
-
-enum Unwritten {
-    Source(io::Error),
-    Socket(io::Error),
 }

@@ -45,7 +45,7 @@ impl<'a> Connected<'a> {
 
     /// Reads, waiting for [`SLICE`] at most; `None` if nothing came.
     pub(super) fn read(&self, place: &mut [u8]) -> io::Result<Option<usize>> {
-        some((&*self.socket).read(place))
+        not_ended((&*self.socket).read(place))
     }
 
     /// Reads without waiting; `None` if nothing has come.
@@ -53,18 +53,13 @@ impl<'a> Connected<'a> {
         // SAFETY: bytes that are initialised stay so, whatever is received into them.
         let place =
             unsafe { &mut *(std::ptr::from_mut(place) as *mut [std::mem::MaybeUninit<u8>]) };
-        some(SockRef::from(&*self.socket).recv_with_flags(place, libc::MSG_DONTWAIT))
+        not_ended(SockRef::from(&*self.socket).recv_with_flags(place, libc::MSG_DONTWAIT))
     }
 
     /// Writes some of `head` and `body`, waiting for [`SLICE`] at most; `None` if there was no
     /// room.
     pub(super) fn write(&self, head: &[u8], body: &[u8]) -> io::Result<Option<usize>> {
-        let written = (&*self.socket).write_vectored(&[IoSlice::new(head), IoSlice::new(body)]);
-        match written {
-            Ok(count) => Ok(Some(count)),
-            Err(error) if waits(&error) => Ok(None),
-            Err(error) => Err(error),
-        }
+        unless_waiting((&*self.socket).write_vectored(&[IoSlice::new(head), IoSlice::new(body)]))
     }
 
     /// Sends at once the bytes that the kernel holds back for a fuller segment (Nagle's algorithm),
@@ -105,12 +100,17 @@ impl Drop for Connected<'_> {
     }
 }
 
-fn some(read: io::Result<usize>) -> io::Result<Option<usize>> {
+fn not_ended(read: io::Result<usize>) -> io::Result<Option<usize>> {
     match read {
         Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-        Ok(count) => Ok(Some(count)),
+        read => unless_waiting(read),
+    }
+}
+
+fn unless_waiting(moved: io::Result<usize>) -> io::Result<Option<usize>> {
+    match moved {
         Err(error) if waits(&error) => Ok(None),
-        Err(error) => Err(error),
+        moved => moved.map(Some),
     }
 }
 

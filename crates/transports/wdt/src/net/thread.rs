@@ -2,11 +2,12 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 use socket2::Socket;
 
 use super::socket::Connected;
-use super::{Clock, stopped};
+use super::stopped;
 use crate::host::Host;
 use crate::receiver::{Connection, Session};
 use crate::sink::Sink;
@@ -18,34 +19,31 @@ pub(super) struct Thread<'a, K> {
     pub(super) port: u16,
     pub(super) listener: Socket,
     pub(super) host: &'a dyn Host,
-    pub(super) clock: Clock,
+    /// When the transfer began at this end.
+    pub(super) began: Instant,
 }
 
 impl<K: Sink> Thread<'_, K> {
-    pub(super) fn has_failed(&self) -> bool {
-        self.session.failure().is_some()
+    pub(super) fn write(&self, connection: &mut Connection<K>, socket: &Connected<'_>) {
+        match self.write_all(connection.output(), socket) {
+            Ok(()) => connection.written(),
+            Err(error) => connection.write_failed(&error, self.began.elapsed()),
+        }
     }
 
-    pub(super) fn write(&self, connection: &mut Connection<K>, socket: &Connected<'_>) {
-        let began = self.clock.now();
-        let mut rest = connection.output();
-        let mut failed = None;
-        while !rest.is_empty() && failed.is_none() {
-            match socket.write(rest, &[]) {
-                Ok(Some(count)) => rest = &rest[count..],
-                Ok(None) if self.clock.now() < began + self.session.options().write_timeout => {
-                    if self.host.stopped() {
-                        self.session.fail(stopped());
-                        failed = Some(io::ErrorKind::ConnectionAborted.into());
-                    }
+    fn write_all(&self, mut rest: &[u8], socket: &Connected<'_>) -> io::Result<()> {
+        let until = self.began.elapsed() + self.session.options().write_timeout;
+        while !rest.is_empty() {
+            match socket.write(rest, &[])? {
+                Some(count) => rest = &rest[count..],
+                None if self.began.elapsed() >= until => return Err(io::ErrorKind::TimedOut.into()),
+                None if self.host.stopped() => {
+                    self.session.fail(stopped());
+                    return Err(io::ErrorKind::ConnectionAborted.into());
                 }
-                Ok(None) => failed = Some(io::ErrorKind::TimedOut.into()),
-                Err(error) => failed = Some(error),
+                None => {}
             }
         }
-        match failed {
-            None => connection.written(),
-            Some(error) => connection.write_failed(&error, self.clock.now()),
-        }
+        Ok(())
     }
 }

@@ -2,12 +2,13 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-use crate::codec::{Abort, Checkpoint, Done, FileChunks};
-use crate::crypto::{DEFAULT_TAG_INTERVAL_BYTES, Secret};
+use crate::codec::{Abort, Checkpoint, Done, FileChunks, Reply};
+use crate::crypto::DEFAULT_TAG_INTERVAL_BYTES;
 use crate::failure::{Failure, PortReport, Report};
+use crate::lock;
 use crate::sink::Sink;
 use crate::status::Status;
 use crate::url::ConnectionUrl;
@@ -47,10 +48,9 @@ impl Default for Options {
 
 /// One transfer, from the receiver's side.
 pub struct Session<K> {
-    sink: K,
+    pub(super) sink: K,
     options: Options,
-    secret: Option<Secret>,
-    id: Vec<u8>,
+    pub(super) url: ConnectionUrl,
     payload_bytes: AtomicU64,
     /// Size in bytes from SIZE; `u64::MAX` before that arrived.
     size: AtomicU64,
@@ -58,6 +58,7 @@ pub struct Session<K> {
     changed: Condvar,
 }
 
+#[derive(Default)]
 struct State {
     ports: Vec<Port>,
     /// Time of the transfer's first connection.
@@ -75,36 +76,29 @@ struct State {
     changes: u64,
 }
 
+#[derive(Default)]
 struct Port {
-    port: u16,
+    /// Outcome so far; its blocks are the whole ones that count.
+    report: PortReport,
     phase: Phase,
-    /// Number of whole blocks that count; `bytes` includes those of partial blocks.
-    blocks: u64,
+    /// Bytes that count, those of partial blocks included.
     bytes: u64,
     /// Number of whole blocks that no tag has verified yet.
     unverified_blocks: u64,
     unverified_bytes: u64,
-    /// The block in which the connection broke, until the sender has heard of it.
-    partial: Option<Partial>,
+    /// The block in which the connection broke, until the sender has heard of it; the rest of the
+    /// checkpoint is not used.
+    partial: Checkpoint,
     /// Number of lost ports that the sender has certainly heard of on this port.
     seen: usize,
     /// Number of lost ports that were sent on its connection.
     offered: usize,
-    connections: u32,
-    failure: Option<Failure>,
 }
 
-/// Part of a block that arrived before its connection broke.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Partial {
-    pub bytes: u64,
-    pub sequence: u64,
-    pub offset: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
     /// Not connected, or receiving blocks.
+    #[default]
     Running,
     /// DONE has arrived.
     Waiting,
@@ -114,9 +108,10 @@ enum Phase {
 }
 
 /// Progress in telling the sender which chunks an earlier transfer has left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Chunks {
-    UnsupportedCounters,
+    #[default]
+    Unasked,
     /// The port at this index is sending them.
     Telling(usize),
     /// They were sent, but the sender's answer did not come.
@@ -124,56 +119,22 @@ enum Chunks {
     Told,
 }
 
-/// Answer of a port whose sender asks for the chunks of an earlier transfer.
-pub(super) enum Listing {
-    Tell(Vec<FileChunks>),
-    /// Another port is sending them.
-    Wait,
-    Told,
-}
-
-/// Next action of a port that has received DONE.
-pub(super) enum Judgement {
-    Wait,
-    /// Send the checkpoints of these ports, which were given up.
-    Lost(Vec<Checkpoint>),
-    /// Everything has arrived.
-    Done,
-}
-
 impl<K: Sink> Session<K> {
     /// Returns a session that receives into `sink` from the sender that is given `url`.
     pub fn new(sink: K, url: &ConnectionUrl, options: Options) -> Self {
         let ports = url.ports.iter().map(|port| Port {
-            port: *port,
-            phase: Phase::Running,
-            blocks: 0,
-            bytes: 0,
-            unverified_blocks: 0,
-            unverified_bytes: 0,
-            partial: None,
-            seen: 0,
-            offered: 0,
-            connections: 0,
-            failure: None,
+            report: PortReport::new(*port),
+            ..Port::default()
         });
         Self {
             sink,
             options,
-            secret: url.secret.clone(),
-            id: url.id.clone(),
+            url: url.clone(),
             payload_bytes: AtomicU64::new(0),
             size: AtomicU64::new(u64::MAX),
             state: Mutex::new(State {
                 ports: ports.collect(),
-                began: None,
-                lost: Vec::new(),
-                chunks: Chunks::UnsupportedCounters,
-                done: None,
-                checked: false,
-                failure: None,
-                turned_away: None,
-                changes: 0,
+                ..State::default()
             }),
             changed: Condvar::new(),
         }
@@ -182,11 +143,6 @@ impl<K: Sink> Session<K> {
     /// Returns the options of the session.
     pub fn options(&self) -> &Options {
         &self.options
-    }
-
-    /// Returns the sink.
-    pub fn sink(&self) -> &K {
-        &self.sink
     }
 
     /// Returns the bytes of payload received so far; for a progress bar.
@@ -201,14 +157,14 @@ impl<K: Sink> Session<K> {
 
     /// Ends the transfer with `failure`, unless it has failed before; the sender is told.
     pub fn fail(&self, failure: Failure) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.failure.get_or_insert(failure);
         self.has_changed(&mut state);
     }
 
     /// Returns the reason why the transfer failed, if it did.
     pub fn failure(&self) -> Option<Failure> {
-        self.lock().failure.clone()
+        lock(&self.state).failure.clone()
     }
 
     /// Returns the outcome, once every connection has ended.
@@ -216,112 +172,84 @@ impl<K: Sink> Session<K> {
     /// # Errors
     /// The reason of the failure, also if not every block came by the sender's own count.
     pub fn finish(&self) -> Result<Report, Failure> {
-        let state = self.lock();
+        let state = lock(&self.state);
         if let Some(failure) = &state.failure {
             return Err(failure.clone());
         }
-        let blocks = state.ports.iter().map(|port| port.blocks).sum();
+        let ports: Vec<_> = state.ports.iter().map(|port| port.report.clone()).collect();
+        let blocks = ports.iter().map(|port| port.blocks).sum();
         let bytes = state.ports.iter().map(|port| port.bytes).sum();
-        if state.done.map(|done| (done.blocks, done.bytes)) != Some((blocks, bytes)) {
+        state.complete(blocks, bytes).map_err(|incomplete| {
             let refused = state.turned_away.as_ref().filter(|_| state.began.is_none());
             let failure = refused.map(|refused| {
-                let detail = format!(
-                    "no sender of this transfer came, only others; {}",
-                    refused.detail
-                );
-                Failure::new(refused.status, detail)
+                let only = "no sender of this transfer came, only others";
+                Failure::new(refused.status, format!("{only}; {}", refused.detail))
             });
-            let failure =
-                failure.or_else(|| state.ports.iter().find_map(|port| port.failure.clone()));
-            return Err(failure.unwrap_or_else(|| incomplete(blocks, bytes)));
-        }
-        let ports = state.ports.iter().map(|port| PortReport {
-            port: port.port,
-            blocks: port.blocks,
-            connections: port.connections,
-            failure: port.failure.clone(),
-        });
+            let failure = failure.or_else(|| ports.iter().find_map(|port| port.failure.clone()));
+            failure.unwrap_or(incomplete)
+        })?;
         Ok(Report {
             blocks,
             bytes,
             payload_bytes: self.payload_bytes(),
-            ports: ports.collect(),
+            ports,
         })
     }
 
     /// Returns the number of changes for which a waiting connection may go on.
     pub fn changes(&self) -> u64 {
-        self.lock().changes
+        lock(&self.state).changes
     }
 
     /// Sleeps until the number of [changes](Self::changes) differs from `since`, `timeout` at most.
     pub fn wait_for_change(&self, since: u64, timeout: Duration) {
-        let state = self.lock();
+        let unchanged = |state: &mut State| state.changes == since;
         drop(
             self.changed
-                .wait_timeout_while(state, timeout, |state| state.changes == since),
+                .wait_timeout_while(lock(&self.state), timeout, unchanged),
         );
     }
 
-    pub(super) fn secret(&self) -> Option<&Secret> {
-        self.secret.as_ref()
-    }
-
-    pub(super) fn id(&self) -> &[u8] {
-        &self.id
-    }
-
-    pub(super) fn port(&self, index: usize) -> u16 {
-        self.lock().ports[index].port
-    }
-
-    pub(super) fn failed(&self) -> bool {
-        self.lock().failure.is_some()
+    pub(crate) fn failed(&self) -> bool {
+        lock(&self.state).failure.is_some()
     }
 
     pub(super) fn abort(&self, version: u32, status: Status) -> Abort {
-        let blocks = self.lock().ports.iter().map(|port| port.blocks).sum();
+        let state = lock(&self.state);
+        let blocks = state.ports.iter().map(|port| port.report.blocks);
         Abort {
             version,
             code: status.code(),
-            blocks,
+            blocks: blocks.sum(),
         }
-    }
-
-    /// Returns the status with which the whole transfer ended.
-    pub(super) fn failure_status(&self) -> Status {
-        self.lock()
-            .failure
-            .as_ref()
-            .map_or(Status::Abort, |failure| failure.status)
     }
 
     /// Returns the deadline for the first connection to a port.
     pub(super) fn first_connection_until(&self) -> Duration {
-        match self.lock().began {
+        match lock(&self.state).began {
             Some(began) => began + self.options.other_connections,
             None => self.options.first_connection,
         }
     }
 
     pub(super) fn has_begun(&self) -> bool {
-        self.lock().began.is_some()
+        lock(&self.state).began.is_some()
     }
 
     /// Reports SETTINGS of this transfer; by then the sender has read the last checkpoint of this
     /// port.
     pub(super) fn settled(&self, index: usize, now: Duration) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.began.get_or_insert(now);
         let port = &mut state.ports[index];
-        port.connections += 1;
-        port.partial = None;
+        port.report.connections += 1;
+        port.partial = Checkpoint::default();
         self.has_changed(&mut state);
     }
 
     /// Records the refusal of a connection that does not belong to the transfer.
     pub(super) fn turned_away(&self, why: &Failure) {
-        self.lock().turned_away = Some(why.clone());
+        lock(&self.state).turned_away = Some(why.clone());
     }
 
     pub(super) fn size(&self, bytes: u64) {
@@ -334,12 +262,12 @@ impl<K: Sink> Session<K> {
 
     /// Returns the port's checkpoint, with which a reconnection begins.
     pub(super) fn checkpoint(&self, index: usize) -> Checkpoint {
-        self.lock().ports[index].checkpoint()
+        lock(&self.state).ports[index].checkpoint()
     }
 
     /// Adds a whole block; one that is not `verified` counts once a tag has verified it.
     pub(super) fn block(&self, index: usize, bytes: u64, verified: bool) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let port = &mut state.ports[index];
         port.unverified_blocks += 1;
         port.unverified_bytes += bytes;
@@ -350,41 +278,44 @@ impl<K: Sink> Session<K> {
 
     /// Counts blocks of this port that a tag verified, or that were acknowledged without one.
     pub(super) fn count(&self, index: usize, blocks: u64, bytes: u64) {
-        self.lock().ports[index].count(blocks, bytes);
+        lock(&self.state).ports[index].count(blocks, bytes);
     }
 
     /// Reports a valid FILE or DONE, which shows that the sender has read the list of lost ports
     /// sent here.
     pub(super) fn heard(&self, index: usize) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let port = &mut state.ports[index];
         port.seen = port.offered;
     }
 
-    /// Returns the port's answer to a sender that asks for the chunks of an earlier transfer.
-    pub(super) fn listing(&self, index: usize) -> Listing {
-        let mut state = self.lock();
+    /// Returns the port's answer to a sender that asks for the chunks of an earlier transfer, and
+    /// the chunks that follow it: WAIT while another port is sending them, ACK after that.
+    pub(super) fn listing(&self, index: usize) -> (Reply, Vec<FileChunks>) {
+        let mut state = lock(&self.state);
         match state.chunks {
-            Chunks::Told => Listing::Told,
-            Chunks::Telling(other) if other != index => Listing::Wait,
+            Chunks::Told => (Reply::Ack, Vec::new()),
+            Chunks::Telling(other) if other != index => (Reply::Wait, Vec::new()),
             _ => {
                 state.chunks = Chunks::Telling(index);
-                Listing::Tell(self.sink.held())
+                let held = self.sink.held();
+                let files = held.len() as u64;
+                (Reply::Chunks { files }, held)
             }
         }
     }
 
     /// Reports the sender's answer to the chunks.
     pub(super) fn chunks_told(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.chunks = Chunks::Told;
         self.has_changed(&mut state);
     }
 
     /// Reports a sender that does not ask for chunks: it was told before, or sends everything.
     pub(super) fn not_asked(&self) -> io::Result<()> {
-        let mut state = self.lock();
-        if std::mem::replace(&mut state.chunks, Chunks::Told) == Chunks::UnsupportedCounters {
+        let mut state = lock(&self.state);
+        if std::mem::replace(&mut state.chunks, Chunks::Told) == Chunks::Unasked {
             self.sink.forget()?;
         }
         self.has_changed(&mut state);
@@ -393,12 +324,10 @@ impl<K: Sink> Session<K> {
 
     /// Reports DONE on a port.
     pub(super) fn done(&self, index: usize, done: Done) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.done.is_some_and(|before| before != done) {
-            let failure = Failure::new(
-                Status::Protocol,
-                "the sender's totals contradict each other",
-            );
+            let detail = "the sender's totals contradict each other";
+            let failure = Failure::new(Status::Protocol, detail);
             state.failure.get_or_insert(failure);
         }
         state.done = Some(done);
@@ -406,15 +335,16 @@ impl<K: Sink> Session<K> {
         self.has_changed(&mut state);
     }
 
-    pub(super) fn judge(&self, index: usize) -> Judgement {
-        let mut guard = self.lock();
-        let state = &mut *guard;
+    /// Returns the message that is due on a port which has received DONE: the checkpoints of ports
+    /// that were given up, or DONE once everything has arrived.
+    pub(super) fn judge(&self, index: usize) -> Option<Reply> {
+        let state = &mut *lock(&self.state);
         let lost = state.lost.len();
         let port = &mut state.ports[index];
         if port.seen < lost {
             port.offered = lost;
             port.phase = Phase::Running;
-            return Judgement::Lost(state.lost[port.seen..].to_vec());
+            return Some(Reply::Errors(state.lost[port.seen..].to_vec()));
         }
         let over = |port: &Port| match port.phase {
             Phase::Running => false,
@@ -422,43 +352,30 @@ impl<K: Sink> Session<K> {
             Phase::Closing | Phase::Ended => true,
         };
         if !state.ports.iter().all(over) {
-            return Judgement::Wait;
+            return None;
         }
-        let blocks = state
-            .ports
-            .iter()
-            .map(|port| port.blocks + port.unverified_blocks)
-            .sum();
-        let bytes = state
-            .ports
-            .iter()
-            .map(|port| port.bytes + port.unverified_bytes)
-            .sum();
-        if state.done.map(|done| (done.blocks, done.bytes)) != Some((blocks, bytes)) {
-            state
-                .failure
-                .get_or_insert_with(|| incomplete(blocks, bytes));
-            self.has_changed(state);
-            return Judgement::Wait;
+        let sum = |of: fn(&Port) -> u64| state.ports.iter().map(of).sum();
+        let blocks = sum(|port| port.report.blocks + port.unverified_blocks);
+        let bytes = sum(|port| port.bytes + port.unverified_bytes);
+        let mut whole = state.complete(blocks, bytes);
+        if whole.is_ok() && !state.checked {
+            let checked = self.sink.check(bytes);
+            whole = checked.map_err(|error| Failure::new(Status::Protocol, error.to_string()));
         }
-        if !state.checked {
-            if let Err(error) = self.sink.check(bytes) {
-                let failure = Failure::new(Status::Protocol, error.to_string());
-                state.failure.get_or_insert(failure);
-                self.has_changed(state);
-                return Judgement::Wait;
-            }
-            state.checked = true;
-        }
-        state.ports[index].phase = Phase::Closing;
         self.has_changed(state);
-        Judgement::Done
+        if let Err(failure) = whole {
+            state.failure.get_or_insert(failure);
+            return None;
+        }
+        state.checked = true;
+        state.ports[index].phase = Phase::Closing;
+        Some(Reply::Done)
     }
 
-    /// Reports that a port's connection broke; `partial` is the part of a block that arrived for
-    /// good.
-    pub(super) fn disconnected(&self, index: usize, partial: Option<Partial>) {
-        let mut state = self.lock();
+    /// Reports that a port's connection broke; `partial` has the part of a block that arrived for
+    /// good, if there is one.
+    pub(super) fn disconnected(&self, index: usize, partial: Checkpoint) {
+        let mut state = lock(&self.state);
         if state.chunks == Chunks::Telling(index) {
             state.chunks = Chunks::Unanswered;
         }
@@ -467,9 +384,9 @@ impl<K: Sink> Session<K> {
         port.offered = port.seen;
         port.unverified_blocks = 0;
         port.unverified_bytes = 0;
-        if let Some(partial) = partial {
-            port.bytes += partial.bytes;
-            port.partial = Some(partial);
+        if partial.partial_bytes > 0 {
+            port.bytes += partial.partial_bytes;
+            port.partial = partial;
         }
         self.has_changed(&mut state);
     }
@@ -477,13 +394,12 @@ impl<K: Sink> Session<K> {
     /// Reports the end of a port; if it failed, the sender is sent its checkpoint on the other
     /// ports.
     pub(super) fn ended(&self, index: usize, failure: Option<Failure>) {
-        let mut guard = self.lock();
-        let state = &mut *guard;
+        let state = &mut *lock(&self.state);
         let port = &mut state.ports[index];
         if port.phase != Phase::Ended {
             port.phase = Phase::Ended;
             if failure.is_some() {
-                port.failure = failure;
+                port.report.failure = failure;
                 state.lost.push(port.checkpoint());
             }
         }
@@ -494,37 +410,35 @@ impl<K: Sink> Session<K> {
         state.changes += 1;
         self.changed.notify_all();
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl State {
+    /// Checks that these totals are those of the sender.
+    fn complete(&self, blocks: u64, bytes: u64) -> Result<(), Failure> {
+        match self.done {
+            Some(done) if (done.blocks, done.bytes) == (blocks, bytes) => Ok(()),
+            _ => {
+                let detail =
+                    format!("{blocks} blocks with {bytes} bytes came, which is not what was sent");
+                Err(Failure::new(Status::Protocol, detail))
+            }
+        }
     }
 }
 
 impl Port {
     fn checkpoint(&self) -> Checkpoint {
-        let partial = self.partial.unwrap_or(Partial {
-            bytes: 0,
-            sequence: 0,
-            offset: 0,
-        });
         Checkpoint {
-            port: self.port,
-            blocks: self.blocks,
-            partial_bytes: partial.bytes,
-            partial_sequence: partial.sequence,
-            partial_offset: partial.offset,
+            port: self.report.port,
+            blocks: self.report.blocks,
+            ..self.partial
         }
     }
 
     fn count(&mut self, blocks: u64, bytes: u64) {
         self.unverified_blocks -= blocks;
         self.unverified_bytes -= bytes;
-        self.blocks += blocks;
+        self.report.blocks += blocks;
         self.bytes += bytes;
     }
-}
-
-fn incomplete(blocks: u64, bytes: u64) -> Failure {
-    let detail = format!("{blocks} blocks with {bytes} bytes came, which is not what was sent");
-    Failure::new(Status::Protocol, detail)
 }

@@ -15,10 +15,10 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    /// Starts the wait at `now`, when DONE was sent or the receiver last sent something.
-    pub(super) fn new(timeout: Duration, now: Duration) -> Self {
+    /// Starts a wait, when DONE was sent or the receiver last sent something.
+    pub(super) fn new(until: Duration) -> Self {
         Self {
-            until: now + timeout,
+            until,
             undelivered: u64::MAX,
             prolonged: false,
         }

@@ -6,16 +6,12 @@ use crate::queue::{Block, Queue};
 /// The blocks that were begun on one port and not given back, in their order.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    blocks: Vec<(Block, usize)>,
+    pub(super) blocks: Vec<Block>,
     /// Number of blocks at the front that are counted for good.
     acknowledged: usize,
 }
 
 impl History {
-    pub(super) fn push(&mut self, block: (Block, usize)) {
-        self.blocks.push(block);
-    }
-
     pub(super) fn acknowledged(&self) -> u64 {
         self.acknowledged as u64
     }
@@ -48,7 +44,7 @@ impl History {
         }
         let mut credited = 0;
         // A block that is not the named one was begun after the receiver wrote the checkpoint.
-        if let Some((block, _)) = self.blocks.get(count)
+        if let Some(block) = self.blocks.get(count)
             && checkpoint.partial_bytes > 0
             && block.sequence == checkpoint.partial_sequence
             && block.offset == checkpoint.partial_offset
@@ -89,7 +85,7 @@ mod tests {
         let mut queue = Queue::new(&[file("a"), file("b"), file("c")], 0);
         let mut history = History::default();
         while let Some(block) = queue.pop() {
-            history.push(block);
+            history.blocks.push(block);
         }
         (history, queue)
     }
@@ -105,9 +101,7 @@ mod tests {
             partial_offset: 0,
         };
         assert_eq!(history.apply(&checkpoint, &mut queue), Ok(true));
-        let again: Vec<_> = std::iter::from_fn(|| queue.pop())
-            .map(|(block, _)| block)
-            .collect();
+        let again: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
         assert_eq!(
             again
                 .iter()
@@ -116,14 +110,14 @@ mod tests {
             [(2, 0, 100), (1, 40, 60)]
         );
         // Said again, it changes nothing, also when another block was begun in the meantime.
-        history.push((again[0], 2));
+        history.blocks.push(again[0]);
         assert_eq!(history.apply(&checkpoint, &mut queue), Ok(false));
         assert_eq!(
-            queue.pop().map(|(b, _)| (b.file, b.offset, b.length)),
+            queue.pop().map(|b| (b.file, b.offset, b.length)),
             Some((2, 0, 100))
         );
         // And a whole block may be credited, of which an empty rest remains to be sent.
-        history.push((again[1], 1));
+        history.blocks.push(again[1]);
         let all = Checkpoint {
             partial_bytes: 60,
             partial_offset: 40,
@@ -131,7 +125,7 @@ mod tests {
         };
         assert_eq!(history.apply(&all, &mut queue), Ok(true));
         assert_eq!(
-            queue.pop().map(|(b, _)| (b.file, b.offset, b.length)),
+            queue.pop().map(|b| (b.file, b.offset, b.length)),
             Some((1, 100, 0))
         );
     }

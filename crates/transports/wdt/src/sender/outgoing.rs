@@ -8,7 +8,6 @@ use crate::crypto::Seal;
 use crate::failure::Failure;
 use crate::queue::Block;
 use crate::source::{Source, SourceReader};
-use crate::status::Status;
 
 /// Bytes read at once from a source into memory.
 const SCRATCH_BYTES: usize = 256 << 10;
@@ -74,9 +73,11 @@ impl<R: SourceReader> Current<R> {
 
 impl<R: SourceReader> Outgoing<R> {
     pub(super) fn new<S: Source<Reader = R>>(session: &Session<S>) -> Result<Self, Failure> {
-        let seal = Seal::new(session.secret(), session.options().tag_interval_bytes);
         Ok(Self {
-            seal: seal.map_err(|error| Failure::new(Status::Encryption, error.to_string()))?,
+            seal: Seal::new(
+                session.url.secret.as_ref(),
+                session.options().tag_interval_bytes,
+            )?,
             head: Vec::new(),
             plain: Vec::new(),
             current: None,
@@ -109,44 +110,35 @@ impl<R: SourceReader> Outgoing<R> {
 
     pub(super) fn seal_plain(&mut self) -> Result<(), Failure> {
         if self.seal.encrypts() {
-            let sealed = self.seal.seal(&self.plain, &mut self.head);
+            self.seal.seal(&self.plain, &mut self.head)?;
             self.plain.clear();
-            sealed.map_err(|error| Failure::new(Status::Encryption, error.to_string()))
         } else {
             self.head.append(&mut self.plain);
-            Ok(())
         }
+        Ok(())
     }
 
     pub(super) fn output(&mut self) -> io::Result<Output<'_>> {
-        let Some(current) = self.current.as_mut().filter(|c| c.block.length > c.sent) else {
-            return Ok(Output {
-                head: &self.head,
-                body: &[],
-            });
-        };
-        self.scratch.resize(SCRATCH_BYTES, 0);
-        let most = if self.seal.encrypts() {
-            SCRATCH_BYTES
-        } else {
-            LARGEST_PART_BYTES
-        };
-        let most = most.min(self.part_bytes);
-        let part = current.read(most, &mut self.scratch, self.checksum)?;
-        self.part += part.len() as u64;
-        if self.seal.encrypts() {
-            self.seal
-                .seal(part, &mut self.head)
-                .map_err(io::Error::other)?;
-            return Ok(Output {
-                head: &self.head,
-                body: &[],
-            });
+        let mut body: &[u8] = &[];
+        if let Some(current) = self.current.as_mut().filter(|c| c.block.length > c.sent) {
+            self.scratch.resize(SCRATCH_BYTES, 0);
+            let encrypts = self.seal.encrypts();
+            let most = match encrypts {
+                true => SCRATCH_BYTES,
+                false => LARGEST_PART_BYTES,
+            };
+            let most = most.min(self.part_bytes);
+            let part = current.read(most, &mut self.scratch, self.checksum)?;
+            self.part += part.len() as u64;
+            if encrypts {
+                let sealed = self.seal.seal(part, &mut self.head);
+                sealed.map_err(io::Error::other)?;
+            } else {
+                body = part;
+            }
         }
-        Ok(Output {
-            head: &self.head,
-            body: part,
-        })
+        let head = &self.head;
+        Ok(Output { head, body })
     }
 
     /// Clears the output; returns the bytes of payload in it.
@@ -156,9 +148,7 @@ impl<R: SourceReader> Outgoing<R> {
     }
 
     pub(super) fn end(&mut self) -> Result<(), Failure> {
-        let sealed = self.seal.seal(b"D", &mut self.head);
-        sealed
-            .and_then(|()| self.seal.finish(&mut self.head))
-            .map_err(|error| Failure::new(Status::Encryption, error.to_string()))
+        self.seal.seal(b"D", &mut self.head)?;
+        Ok(self.seal.finish(&mut self.head)?)
     }
 }

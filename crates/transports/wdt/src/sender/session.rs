@@ -2,15 +2,16 @@
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{self, AtomicU64};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use super::history::History;
 use super::throttle::{RateLimit, Throttle};
 use crate::codec::{Allocation, Checkpoint, Done, FileChunks, Settings};
-use crate::crypto::{Cipher, DEFAULT_TAG_INTERVAL_BYTES, Secret};
+use crate::crypto::{Cipher, DEFAULT_TAG_INTERVAL_BYTES};
 use crate::failure::{Failure, PortReport, Report};
+use crate::lock;
 use crate::queue::{Block, Queue};
 use crate::source::{Source, SourceFile};
 use crate::status::Status;
@@ -61,17 +62,15 @@ impl Default for Options {
 
 /// One transfer, from the sender's side.
 pub struct Session<S> {
-    source: S,
+    pub(super) source: S,
     options: Options,
-    secret: Option<Secret>,
-    id: Vec<u8>,
-    /// Whether the receiver keeps parts of a failed transfer for the next one.
-    resumes: bool,
+    pub(super) url: ConnectionUrl,
     payload_bytes: AtomicU64,
     throttle: Option<Mutex<Throttle>>,
     state: Mutex<State>,
 }
 
+#[derive(Default)]
 struct State {
     queue: Queue,
     /// Whether the receiver must still send the chunks of an earlier transfer.
@@ -90,13 +89,13 @@ struct State {
     generation: u32,
 }
 
+#[derive(Default)]
 struct Port {
-    port: u16,
+    /// Outcome so far, without its blocks, which the history counts.
+    report: PortReport,
     history: History,
-    connections: u32,
     /// Whether the receiver has given the port up.
     dead: bool,
-    failure: Option<Failure>,
 }
 
 impl<S: Source> Session<S> {
@@ -110,31 +109,21 @@ impl<S: Source> Session<S> {
             return Err(too_old(version));
         }
         let ports = url.ports.iter().map(|port| Port {
-            port: *port,
-            history: History::default(),
-            connections: 0,
-            dead: false,
-            failure: None,
+            report: PortReport::new(*port),
+            ..Port::default()
         });
         let queue = Queue::new(source.files(), options.block_bytes);
+        let throttle = options.rate_limit.map(Throttle::new);
         Ok(Self {
-            secret: url.secret.clone(),
-            id: url.id.clone(),
-            resumes: url.resumption,
+            url: url.clone(),
             payload_bytes: AtomicU64::new(0),
-            throttle: options
-                .rate_limit
-                .map(|limit| Mutex::new(Throttle::new(limit))),
+            throttle: throttle.map(Mutex::new),
             state: Mutex::new(State {
                 queue,
                 asks_for_chunks: url.resumption,
-                allocations: Vec::new(),
                 ports: ports.collect(),
-                failure: None,
-                given_up: None,
-                confirmed: None,
                 version,
-                generation: 0,
+                ..State::default()
             }),
             source,
             options,
@@ -148,32 +137,32 @@ impl<S: Source> Session<S> {
 
     /// Returns the bytes of payload written so far; for a progress bar.
     pub fn payload_bytes(&self) -> u64 {
-        self.payload_bytes.load(atomic::Ordering::Relaxed)
+        self.payload_bytes.load(Relaxed)
     }
 
     /// Returns the size of all files in bytes.
     pub fn total_bytes(&self) -> u64 {
-        self.lock().queue.total_bytes()
+        lock(&self.state).queue.bytes
     }
 
     /// Ends the transfer with `failure`, unless it has failed before.
     pub fn fail(&self, failure: Failure) {
-        self.lock().failure.get_or_insert(failure);
+        lock(&self.state).failure.get_or_insert(failure);
     }
 
     /// Returns the number of blocks of the whole transfer.
     pub fn blocks(&self) -> u64 {
-        self.lock().queue.total_blocks()
+        lock(&self.state).queue.blocks
     }
 
     /// Returns the time at which the receiver first said that it has everything.
     pub fn confirmed(&self) -> Option<Instant> {
-        self.lock().confirmed
+        lock(&self.state).confirmed
     }
 
     /// Returns the reason why the transfer failed, if it did.
     pub fn failure(&self) -> Option<Failure> {
-        self.lock().failure.clone()
+        lock(&self.state).failure.clone()
     }
 
     /// Returns the outcome, once every connection has ended.
@@ -181,68 +170,37 @@ impl<S: Source> Session<S> {
     /// # Errors
     /// The reason of the failure, also if the receiver never said that it has everything.
     pub fn finish(&self) -> Result<Report, Failure> {
-        let state = self.lock();
+        let state = lock(&self.state);
         if let Some(failure) = state.given_up.as_ref().or(state.failure.as_ref()) {
             return Err(failure.clone());
         }
         // With tags, what went over a port is the receiver's only once that port's last tag was right.
-        let tags = self
-            .secret
-            .as_ref()
-            .is_some_and(|secret| secret.cipher == Cipher::Aes128Gcm);
-        let unproven = tags
-            && !state
-                .ports
-                .iter()
-                .all(|port| port.history.is_acknowledged());
+        let cipher = self.url.secret.as_ref().map(|secret| secret.cipher);
+        let mut ports = state.ports.iter();
+        let unproven =
+            cipher == Some(Cipher::Aes128Gcm) && !ports.all(|port| port.history.is_acknowledged());
+        let mut ports = state.ports.iter();
         if state.confirmed.is_none() || unproven {
-            let failure = state.ports.iter().find_map(|port| port.failure.clone());
-            return Err(failure.unwrap_or_else(|| {
-                Failure::new(
-                    Status::Error,
-                    "the receiver never said that it has everything",
-                )
-            }));
+            let failure = ports.find_map(|port| port.report.failure.clone());
+            let never = "the receiver never said that it has everything";
+            return Err(failure.unwrap_or_else(|| Failure::new(Status::Error, never)));
         }
-        let ports = state.ports.iter().map(|port| PortReport {
-            port: port.port,
+        let ports = ports.map(|port| PortReport {
             blocks: port.history.acknowledged(),
-            connections: port.connections,
-            failure: port.failure.clone(),
+            ..port.report.clone()
         });
         Ok(Report {
-            blocks: state.queue.total_blocks(),
-            bytes: state.queue.total_bytes(),
+            blocks: state.queue.blocks,
+            bytes: state.queue.bytes,
             payload_bytes: self.payload_bytes(),
             ports: ports.collect(),
         })
     }
 
-    pub(super) fn source(&self) -> &S {
-        &self.source
-    }
-
-    pub(super) fn secret(&self) -> Option<&Secret> {
-        self.secret.as_ref()
-    }
-
-    /// Whether the receiver keeps parts of a failed transfer for the next one.
-    pub(super) fn resumes(&self) -> bool {
-        self.resumes
-    }
-
-    pub(super) fn port(&self, index: usize) -> u16 {
-        self.lock().ports[index].port
-    }
-
     /// Returns the state of a file at the receiver.
     pub(super) fn allocation(&self, file: usize) -> Allocation {
-        let state = self.lock();
-        state
-            .allocations
-            .get(file)
-            .copied()
-            .unwrap_or(Allocation::New)
+        let known = lock(&self.state).allocations.get(file).copied();
+        known.unwrap_or(Allocation::New)
     }
 
     /// Takes the chunks that the receiver holds from an earlier transfer; only the rest is sent.
@@ -250,7 +208,7 @@ impl<S: Source> Session<S> {
     /// # Errors
     /// [`Status::Protocol`] if they came before, or two files have one sequence id.
     pub(super) fn resume(&self, chunks: Vec<FileChunks>) -> Result<(), Failure> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let mut numbers = HashSet::new();
         let twice = chunks.iter().any(|file| !numbers.insert(file.sequence));
         if twice || !state.asks_for_chunks {
@@ -280,17 +238,14 @@ impl<S: Source> Session<S> {
     }
 
     pub(super) fn settings(&self) -> Settings {
-        let milliseconds = |timeout: Duration| {
-            u32::try_from(timeout.as_millis())
-                .unwrap_or(u32::MAX)
-                .clamp(1, i32::MAX as u32)
-        };
-        let state = self.lock();
+        let milliseconds =
+            |timeout: Duration| timeout.as_millis().clamp(1, i32::MAX as u128) as u32;
+        let state = lock(&self.state);
         Settings {
             version: state.version,
             read_timeout_ms: milliseconds(self.options.read_timeout),
             write_timeout_ms: milliseconds(self.options.write_timeout),
-            transfer_id: self.id.clone(),
+            transfer_id: self.url.id.clone(),
             checksum: self.options.checksum,
             request_chunks: state.asks_for_chunks,
             whole_files: self.options.block_bytes == 0,
@@ -301,7 +256,7 @@ impl<S: Source> Session<S> {
 
     /// Returns the condition that ends or restarts the work of a port, whatever its state.
     pub(super) fn verdict(&self, index: usize) -> Verdict {
-        let state = self.lock();
+        let state = lock(&self.state);
         if state.failure.is_some() {
             Verdict::Over
         } else if state.ports[index].dead {
@@ -312,67 +267,58 @@ impl<S: Source> Session<S> {
     }
 
     pub(super) fn connected(&self, index: usize) {
-        self.lock().ports[index].connections += 1;
+        lock(&self.state).ports[index].report.connections += 1;
     }
 
     /// Takes the next block for a port, if there is one.
     pub(super) fn next_block(&self, index: usize) -> Option<Block> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.given_up.is_some() || state.ports[index].dead {
             return None;
         }
         let block = state.queue.pop()?;
-        state.ports[index].history.push(block);
-        Some(block.0)
+        state.ports[index].history.blocks.push(block);
+        Some(block)
     }
 
     pub(super) fn done(&self) -> Done {
-        let state = self.lock();
+        let state = lock(&self.state);
+        let given_up = state.given_up.as_ref();
         Done {
-            status: state
-                .given_up
-                .as_ref()
-                .map_or(0, |failure| failure.status.code()),
-            blocks: state.queue.total_blocks(),
-            bytes: state.queue.total_bytes(),
+            status: given_up.map_or(0, |failure| failure.status.code()),
+            blocks: state.queue.blocks,
+            bytes: state.queue.bytes,
         }
     }
 
     /// Sends nothing more but DONE with this failure's status; the first one stands.
     pub(super) fn give_up(&self, failure: Failure) {
-        self.lock().given_up.get_or_insert(failure);
+        lock(&self.state).given_up.get_or_insert(failure);
     }
 
     pub(super) fn wrote_payload(&self, bytes: u64) {
-        self.payload_bytes
-            .fetch_add(bytes, atomic::Ordering::Relaxed);
+        self.payload_bytes.fetch_add(bytes, Relaxed);
     }
 
     /// Returns the time at which more payload may be sent, after `bytes` of it were.
     pub(super) fn next_payload(&self, bytes: u64, now: Duration) -> Duration {
-        match &self.throttle {
-            None => now,
-            Some(throttle) => {
-                let mut throttle = throttle.lock().unwrap_or_else(PoisonError::into_inner);
-                throttle.sent(bytes, now)
-            }
-        }
+        let throttle = self.throttle.as_ref();
+        throttle.map_or(now, |throttle| lock(throttle).sent(bytes, now))
     }
 
     /// Returns the maximum payload that one connection sends at a time, in bytes.
     pub(super) fn part_bytes(&self) -> usize {
         let limit = self.options.rate_limit;
-        let part = limit.map(|limit| limit.part_bytes(self.lock().ports.len()));
-        part.and_then(|part| usize::try_from(part).ok())
-            .unwrap_or(usize::MAX)
+        let part = limit.map(|limit| limit.part_bytes(self.url.ports.len()));
+        part.map_or(usize::MAX, |part| part.try_into().unwrap_or(usize::MAX))
     }
 
     pub(super) fn acknowledge_all(&self, index: usize) {
-        self.lock().ports[index].history.acknowledge_all();
+        lock(&self.state).ports[index].history.acknowledge_all();
     }
 
     pub(super) fn confirm(&self, index: usize) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.ports[index].history.acknowledge_all();
         state.confirmed.get_or_insert_with(Instant::now);
     }
@@ -383,34 +329,26 @@ impl<S: Source> Session<S> {
         index: usize,
         checkpoint: &Checkpoint,
     ) -> Result<bool, Failure> {
-        let mut guard = self.lock();
-        let state = &mut *guard;
+        let state = &mut *lock(&self.state);
         let port = &mut state.ports[index];
-        if checkpoint.port != port.port {
-            let detail = format!(
-                "the checkpoint of port {} names port {}",
-                port.port, checkpoint.port
-            );
+        let (number, named) = (port.report.port, checkpoint.port);
+        if named != number {
+            let detail = format!("the checkpoint of port {number} names port {named}");
             return Err(Failure::new(Status::Protocol, detail));
         }
         if port.dead {
             return Ok(false);
         }
-        port.history
-            .apply(checkpoint, &mut state.queue)
-            .map_err(|why| invalid(port.port, why))
+        let applied = port.history.apply(checkpoint, &mut state.queue);
+        applied.map_err(|why| invalid(number, why))
     }
 
     /// Applies the checkpoints of ports that the receiver has given up.
     pub(super) fn global_checkpoint(&self, list: &[Checkpoint]) -> Result<(), Failure> {
-        let mut guard = self.lock();
-        let state = &mut *guard;
+        let state = &mut *lock(&self.state);
         for checkpoint in list {
-            let Some(port) = state
-                .ports
-                .iter_mut()
-                .find(|port| port.port == checkpoint.port)
-            else {
+            let mut ports = state.ports.iter_mut();
+            let Some(port) = ports.find(|port| port.report.port == checkpoint.port) else {
                 // A port that the connection URL does not list, on which the receiver waited in vain.
                 if (checkpoint.blocks, checkpoint.partial_bytes) == (0, 0) {
                     continue;
@@ -418,9 +356,8 @@ impl<S: Source> Session<S> {
                 return Err(invalid(checkpoint.port, "it is no port of this transfer"));
             };
             port.dead = true;
-            port.history
-                .apply(checkpoint, &mut state.queue)
-                .map_err(|why| invalid(port.port, why))?;
+            let applied = port.history.apply(checkpoint, &mut state.queue);
+            applied.map_err(|why| invalid(checkpoint.port, why))?;
         }
         Ok(())
     }
@@ -428,8 +365,7 @@ impl<S: Source> Session<S> {
     /// Changes to `version`, which the receiver asked for on a connection of `generation`; all
     /// connections begin again with it.
     pub(super) fn renegotiate(&self, version: u32, generation: u32) -> Result<(), Failure> {
-        let mut guard = self.lock();
-        let state = &mut *guard;
+        let state = &mut *lock(&self.state);
         if generation != state.generation {
             // Another connection was told before; this one learns of it from the session.
             return Ok(());
@@ -437,10 +373,8 @@ impl<S: Source> Session<S> {
         if version >= state.version || version < OLDEST_VERSION {
             return Err(too_old(version));
         }
-        let acknowledged = state
-            .ports
-            .iter()
-            .any(|port| port.history.acknowledged() > 0);
+        let mut ports = state.ports.iter();
+        let acknowledged = ports.any(|port| port.history.acknowledged() > 0);
         if acknowledged || state.generation > 0 {
             let detail = "the receiver changed its version in the middle of the transfer";
             return Err(Failure::new(Status::VersionMismatch, detail));
@@ -452,20 +386,14 @@ impl<S: Source> Session<S> {
 
     /// Gives a port's blocks back, as it begins again with another version.
     pub(super) fn begin_again(&self, index: usize) {
-        let mut guard = self.lock();
-        let state = &mut *guard;
+        let state = &mut *lock(&self.state);
         state.ports[index].history.give_all_back(&mut state.queue);
     }
 
     /// Records that a port is given up; others may still do its work.
     pub(super) fn port_ended(&self, index: usize, failure: &Failure) {
-        self.lock().ports[index]
-            .failure
-            .get_or_insert(failure.clone());
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let report = &mut lock(&self.state).ports[index].report;
+        report.failure.get_or_insert(failure.clone());
     }
 }
 

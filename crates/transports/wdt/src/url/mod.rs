@@ -5,7 +5,7 @@
 use std::fmt;
 
 use crate::codec::MAX_TRANSFER_ID_BYTES;
-use crate::crypto::{Cipher, KEY_BYTES, Key, Secret};
+use crate::crypto::{Cipher, Key, Secret};
 
 /// Maximum number of ports taken from a URL, so that the length of a list of their checkpoints fits
 /// in its 15 bits.
@@ -16,7 +16,7 @@ pub const MAX_URL_BYTES: usize = 64 << 10;
 const SCHEME: &str = "wdt://";
 
 /// Address and parameters of a receiver, for its sender.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct ConnectionUrl {
     /// A name or an address, without brackets.
     pub host: String,
@@ -68,79 +68,62 @@ impl ConnectionUrl {
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (host, port) = host_and_port(place.trim_end_matches('/'))?;
         let query = Query::read(query)?;
-        Ok(Self {
-            host,
-            ports: query.ports(port)?,
-            id: query.id,
-            version: query.version,
-            secret: query.encryption.map(|(cipher, key)| Secret {
-                cipher,
-                key,
-                iv_change_bytes: query.iv_change_bytes,
-            }),
-            iv_change_bytes: query.iv_change_bytes,
-            resumption: query.resumption,
-        })
+        let ports = query.ports(port)?;
+        let mut url = query.url;
+        url.secret = query.encryption.map(|(cipher, key)| Secret {
+            cipher,
+            key,
+            iv_change_bytes: url.iv_change_bytes,
+        });
+        Ok(Self { host, ports, ..url })
     }
 
     /// Returns the URL for the sender, with the key.
     #[must_use]
     pub fn to_secret_string(&self) -> String {
-        let encryption = self.secret.as_ref().map_or(String::new(), |secret| {
-            let key: String = secret
-                .key
-                .bytes()
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect();
-            format!("{:x}:{key}", secret.cipher.code())
+        let encryption = self.secret.as_ref().map(|secret| {
+            let key = u128::from_be_bytes(*secret.key.bytes());
+            format!("{:x}:{key:032x}", secret.cipher.code())
         });
-        self.written(&encryption)
+        self.written(&encryption.unwrap_or_default())
     }
 
     fn written(&self, encryption: &str) -> String {
-        let mut url = String::from(SCHEME);
-        match self.host.contains(':') {
-            true => url.extend(["[", &self.host, "]"]),
-            false => url.push_str(&self.host),
-        }
-        let contiguous = self
-            .ports
-            .windows(2)
-            .all(|pair| pair[0].checked_add(1) == Some(pair[1]));
-        let (mut count, mut list) = (String::new(), String::new());
-        if contiguous && let Some(first) = self.ports.first() {
-            url.push_str(&format!(":{first}"));
-            count = self.ports.len().to_string();
-        } else {
-            let ports: Vec<_> = self.ports.iter().map(u16::to_string).collect();
-            list = ports.join(",");
-        }
+        let host = match self.host.contains(':') {
+            true => format!("[{}]", self.host),
+            false => self.host.clone(),
+        };
+        let mut pairs = self.ports.windows(2);
+        let contiguous = pairs.all(|pair| pair[0].checked_add(1) == Some(pair[1]));
+        let ports: Vec<_> = self.ports.iter().map(u16::to_string).collect();
+        let (first, count, list) = match ports.first() {
+            Some(first) if contiguous => {
+                (format!(":{first}"), ports.len().to_string(), String::new())
+            }
+            _ => (String::new(), String::new(), ports.join(",")),
+        };
         let iv_change = match self.iv_change_bytes {
             0 => String::new(),
             bytes => bytes.to_string(),
         };
-        let version = self
-            .version
-            .map_or(String::new(), |version| version.to_string());
-        let mut separator = '?';
-        let resumption: &[u8] = if self.resumption { b"1" } else { b"" };
+        let version = self.version.map(|version| version.to_string());
+        let resumption = if self.resumption { "1" } else { "" };
+        let mut url = format!("{SCHEME}{host}{first}");
+        let mut separator = "?";
         for (key, value) in [
             ("Enc", encryption.as_bytes()),
-            ("dr", resumption),
+            ("dr", resumption.as_bytes()),
             ("id", &self.id),
             ("iv_change_int", iv_change.as_bytes()),
             ("num_ports", count.as_bytes()),
             ("ports", list.as_bytes()),
-            ("recpv", version.as_bytes()),
+            ("recpv", version.unwrap_or_default().as_bytes()),
             ("tls", b"0"),
         ] {
             if !value.is_empty() {
-                url.push(separator);
-                url.push_str(key);
-                url.push('=');
+                url.extend([separator, key, "="]);
                 escape(value, &mut url);
-                separator = '&';
+                separator = "&";
             }
         }
         url
@@ -150,11 +133,8 @@ impl ConnectionUrl {
 /// Shows everything but the key.
 impl fmt::Debug for ConnectionUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.written(if self.secret.is_some() {
-            "(secret)"
-        } else {
-            ""
-        }))
+        let encryption = self.secret.as_ref().map_or("", |_| "(secret)");
+        f.write_str(&self.written(encryption))
     }
 }
 
@@ -170,37 +150,31 @@ fn escape(value: &[u8], out: &mut String) {
 }
 
 fn unescape(value: &str) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(value.len());
-    let mut rest = value.as_bytes();
-    while let [first, after @ ..] = rest {
-        rest = after;
-        if *first != b'%' {
-            out.push(*first);
-            continue;
-        }
-        let [high, low, after @ ..] = rest else {
-            return None;
-        };
-        out.push(hex_digit(*high)? << 4 | hex_digit(*low)?);
-        rest = after;
+    let mut parts = value.as_bytes().split(|byte| *byte == b'%');
+    let mut out = parts.next()?.to_vec();
+    for part in parts {
+        let (digits, after) = part.split_at_checked(2)?;
+        out.push(hex_byte(digits)?);
+        out.extend_from_slice(after);
     }
     Some(out)
 }
 
-fn hex_digit(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).map(|digit| digit as u8)
+/// Parses two hexadecimal digits.
+fn hex_byte(digits: &[u8]) -> Option<u8> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16);
+    match digits {
+        [high, low] => Some((digit(high)? << 4 | digit(low)?) as u8),
+        _ => None,
+    }
 }
 
 fn host_and_port(place: &str) -> Result<(String, Option<u16>), UrlError> {
     let (host, port) = match place.strip_prefix('[') {
-        Some(rest) => {
-            let (host, after) = rest.split_once(']').ok_or(UrlError::Host)?;
-            match after.strip_prefix(':') {
-                Some(port) => (host, Some(port)),
-                None if after.is_empty() => (host, None),
-                None => return Err(UrlError::Host),
-            }
-        }
+        Some(rest) => match rest.split_once(']').ok_or(UrlError::Host)? {
+            (host, "") => (host, None),
+            (host, after) => (host, Some(after.strip_prefix(':').ok_or(UrlError::Host)?)),
+        },
         None => match place.split_once(':') {
             Some((host, port)) => (host, Some(port)),
             None => (place, None),
@@ -210,85 +184,77 @@ fn host_and_port(place: &str) -> Result<(String, Option<u16>), UrlError> {
     if host.is_empty() || !host.chars().all(allowed) {
         return Err(UrlError::Host);
     }
-    let port = port.map(|port| read_port(port, "the port")).transpose()?;
-    Ok((host.to_owned(), port))
+    let port = port.map(|port| read_port(port).ok_or(UrlError::Value("the port")));
+    Ok((host.to_owned(), port.transpose()?))
 }
 
-fn read_port(text: &str, key: &'static str) -> Result<u16, UrlError> {
-    match number(text, key)? {
-        port @ 1.. => Ok(port),
-        0 => Err(UrlError::Value(key)),
-    }
+fn read_port(text: &str) -> Option<u16> {
+    number(text).filter(|port| *port != 0)
 }
 
 /// Parses a number that consists of digits alone.
-fn number<T: std::str::FromStr>(text: &str, key: &'static str) -> Result<T, UrlError> {
-    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(UrlError::Value(key));
-    }
-    text.parse().map_err(|_| UrlError::Value(key))
+fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| digits)
 }
 
 #[derive(Default)]
 struct Query {
-    id: Vec<u8>,
-    version: Option<u32>,
+    /// The values that a URL has as they are.
+    url: ConnectionUrl,
     start_port: Option<u16>,
     num_ports: Option<u16>,
-    list: Option<Vec<u16>>,
     encryption: Option<(Cipher, Key)>,
-    iv_change_bytes: u64,
-    resumption: bool,
 }
 
 impl Query {
+    const KEYS: [&str; 8] = [
+        "id",
+        "recpv",
+        "start_port",
+        "num_ports",
+        "ports",
+        "Enc",
+        "iv_change_int",
+        "dr",
+    ];
+
     /// Parses the query; keys that are unknown are those of other versions and are ignored.
     fn read(text: &str) -> Result<Self, UrlError> {
         let mut query = Self::default();
         for pair in text.split('&') {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let Some(key) = [
-                "id",
-                "recpv",
-                "start_port",
-                "num_ports",
-                "ports",
-                "Enc",
-                "dr",
-            ]
-            .into_iter()
-            .chain(["iv_change_int"])
-            .find(|known| *known == key) else {
-                continue;
-            };
-            let value = unescape(value).ok_or(UrlError::Value(key))?;
-            if key == "id" {
-                if value.len() > MAX_TRANSFER_ID_BYTES {
-                    return Err(UrlError::Value(key));
-                }
-                query.id = value;
-                continue;
-            }
-            let value = String::from_utf8(value).map_err(|_| UrlError::Value(key))?;
-            if value.is_empty() {
-                continue;
-            }
-            match key {
-                "recpv" => query.version = Some(number(&value, key)?),
-                "start_port" => query.start_port = Some(read_port(&value, key)?),
-                "num_ports" => query.num_ports = Some(number(&value, key)?),
-                "ports" => query.list = Some(read_ports(&value)?),
-                "Enc" => query.encryption = Some(read_encryption(&value)?),
-                "iv_change_int" => query.iv_change_bytes = number(&value, key)?,
-                _ => query.resumption = value != "0",
+            if let Some(key) = Self::KEYS.into_iter().find(|known| *known == key) {
+                query.set(key, value).ok_or(UrlError::Value(key))?;
             }
         }
         Ok(query)
     }
 
+    /// Sets the value of one of [`Query::KEYS`]; returns `None` for a value that is not valid.
+    fn set(&mut self, key: &str, value: &str) -> Option<()> {
+        let value = unescape(value)?;
+        if key == "id" {
+            self.url.id = Some(value).filter(|id| id.len() <= MAX_TRANSFER_ID_BYTES)?;
+            return Some(());
+        }
+        let value = String::from_utf8(value).ok()?;
+        match key {
+            _ if value.is_empty() => {}
+            "recpv" => self.url.version = Some(number(&value)?),
+            "start_port" => self.start_port = Some(read_port(&value)?),
+            "num_ports" => self.num_ports = Some(number(&value)?),
+            "ports" => self.url.ports = read_ports(&value)?,
+            "Enc" => self.encryption = Some(read_encryption(&value)?),
+            "iv_change_int" => self.url.iv_change_bytes = number(&value)?,
+            _ => self.url.resumption = value != "0",
+        }
+        Some(())
+    }
+
     fn ports(&self, port: Option<u16>) -> Result<Vec<u16>, UrlError> {
-        if let Some(list) = &self.list {
-            return Ok(list.clone());
+        if !self.url.ports.is_empty() {
+            return Ok(self.url.ports.clone());
         }
         let first = port.or(self.start_port).ok_or(UrlError::NoPorts)?;
         let count = self.num_ports.unwrap_or(1);
@@ -302,35 +268,27 @@ impl Query {
     }
 }
 
-fn read_ports(text: &str) -> Result<Vec<u16>, UrlError> {
+fn read_ports(text: &str) -> Option<Vec<u16>> {
     let mut ports = Vec::new();
     for part in text.split(',') {
-        let port = read_port(part, "ports")?;
+        let port = read_port(part)?;
         // The port is the connection's name in checkpoints.
         if ports.contains(&port) || ports.len() == MAX_PORTS {
-            return Err(UrlError::Value("ports"));
+            return None;
         }
         ports.push(port);
     }
-    Ok(ports)
+    Some(ports)
 }
 
-fn read_encryption(text: &str) -> Result<(Cipher, Key), UrlError> {
-    const WRONG: UrlError = UrlError::Value("Enc");
-    let (cipher, digits) = text.split_once(':').ok_or(WRONG)?;
-    let cipher = match cipher.as_bytes() {
-        [digit] => hex_digit(*digit).and_then(Cipher::from_code).ok_or(WRONG)?,
-        _ => return Err(WRONG),
+fn read_encryption(text: &str) -> Option<(Cipher, Key)> {
+    let (cipher, digits) = text.split_once(':')?;
+    let [digit] = cipher.as_bytes() else {
+        return None;
     };
-    let digits = digits.as_bytes();
-    if digits.len() != 2 * KEY_BYTES {
-        return Err(WRONG);
-    }
-    let mut key = [0; KEY_BYTES];
-    for (byte, pair) in key.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = hex_digit(pair[0]).ok_or(WRONG)? << 4 | hex_digit(pair[1]).ok_or(WRONG)?;
-    }
-    Ok((cipher, Key::new(key)))
+    let cipher = Cipher::from_code(hex_byte(&[b'0', *digit])?)?;
+    let key: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(hex_byte).collect();
+    Some((cipher, Key::new(key?.try_into().ok()?)))
 }
 
 #[cfg(test)]

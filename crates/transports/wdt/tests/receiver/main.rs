@@ -2,6 +2,9 @@
 
 mod admission;
 #[allow(dead_code, reason = "each test uses a part of it")]
+#[path = "../memory/mod.rs"]
+mod memory;
+#[allow(dead_code, reason = "each test uses a part of it")]
 #[path = "../scripted/mod.rs"]
 mod scripted;
 mod time_outs;
@@ -10,11 +13,12 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use memory::{MemorySink, MemoryWriter};
 use regatta_transport_wdt::codec::{
     Abort, Allocation, Checkpoint, Command, Decoded, Done, FileHeader, Reply, Settings, footer,
 };
 use regatta_transport_wdt::crypto::{Key, Open, Seal, Secret};
-use regatta_transport_wdt::sink::{IncomingBlock, MemorySink, MemoryWriter, Sink};
+use regatta_transport_wdt::sink::Sink;
 use regatta_transport_wdt::status::Status;
 use regatta_transport_wdt::{Failure, receiver};
 use scripted::{abort, bytes, done, file, gcm, ms, path, settings, url};
@@ -84,11 +88,10 @@ impl Receiving {
                 receiver::Step::Write => {
                     let mut wire = self.ports[port].output().to_vec();
                     self.ports[port].written();
-                    let mut rest = &mut wire[..];
-                    while !rest.is_empty() {
-                        let opened = self.opens[port].open(rest, usize::MAX).unwrap();
-                        plain.extend_from_slice(&rest[opened.plain.clone()]);
-                        rest = &mut rest[opened.consumed..];
+                    let mut at = 0;
+                    while at < wire.len() {
+                        let opened = self.opens[port].open(&mut wire, &mut at, usize::MAX);
+                        plain.extend_from_slice(opened.unwrap());
                     }
                 }
                 receiver::Step::Disconnect => {}
@@ -264,7 +267,7 @@ struct Holey(MemorySink);
 impl Sink for Holey {
     type Writer = MemoryWriter;
 
-    fn begin(&self, block: &IncomingBlock) -> io::Result<MemoryWriter> {
+    fn begin(&self, block: &FileHeader) -> io::Result<MemoryWriter> {
         self.0.begin(block)
     }
 

@@ -23,16 +23,14 @@ impl Plain {
     pub fn take(&mut self, count: usize) -> Option<Vec<u8>> {
         let mut taken = Vec::new();
         while taken.len() < count {
-            let rest = &mut self.wire[self.at..];
             let opened = self
                 .open
-                .open(rest, count - taken.len())
+                .open(&mut self.wire, &mut self.at, count - taken.len())
                 .expect("it decrypts");
-            taken.extend_from_slice(&rest[opened.plain.clone()]);
-            self.at += opened.consumed;
-            if opened.plain.is_empty() {
+            if opened.is_empty() {
                 return None;
             }
+            taken.extend_from_slice(opened);
         }
         Some(taken)
     }
@@ -60,11 +58,11 @@ impl Plain {
 
     /// Checks that nothing is left but the last tag, if there are tags.
     pub fn ends(mut self) {
-        let (consumed, all) = self
+        let all = self
             .open
-            .finish(&self.wire[self.at..])
+            .finish(&self.wire, &mut self.at)
             .expect("the tag verifies");
         assert!(all, "the last tag is there");
-        assert_eq!(self.at + consumed, self.wire.len(), "nothing is left");
+        assert_eq!(self.at, self.wire.len(), "nothing is left");
     }
 }

@@ -7,11 +7,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::memory::{MemorySink, MemorySource};
 use pipe::Pipe;
-use regatta_transport_wdt::codec::FileChunks;
+use regatta_transport_wdt::codec::{FileChunks, FileHeader};
 use regatta_transport_wdt::files::DirectorySink;
-use regatta_transport_wdt::sink::{IncomingBlock, MemorySink, Sink, SinkWriter};
-use regatta_transport_wdt::source::MemorySource;
+use regatta_transport_wdt::sink::{Sink, SinkWriter};
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{Failure, Report, receiver, sender};
 
@@ -53,7 +53,7 @@ type WriterOf<K> = <K as Sink>::Writer;
 impl Sink for Tee {
     type Writer = TeeWriter;
 
-    fn begin(&self, block: &IncomingBlock) -> io::Result<TeeWriter> {
+    fn begin(&self, block: &FileHeader) -> io::Result<TeeWriter> {
         Ok(TeeWriter(self.0.begin(block)?, self.1.begin(block)?))
     }
 
@@ -65,8 +65,8 @@ impl Sink for Tee {
         self.1.forget()
     }
 
-    fn counted(&self, sequence: u64, offset: u64, length: u64) {
-        self.1.counted(sequence, offset, length);
+    fn counted(&self, block: &FileHeader) {
+        self.1.counted(block);
     }
 
     fn check(&self, bytes: u64) -> io::Result<()> {

@@ -3,12 +3,12 @@
 use std::io;
 use std::time::Duration;
 
-use super::{Connection, LINGER, State, Whole, sign_interval};
+use super::{After, Connection, State};
 use crate::codec::{Allocation, Command, Decoded, Done, FileHeader, Malformed, Settings, footer};
 use crate::crypto::{CryptoError, PROLOGUE};
 use crate::failure::Failure;
 use crate::inbox::WireError;
-use crate::sink::{IncomingBlock, Sink, SinkWriter};
+use crate::sink::{Sink, SinkWriter};
 use crate::status::Status;
 use crate::{OLDEST_VERSION, VERSION};
 
@@ -31,32 +31,20 @@ impl<K: Sink> Connection<K> {
         self.last_received = now;
         let mut at = 0;
         loop {
-            let more = match &mut self.state {
+            let more = match self.state {
                 State::Opening { .. }
                 | State::Listing { told: true }
                 | State::Commands
                 | State::Footer(_) => self.command(wire, &mut at, now),
                 State::Payload(_) => self.payload(wire, &mut at),
-                State::Listing { .. } if at < wire.len() => Err(Fault::Protocol(
-                    "blocks before it knew what is there".to_owned(),
-                )),
-                State::Waiting if at < wire.len() => {
-                    Err(Fault::Protocol("bytes after DONE".to_owned()))
-                }
                 State::Confirming => self.confirmation(wire, &mut at),
-                State::Ending { ended, .. } if !*ended => match self.inbox.end(wire, &mut at) {
-                    Ok(all) => {
-                        *ended = all;
-                        if all {
-                            self.verified();
-                        }
-                        Ok(all)
-                    }
-                    Err(error) => Err(Fault::Wire(error.into())),
-                },
-                State::Ending { .. } if at < wire.len() => {
-                    Err(Fault::Protocol("bytes after its end".to_owned()))
+                State::Ending => self.last_tag(wire, &mut at),
+                _ if at == wire.len() => return,
+                State::Listing { .. } => {
+                    Err(Fault::Protocol("blocks before it knew what is there"))
                 }
+                State::Waiting => Err(Fault::Protocol("bytes after DONE")),
+                State::Answering => Err(Fault::Protocol("bytes after its end")),
                 _ => return,
             };
             match more {
@@ -77,7 +65,7 @@ impl<K: Sink> Connection<K> {
         if let State::Opening { .. } = self.state {
             return match command {
                 Command::Settings(settings) => self.settings(settings, now),
-                _ => Err(Fault::Protocol("a command before SETTINGS".to_owned())),
+                _ => Err(Fault::Protocol("a command before SETTINGS")),
             };
         }
         match (std::mem::replace(&mut self.state, State::Commands), command) {
@@ -85,41 +73,39 @@ impl<K: Sink> Connection<K> {
                 self.session.chunks_told();
                 Ok(true)
             }
-            (State::Listing { .. }, _) | (_, Command::Ack) => Err(Fault::Protocol(
-                "something else than ACK for the chunks".to_owned(),
-            )),
+            (State::Listing { .. }, _) | (_, Command::Ack) => {
+                Err(Fault::Protocol("something else than ACK for the chunks"))
+            }
             (State::Footer(arriving), Command::Footer(crc)) => {
                 if crc != arriving.crc {
                     return Err(Fault::Checksum(arriving.header.path.to_string()));
                 }
                 self.block_is_whole(arriving)
             }
-            (State::Footer(_), _) => Err(Fault::Protocol("no footer after a block".to_owned())),
+            (State::Footer(_), _) => Err(Fault::Protocol("no footer after a block")),
             (_, Command::Size(bytes)) => {
                 self.session.size(bytes);
                 Ok(true)
             }
             (_, Command::File(header)) => self.file(header),
             (_, Command::Done(done)) => self.done(done, now),
-            (_, Command::Settings(_)) => Err(Fault::Protocol("SETTINGS twice".to_owned())),
-            (_, Command::Footer(_)) => Err(Fault::Protocol(
-                "a footer that belongs to no block".to_owned(),
-            )),
+            (_, Command::Settings(_)) => Err(Fault::Protocol("SETTINGS twice")),
+            (_, Command::Footer(_)) => Err(Fault::Protocol("a footer that belongs to no block")),
         }
     }
 
     fn settings(&mut self, settings: Settings, now: Duration) -> Result<bool, Fault> {
         let spoken = (OLDEST_VERSION..=VERSION).contains(&settings.version);
-        if settings.transfer_id != self.session.id() {
+        if settings.transfer_id != self.session.url.id {
             // Bytes under another key may look like SETTINGS, but not of a version that is spoken.
-            if self.session.secret().is_some() && !spoken {
-                return Ok(self.turn_away(Status::Encryption, OTHER_KEY, now));
+            if self.session.url.secret.is_some() && !spoken {
+                return Ok(self.turn_away(Status::Encryption, OTHER_KEY));
             }
             let detail = "the sender's transfer id is not that of this receiver";
-            return Ok(self.turn_away(Status::IdMismatch, detail, now));
+            return Ok(self.turn_away(Status::IdMismatch, detail));
         }
         if settings.version > VERSION {
-            return Ok(self.refuse(Status::VersionMismatch, now));
+            return Ok(self.refuse(Status::VersionMismatch));
         }
         if !spoken {
             let status = Status::VersionIncompatible;
@@ -131,17 +117,16 @@ impl<K: Sink> Connection<K> {
                 );
                 self.session.fail(Failure::new(status, detail));
             }
-            return Ok(self.refuse(status, now));
+            return Ok(self.refuse(status));
         }
         self.session.settled(self.index, now);
-        self.next_sign = now + sign_interval(&settings);
-        self.state = if settings.request_chunks {
-            State::Listing { told: false }
-        } else {
-            State::Commands
-        };
         let asks = settings.request_chunks;
         self.settings = Some(settings);
+        self.schedule_sign(now);
+        self.state = match asks {
+            true => State::Listing { told: false },
+            false => State::Commands,
+        };
         if !asks {
             self.session.not_asked().map_err(|error| {
                 let detail =
@@ -156,7 +141,7 @@ impl<K: Sink> Connection<K> {
     /// that it belongs to it. A sender that seems to have a wrong URL is sent ABORT; others are
     /// closed without an answer.
     fn not_admitted(&mut self, fault: &Fault, first: Option<u8>, now: Duration) {
-        let encrypts = self.session.secret().is_some();
+        let encrypts = self.session.url.secret.is_some();
         let detail = match fault {
             Fault::Wire(WireError::Crypto(CryptoError::Plaintext)) if first == Some(b'S') => {
                 "the sender does not encrypt, which the connection URL asks for"
@@ -178,46 +163,28 @@ impl<K: Sink> Connection<K> {
                 return self.lost(Status::Protocol, detail, now);
             }
         };
-        self.turn_away(Status::Encryption, detail, now);
+        self.turn_away(Status::Encryption, detail);
     }
 
     fn file(&mut self, header: FileHeader) -> Result<bool, Fault> {
         if header.status != 0 {
+            let status = Status::from_code(header.status);
             let detail = format!("the sender could not read `{}`", header.path);
-            return Err(Fault::Fatal(Failure::new(
-                Status::from_code(header.status),
-                detail,
-            )));
+            return Err(Fault::Fatal(Failure::new(status, detail)));
         }
-        let replaces = match header.allocation {
-            Allocation::New | Allocation::Exists => None,
-            Allocation::TooLarge(previous) | Allocation::TooSmall(previous) => Some(previous),
-            Allocation::Delete => {
-                let detail = "that a file is to be deleted, which is left out here";
-                return Err(Fault::Protocol(detail.to_owned()));
-            }
-        };
+        if header.allocation == Allocation::Delete {
+            let detail = "that a file is to be deleted, which is left out here";
+            return Err(Fault::Protocol(detail));
+        }
         self.session.heard(self.index);
-        let block = IncomingBlock {
-            sequence: header.sequence,
-            path: header.path.clone(),
-            file_size_bytes: header.file_size,
-            offset: header.offset,
-            length: header.length,
-            replaces,
-        };
-        let writer = self
-            .session
-            .sink()
-            .begin(&block)
-            .map_err(|error| cannot_write(&header, &error))?;
-        let arriving = Arriving {
+        let writer = self.session.sink.begin(&header);
+        let writer = writer.map_err(cannot_write(&header))?;
+        self.payload_or_footer(Arriving {
             header,
             writer,
             got: 0,
             crc: 0,
-        };
-        self.payload_or_footer(arriving)
+        })
     }
 
     fn payload(&mut self, wire: &mut [u8], at: &mut usize) -> Result<bool, Fault> {
@@ -225,21 +192,15 @@ impl<K: Sink> Connection<K> {
             return Ok(false);
         };
         let rest = usize::try_from(arriving.header.length - arriving.got).unwrap_or(usize::MAX);
-        let part = self.inbox.payload(wire, at, rest)?;
+        let part = self.inbox.open.open(wire, at, rest)?;
         if part.is_empty() {
             self.verified();
             return Ok(false);
         }
         let offset = arriving.header.offset + arriving.got;
-        arriving
-            .writer
-            .write(offset, part)
-            .map_err(|error| cannot_write(&arriving.header, &error))?;
-        let checksum = self
-            .settings
-            .as_ref()
-            .is_some_and(|settings| settings.checksum);
-        if checksum {
+        let written = arriving.writer.write(offset, part);
+        written.map_err(cannot_write(&arriving.header))?;
+        if let Some(Settings { checksum: true, .. }) = self.settings {
             arriving.crc = footer(arriving.crc, part);
         }
         arriving.got += part.len() as u64;
@@ -249,21 +210,14 @@ impl<K: Sink> Connection<K> {
         }
         match std::mem::replace(&mut self.state, State::Commands) {
             State::Payload(arriving) => self.payload_or_footer(arriving),
-            other => {
-                self.state = other;
-                Ok(true)
-            }
+            _ => Ok(true),
         }
     }
 
     fn payload_or_footer(&mut self, arriving: Arriving<K::Writer>) -> Result<bool, Fault> {
         if arriving.got < arriving.header.length {
             self.state = State::Payload(arriving);
-        } else if self
-            .settings
-            .as_ref()
-            .is_some_and(|settings| settings.checksum)
-        {
+        } else if self.settled(|settings| settings.checksum) {
             self.state = State::Footer(arriving);
         } else {
             self.block_is_whole(arriving)?;
@@ -272,24 +226,16 @@ impl<K: Sink> Connection<K> {
     }
 
     fn block_is_whole(&mut self, mut arriving: Arriving<K::Writer>) -> Result<bool, Fault> {
-        arriving
-            .writer
-            .finish()
-            .map_err(|error| cannot_write(&arriving.header, &error))?;
-        let tags = self.inbox.open().has_tags();
-        let block = Whole {
-            sequence: arriving.header.sequence,
-            offset: arriving.header.offset,
-            length: arriving.header.length,
-        };
+        let finished = arriving.writer.finish();
+        finished.map_err(cannot_write(&arriving.header))?;
+        let block = arriving.header;
+        let tags = self.inbox.open.has_tags();
         self.session.block(self.index, block.length, !tags);
         if tags {
-            self.unverified
-                .push_back((self.inbox.open().position(), block));
+            let end = self.inbox.open.position();
+            self.unverified.push_back((end, block));
         } else {
-            self.session
-                .sink()
-                .counted(block.sequence, block.offset, block.length);
+            self.session.sink.counted(&block);
         }
         self.state = State::Commands;
         Ok(true)
@@ -297,12 +243,10 @@ impl<K: Sink> Connection<K> {
 
     /// Counts the blocks that the tags received so far verify.
     pub(super) fn verified(&mut self) {
-        let verified = self.inbox.open().verified();
+        let verified = self.inbox.open.verified();
         while let Some((_, block)) = self.unverified.pop_front_if(|(end, _)| *end <= verified) {
             self.session.count(self.index, 1, block.length);
-            self.session
-                .sink()
-                .counted(block.sequence, block.offset, block.length);
+            self.session.sink.counted(&block);
         }
     }
 
@@ -314,7 +258,7 @@ impl<K: Sink> Connection<K> {
         self.session.heard(self.index);
         self.session.done(self.index, done);
         self.state = State::Waiting;
-        self.next_sign = now + self.settings.as_ref().map_or(LINGER, sign_interval);
+        self.schedule_sign(now);
         Ok(true)
     }
 
@@ -331,13 +275,30 @@ impl<K: Sink> Connection<K> {
         if self.inbox.command(wire, at, decode)?.is_none() {
             return Ok(false);
         }
-        let ended = !self.inbox.open().has_tags();
-        self.state = State::Ending {
-            ended,
-            answered: false,
-            shut: false,
-        };
+        if self.inbox.open.has_tags() {
+            self.state = State::Ending;
+        } else {
+            self.answer();
+        }
         Ok(true)
+    }
+
+    /// Reads the sender's last tag.
+    fn last_tag(&mut self, wire: &[u8], at: &mut usize) -> Result<bool, Fault> {
+        let ended = self.inbox.open.finish(wire, at)?;
+        if ended {
+            self.verified();
+            self.answer();
+        }
+        Ok(ended)
+    }
+
+    /// Ends this direction, as the sender's has.
+    fn answer(&mut self) {
+        self.state = match self.seal.finish(&mut self.out) {
+            Err(_) => State::Dropping(After::End),
+            Ok(()) => State::Answering,
+        };
     }
 
     fn fault(&mut self, fault: Fault, first: Option<u8>, now: Duration) {
@@ -354,12 +315,13 @@ impl<K: Sink> Connection<K> {
             Fault::Wire(WireError::Crypto(error)) => {
                 self.lost(Status::Encryption, format!("port {port}: {error}"), now);
             }
-            Fault::Wire(error) => self.fail(error.status(), format!("port {port}: {error}")),
+            Fault::Wire(WireError::Malformed(error)) => {
+                let detail = format!("port {port}: {error}");
+                self.session.fail(Failure::new(Status::Protocol, detail));
+            }
             Fault::Protocol(what) => {
-                self.fail(
-                    Status::Protocol,
-                    format!("the sender sent {what} on port {port}"),
-                );
+                let detail = format!("the sender sent {what} on port {port}");
+                self.session.fail(Failure::new(Status::Protocol, detail));
             }
         }
     }
@@ -368,7 +330,7 @@ impl<K: Sink> Connection<K> {
 /// Reason why a connection cannot go on.
 enum Fault {
     Wire(WireError),
-    Protocol(String),
+    Protocol(&'static str),
     /// Wrong checksum of a block of the file with this path.
     Checksum(String),
     /// Failure of the whole transfer.
@@ -387,7 +349,9 @@ impl From<CryptoError> for Fault {
     }
 }
 
-fn cannot_write(header: &FileHeader, error: &io::Error) -> Fault {
-    let detail = format!("`{}` cannot be written ({error})", header.path);
-    Fault::Fatal(Failure::new(Status::FileWrite, detail))
+fn cannot_write(header: &FileHeader) -> impl Fn(io::Error) -> Fault {
+    |error| {
+        let detail = format!("`{}` cannot be written ({error})", header.path);
+        Fault::Fatal(Failure::new(Status::FileWrite, detail))
+    }
 }

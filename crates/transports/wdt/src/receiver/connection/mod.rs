@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::commands::Arriving;
-use super::session::{Judgement, Listing, Partial, Session};
+use super::session::Session;
 use crate::VERSION;
-use crate::codec::{Reply, Settings, encode_frames};
+use crate::codec::{Checkpoint, FileHeader, Reply, Settings, encode_frames};
 use crate::crypto::Seal;
 use crate::failure::Failure;
 use crate::inbox::Inbox;
@@ -65,26 +65,18 @@ pub struct Connection<K: Sink> {
     /// Reason for which a connection that never belonged to the transfer was refused.
     refusal: Option<Failure>,
     inbox: Inbox,
-    seal: Option<Seal>,
+    seal: Seal,
     /// Bytes to write next; empty once they are written.
     out: Vec<u8>,
     settings: Option<Settings>,
     last_received: Duration,
     next_sign: Duration,
     /// Whole blocks after the last tag, with the position of their end in the stream.
-    unverified: VecDeque<(u64, Whole)>,
+    unverified: VecDeque<(u64, FileHeader)>,
     /// End of the blocks that were acknowledged before a tag verified them, as a position in the
     /// stream.
     trusted_until: u64,
     last_fault: Failure,
-}
-
-/// A block that has arrived completely.
-#[derive(Clone, Copy)]
-struct Whole {
-    sequence: u64,
-    offset: u64,
-    length: u64,
 }
 
 enum State<W> {
@@ -106,16 +98,14 @@ enum State<W> {
     Waiting,
     /// `D` was sent; the sender's `D` must come.
     Confirming,
-    /// The sender's last tag must come, if there are tags.
-    Ending {
-        ended: bool,
-        answered: bool,
-        shut: bool,
-    },
+    /// The sender's last tag must come.
+    Ending,
+    /// The sender's direction has ended; the last tag of this one is sent.
+    Answering,
     /// ABORT was sent; further bytes are discarded.
     Aborting {
-        shut: bool,
-        until: Duration,
+        /// Time until which to read on, once the sending direction is shut down.
+        until: Option<Duration>,
         then: After,
     },
     Dropping(After),
@@ -132,9 +122,9 @@ impl<K: Sink> Connection<K> {
     /// Returns the state machine of the port at `index` of the connection URL, which is listening
     /// from now on.
     pub fn new(session: Arc<Session<K>>, index: usize) -> Self {
-        let port = session.port(index);
+        let port = session.url.ports[index];
         Self {
-            inbox: Inbox::new(session.secret()),
+            inbox: Inbox::new(session.url.secret.as_ref()),
             session,
             index,
             port,
@@ -144,7 +134,7 @@ impl<K: Sink> Connection<K> {
             heartbeats: false,
             abort_again_until: None,
             refusal: None,
-            seal: None,
+            seal: Seal::default(),
             out: Vec::new(),
             settings: None,
             last_received: Duration::ZERO,
@@ -171,7 +161,8 @@ impl<K: Sink> Connection<K> {
             self.state,
             State::Commands | State::Payload(_) | State::Footer(_)
         );
-        if reads && now < read_until && self.sign_due(now) {
+        let beats = reads && self.settled(|settings| settings.heartbeats);
+        if beats && now < read_until && self.sign_is_due(now) {
             self.reply(&Reply::Heartbeat);
             self.heartbeats = true;
             return Step::Write;
@@ -179,66 +170,45 @@ impl<K: Sink> Connection<K> {
         match &mut self.state {
             State::Accepting => self.accept(now),
             State::Waiting => self.wait(now),
-            State::Opening { until } if now >= *until && self.inbox.open().position() > 0 => {
-                self.turn_away(Status::Encryption, commands::OTHER_KEY, now);
+            State::Opening { until } if now < *until => Step::Read(*until),
+            State::Opening { .. } if self.inbox.open.position() > 0 => {
+                self.turn_away(Status::Encryption, commands::OTHER_KEY);
                 self.step(now)
             }
-            State::Opening { until } if now >= *until => {
+            State::Opening { .. } => {
                 let detail = format!("a connection to port {} said nothing", self.port);
-                self.lost(Status::Timeout, detail, now);
-                self.step(now)
+                self.timed_out(detail, now)
             }
-            State::Opening { until } => Step::Read(*until),
             State::Listing { told: false } => self.list(now),
-            State::Listing { .. } | State::Commands | State::Payload(_) | State::Footer(_)
-                if now >= read_until =>
-            {
-                let detail = format!("the sender was silent on port {}", self.port);
-                self.lost(Status::Timeout, detail, now);
-                self.step(now)
-            }
-            State::Confirming | State::Ending { ended: false, .. } if now >= read_until => {
-                let detail = format!("the sender did not end port {}", self.port);
-                self.lost(Status::Timeout, detail, now);
-                self.step(now)
-            }
             State::Listing { .. }
             | State::Commands
             | State::Payload(_)
             | State::Footer(_)
             | State::Confirming
-            | State::Ending { ended: false, .. } => Step::Read(read_until),
-            State::Ending {
-                answered: answered @ false,
-                ..
-            } => {
-                *answered = true;
-                if let Some(Err(_)) = self.seal.as_mut().map(|seal| seal.finish(&mut self.out)) {
-                    self.state = State::Dropping(After::End);
-                }
-                self.step(now)
+            | State::Ending
+                if now < read_until =>
+            {
+                Step::Read(read_until)
             }
-            State::Ending {
-                shut: shut @ false, ..
-            } => {
-                *shut = true;
+            State::Confirming | State::Ending => {
+                let detail = format!("the sender did not end port {}", self.port);
+                self.timed_out(detail, now)
+            }
+            State::Listing { .. } | State::Commands | State::Payload(_) | State::Footer(_) => {
+                let detail = format!("the sender was silent on port {}", self.port);
+                self.timed_out(detail, now)
+            }
+            State::Answering => {
+                self.end();
                 Step::Shutdown
             }
-            State::Ending { .. } => {
-                self.session.ended(self.index, None);
-                self.state = State::Dropping(After::End);
-                self.step(now)
+            State::Aborting { until, .. } if until.is_none() => {
+                *until = Some(now + LINGER);
+                Step::Shutdown
             }
             State::Aborting {
-                shut: shut @ false,
-                until,
-                ..
-            } => {
-                *shut = true;
-                *until = now + LINGER;
-                Step::Shutdown
-            }
-            State::Aborting { until, .. } if now < *until => Step::Read(*until),
+                until: Some(until), ..
+            } if now < *until => Step::Read(*until),
             State::Aborting { then, .. } => {
                 let then = *then;
                 self.aborted(then, now);
@@ -284,7 +254,7 @@ impl<K: Sink> Connection<K> {
 
     /// Reports an accepted connection, of the sender or somebody else.
     pub fn accepted(&mut self, now: Duration) {
-        self.inbox = Inbox::new(self.session.secret());
+        self.inbox = Inbox::new(self.session.url.secret.as_ref());
         self.out.clear();
         self.settings = None;
         self.heartbeats = false;
@@ -292,12 +262,10 @@ impl<K: Sink> Connection<K> {
         self.state = State::Opening {
             until: now + self.session.options().admission,
         };
-        match Seal::new(
-            self.session.secret(),
-            self.session.options().tag_interval_bytes,
-        ) {
-            Ok(seal) => self.seal = Some(seal),
-            Err(error) => return self.fail(Status::Encryption, error.to_string()),
+        let interval = self.session.options().tag_interval_bytes;
+        match Seal::new(self.session.url.secret.as_ref(), interval) {
+            Ok(seal) => self.seal = seal,
+            Err(error) => return self.session.fail(error.into()),
         }
         if self.again {
             self.reply(&Reply::LocalCheckpoint(self.session.checkpoint(self.index)));
@@ -342,52 +310,41 @@ impl<K: Sink> Connection<K> {
 
     /// Sends the chunks held from an earlier transfer, or waits until another port has.
     fn list(&mut self, now: Duration) -> Step {
-        match self.session.listing(self.index) {
-            Listing::Tell(files) => {
-                let mut plain = Vec::new();
-                let count = files.len() as u64;
-                Reply::Chunks { files: count }.encode(&mut plain);
-                encode_frames(&files, &mut plain);
-                self.say(&plain);
-                self.last_received = now;
-                self.state = State::Listing { told: true };
-            }
-            Listing::Wait if !self.sign_is_due(now) => return Step::Wait(self.next_sign),
-            Listing::Wait => self.reply(&Reply::Wait),
-            Listing::Told => {
-                self.reply(&Reply::Ack);
-                self.last_received = now;
-                self.state = State::Commands;
-            }
+        let (reply, files) = self.session.listing(self.index);
+        if reply != Reply::Wait {
+            self.last_received = now;
+            self.state = match reply {
+                Reply::Ack => State::Commands,
+                _ => State::Listing { told: true },
+            };
+        } else if !self.sign_is_due(now) {
+            return Step::Wait(self.next_sign);
         }
+        let mut plain = Vec::new();
+        reply.encode(&mut plain);
+        encode_frames(&files, &mut plain);
+        self.say(&plain);
         Step::Write
     }
 
     fn wait(&mut self, now: Duration) -> Step {
-        match self.session.judge(self.index) {
-            Judgement::Done => {
-                self.reply(&Reply::Done);
+        let reply = match self.session.judge(self.index) {
+            Some(reply) => {
                 self.last_received = now;
                 self.state = State::Confirming;
+                if let Reply::Errors(_) = reply {
+                    self.acknowledge_unverified();
+                    self.state = State::Commands;
+                }
+                reply
             }
-            Judgement::Lost(list) => {
-                self.acknowledge_unverified();
-                self.reply(&Reply::Errors(list));
-                self.last_received = now;
-                self.state = State::Commands;
-            }
-            Judgement::Wait if self.session.failed() => return self.step(now),
-            Judgement::Wait if !self.sign_is_due(now) => return Step::Wait(self.next_sign),
-            Judgement::Wait => {
-                // WAIT acknowledges; what no tag has authenticated is not acknowledged yet.
-                let sign = if self.unverified.is_empty() {
-                    Reply::Wait
-                } else {
-                    Reply::Heartbeat
-                };
-                self.reply(&sign);
-            }
-        }
+            None if self.session.failed() => return self.step(now),
+            None if !self.sign_is_due(now) => return Step::Wait(self.next_sign),
+            // WAIT acknowledges; what no tag has authenticated is not acknowledged yet.
+            None if self.unverified.is_empty() => Reply::Wait,
+            None => Reply::Heartbeat,
+        };
+        self.reply(&reply);
         Step::Write
     }
 
@@ -403,16 +360,24 @@ impl<K: Sink> Connection<K> {
     fn sign_is_due(&mut self, now: Duration) -> bool {
         let due = now >= self.next_sign;
         if due {
-            self.next_sign = now + self.settings.as_ref().map_or(LINGER, sign_interval);
+            self.schedule_sign(now);
         }
         due
     }
 
-    fn sign_due(&mut self, now: Duration) -> bool {
-        self.settings
-            .as_ref()
-            .is_some_and(|settings| settings.heartbeats)
-            && self.sign_is_due(now)
+    fn schedule_sign(&mut self, now: Duration) {
+        let interval = match &self.settings {
+            Some(settings) => {
+                Duration::from_millis(settings.read_timeout_ms.into()) / SIGNS_OF_LIFE
+            }
+            None => LINGER,
+        };
+        self.next_sign = now + interval;
+    }
+
+    /// Whether the sender's settings say so.
+    fn settled(&self, on: fn(&Settings) -> bool) -> bool {
+        self.settings.as_ref().is_some_and(on)
     }
 
     fn reply(&mut self, reply: &Reply) {
@@ -422,17 +387,21 @@ impl<K: Sink> Connection<K> {
     }
 
     fn say(&mut self, plain: &[u8]) {
-        let sealed = match &mut self.seal {
-            Some(seal) => seal.seal(plain, &mut self.out),
-            None => Ok(()),
-        };
-        if let Err(error) = sealed {
-            self.fail(Status::Encryption, error.to_string());
+        if let Err(error) = self.seal.seal(plain, &mut self.out) {
+            self.session.fail(error.into());
         }
     }
 
-    fn fail(&mut self, status: Status, detail: String) {
-        self.session.fail(Failure::new(status, detail));
+    /// Ends the port without a failure of its own.
+    fn end(&mut self) {
+        self.session.ended(self.index, None);
+        self.state = State::Dropping(After::End);
+    }
+
+    /// Drops a connection whose time is up.
+    fn timed_out(&mut self, detail: String, now: Duration) -> Step {
+        self.lost(Status::Timeout, detail, now);
+        self.step(now)
     }
 
     /// Sends ABORT where the connection is open, as the transfer has failed.
@@ -443,50 +412,43 @@ impl<K: Sink> Connection<K> {
                 self.session.ended(self.index, None);
                 self.state = State::Ended;
             }
-            State::Confirming | State::Ending { .. } => {
-                self.session.ended(self.index, None);
-                self.state = State::Dropping(After::End);
-            }
+            State::Confirming | State::Ending | State::Answering => self.end(),
             State::Opening { .. }
             | State::Listing { .. }
             | State::Commands
             | State::Payload(_)
             | State::Footer(_)
             | State::Waiting => {
-                let status = self.session.failure_status();
-                self.refuse(status, now);
+                let failure = self.session.failure();
+                self.refuse(failure.map_or(Status::Abort, |failure| failure.status));
             }
             State::Aborting { .. } | State::Dropping(_) | State::Ended => {}
         }
     }
 
     /// Sends ABORT and takes nothing more on this connection; returns false, as nothing follows.
-    fn refuse(&mut self, status: Status, now: Duration) -> bool {
+    fn refuse(&mut self, status: Status) -> bool {
         let over = self.session.failed();
         if over {
             self.session.ended(self.index, None);
         }
         self.reply(&Reply::Abort(self.session.abort(VERSION, status)));
         let then = if over { After::End } else { After::Accept };
-        self.state = State::Aborting {
-            shut: false,
-            until: now + LINGER,
-            then,
-        };
+        self.state = State::Aborting { until: None, then };
         false
     }
 
     /// Refuses a connection that does not belong to the transfer, which goes on without it; returns
     /// false, as nothing follows.
-    fn turn_away(&mut self, status: Status, detail: &str, now: Duration) -> bool {
+    fn turn_away(&mut self, status: Status, detail: &str) -> bool {
         let failure = Failure::new(status, format!("port {}: {detail}", self.port));
         self.session.turned_away(&failure);
         self.refusal = Some(failure);
         // In clear, which a sender with another key can read; not once a checkpoint went out encrypted.
         if status == Status::Encryption && !self.again {
-            self.seal = Seal::new(None, 0).ok();
+            self.seal = Seal::default();
         }
-        self.refuse(status, now)
+        self.refuse(status)
     }
 
     /// Ends a connection on which ABORT was sent and the sender had time to read it.
@@ -514,22 +476,19 @@ impl<K: Sink> Connection<K> {
                 return;
             }
             // Both sides have said that they have it all.
-            State::Ending { ended: true, .. } => {
-                self.session.ended(self.index, None);
-                self.state = State::Dropping(After::End);
-                return;
-            }
-            State::Payload(arriving) if arriving.got > 0 && self.parts_count() => Some(Partial {
-                bytes: arriving.got,
-                sequence: arriving.header.sequence,
-                offset: arriving.header.offset,
-            }),
-            _ => None,
+            State::Answering => return self.end(),
+            State::Payload(arriving) if self.parts_count() => Checkpoint {
+                partial_bytes: arriving.got,
+                partial_sequence: arriving.header.sequence,
+                partial_offset: arriving.header.offset,
+                ..Checkpoint::default()
+            },
+            _ => Checkpoint::default(),
         };
-        if self.trusted_until > self.inbox.open().verified() {
+        if self.trusted_until > self.inbox.open.verified() {
             let detail =
                 format!("{detail}, before blocks that were acknowledged could be verified");
-            return self.fail(Status::Encryption, detail);
+            return self.session.fail(Failure::new(Status::Encryption, detail));
         }
         self.unverified.clear();
         self.trusted_until = 0;
@@ -545,14 +504,6 @@ impl<K: Sink> Connection<K> {
     /// Whether a part of a block can be credited: not with tags or a checksum, which cover whole
     /// blocks.
     fn parts_count(&self) -> bool {
-        !self.inbox.open().has_tags()
-            && !self
-                .settings
-                .as_ref()
-                .is_some_and(|settings| settings.checksum)
+        !self.inbox.open.has_tags() && !self.settled(|settings| settings.checksum)
     }
-}
-
-fn sign_interval(settings: &Settings) -> Duration {
-    Duration::from_millis(settings.read_timeout_ms.into()) / SIGNS_OF_LIFE
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use super::{After, Connection, Current, State};
+use super::{After, Connection, State};
 use crate::codec::{ABORT, Malformed};
 use crate::crypto::{CryptoError, PROLOGUE};
 use crate::failure::Failure;
@@ -21,7 +21,7 @@ impl<S: Source> Connection<S> {
             (None, WireError::Crypto(error)) => {
                 return self.lost(Status::Encryption, format!("port {port}: {error}"));
             }
-            (None, error) => (error.status(), error.to_string()),
+            (None, WireError::Malformed(error)) => (Status::Protocol, error.to_string()),
         };
         self.give_up(Failure::new(status, format!("port {port}: {why}")));
     }
@@ -29,7 +29,7 @@ impl<S: Source> Connection<S> {
     /// Returns a disagreement of the two ends about encryption, if that explains the first bytes of
     /// a connection.
     fn disagreement(&self, error: &WireError, next: Option<&u8>) -> Option<&'static str> {
-        let encrypts = self.session.secret().is_some();
+        let encrypts = self.session.url.secret.is_some();
         match error {
             _ if self.understood => None,
             // ABORT in clear: the receiver could not read SETTINGS.
@@ -48,18 +48,18 @@ impl<S: Source> Connection<S> {
 
     /// Returns the path of the file that is being sent.
     pub(super) fn current_path(&self) -> String {
-        let current = self.outgoing.current.as_ref();
-        let path = |current: &Current<S::Reader>| {
-            self.session.source().files()[current.block.file]
-                .path
-                .to_string()
-        };
-        current.map(path).unwrap_or_default()
+        let file = self
+            .outgoing
+            .current
+            .as_ref()
+            .map(|current| current.block.file);
+        let path = |file: usize| self.session.source.files()[file].path.to_string();
+        file.map(path).unwrap_or_default()
     }
 
     /// Fails the transfer, as parts of old and new content may have been sent of a file.
     pub(super) fn source_changed(&mut self, error: &io::Error) {
-        let held = match self.session.resumes() {
+        let held = match self.session.url.resumption {
             true => "; first remove `.wdt-resume.part` at the receiver, which holds old parts",
             false => "",
         };

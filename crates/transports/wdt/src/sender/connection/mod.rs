@@ -82,9 +82,9 @@ enum State {
     Asking(Asking),
     /// `D` arrived; the last bytes are sent, and with tags the receiver's last tag must come.
     Closing {
-        shut: bool,
         ended: bool,
-        until: Duration,
+        /// Deadline for that tag, once the sending direction is shut down.
+        until: Option<Duration>,
     },
     /// The connection must be closed, before the action given here.
     Dropping(After),
@@ -101,10 +101,10 @@ enum After {
 impl<S: Source> Connection<S> {
     /// Returns the state machine of the port at `index` of the connection URL, not connected yet.
     pub fn new(session: Arc<Session<S>>, index: usize) -> Result<Self, Failure> {
-        let port = session.port(index);
+        let port = session.url.ports[index];
         Ok(Self {
             outgoing: Outgoing::new(&session)?,
-            inbox: Inbox::new(session.secret()),
+            inbox: Inbox::new(session.url.secret.as_ref()),
             session,
             index,
             port,
@@ -137,7 +137,7 @@ impl<S: Source> Connection<S> {
             }
             _ => {}
         }
-        let timeout = self.session.options().read_timeout;
+        let read_until = self.read_until(now);
         match &mut self.state {
             State::Connecting { at, .. } if now < *at => Step::Sleep(*at),
             State::Connecting { .. } => Step::Connect,
@@ -158,19 +158,13 @@ impl<S: Source> Connection<S> {
                 Step::Write
             }
             State::Asking(asking) => Step::Read(asking.until),
-            State::Closing {
-                shut: shut @ false,
-                until,
-                ..
-            } => {
-                *shut = true;
-                *until = now + timeout;
+            State::Closing { until, .. } if until.is_none() => {
+                *until = Some(read_until);
                 Step::Shutdown
             }
             State::Closing {
                 ended: false,
-                until,
-                ..
+                until: Some(until),
             } => Step::Read(*until),
             State::Closing { .. } => {
                 self.session.confirm(self.index);
@@ -178,7 +172,7 @@ impl<S: Source> Connection<S> {
                 self.step(now)
             }
             State::Dropping(after) => {
-                let again = *after == After::Reconnect;
+                self.again = *after == After::Reconnect;
                 self.state = match after {
                     After::End => State::Ended,
                     After::Begin | After::Reconnect => State::Connecting {
@@ -186,7 +180,6 @@ impl<S: Source> Connection<S> {
                         at: now,
                     },
                 };
-                self.again = again;
                 Step::Disconnect
             }
             State::Ended => Step::End,
@@ -196,19 +189,28 @@ impl<S: Source> Connection<S> {
     /// Reports that the port is connected.
     pub fn connected(&mut self, now: Duration) {
         self.session.connected(self.index);
-        self.inbox = Inbox::new(self.session.secret());
+        self.inbox = Inbox::new(self.session.url.secret.as_ref());
         self.understood = false;
-        match Outgoing::new(&self.session) {
-            Ok(outgoing) => self.outgoing = outgoing,
-            Err(failure) => return self.give_up(failure),
-        }
+        let Some(outgoing) = self.or_give_up(Outgoing::new(&self.session)) else {
+            return;
+        };
+        self.outgoing = outgoing;
         if self.again {
-            self.state = State::Checkpoint {
-                until: now + self.session.options().read_timeout,
-            };
+            let until = self.read_until(now);
+            self.state = State::Checkpoint { until };
         } else {
             self.begin(now);
         }
+    }
+
+    /// Returns the deadline for bytes of the receiver that are waited for from `now` on.
+    fn read_until(&self, now: Duration) -> Duration {
+        now + self.session.options().read_timeout
+    }
+
+    /// Gives the port up if `result` is a failure.
+    fn or_give_up<T>(&mut self, result: Result<T, Failure>) -> Option<T> {
+        result.map_err(|failure| self.give_up(failure)).ok()
     }
 
     /// Reports that an attempt to connect failed.
@@ -255,18 +257,14 @@ impl<S: Source> Connection<S> {
     /// Reports that writing failed. Bytes that could still be read must be
     /// [reported](Connection::received) before.
     pub fn write_failed(&mut self, error: &io::Error) {
-        self.lost(
-            Status::SocketWrite,
-            format!("writing to port {} failed ({error})", self.port),
-        );
+        let detail = format!("writing to port {} failed ({error})", self.port);
+        self.lost(Status::SocketWrite, detail);
     }
 
     /// Reports that the connection was closed or broke.
     pub fn read_failed(&mut self, error: &io::Error) {
-        self.lost(
-            Status::SocketRead,
-            format!("reading from port {} failed ({error})", self.port),
-        );
+        let detail = format!("reading from port {} failed ({error})", self.port);
+        self.lost(Status::SocketRead, detail);
     }
 
     /// Reports that nothing came until the time that [`Step::Read`] named. `undelivered` bytes are
@@ -286,94 +284,64 @@ impl<S: Source> Connection<S> {
     pub fn received(&mut self, wire: &mut [u8], now: Duration) {
         let mut at = 0;
         loop {
-            if let State::Closing { .. } = self.state {
-                return self.received_end(&wire[at..]);
-            }
-            if matches!(
-                self.state,
-                State::Dropping(_) | State::Ended | State::Connecting { .. }
-            ) {
-                return;
-            }
-            if let State::Resuming { files: Some(_), .. } = self.state {
-                match self.inbox.command(wire, &mut at, decode_frame) {
-                    Ok(Some(frame)) => self.chunks(frame, now),
-                    Ok(None) => return,
-                    Err(error) => return self.unreadable(&error, wire.get(at)),
+            let more = match &mut self.state {
+                State::Dropping(_) | State::Ended | State::Connecting { .. } => return,
+                State::Closing { ended, .. } => {
+                    return match self.inbox.open.finish(wire, &mut at) {
+                        Ok(true) if at < wire.len() => self.unexpected("bytes after its end"),
+                        Ok(all) => *ended |= all,
+                        Err(error) => {
+                            self.lost(Status::Encryption, format!("port {}: {error}", self.port));
+                        }
+                    };
                 }
-                continue;
-            }
-            match self.inbox.command(wire, &mut at, Reply::decode) {
-                Ok(Some(reply)) => {
-                    self.understood = true;
-                    self.reply(reply, now);
+                State::Resuming { files: Some(_), .. } => {
+                    let frame = self.inbox.command(wire, &mut at, decode_frame);
+                    frame.map(|frame| frame.map(|frame| self.chunks(frame, now)))
                 }
+                _ => {
+                    let reply = self.inbox.command(wire, &mut at, Reply::decode);
+                    reply.map(|reply| reply.map(|reply| self.reply(reply, now)))
+                }
+            };
+            match more {
+                Ok(Some(())) => {}
                 Ok(None) => return,
                 Err(error) => return self.unreadable(&error, wire.get(at)),
             }
         }
     }
 
-    fn received_end(&mut self, wire: &[u8]) {
-        let mut at = 0;
-        match self.inbox.end(wire, &mut at) {
-            Ok(true) if at < wire.len() => self.unexpected("bytes after its end"),
-            Ok(true) => {
-                if let State::Closing { ended, .. } = &mut self.state {
-                    *ended = true;
-                }
-            }
-            Ok(false) => {}
-            Err(error) => {
-                self.lost(Status::Encryption, format!("port {}: {error}", self.port));
-            }
-        }
-    }
-
     fn reply(&mut self, reply: Reply, now: Duration) {
-        let timeout = self.session.options().read_timeout;
+        self.understood = true;
+        let read_until = self.read_until(now);
         if let State::Asking(asking) = &mut self.state {
-            *asking = Asking::new(timeout, now);
+            *asking = Asking::new(read_until);
         }
-        match (&self.state, reply) {
+        match (&mut self.state, reply) {
             (_, Reply::Abort(abort)) => self.aborted(abort),
             (State::Checkpoint { .. }, Reply::LocalCheckpoint(checkpoint)) => {
                 self.begin_from(&checkpoint, now);
             }
             (State::Sending | State::Asking(_), Reply::LocalCheckpoint(checkpoint)) => {
                 // The receiver had seen a connection of which nothing came to it.
-                let nothing = Checkpoint {
-                    port: self.port,
-                    ..Checkpoint::default()
-                };
                 let counts = (checkpoint.port, checkpoint.blocks, checkpoint.partial_bytes);
-                if counts != (nothing.port, 0, 0) {
+                if counts != (self.port, 0, 0) {
                     self.unexpected("a checkpoint in the middle");
                 }
             }
             (State::Sending | State::Asking(_), Reply::Heartbeat) => {}
-            (State::Resuming { .. }, Reply::Wait) => {
-                if let State::Resuming { until, .. } = &mut self.state {
-                    *until = now + timeout;
-                }
-            }
+            (State::Resuming { until, .. }, Reply::Wait) => *until = read_until,
             (State::Resuming { .. }, Reply::Ack) => self.begin_blocks(),
-            (State::Resuming { .. }, Reply::Chunks { files }) => {
-                self.state = State::Resuming {
-                    until: now + timeout,
-                    chunks: Vec::new(),
-                    files: Some(files),
-                };
-                if files == 0 {
-                    self.chunks(Vec::new(), now);
-                }
+            (State::Resuming { files, .. }, Reply::Chunks { files: announced }) => {
+                *files = Some(announced);
+                self.chunks(Vec::new(), now);
             }
             (State::Asking(_), Reply::Wait) => self.session.acknowledge_all(self.index),
             (State::Asking(_), Reply::Errors(list)) => {
                 self.session.acknowledge_all(self.index);
-                match self.session.global_checkpoint(&list) {
-                    Ok(()) => self.state = State::Sending,
-                    Err(failure) => self.give_up(failure),
+                if let Some(()) = self.or_give_up(self.session.global_checkpoint(&list)) {
+                    self.state = State::Sending;
                 }
             }
             (State::Asking(_), Reply::Done) => self.close(),
@@ -395,7 +363,7 @@ impl<S: Source> Connection<S> {
         self.outgoing.command(&Command::Settings(settings));
         if asks {
             self.state = State::Resuming {
-                until: now + self.session.options().read_timeout,
+                until: self.read_until(now),
                 chunks: Vec::new(),
                 files: None,
             };
@@ -406,7 +374,7 @@ impl<S: Source> Connection<S> {
 
     /// Adds chunks of an earlier transfer; after the last ones, goes on with the blocks.
     fn chunks(&mut self, frame: Vec<FileChunks>, now: Duration) {
-        let timeout = self.session.options().read_timeout;
+        let read_until = self.read_until(now);
         let State::Resuming {
             until,
             chunks,
@@ -415,18 +383,15 @@ impl<S: Source> Connection<S> {
         else {
             return;
         };
-        *until = now + timeout;
+        *until = read_until;
         chunks.extend(frame);
         if (chunks.len() as u64) < *files {
             return;
         }
         let chunks = std::mem::take(chunks);
-        match self.session.resume(chunks) {
-            Ok(()) => {
-                self.outgoing.command(&Command::Ack);
-                self.begin_blocks();
-            }
-            Err(failure) => self.give_up(failure),
+        if let Some(()) = self.or_give_up(self.session.resume(chunks)) {
+            self.outgoing.command(&Command::Ack);
+            self.begin_blocks();
         }
     }
 
@@ -437,14 +402,12 @@ impl<S: Source> Connection<S> {
     }
 
     fn begin_from(&mut self, checkpoint: &Checkpoint, now: Duration) {
-        match self.session.local_checkpoint(self.index, checkpoint) {
-            Ok(progress) => {
-                if progress {
-                    self.fruitless = 0;
-                }
-                self.begin(now);
+        let applied = self.session.local_checkpoint(self.index, checkpoint);
+        if let Some(progress) = self.or_give_up(applied) {
+            if progress {
+                self.fruitless = 0;
             }
-            Err(failure) => self.give_up(failure),
+            self.begin(now);
         }
     }
 
@@ -476,11 +439,11 @@ impl<S: Source> Connection<S> {
             }
             let Some(block) = self.session.next_block(self.index) else {
                 self.outgoing.command(&Command::Done(self.session.done()));
-                self.state = State::Asking(Asking::new(self.session.options().read_timeout, now));
+                self.state = State::Asking(Asking::new(self.read_until(now)));
                 break;
             };
-            let file = &self.session.source().files()[block.file];
-            let reader = match self.session.source().open(block.file) {
+            let file = &self.session.source.files()[block.file];
+            let reader = match self.session.source.open(block.file) {
                 Ok(reader) => reader,
                 Err(error) => {
                     self.fail_source(format!("`{}` cannot be read ({error})", file.path));
@@ -508,46 +471,39 @@ impl<S: Source> Connection<S> {
 
     /// Seals the collected bytes and has them written.
     fn flush(&mut self, now: Duration) -> Step {
-        match self.outgoing.seal_plain() {
-            Ok(()) => Step::Write,
-            Err(failure) => {
-                self.give_up(failure);
-                self.step(now)
-            }
+        let sealed = self.outgoing.seal_plain();
+        match self.or_give_up(sealed) {
+            Some(()) => Step::Write,
+            None => self.step(now),
         }
     }
 
     /// Ends a connection on which the receiver said that it has everything; where there are tags,
     /// its last one must confirm that.
     fn close(&mut self) {
-        let tags = self.inbox.open().has_tags();
+        let tags = self.inbox.open.has_tags();
         if !tags {
             self.session.confirm(self.index);
         }
         self.state = State::Closing {
-            shut: false,
             ended: !tags,
-            until: Duration::ZERO,
+            until: None,
         };
-        if let Err(failure) = self.outgoing.end() {
-            self.give_up(failure);
-        }
+        let sealed = self.outgoing.end();
+        self.or_give_up(sealed);
     }
 
     fn aborted(&mut self, abort: Abort) {
-        let status = Status::from_code(abort.code);
-        if status == Status::VersionMismatch {
-            if let Err(failure) = self.session.renegotiate(abort.version, self.generation) {
-                self.session.fail(failure);
-            }
-        } else {
-            let status = if status == Status::Ok {
-                Status::Abort
-            } else {
-                status
-            };
-            self.session
-                .fail(Failure::new(status, "the receiver ended the transfer"));
+        let status = match Status::from_code(abort.code) {
+            Status::Ok => Status::Abort,
+            status => status,
+        };
+        let over = match status {
+            Status::VersionMismatch => self.session.renegotiate(abort.version, self.generation),
+            _ => Err(Failure::new(status, "the receiver ended the transfer")),
+        };
+        if let Err(failure) = over {
+            self.session.fail(failure);
         }
         // What follows, `step` finds out from the session.
         self.drop_and(After::Begin);
