@@ -1,6 +1,6 @@
 //! Settings of one direction of a path for a part of the schedule, in the emulator's units.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use regatta_model::{Condition, Link, QueueDiscipline, RateOf};
 
@@ -113,12 +113,9 @@ fn capacity(link: &Link) -> Result<Capacity, LinkError> {
         if trace.period_ms() == 0 || !trace.opportunities_ms.is_sorted() {
             return Err(LinkError::Trace(trace.name.clone()));
         }
+        let nanoseconds = |at: &u32| u64::from(*at) * 1_000_000;
         return Ok(Capacity::Trace {
-            opportunities_ns: trace
-                .opportunities_ms
-                .iter()
-                .map(|at| u64::from(*at) * 1_000_000)
-                .collect::<Arc<[u64]>>(),
+            opportunities_ns: trace.opportunities_ms.iter().map(nanoseconds).collect(),
         });
     }
     Ok(match (link.rate, link.burst_bytes) {
@@ -140,6 +137,7 @@ fn ratios(link: &Link) -> Result<(), LinkError> {
             bursts.bad_loss_ratio,
             bursts.good_loss_ratio,
         ]
+        .map(|ratio| ("loss in bursts", ratio))
     });
     let single = [
         ("loss", link.loss),
@@ -147,19 +145,12 @@ fn ratios(link: &Link) -> Result<(), LinkError> {
         ("duplication", link.duplicate_ratio),
         ("corruption", link.corrupt_ratio),
     ];
-    let bursts = bursts
-        .into_iter()
-        .flatten()
-        .map(|ratio| ("loss in bursts", ratio));
-    for (what, ratio) in single.into_iter().chain(bursts) {
-        if !(0.0..=1.0).contains(&ratio.0) {
-            return Err(LinkError::Ratio {
-                what,
-                value: ratio.0,
-            });
-        }
-    }
-    Ok(())
+    let mut all = single.into_iter().chain(bursts.into_iter().flatten());
+    all.find(|(_, ratio)| !(0.0..=1.0).contains(&ratio.0))
+        .map_or(Ok(()), |(what, ratio)| {
+            let value = ratio.0;
+            Err(LinkError::Ratio { what, value })
+        })
 }
 
 /// Converts a time to whole nanoseconds, with room for sums.

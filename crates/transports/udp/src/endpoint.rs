@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap, net::SocketAddr};
 
-use regatta_control::{Role, TrialOrder};
+use regatta_control::TrialOrder;
 use regatta_model::{BitRate, StackFacts, Warning, stack};
 use regatta_transport::{
     Blocking, MessageEndpoint, MonotonicTime, Purpose, Stop, TransportError, wait,
@@ -12,15 +12,13 @@ use regatta_transport::{
 use crate::{
     Settings,
     batch::LONGEST_PAYLOAD,
-    flow::{Connected, Flow, Tuning},
+    flow::Flow,
     framing::{self, Frame, Framing, Kind},
-    sockets::{self, Listener, Opened, Sockets},
+    sockets::{self, Listener, Sockets},
 };
 
 /// One end of a trial over UDP.
 pub(crate) struct Endpoint {
-    role: Role,
-    settings: Settings,
     sockets: Sockets,
     listener: Option<Listener>,
 }
@@ -28,29 +26,18 @@ pub(crate) struct Endpoint {
 impl Endpoint {
     /// Makes an endpoint; at a receiver it listens when this returns.
     pub(crate) fn new(order: &TrialOrder, settings: Settings) -> Result<Self, TransportError> {
-        let sockets = Sockets::new(
-            order,
-            settings.receive_buffer,
-            settings.send_buffer,
-            settings.gso,
-        )
-        .with_dscp(settings.dscp);
+        let sockets = Sockets::new(order, settings);
         let listener = if order.connects() {
             None
         } else {
             Some(sockets.listen()?)
         };
-        Ok(Self {
-            role: order.role,
-            settings,
-            sockets,
-            listener,
-        })
+        Ok(Self { sockets, listener })
     }
 
     /// Returns the number of bytes before each message in its datagram.
     const fn frame_header(&self) -> usize {
-        if self.settings.framed {
+        if self.sockets.settings.framed {
             framing::HEADER_BYTES
         } else {
             0
@@ -64,20 +51,9 @@ impl Endpoint {
         framing: Option<Framing>,
         stop: &Stop,
     ) -> Result<Flow, TransportError> {
-        let Opened {
-            socket,
-            segment_limit,
-            mut facts,
-        } = self.sockets.connect(from, peer)?;
-        facts.extend(self.stack_facts(&facts));
-        let connected = Connected::new(socket);
-        stop.on_stop(&connected);
-        let tuning = Tuning {
-            role: self.role,
-            segment_limit,
-            facts,
-        };
-        Ok(Flow::new(connected, tuning, framing))
+        let mut opened = self.sockets.connect(from, peer)?;
+        opened.facts.extend(self.stack_facts(&opened.facts));
+        Ok(Flow::new(self.sockets.order.role, opened, framing, stop))
     }
 
     /// Returns the properties of UDP for the comparison of stacks.
@@ -86,7 +62,7 @@ impl Endpoint {
         let stated = StackFacts {
             initial_window: none(),
             slow_start_exit: none(),
-            pacing: match self.settings.rate {
+            pacing: match self.sockets.settings.rate {
                 Some(rate) => format!("by the workload, {}", BitRate(rate)).into(),
                 None => "none".into(),
             },
@@ -98,7 +74,7 @@ impl Endpoint {
             acknowledgements: none(),
             flow_control: none(),
         };
-        let end = self.role.name();
+        let end = self.sockets.order.role.name();
         let mut facts = stated.of_end(end);
         facts.insert(format!("congestion_control.{end}"), none().into_owned());
         facts
@@ -112,10 +88,10 @@ impl Endpoint {
         stop: &Stop,
         admit: &mut impl FnMut(&[u8]) -> bool,
     ) -> Result<Option<Flow>, TransportError> {
-        let (message, framing) = if self.settings.framed {
+        let (message, framing) = if self.sockets.settings.framed {
             match Frame::decode(datagram) {
                 Some(conn) if conn.kind == Kind::Conn => {
-                    let framing = Framing::accepting(self.role, conn);
+                    let framing = Framing::accepting(self.sockets.order.role, conn);
                     (conn.message, Some(framing))
                 }
                 // Late, of a flow that has ended.
@@ -149,7 +125,7 @@ impl MessageEndpoint for Endpoint {
     }
 
     fn pace(&self) -> Option<u64> {
-        self.settings.rate
+        self.sockets.settings.rate
     }
 
     async fn connect(
@@ -158,8 +134,8 @@ impl MessageEndpoint for Endpoint {
         purpose: Purpose,
         stop: &Stop,
     ) -> Result<Flow, TransportError> {
-        let framed = self.settings.framed;
-        let framing = framed.then(|| Framing::connecting(self.role, purpose));
+        let framed = self.sockets.settings.framed;
+        let framing = framed.then(|| Framing::connecting(self.sockets.order.role, purpose));
         self.flow(None, peer, framing, stop)
     }
 
@@ -191,6 +167,7 @@ impl MessageEndpoint for Endpoint {
 mod tests {
     use std::collections::BTreeMap;
 
+    use regatta_control::Role;
     use regatta_model::OptionValue;
     use regatta_transport::testing;
 

@@ -4,7 +4,6 @@ use std::{
     collections::BTreeMap,
     io,
     net::Shutdown,
-    os::fd::AsRawFd,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -12,31 +11,25 @@ use std::{
 };
 
 use regatta_control::Role;
-use regatta_transport::{Abort, Arrival, MessageFlow, MonotonicTime, TransportError, wait};
+use regatta_transport::{Abort, Arrival, MessageFlow, MonotonicTime, Stop, TransportError, wait};
 use socket2::Socket;
 
 use crate::{
     batch::{self, LONGEST_PAYLOAD, MOST_SEGMENTS, ReceiveBatch},
     framing::{self, Framing},
+    sockets::Opened,
 };
 
 /// Maximum size of a batch, in bytes: enough to make a system call cheap beside its work.
 const BATCH_BYTES: usize = 64 << 10;
 
 /// A socket whose blocking calls a stop can end.
-pub(crate) struct Connected {
-    pub socket: Socket,
+struct Connected {
+    socket: Socket,
     aborted: AtomicBool,
 }
 
 impl Connected {
-    pub(crate) fn new(socket: Socket) -> Arc<Self> {
-        Arc::new(Self {
-            socket,
-            aborted: AtomicBool::new(false),
-        })
-    }
-
     fn is_aborted(&self) -> bool {
         self.aborted.load(Ordering::Acquire)
     }
@@ -50,29 +43,30 @@ impl Abort for Connected {
     }
 }
 
-/// Settings of a flow's socket.
-#[derive(Debug, Clone)]
-pub(crate) struct Tuning {
-    pub role: Role,
-    /// Largest message that fits a packet, in bytes, if several may be handed over as one.
-    pub segment_limit: Option<usize>,
-    /// Facts that were read back, by their whole names.
-    pub facts: BTreeMap<String, String>,
-}
-
 /// A flow over a connected socket.
 pub(crate) struct Flow {
     connected: Arc<Connected>,
-    tuning: Tuning,
+    role: Role,
+    /// Largest message that fits a packet, in bytes, if several may be handed over as one.
+    segment_limit: Option<usize>,
+    /// Facts that were read back, by their whole names.
+    facts: BTreeMap<String, String>,
     framing: Option<Framing>,
     received: ReceiveBatch,
 }
 
 impl Flow {
-    pub(crate) fn new(connected: Arc<Connected>, tuning: Tuning, framing: Option<Framing>) -> Self {
+    pub(crate) fn new(role: Role, opened: Opened, framing: Option<Framing>, stop: &Stop) -> Self {
+        let connected = Arc::new(Connected {
+            socket: opened.socket,
+            aborted: AtomicBool::new(false),
+        });
+        stop.on_stop(&connected);
         Self {
             connected,
-            tuning,
+            role,
+            segment_limit: opened.segment_limit,
+            facts: opened.facts,
             framing,
             received: ReceiveBatch::new(),
         }
@@ -81,7 +75,7 @@ impl Flow {
     /// Returns the number of messages of this size that are handed over as one; one without
     /// segmentation.
     fn segments(&self, message_bytes: usize) -> usize {
-        match self.tuning.segment_limit {
+        match self.segment_limit {
             Some(limit) if message_bytes <= limit && message_bytes > 0 => {
                 (LONGEST_PAYLOAD / message_bytes).clamp(1, MOST_SEGMENTS)
             }
@@ -96,7 +90,7 @@ impl Flow {
             let segments = self.segments(message_bytes);
             let chunk = segments * message_bytes;
             let segment = u16::try_from(message_bytes).ok().filter(|_| segments > 1);
-            let error = match batch::send(self.connected.socket.as_raw_fd(), rest, chunk, segment) {
+            let error = match batch::send(&self.connected.socket, rest, chunk, segment) {
                 Ok(chunks) => {
                     rest = &rest[rest.len().min(chunks * chunk)..];
                     continue;
@@ -117,10 +111,10 @@ impl Flow {
     }
 
     fn stop_segmenting(&mut self) {
-        self.tuning.segment_limit = None;
-        if self.tuning.role == Role::Sender {
+        self.segment_limit = None;
+        if self.role == Role::Sender {
             let fact = "off: the kernel refused it for this path".to_owned();
-            self.tuning.facts.insert("gso.sender".to_owned(), fact);
+            self.facts.insert("gso.sender".to_owned(), fact);
         }
     }
 }
@@ -161,7 +155,7 @@ impl MessageFlow for Flow {
                 return Err(TransportError::Cancelled);
             }
             let framing = &mut self.framing;
-            let received = self.received.receive(socket.as_raw_fd(), &mut |datagram| {
+            let received = self.received.receive(socket, &mut |datagram| {
                 let data = match framing {
                     None => Some(datagram),
                     Some(framing) => framing.unframe(datagram),
@@ -178,14 +172,13 @@ impl MessageFlow for Flow {
                         return Ok(0);
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(failed()(error)),
             }
         }
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        let mut facts = self.tuning.facts.clone();
+        let mut facts = self.facts.clone();
         facts.extend(self.framing.iter().flat_map(Framing::marks));
         facts
     }

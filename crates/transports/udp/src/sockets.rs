@@ -3,10 +3,9 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     io,
-    mem::MaybeUninit,
     net::{IpAddr, SocketAddr},
     os::fd::AsRawFd,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -16,9 +15,13 @@ use regatta_transport::{
     TransportError,
     socket_option::{set_dscp, set_integer},
 };
+use regatta_transport_sockets::option;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::packets::{self, headers};
+use crate::{
+    Settings,
+    packets::{self, headers},
+};
 
 /// Maximum time that a send call blocks on a full buffer, so that a blocked sender notices a stop.
 const SEND_TIME: Duration = Duration::from_millis(100);
@@ -29,22 +32,26 @@ const MOST_STRAYS: usize = 1024;
 /// Size of the buffer for the first datagram of a flow, in bytes.
 const FIRST_BYTES: usize = 2048;
 
+/// First datagram of a flow, with its sender's address.
+type First = (Option<SocketAddr>, Vec<u8>);
+
+/// Receives a datagram without waiting.
+fn receive_first(socket: &Socket) -> io::Result<First> {
+    let mut datagram = Vec::with_capacity(FIRST_BYTES);
+    let place = datagram.spare_capacity_mut();
+    let (length, from) = socket.recv_from_with_flags(place, libc::MSG_DONTWAIT)?;
+    // SAFETY: the kernel has written the first `length` bytes.
+    unsafe { datagram.set_len(length) };
+    Ok((from.as_socket(), datagram))
+}
+
 /// Common settings of the sockets of one end.
 #[derive(Debug)]
 pub(crate) struct Sockets {
-    role: Role,
-    local: IpAddr,
-    peer: IpAddr,
-    /// Ports to listen on.
-    ports: Option<PortRange>,
-    mtu: usize,
+    pub order: TrialOrder,
     /// Largest IP packet that is not sent in fragments.
     largest_packet: usize,
-    receive_buffer: usize,
-    send_buffer: usize,
-    offload: bool,
-    /// Differentiated services code point.
-    dscp: Option<i32>,
+    pub settings: Settings,
 }
 
 /// A bound socket with its buffers and offloads, and the facts read back.
@@ -57,32 +64,12 @@ pub(crate) struct Opened {
 }
 
 impl Sockets {
-    /// Returns the settings: buffers of `receive_buffer` and `send_buffer` bytes are asked for;
-    /// `offload` permits that several datagrams are handed over as one, in either direction.
-    pub(crate) fn new(
-        order: &TrialOrder,
-        receive_buffer: usize,
-        send_buffer: usize,
-        offload: bool,
-    ) -> Self {
+    pub(crate) fn new(order: &TrialOrder, settings: Settings) -> Self {
         Self {
-            role: order.role,
-            local: order.local,
-            peer: order.peer,
-            ports: order.ports,
-            mtu: order.path.mtu_bytes as usize,
+            order: order.clone(),
             largest_packet: packets::largest(order),
-            receive_buffer,
-            send_buffer,
-            offload,
-            dscp: None,
+            settings,
         }
-    }
-
-    /// Gives the packets a differentiated services code point.
-    pub(crate) const fn with_dscp(mut self, dscp: Option<i32>) -> Self {
-        self.dscp = dscp;
-        self
     }
 
     fn open(&self, local: SocketAddr) -> Result<Opened, TransportError> {
@@ -99,9 +86,15 @@ impl Sockets {
         if local.port() != 0 {
             share(&socket)?;
         }
-        let (receive, send) = set_buffers(&socket, self.receive_buffer, self.send_buffer)
-            .map_err(TransportError::io("cannot set the socket's buffers"))?;
-        if let Some(dscp) = self.dscp {
+        let settings = &self.settings;
+        // The kernel doubles what is asked for, for its own bookkeeping.
+        let (receive, send) = option::set_buffers(
+            &socket,
+            settings.receive_buffer / 2,
+            settings.send_buffer / 2,
+        )
+        .map_err(TransportError::io("cannot set the socket's buffers"))?;
+        if let Some(dscp) = settings.dscp {
             set_dscp(&socket, local.is_ipv6(), dscp)
                 .map_err(TransportError::io("cannot set the code point"))?;
         }
@@ -111,9 +104,12 @@ impl Sockets {
         let on = |on: bool| if on { "on" } else { "off" }.to_owned();
         // Either end may send: answers, or all of it. Zero leaves the size to each call; a kernel
         // without it refuses the option.
-        let gso = self.offload && set_integer(&socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
-        let gro = self.offload && set_integer(&socket, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
-        let facts = match self.role {
+        let offload = |option, value| {
+            settings.gso && set_integer(&socket, libc::SOL_UDP, option, value).is_ok()
+        };
+        let gso = offload(libc::UDP_SEGMENT, 0);
+        let gro = offload(libc::UDP_GRO, 1);
+        let facts = match self.order.role {
             Role::Sender => [
                 ("gso.sender", on(gso)),
                 ("send_buffer_bytes.sender", send.to_string()),
@@ -125,7 +121,7 @@ impl Sockets {
         };
         let bind = |port| socket.bind(&SocketAddr::new(local.ip(), port).into());
         match local.port() {
-            0 => PortRange::bind(self.ports, bind),
+            0 => PortRange::bind(self.order.ports, bind),
             port => bind(port),
         }
         .map_err(TransportError::io(format!(
@@ -137,17 +133,16 @@ impl Sockets {
         }
         Ok(Opened {
             socket,
-            segment_limit: gso.then(|| self.mtu.saturating_sub(headers(self.local))),
-            facts: facts
-                .into_iter()
-                .map(|(name, value)| (name.to_owned(), value))
-                .collect(),
+            segment_limit: gso.then(|| {
+                (self.order.path.mtu_bytes as usize).saturating_sub(headers(self.order.local))
+            }),
+            facts: facts.map(|(name, value)| (name.to_owned(), value)).into(),
         })
     }
 
     /// Returns the listening socket.
     pub(crate) fn listen(&self) -> Result<Listener, TransportError> {
-        let Opened { socket, .. } = self.open(SocketAddr::new(self.local, 0))?;
+        let Opened { socket, .. } = self.open(SocketAddr::new(self.order.local, 0))?;
         let address = socket
             .local_addr()
             .map_err(TransportError::io("cannot read the listening address"))?
@@ -158,7 +153,7 @@ impl Sockets {
         Ok(Listener {
             socket,
             address,
-            peer: self.peer,
+            peer: self.order.peer,
             strays: Mutex::default(),
         })
     }
@@ -170,7 +165,7 @@ impl Sockets {
         from: Option<&Listener>,
         peer: SocketAddr,
     ) -> Result<Opened, TransportError> {
-        let own = SocketAddr::new(self.local, 0);
+        let own = SocketAddr::new(self.order.local, 0);
         let opened = self.open(from.map_or(own, |listener| listener.address))?;
         opened
             .socket
@@ -188,7 +183,7 @@ impl Sockets {
     /// Returns a warning about messages of `message` bytes that IP must fragment, with this many
     /// bytes of header.
     pub(crate) fn fragmentation(&self, message: usize, header: usize) -> Option<Warning> {
-        packets::fragmentation(message, header, self.largest_packet, self.local)
+        packets::fragmentation(message, header, self.largest_packet, self.order.local)
     }
 }
 
@@ -207,8 +202,8 @@ pub(crate) struct Listener {
     socket: Socket,
     address: SocketAddr,
     peer: IpAddr,
-    /// First datagrams that came to another socket, with their senders' addresses.
-    strays: Mutex<VecDeque<(SocketAddr, Vec<u8>)>>,
+    /// First datagrams that came to another socket.
+    strays: Mutex<VecDeque<First>>,
 }
 
 impl AsRawFd for Listener {
@@ -228,24 +223,17 @@ impl Listener {
     /// flow cannot. Datagrams of its own peer until then are repetitions of its opening, which is
     /// answered anyway.
     fn take_strays(&self, socket: &Socket, peer: SocketAddr) {
-        let mut place = [MaybeUninit::uninit(); FIRST_BYTES];
-        while let Ok((length, from)) = socket.recv_from_with_flags(&mut place, libc::MSG_DONTWAIT) {
-            // SAFETY: the kernel has written the first `length` bytes.
-            let datagram: &[u8] =
-                unsafe { std::slice::from_raw_parts(place.as_ptr().cast(), length) };
-            let Some(from) = from.as_socket().filter(|from| *from != peer) else {
-                continue;
-            };
-            let mut strays = self.strays.lock().unwrap_or_else(PoisonError::into_inner);
-            if strays.len() < MOST_STRAYS {
-                strays.push_back((from, datagram.to_vec()));
+        while let Ok((from, datagram)) = receive_first(socket) {
+            let mut strays = self.strays();
+            if from.is_some_and(|from| from != peer) && strays.len() < MOST_STRAYS {
+                strays.push_back((from, datagram));
             }
         }
     }
 
-    fn stray(&self) -> Option<(SocketAddr, Vec<u8>)> {
-        let mut strays = self.strays.lock().unwrap_or_else(PoisonError::into_inner);
-        strays.pop_front()
+    fn strays(&self) -> MutexGuard<'_, VecDeque<First>> {
+        // Nothing that can panic runs under this lock.
+        self.strays.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a datagram of the announced peer, if there is one, and passes it to `judge` with its
@@ -254,19 +242,9 @@ impl Listener {
         &self,
         judge: impl FnOnce(SocketAddr, &[u8]) -> Result<Option<T>, TransportError>,
     ) -> Result<Option<T>, TransportError> {
-        if let Some((from, datagram)) = self.stray() {
-            return if from.ip() == self.peer {
-                judge(from, &datagram)
-            } else {
-                Ok(None)
-            };
-        }
-        let mut place = [MaybeUninit::uninit(); FIRST_BYTES];
-        let received = self
-            .socket
-            .recv_from_with_flags(&mut place, libc::MSG_DONTWAIT);
-        let (length, from) = match received {
-            Ok((length, from)) => (length, from.as_socket()),
+        let stray = self.strays().pop_front();
+        let (from, datagram) = match stray.map_or_else(|| receive_first(&self.socket), Ok) {
+            Ok(first) => first,
             Err(error)
                 if matches!(
                     error.kind(),
@@ -280,41 +258,36 @@ impl Listener {
             }
             Err(error) => return Err(TransportError::io("cannot receive an opening")(error)),
         };
-        let Some(from) = from.filter(|from| from.ip() == self.peer) else {
-            return Ok(None);
-        };
-        // SAFETY: the kernel has written the first `length` bytes.
-        let datagram: &[u8] = unsafe { std::slice::from_raw_parts(place.as_ptr().cast(), length) };
-        judge(from, datagram)
+        match from.filter(|from| from.ip() == self.peer) {
+            Some(from) => judge(from, &datagram),
+            None => Ok(None),
+        }
     }
-}
-
-/// Sets the buffers, with `SO_RCVBUFFORCE` and `SO_SNDBUFFORCE` where permitted; returns the sizes
-/// that the kernel gives, in bytes.
-fn set_buffers(socket: &Socket, receive: usize, send: usize) -> io::Result<(usize, usize)> {
-    // The kernel doubles what is asked for, for its own bookkeeping.
-    let asked = |size: usize| i32::try_from(size / 2).unwrap_or(i32::MAX / 2);
-    let (receive, send) = (asked(receive), asked(send));
-    if set_integer(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, receive).is_err() {
-        set_integer(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, receive)?;
-    }
-    if set_integer(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, send).is_err() {
-        set_integer(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, send)?;
-    }
-    Ok((socket.recv_buffer_size()?, socket.send_buffer_size()?))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::mem::MaybeUninit;
+
     use regatta_transport::testing::order_for;
 
     use super::*;
+
+    fn sockets(buffers: usize) -> Sockets {
+        let settings = Settings {
+            gso: false,
+            receive_buffer: buffers,
+            send_buffer: buffers,
+            ..Settings::new(&BTreeMap::new())
+        };
+        Sockets::new(&order_for(Role::Receiver, "udp", 1, 1), settings)
+    }
 
     /// If the kernel could choose a port twice, two of 800 would almost always be the same; they
     /// are all different by chance once in 80 000 times.
     #[test]
     fn no_two_sockets_get_the_same_port_from_the_kernel() {
-        let sockets = Sockets::new(&order_for(Role::Receiver, "udp", 1, 1), 4096, 4096, false);
+        let sockets = sockets(4096);
         let listeners: Vec<_> = std::iter::repeat_with(|| sockets.listen().expect("a listener"))
             .take(800)
             .collect();
@@ -327,11 +300,11 @@ mod tests {
 
     #[test]
     fn what_came_to_a_flow_before_it_was_connected_is_the_listeners() {
-        let sockets = Sockets::new(&order_for(Role::Receiver, "udp", 1, 1), 65536, 65536, false);
+        let sockets = sockets(65_536);
         let listener = sockets.listen().expect("a listener");
         let client = || {
             sockets
-                .open(SocketAddr::new(sockets.local, 0))
+                .open(SocketAddr::new(sockets.order.local, 0))
                 .expect("a socket")
         };
         let address = |opened: &Opened| {

@@ -4,21 +4,140 @@ use std::{borrow::Cow, collections::BTreeMap, io, time::Duration};
 
 use regatta_control::PathHints;
 use regatta_model::{Bytes, OptionValue, StackFacts, stack};
-use regatta_transport::{OptionDefinition, WindowRange, WindowSizes};
+use regatta_transport::{OptionDefinition, OptionKind, WindowRange, WindowSizes, options};
+use regatta_transport_sockets::option::Plain as _;
 use socket2::Socket;
 
 use super::{
-    driver,
-    endpoint::LONGEST_MESSAGE_BYTES,
-    socket::{self, Plain as _},
-    uapi::{self, AssocParams, AssocValue, Event, InitMsg, PeerAddrParams, RtoInfo, SackInfo},
+    socket,
+    uapi::{
+        self, AssocParams, AssocValue, Event, PeerAddrParams, PeerAddrThresholds, RtoInfo, SackInfo,
+    },
 };
+use crate::session::ORDERED;
 
 /// Maximum number of streams each way, so that none has the number 65535, which RFC 9260 reserves.
 pub(crate) const MOST_STREAMS: u16 = 65_534;
 
 /// Maximum delay of an acknowledgement (RFC 9260 §6.2).
 pub(crate) const LONGEST_SACK_DELAY: Duration = Duration::from_millis(500);
+
+pub(crate) const STREAMS: OptionDefinition = OptionDefinition {
+    name: "streams",
+    kind: OptionKind::Number {
+        least: 1,
+        most: MOST_STREAMS as i64,
+    },
+    default: "1024",
+    help: "streams that each end of an association may open (SCTP_INITMSG)",
+};
+
+pub(crate) const SCHEDULER: OptionDefinition = OptionDefinition {
+    name: "scheduler",
+    kind: OptionKind::OneOf(&["rr", "fcfs"]),
+    default: "rr",
+    help: "which stream's message is sent next: streams in turn, or as they were written",
+};
+
+pub(crate) const NODELAY: OptionDefinition = options::flag(
+    "nodelay",
+    true,
+    "send small messages at once instead of waiting for more data (SCTP_NODELAY)",
+);
+
+pub(crate) const RTO_INITIAL: OptionDefinition = options::time(
+    "rto_initial",
+    "retransmission time-out before the first measurement (RFC 9260, RTO.Initial); \
+           the kernel's if not set",
+);
+
+pub(crate) const RTO_MIN: OptionDefinition = options::time(
+    "rto_min",
+    "least retransmission time-out (RFC 9260, RTO.Min); the kernel's if not set",
+);
+
+pub(crate) const RTO_MAX: OptionDefinition = options::time(
+    "rto_max",
+    "largest retransmission time-out (RFC 9260, RTO.Max); the kernel's if not set",
+);
+
+pub(crate) const SACK_DELAY: OptionDefinition = options::time(
+    "sack_delay",
+    "longest delay of an acknowledgement, 500 ms at most; the kernel's if not set",
+);
+
+pub(crate) const SACK_EVERY: OptionDefinition = count(
+    "sack_every",
+    1,
+    "packets after which an acknowledgement is sent; the kernel's if not set",
+);
+
+pub(crate) const HEARTBEAT: OptionDefinition = options::flag(
+    "heartbeat",
+    true,
+    "whether idle paths are probed with heartbeats",
+);
+
+pub(crate) const HB_INTERVAL: OptionDefinition = options::time(
+    "hb_interval",
+    "time between heartbeats, beside the time-out (RFC 9260, HB.interval); the \
+           kernel's if not set",
+);
+
+pub(crate) const PATH_MAX_RETRANS: OptionDefinition = count(
+    "path_max_retrans",
+    1,
+    "time-outs after which a path is inactive (RFC 9260, Path.Max.Retrans); the \
+           kernel's if not set",
+);
+
+pub(crate) const PF_RETRANS: OptionDefinition = count(
+    "pf_retrans",
+    0,
+    "time-outs after which a path is potentially failed, so that new data takes \
+           another one (RFC 7829, PFMR); the kernel's if not set",
+);
+
+pub(crate) const ASSOCIATION_MAX_RETRANS: OptionDefinition = count(
+    "association_max_retrans",
+    1,
+    "time-outs after which the association is given up (RFC 9260, \
+           Association.Max.Retrans); the kernel's if not set",
+);
+
+pub(crate) const RECEIVE_WINDOW: OptionDefinition = options::size(
+    "receive_window",
+    "receive window, and memory for data that is sent; what the path holds with \
+           its queue full if not set",
+);
+
+pub(crate) const MULTIHOMING: OptionDefinition = options::flag(
+    "multihoming",
+    false,
+    "use every IPv4 address of the path's interface: one path each (RFC 9260 §6.4)",
+);
+
+pub(crate) const PRIMARY_DOWN_AFTER: OptionDefinition = options::time(
+    "primary_down_after",
+    "lose every packet of the primary path so long after the transfer began; needs \
+           `multihoming`",
+);
+
+/// Returns the definition of a count; the kernel holds these in 16 bits.
+const fn count(name: &'static str, least: i64, help: &'static str) -> OptionDefinition {
+    OptionDefinition {
+        name,
+        kind: OptionKind::Number {
+            least,
+            most: u16::MAX as i64,
+        },
+        default: "",
+        help,
+    }
+}
+
+/// Longest user message of a flow of messages, in bytes.
+pub(crate) const LONGEST_MESSAGE_BYTES: usize = 256 << 10;
 
 /// Largest window, in bytes.
 const MOST_WINDOW_BYTES: usize = 512 << 20;
@@ -35,6 +154,14 @@ fn windows(message: usize) -> WindowRange {
     }
 }
 
+/// Reads an option that is a time, of which the kernel counts whole milliseconds.
+pub(crate) fn time(
+    option: &OptionDefinition,
+    options: &BTreeMap<String, OptionValue>,
+) -> Option<Duration> {
+    Some(option.time(options)?.max(Duration::from_millis(1)))
+}
+
 /// Options of a trial. Those that are `None` are left to the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -42,12 +169,12 @@ pub(crate) struct Options {
     pub streams: u16,
     pub nodelay: bool,
     pub round_robin: bool,
-    pub rto_initial: Option<Duration>,
-    pub rto_min: Option<Duration>,
-    pub rto_max: Option<Duration>,
+    pub rto_initial_ms: Option<u32>,
+    pub rto_min_ms: Option<u32>,
+    pub rto_max_ms: Option<u32>,
     pub heartbeat: bool,
-    pub hb_interval: Option<Duration>,
-    pub sack_delay: Option<Duration>,
+    pub hb_interval_ms: Option<u32>,
+    pub sack_delay_ms: Option<u32>,
     pub sack_every: Option<u32>,
     pub path_max_retrans: Option<u16>,
     pub pf_retrans: Option<u16>,
@@ -60,40 +187,38 @@ pub(crate) struct Options {
 impl Options {
     /// Reads options that were checked against the driver's descriptor.
     pub(crate) fn read(options: &BTreeMap<String, OptionValue>) -> Self {
-        let time = |option: &OptionDefinition| {
-            // The kernel counts whole milliseconds.
-            Some(option.time(options)?.max(Duration::from_millis(1)))
+        let ms = |option| {
+            let time = time(option, options)?.as_millis();
+            Some(u32::try_from(time).unwrap_or(u32::MAX))
         };
-        let window = driver::RECEIVE_WINDOW.size(options);
+        let window = |size| {
+            usize::try_from(size).map_or(MOST_WINDOW_BYTES, |size| size.min(MOST_WINDOW_BYTES))
+        };
         Self {
-            ordered: driver::ORDERED.flag(options),
-            streams: driver::STREAMS.number(options).unwrap_or(MOST_STREAMS),
-            nodelay: driver::NODELAY.flag(options),
-            round_robin: driver::SCHEDULER.text(options) != Some("fcfs"),
-            rto_initial: time(&driver::RTO_INITIAL),
-            rto_min: time(&driver::RTO_MIN),
-            rto_max: time(&driver::RTO_MAX),
-            heartbeat: driver::HEARTBEAT.flag(options),
-            hb_interval: time(&driver::HB_INTERVAL),
-            sack_delay: time(&driver::SACK_DELAY),
-            sack_every: driver::SACK_EVERY.number(options),
-            path_max_retrans: driver::PATH_MAX_RETRANS.number(options),
-            pf_retrans: driver::PF_RETRANS.number(options),
-            association_max_retrans: driver::ASSOCIATION_MAX_RETRANS.number(options),
-            window_bytes: window
-                .map(|size| usize::try_from(size).unwrap_or(MOST_WINDOW_BYTES))
-                .map(|size| size.min(MOST_WINDOW_BYTES)),
-            multihoming: driver::MULTIHOMING.flag(options),
-            primary_down_after: time(&driver::PRIMARY_DOWN_AFTER),
+            ordered: ORDERED.flag(options),
+            streams: STREAMS.number(options).unwrap_or(MOST_STREAMS),
+            nodelay: NODELAY.flag(options),
+            round_robin: SCHEDULER.text(options) != Some("fcfs"),
+            rto_initial_ms: ms(&RTO_INITIAL),
+            rto_min_ms: ms(&RTO_MIN),
+            rto_max_ms: ms(&RTO_MAX),
+            heartbeat: HEARTBEAT.flag(options),
+            hb_interval_ms: ms(&HB_INTERVAL),
+            sack_delay_ms: ms(&SACK_DELAY),
+            sack_every: SACK_EVERY.number(options),
+            path_max_retrans: PATH_MAX_RETRANS.number(options),
+            pf_retrans: PF_RETRANS.number(options),
+            association_max_retrans: ASSOCIATION_MAX_RETRANS.number(options),
+            window_bytes: RECEIVE_WINDOW.size(options).map(window),
+            multihoming: MULTIHOMING.flag(options),
+            primary_down_after: time(&PRIMARY_DOWN_AFTER, options),
         }
     }
 
     /// Combines the retransmission time-outs of the options with the kernel's own; the kernel's
     /// give way where they contradict.
     fn time_outs(&self, kernel: RtoInfo) -> RtoInfo {
-        let least = self.rto_min.map(milliseconds);
-        let most = self.rto_max.map(milliseconds);
-        let initial = self.rto_initial.map(milliseconds);
+        let (least, most, initial) = (self.rto_min_ms, self.rto_max_ms, self.rto_initial_ms);
         let max = most.unwrap_or(kernel.max.max(least.unwrap_or(0)).max(initial.unwrap_or(0)));
         let min = least.unwrap_or(kernel.min.min(max).min(initial.unwrap_or(u32::MAX)));
         RtoInfo {
@@ -106,16 +231,17 @@ impl Options {
 
     /// Sets all options at a socket that is not connected yet.
     pub(crate) fn apply(&self, socket: &Socket) -> io::Result<()> {
-        let streams = InitMsg {
-            out_streams: self.streams,
-            in_streams_most: self.streams,
-            ..InitMsg::default()
+        let streams = libc::sctp_initmsg {
+            sinit_num_ostreams: self.streams,
+            sinit_max_instreams: self.streams,
+            sinit_max_attempts: 0,
+            sinit_max_init_timeo: 0,
         };
-        socket::set(socket, uapi::INITMSG, &streams)?;
+        socket::set(socket, libc::SCTP_INITMSG, &streams)?;
         let on = |on: bool| libc::c_int::from(on);
-        socket::set(socket, uapi::NODELAY, &on(self.nodelay))?;
-        socket::set(socket, uapi::RECVRCVINFO, &on(true))?;
-        socket::set(socket, uapi::RECVNXTINFO, &on(true))?;
+        socket::set(socket, libc::SCTP_NODELAY, &on(self.nodelay))?;
+        socket::set(socket, libc::SCTP_RECVRCVINFO, &on(true))?;
+        socket::set(socket, libc::SCTP_RECVNXTINFO, &on(true))?;
         // An association that breaks makes its socket neither readable nor writable; the notification
         // of it does.
         let told = Event {
@@ -138,54 +264,53 @@ impl Options {
     }
 
     fn apply_times(&self, socket: &Socket) -> io::Result<()> {
-        if self.rto_initial.or(self.rto_min).or(self.rto_max).is_some() {
-            let kernel = socket::get(socket, uapi::RTOINFO, RtoInfo::default())?;
-            socket::set(socket, uapi::RTOINFO, &self.time_outs(kernel))?;
+        if self
+            .rto_initial_ms
+            .or(self.rto_min_ms)
+            .or(self.rto_max_ms)
+            .is_some()
+        {
+            let kernel = socket::get(socket, libc::SCTP_RTOINFO)?;
+            socket::set(socket, libc::SCTP_RTOINFO, &self.time_outs(kernel))?;
         }
         if let Some(most) = self.association_max_retrans {
             let parameters = AssocParams {
                 max_retransmissions: most,
                 ..AssocParams::default()
             };
-            socket::set(socket, uapi::ASSOCINFO, &parameters)?;
+            socket::set(socket, libc::SCTP_ASSOCINFO, &parameters)?;
         }
-        if self.sack_delay.is_some() || self.sack_every.is_some() {
-            let kernel = socket::get(socket, uapi::DELAYED_SACK, SackInfo::default())?;
+        if self.sack_delay_ms.is_some() || self.sack_every.is_some() {
+            let kernel: SackInfo = socket::get(socket, libc::SCTP_DELAYED_SACK)?;
             let wanted = SackInfo {
                 association: 0,
-                delay_ms: self.sack_delay.map_or(kernel.delay_ms, milliseconds),
+                delay_ms: self.sack_delay_ms.unwrap_or(kernel.delay_ms),
                 every: self.sack_every.unwrap_or(kernel.every),
             };
-            socket::set(socket, uapi::DELAYED_SACK, &wanted)?;
+            socket::set(socket, libc::SCTP_DELAYED_SACK, &wanted)?;
         }
         Ok(())
     }
 
     fn apply_paths(&self, socket: &Socket) -> io::Result<()> {
-        if !self.heartbeat || self.hb_interval.is_some() || self.path_max_retrans.is_some() {
+        if !self.heartbeat || self.hb_interval_ms.is_some() || self.path_max_retrans.is_some() {
             let parameters = PeerAddrParams {
-                heartbeat_interval_ms: self.hb_interval.map_or(0, milliseconds),
+                heartbeat_interval_ms: self.hb_interval_ms.unwrap_or(0),
                 max_retransmissions: self.path_max_retrans.unwrap_or(0),
-                flags: match (self.heartbeat, self.hb_interval) {
+                flags: match (self.heartbeat, self.hb_interval_ms) {
                     (false, _) => uapi::SPP_HB_DISABLE,
                     (true, Some(_)) => uapi::SPP_HB_ENABLE,
                     (true, None) => 0,
                 },
                 ..PeerAddrParams::zeroed()
             };
-            socket::set(socket, uapi::PEER_ADDR_PARAMS, &parameters)?;
+            socket::set(socket, libc::SCTP_PEER_ADDR_PARAMS, &parameters)?;
         }
         if let Some(potentially_failed) = self.pf_retrans {
-            let kernel = socket::get(
-                socket,
-                uapi::PEER_ADDR_THLDS,
-                uapi::PeerAddrThresholds::zeroed(),
-            )?;
-            let thresholds = uapi::PeerAddrThresholds {
-                potentially_failed,
-                ..kernel
-            };
-            socket::set(socket, uapi::PEER_ADDR_THLDS, &thresholds)?;
+            let mut thresholds: PeerAddrThresholds =
+                socket::get(socket, libc::SCTP_PEER_ADDR_THLDS)?;
+            thresholds.potentially_failed = potentially_failed;
+            socket::set(socket, libc::SCTP_PEER_ADDR_THLDS, &thresholds)?;
         }
         if self.multihoming {
             let told = AssocValue {
@@ -205,38 +330,30 @@ impl Options {
         let mut fact = |name: &str, value: String| {
             facts.insert(format!("sctp.{name}.{side}"), value);
         };
-        if let Ok(times) = socket::get(socket, uapi::RTOINFO, RtoInfo::default()) {
+        if let Ok(times) = socket::get::<RtoInfo>(socket, libc::SCTP_RTOINFO) {
             fact("rto_initial", format!("{} ms", times.initial));
             fact("rto_min", format!("{} ms", times.min));
             fact("rto_max", format!("{} ms", times.max));
         }
-        if let Ok(parameters) = socket::get(socket, uapi::ASSOCINFO, AssocParams::default()) {
-            fact(
-                "association_max_retrans",
-                parameters.max_retransmissions.to_string(),
-            );
+        if let Ok(parameters) = socket::get::<AssocParams>(socket, libc::SCTP_ASSOCINFO) {
+            let most = parameters.max_retransmissions;
+            fact("association_max_retrans", most.to_string());
         }
-        let sack = socket::get(socket, uapi::DELAYED_SACK, SackInfo::default()).ok();
+        let sack = socket::get::<SackInfo>(socket, libc::SCTP_DELAYED_SACK).ok();
         if let Some(sack) = &sack {
             let value = format!("after {} ms or {} packets", sack.delay_ms, sack.every);
             fact("acknowledgement_delay", value);
         }
-        if let Ok(paths) = socket::get(socket, uapi::PEER_ADDR_PARAMS, PeerAddrParams::zeroed()) {
-            let (interval, most, flags) = (
-                paths.heartbeat_interval_ms,
-                paths.max_retransmissions,
-                paths.flags,
-            );
-            let heartbeat = if flags & uapi::SPP_HB_DISABLE == 0 {
-                format!("{interval} ms")
-            } else {
-                "off".to_owned()
+        if let Ok(paths) = socket::get::<PeerAddrParams>(socket, libc::SCTP_PEER_ADDR_PARAMS) {
+            let (interval, most) = (paths.heartbeat_interval_ms, paths.max_retransmissions);
+            let heartbeat = match paths.flags & uapi::SPP_HB_DISABLE {
+                0 => format!("{interval} ms"),
+                _ => "off".to_owned(),
             };
             fact("heartbeat_interval", heartbeat);
             fact("path_max_retrans", most.to_string());
         }
-        let thresholds = uapi::PeerAddrThresholds::zeroed();
-        if let Ok(found) = socket::get(socket, uapi::PEER_ADDR_THLDS, thresholds) {
+        if let Ok(found) = socket::get::<PeerAddrThresholds>(socket, libc::SCTP_PEER_ADDR_THLDS) {
             fact("pf_retrans", found.potentially_failed.to_string());
         }
         fact("nodelay", self.nodelay.to_string());
@@ -270,10 +387,6 @@ impl Options {
         facts.extend(stated.of_end(side));
         facts
     }
-}
-
-fn milliseconds(time: Duration) -> u32 {
-    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }
 
 /// Sizes for one end of one trial.

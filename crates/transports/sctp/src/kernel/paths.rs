@@ -2,9 +2,8 @@
 //! path, and time until data arrives over another one.
 
 use std::{
-    io, mem,
+    io,
     net::{IpAddr, Ipv4Addr},
-    os::fd::AsRawFd,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
@@ -13,12 +12,14 @@ use regatta_transport::{
     MonotonicTime, Purpose,
     opening::{self, OPENING_BYTES, Token},
 };
-use regatta_transport_sockets::timer;
+use regatta_transport_sockets::{
+    option::{self, Plain},
+    timer,
+};
 use socket2::Socket;
 use tokio::sync::Notify;
 
 use super::{
-    association::Association,
     socket::{self, Piece},
     uapi,
 };
@@ -74,10 +75,10 @@ impl Paths {
             let demand = uapi::PeerAddrParams {
                 address: socket::storage(address),
                 flags: uapi::SPP_HB_DEMAND,
-                ..socket::Plain::zeroed()
+                ..Plain::zeroed()
             };
             // Without it the path is confirmed later.
-            let _ = socket::set(socket, uapi::PEER_ADDR_PARAMS, &demand);
+            let _ = socket::set(socket, libc::SCTP_PEER_ADDR_PARAMS, &demand);
         }
     }
 
@@ -88,7 +89,7 @@ impl Paths {
 
     /// Takes the primary path of an association down at the configured time. Runs as a task of the
     /// end.
-    pub(crate) async fn take_down(self: Arc<Self>, association: Weak<Association>) {
+    pub(crate) async fn take_down(self: Arc<Self>, association: Weak<impl AsRef<Socket>>) {
         let Some(after) = self.down_after else {
             return;
         };
@@ -98,8 +99,9 @@ impl Paths {
         let Some(association) = association.upgrade() else {
             return;
         };
-        let done = drop_packets_of(association.socket(), self.primary);
-        let waiting = socket::has_data(association.socket());
+        let socket = (*association).as_ref();
+        let done = drop_packets_of(socket, self.primary);
+        let waiting = socket::has_data(socket);
         let mut state = self.lock();
         match done {
             Ok(()) => {
@@ -117,7 +119,7 @@ impl Paths {
         };
         let mut state = self.lock();
         if !std::mem::replace(&mut state.looked, true) {
-            let opening = memory[first.start..first.start + first.length].first_chunk();
+            let opening = first.data(memory).first_chunk();
             let purpose =
                 opening.and_then(|bytes: &[u8; OPENING_BYTES]| opening::decode(bytes, self.token));
             if purpose == Some(Purpose::Transfer) {
@@ -193,21 +195,7 @@ fn drop_packets_of(socket: &Socket, [here, there]: [IpAddr; 2]) -> io::Result<()
         len: program.len() as libc::c_ushort,
         filter: program.as_mut_ptr(),
     };
-    // SAFETY: the program outlives the call, which copies it.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ATTACH_FILTER,
-            (&raw const attached).cast(),
-            mem::size_of::<libc::sock_fprog>() as libc::socklen_t,
-        )
-    };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    option::set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &attached)
 }
 
 /// Returns a program of the kernel's packet filter that lets every packet pass but those from

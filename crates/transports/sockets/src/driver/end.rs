@@ -3,14 +3,13 @@
 use std::{
     collections::BTreeMap,
     future::poll_fn,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::Warning;
 use regatta_transport::{MonotonicTime, Purpose, Stop, TransportError, stream::Accepted};
 use tokio::runtime;
 
@@ -22,9 +21,10 @@ use super::{
     state::{Driver, Incoming},
 };
 use crate::{
+    endpoints::{AdmittingEnd, EndBase, TrialEnd, check_peer},
     executor::Tokio,
     socket::{self, Buffers, Counters},
-    wait::{timed_out, within},
+    wait::{in_time, timed_out, within},
 };
 
 /// Maximum duration of the handshake of an attempt that came in time.
@@ -56,23 +56,15 @@ pub(super) struct Opening<P: Protocol> {
 
 /// End of a trial: its runtime, its connections, its socket.
 pub struct End<P: Protocol> {
-    pub(super) runtime: Tokio,
+    /// Runtime, facts and warnings; a driver adds its own facts to those of the socket.
+    pub base: EndBase,
     pub(super) driver: Arc<Driver<P>>,
-    role: Role,
-    connects: bool,
-    /// Maximum duration of a handshake.
-    pub(super) connect_deadline: Duration,
-    peer: IpAddr,
-    local: SocketAddr,
+    order: TrialOrder,
     /// Sizes of the socket's buffers.
     pub buffers: Buffers,
     /// Counters of the socket.
     pub counters: Arc<Counters>,
     opening: Mutex<Vec<Opening<P>>>,
-    /// Facts about this end, by their full names: those of the socket, to which a driver adds its own.
-    pub facts: BTreeMap<String, String>,
-    /// Warnings for the reader of the results.
-    pub warnings: Vec<Warning>,
 }
 
 impl<P: Protocol> End<P> {
@@ -117,74 +109,27 @@ impl<P: Protocol> End<P> {
         let driver = Driver::new(protocol, port, segmentation, order.peer);
         runtime.spawn(Arc::clone(&driver).run());
         Ok(Self {
-            runtime,
+            base: EndBase {
+                runtime,
+                listen_address: (!order.connects()).then_some(local),
+                facts,
+                warnings: Vec::new(),
+            },
             driver,
-            role: order.role,
-            connects: order.connects(),
-            connect_deadline: order.connect_deadline,
-            peer: order.peer,
-            local,
+            order: order.clone(),
             buffers,
             counters: Arc::new(counters),
             opening: Mutex::default(),
-            facts,
-            warnings: Vec::new(),
         })
     }
 
     /// Returns the offloads of this end's direction, in words.
     pub fn offloads(&self) -> &str {
-        let offload = match self.role {
+        let offload = match self.order.role {
             Role::Sender => "gso",
             Role::Receiver => "gro",
         };
-        &self.facts[&format!("{offload}.{}", self.role.name())]
-    }
-
-    /// Address that this end listens on.
-    pub(super) fn listen_address(&self) -> Option<SocketAddr> {
-        (!self.connects).then_some(self.local)
-    }
-
-    /// Connects to the announced peer; returns when the connection can carry data.
-    pub(super) async fn connect(
-        &self,
-        peer: SocketAddr,
-        purpose: Purpose,
-        until: MonotonicTime,
-        stop: &Stop,
-    ) -> Result<Arc<Handle<P>>, TransportError> {
-        let since = MonotonicTime::now();
-        if !self.connects {
-            return Err(TransportError::Order {
-                what: "an end that listens does not connect".to_owned(),
-            });
-        }
-        if peer.ip().to_canonical() != self.peer.to_canonical() {
-            return Err(TransportError::Order {
-                what: format!("`{}` is not the announced peer `{}`", peer.ip(), self.peer),
-            });
-        }
-        let number = {
-            let mut state = self.driver.lock();
-            let state = &mut *state;
-            let local = state.local();
-            state
-                .protocol
-                .connect(local, peer, purpose, &mut state.connections)?
-        };
-        let handle = Handle::new(&self.driver, number);
-        handle.send();
-        let opened = handle.poll(|connection, context| connection.poll_open(context));
-        match within(until, stop.unless_raised(opened)).await {
-            Some(opened) => opened?,
-            None => {
-                let what = format!("{} handshake with `{}`", P::NAME, peer.ip());
-                return Err(timed_out(what, since));
-            }
-        }
-        stop.on_stop(&handle);
-        Ok(handle)
+        &self.base.facts[&format!("{offload}.{}", self.order.role.name())]
     }
 
     fn opening(&self) -> MutexGuard<'_, Vec<Opening<P>>> {
@@ -237,9 +182,45 @@ impl<P: Protocol> End<P> {
         let oldest = (0..opening.len()).min_by_key(|index| opening[*index].since)?;
         (opening[oldest].since <= moment).then(|| opening.swap_remove(oldest))
     }
+}
 
-    /// Accepts a connection from the peer; returns when it can carry data.
-    pub(super) async fn accept(
+impl<P: Protocol> TrialEnd for End<P> {
+    type Handle = Arc<Handle<P>>;
+
+    fn base(&self) -> &EndBase {
+        &self.base
+    }
+
+    fn connect_deadline(&self) -> MonotonicTime {
+        MonotonicTime::now() + self.order.connect_deadline
+    }
+
+    async fn connect(
+        &self,
+        peer: SocketAddr,
+        purpose: Purpose,
+        until: MonotonicTime,
+        stop: &Stop,
+    ) -> Result<Arc<Handle<P>>, TransportError> {
+        check_peer(&self.order, peer)?;
+        let number = {
+            let mut state = self.driver.lock();
+            let state = &mut *state;
+            let local = state.local();
+            state
+                .protocol
+                .connect(local, peer, purpose, &mut state.connections)?
+        };
+        let handle = Handle::new(&self.driver, number);
+        handle.send();
+        let opened = handle.poll(|connection, context| connection.poll_open(context));
+        let what = format!("{} handshake with `{}`", P::NAME, peer.ip());
+        in_time(until, what, stop.unless_raised(opened)).await?;
+        stop.on_stop(&handle);
+        Ok(handle)
+    }
+
+    async fn accept(
         &self,
         until: MonotonicTime,
         stop: &Stop,
@@ -275,18 +256,15 @@ impl<P: Protocol> End<P> {
             }
         }
     }
+}
 
-    /// Accepts a connection whose first message `admit` accepts.
-    pub(super) async fn accept_admitted(
+impl<P: Protocol<Connection: Admission>> AdmittingEnd for End<P> {
+    async fn accept_admitted(
         &self,
         until: MonotonicTime,
         stop: &Stop,
         admit: &mut (impl FnMut(&[u8]) -> bool + Send),
-    ) -> Result<Arc<Handle<P>>, TransportError>
-    where
-        P::Connection: Admission,
-    {
-        let since = MonotonicTime::now();
+    ) -> Result<Arc<Handle<P>>, TransportError> {
         let accepted = poll_fn(|context| {
             loop {
                 let admitted = |connection: &mut P::Connection, context: &mut Context<'_>| {
@@ -299,10 +277,9 @@ impl<P: Protocol> End<P> {
                 }
             }
         });
-        match within(until, stop.unless_raised(accepted)).await {
-            Some(handle) => handle.inspect(|handle| stop.on_stop(handle)),
-            None => Err(timed_out("opening of a flow", since)),
-        }
+        let handle = in_time(until, "opening of a flow", stop.unless_raised(accepted)).await?;
+        stop.on_stop(&handle);
+        Ok(handle)
     }
 }
 
@@ -315,7 +292,7 @@ impl<P: Protocol> Drop for End<P> {
         // Inside a runtime there is no other to be had.
         if runtime::Handle::try_current().is_err() {
             let closed = poll_fn(|context| self.driver.lock().poll_closed(context));
-            self.runtime.block_on(async {
+            self.base.runtime.block_on(async {
                 let _ = within(MonotonicTime::now() + CLOSING, closed).await;
             });
         }
@@ -327,8 +304,8 @@ impl<P: Protocol> std::fmt::Debug for End<P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("End")
             .field("protocol", &P::NAME)
-            .field("role", &self.role)
-            .field("local", &self.local)
+            .field("role", &self.order.role)
+            .field("base", &self.base)
             .finish_non_exhaustive()
     }
 }

@@ -163,13 +163,11 @@ impl<P: Protocol> State<P> {
 
     /// Returns the next event of the listening end.
     pub fn poll_incoming(&mut self, context: &Context<'_>) -> Poll<Incoming> {
-        match self.connections.incoming.pop_front() {
-            Some(incoming) => Poll::Ready(incoming),
-            None => {
-                self.connections.waiting.register(context);
-                Poll::Pending
-            }
-        }
+        let Some(incoming) = self.connections.incoming.pop_front() else {
+            self.connections.waiting.register(context);
+            return Poll::Pending;
+        };
+        Poll::Ready(incoming)
     }
 
     /// Closes a connection whose owner was dropped; it is dropped when the other end knows.
@@ -320,12 +318,8 @@ impl<P: Protocol> State<P> {
                     && port.socket.poll_send_ready(context).is_ready())
         };
         // All are asked, so that each of them wakes this task.
-        match self
-            .ports
-            .iter()
-            .filter(|port| ready(port, context))
-            .count()
-        {
+        let ready = self.ports.iter().filter(|port| ready(port, context));
+        match ready.count() {
             0 => Poll::Pending,
             _ => Poll::Ready(()),
         }

@@ -44,7 +44,6 @@ const CLOSE_COPIES: u32 = 3;
 /// State of one connection.
 pub(crate) struct Connection {
     core: Core,
-    rules: Rules,
     peer: SocketAddr,
     /// Opening that CONN carries, at the connecting end.
     pub opening: Option<[u8; OPENING_BYTES]>,
@@ -69,7 +68,10 @@ impl Connection {
         opening: [u8; OPENING_BYTES],
     ) -> Self {
         let core = Core::connecting(session, rules, &opening);
-        Self::new(core, rules, peer, Some(opening), Vec::new())
+        Self {
+            opening: Some(opening),
+            ..Self::new(core, peer)
+        }
     }
 
     /// Returns the listening end of a connection, whose application first receives `opening`.
@@ -83,22 +85,18 @@ impl Connection {
         let mut core = Core::accepting(session, rules);
         // From now on the other end is heard, or is silent.
         core.on_time(now);
-        Self::new(core, rules, peer, None, opening.to_vec())
+        Self {
+            unread: opening.to_vec(),
+            ..Self::new(core, peer)
+        }
     }
 
-    fn new(
-        core: Core,
-        rules: Rules,
-        peer: SocketAddr,
-        opening: Option<[u8; OPENING_BYTES]>,
-        unread: Vec<u8>,
-    ) -> Self {
+    fn new(core: Core, peer: SocketAddr) -> Self {
         Self {
             core,
-            rules,
             peer,
-            opening,
-            unread,
+            opening: None,
+            unread: Vec::new(),
             waiting: Wakers::default(),
             stopped: false,
             broken: None,
@@ -126,7 +124,7 @@ impl Connection {
             let error = TransportError::stack("cannot send or receive");
             return Some(error(reason.clone()));
         }
-        let waits = self.rules.max_retransmits.saturating_add(1);
+        let waits = self.core.rules.max_retransmits.saturating_add(1);
         Some(match self.core.over()? {
             Over::Closed => TransportError::Closed { flow: "connection" },
             Over::Refused => TransportError::Protocol {
@@ -134,12 +132,12 @@ impl Connection {
             },
             Over::NoAnswer => TransportError::TimedOut {
                 what: format!("answer to {waits} CONN"),
-                seconds: self.rules.max_wait.as_secs_f64() * f64::from(waits),
+                seconds: self.core.rules.max_wait.as_secs_f64() * f64::from(waits),
             },
             Over::GaveUp => TransportError::Protocol {
                 what: format!(
                     "gave up: a message had no acknowledgement after {} retransmissions",
-                    self.rules.max_retransmits
+                    self.core.rules.max_retransmits
                 ),
             },
         })
@@ -171,19 +169,19 @@ impl Connection {
         context: &Context<'_>,
         waited: &mut bool,
     ) -> Poll<Result<(), TransportError>> {
-        let most = match (self.rules.window, *waited) {
-            (1, _) => self.core.window(),
+        let most = match (self.core.rules.window, *waited) {
+            (1, _) => self.core.sender.window(),
             (window, false) => 2 * window + TOGETHER,
             (window, true) => 2 * window,
         };
-        let polled = self.poll(context, |one| (one.core.held() < most).then_some(()));
+        let polled = self.poll(context, |one| (one.core.sender.held() < most).then_some(()));
         *waited |= polled.is_pending();
         polled
     }
 
     /// Whether the window has room for another message now.
     pub(crate) fn sends_at_once(&self) -> bool {
-        self.core.held() < self.core.window()
+        self.core.sender.held() < self.core.sender.window()
     }
 
     /// Takes over one message that fits a datagram; returns whether it is to be sent now.
@@ -191,13 +189,13 @@ impl Connection {
         if let Some(error) = self.error() {
             return Err(error);
         }
-        self.core.push(prefix, payload);
-        Ok(self.rules.window == 1 || self.core.unsent().is_multiple_of(TOGETHER))
+        self.core.sender.push(prefix, payload);
+        Ok(self.core.rules.window == 1 || self.core.sender.unsent().is_multiple_of(TOGETHER))
     }
 
     /// Ends the sending direction.
     pub(crate) fn push_end(&mut self) -> Result<(), TransportError> {
-        self.core.push_end();
+        self.core.sender.push_end();
         self.error().map_or(Ok(()), Err)
     }
 
@@ -212,7 +210,7 @@ impl Connection {
                 std::mem::swap(bytes, &mut one.unread);
                 return Some(Received::Bytes(bytes.len()));
             }
-            let closed = one.core.is_finished() || one.core.over() == Some(Over::Closed);
+            let closed = one.core.receiver.finished || one.core.over() == Some(Over::Closed);
             closed.then_some(Received::Closed)
         })
     }
@@ -224,7 +222,7 @@ impl driver::Connection for Connection {
     fn poll_transmit(&mut self, now: Instant, place: &mut [u8]) -> Option<Transmit> {
         let parts = if let Some(closes) = &mut self.closes {
             *closes = closes.checked_sub(1)?;
-            Frame::Close.encode(self.core.session(), &mut self.frame);
+            Frame::Close.encode(self.core.session, &mut self.frame);
             (self.frame.as_slice(), [].as_slice())
         } else if self.stopped || self.broken.is_some() {
             return None;
@@ -232,7 +230,7 @@ impl driver::Connection for Connection {
             (self.frame.as_slice(), [].as_slice())
         } else {
             let number = self.core.poll_message(now)?;
-            self.core.datagram(number)?
+            self.core.sender.datagram(number)?
         };
         let bytes = parts.0.len() + parts.1.len();
         place[..parts.0.len()].copy_from_slice(parts.0);
@@ -291,7 +289,7 @@ pub(crate) struct Established {
 
 impl Established {
     pub(crate) fn new(handle: Arc<Handle>) -> Result<Self, TransportError> {
-        let (session, opening) = handle.with(|one| (one.core.session(), one.opening.take()))?;
+        let (session, opening) = handle.with(|one| (one.core.session, one.opening.take()))?;
         let statistics = Arc::new(Statistics {
             handle: handle.weak(),
             facts: marks(session).into(),
@@ -331,9 +329,9 @@ impl StreamConnection for Established {
     }
 
     async fn close(self, until: MonotonicTime) {
-        let acknowledged = self
-            .handle
-            .poll(|one, context| one.poll(context, |one| (one.core.held() == 0).then_some(())));
+        let acknowledged = self.handle.poll(|one, context| {
+            one.poll(context, |one| (one.core.sender.held() == 0).then_some(()))
+        });
         // Whatever goes wrong now, it is closed.
         let _ = within(until, acknowledged).await;
     }
@@ -348,7 +346,7 @@ struct Statistics {
 impl StatisticsSource for Statistics {
     fn sample(&self) -> Option<ProtocolSample> {
         let handle = self.handle.upgrade()?;
-        handle.with(|one| one.core.sample()).ok()
+        handle.with(|one| one.core.sender.sample()).ok()
     }
 
     fn facts(&self) -> BTreeMap<String, String> {

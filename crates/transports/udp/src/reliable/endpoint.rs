@@ -3,11 +3,14 @@
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{Bytes, StackFacts, Warning, stack};
 use regatta_transport::{TransportError, opening::Token};
-use regatta_transport_sockets::driver::{self, End, StreamEnd};
+use regatta_transport_sockets::{
+    driver::{self, End},
+    endpoints::StreamEnd,
+};
 
 use super::{
     Settings,
-    congestion::Congestion,
+    congestion::Cubic,
     connection::Established,
     frame::DATA_HEADER_BYTES,
     protocol::Reliable,
@@ -24,7 +27,7 @@ pub(crate) fn new(
     order: &TrialOrder,
     settings: Settings,
     message: Option<usize>,
-) -> Result<StreamEnd<Reliable, Established>, TransportError> {
+) -> Result<StreamEnd<End<Reliable>, Established>, TransportError> {
     let rules = settings.rules;
     let token = Token::parse(&order.token)?;
     // The kernel doubles what is asked for, for its own bookkeeping.
@@ -46,30 +49,34 @@ pub(crate) fn new(
     )?;
     let side = order.role.name();
     let stack_facts = stack_facts(&rules, message, end.offloads());
-    end.facts.extend(stack_facts.of_end(side));
+    end.base.facts.extend(stack_facts.of_end(side));
     let congestion_control = if rules.cubic { "cubic" } else { "none" };
-    end.facts.insert(
+    end.base.facts.insert(
         format!("congestion_control.{side}"),
         congestion_control.to_owned(),
     );
     if order.role == Role::Sender {
         let window = rules.window.to_string();
-        end.facts
+        end.base
+            .facts
             .insert("window_messages.sender".to_owned(), window);
-        end.warnings = message.map_or_else(Vec::new, |message| warnings(order, message));
+        end.base.warnings = message.map_or_else(Vec::new, |message| warnings(order, message));
     }
-    Ok(StreamEnd::new(end, |handle, _, _| Established::new(handle)))
+    Ok(StreamEnd {
+        end,
+        make: Box::new(|handle, _, _| Established::new(handle)),
+    })
 }
 
 /// Returns the initial window of CUBIC, whose unit is the largest datagram, in words: of a packet,
 /// unless IP has to fragment it.
 fn initial_window(message: Option<usize>) -> String {
     let datagram = message.map_or(0, |message| message.min(LONGEST_PART)) + DATA_HEADER_BYTES;
-    match Congestion::cubic(datagram).window() {
-        Some(window) if window < 10 * datagram as u64 => {
-            format!("{:.1} messages", window as f64 / datagram as f64)
-        }
-        _ => "10 packets".to_owned(),
+    let window = Cubic::new(datagram).window();
+    if window < 10 * datagram as u64 {
+        format!("{:.1} messages", window as f64 / datagram as f64)
+    } else {
+        "10 packets".to_owned()
     }
 }
 

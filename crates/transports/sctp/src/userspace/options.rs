@@ -5,19 +5,19 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 use regatta_control::PathHints;
 use regatta_model::{OptionValue, StackFacts, stack};
 use regatta_transport::{
-    OptionDefinition, Unsupported, WindowRange, WindowSizes,
-    options::{GSO, RECEIVE_BUFFER, SEND_BUFFER},
+    OptionDefinition, OptionKind, Unsupported, WindowRange, WindowSizes,
+    options::{self, GSO, RECEIVE_BUFFER, SEND_BUFFER},
 };
 use sctp_proto::{EndpointConfig, ServerConfig, TransportConfig};
 
-use crate::{
+use super::{
     association::Limits,
-    driver,
     wire::{COMMON_HEADER_BYTES, DATA_HEADER_BYTES},
 };
+use crate::{association::LONGEST_STREAM_MESSAGE_BYTES, session::ORDERED};
 
-/// Longest user message, in bytes. A longer one of a byte stream is sent as several.
-pub(crate) const LONGEST_MESSAGE_BYTES: usize = 65_536;
+/// Longest user message, in bytes.
+pub(crate) const LONGEST_MESSAGE_BYTES: usize = LONGEST_STREAM_MESSAGE_BYTES;
 
 /// Largest receive window, in bytes. Gaps in the received data are reported with offsets of 16
 /// bits.
@@ -51,6 +51,48 @@ const WINDOWS: WindowRange = WindowRange {
     without_rate: 512 << 10..=8 << 20,
 };
 
+pub(crate) const STREAMS: OptionDefinition = OptionDefinition {
+    name: "streams",
+    kind: OptionKind::Number {
+        least: 1,
+        most: MOST_STREAMS as i64,
+    },
+    default: "1024",
+    help: "streams that each end of an association may open",
+};
+
+/// Returns the definition of a time with a default.
+const fn time(name: &'static str, default: &'static str, help: &'static str) -> OptionDefinition {
+    OptionDefinition {
+        default,
+        ..options::time(name, help)
+    }
+}
+
+pub(crate) const RTO_INITIAL: OptionDefinition = time(
+    "rto_initial",
+    "1s",
+    "retransmission time-out before the first measurement (RFC 9260, RTO.Initial)",
+);
+
+pub(crate) const RTO_MIN: OptionDefinition = time(
+    "rto_min",
+    "1s",
+    "least retransmission time-out (RFC 9260, RTO.Min)",
+);
+
+pub(crate) const RTO_MAX: OptionDefinition = time(
+    "rto_max",
+    "60s",
+    "largest retransmission time-out (RFC 9260, RTO.Max)",
+);
+
+pub(crate) const RECEIVE_WINDOW: OptionDefinition = options::size(
+    "receive_window",
+    "receive window of an association, from 128 KiB to 64 MiB; if not set what the \
+           path holds with its queue full",
+);
+
 /// The options of a trial, with their defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -79,12 +121,12 @@ impl Options {
             Some(usize::try_from(option.size(options)?).unwrap_or(usize::MAX))
         };
         Self {
-            ordered: driver::ORDERED.flag(options),
-            streams: driver::STREAMS.number(options).unwrap_or(MOST_STREAMS),
-            rto_initial: time(&driver::RTO_INITIAL),
-            rto_min: time(&driver::RTO_MIN),
-            rto_max: time(&driver::RTO_MAX),
-            window_bytes: driver::RECEIVE_WINDOW.size(options).map(|size| {
+            ordered: ORDERED.flag(options),
+            streams: STREAMS.number(options).unwrap_or(MOST_STREAMS),
+            rto_initial: time(&RTO_INITIAL),
+            rto_min: time(&RTO_MIN),
+            rto_max: time(&RTO_MAX),
+            window_bytes: RECEIVE_WINDOW.size(options).map(|size| {
                 u32::try_from(size)
                     .unwrap_or(MOST_WINDOW_BYTES)
                     .clamp(2 * LONGEST_MESSAGE_BYTES as u32, MOST_WINDOW_BYTES)
@@ -158,7 +200,7 @@ impl Sizes {
         })
     }
 
-    pub(crate) fn limits(&self, options: &Options) -> Limits {
+    pub(crate) fn limits(&self, options: &Options, goodbye: Duration) -> Limits {
         // Enough beyond what may be in flight that the stack always has something to send.
         let in_flight = u64::from(self.window_bytes) / self.chunk_bytes as u64;
         Limits {
@@ -169,6 +211,7 @@ impl Sizes {
             arrived_bytes: 4 * self.window_bytes as usize,
             streams: options.streams,
             ordered: options.ordered,
+            goodbye,
         }
     }
 
@@ -293,7 +336,7 @@ mod tests {
     fn a_stream_never_has_half_of_its_numbers_under_way() {
         for rate in [None, Some(1_000_000_000_000)] {
             let sizes = sizes(600, rate, IPV4).expect("large enough");
-            let limits = sizes.limits(&Options::read(&BTreeMap::new()));
+            let limits = sizes.limits(&Options::read(&BTreeMap::new()), Duration::ZERO);
             let message_chunks = LONGEST_MESSAGE_BYTES.div_ceil(sizes.chunk_bytes) as u64;
             assert!(limits.outstanding_chunks + message_chunks < 1 << 15);
         }

@@ -16,10 +16,8 @@ use regatta_transport::TransportError;
 use regatta_transport_sockets::driver::{Admission, Connection, Transmit, Wakers};
 use sctp_proto::{AssociationError, AssociationEvent, Event, PayloadProtocolIdentifier, StreamId};
 
-use crate::{
-    connection::pass_on,
-    wire::{self, Chunk, Route},
-};
+use super::wire::{self, Chunk, Route};
+use crate::association::{Ending, MESSAGES};
 
 /// User message in the pieces in which it arrived.
 pub(crate) type Message = sctp_proto::Chunks;
@@ -34,12 +32,18 @@ const FINISHED: PayloadProtocolIdentifier = PayloadProtocolIdentifier::BinaryEmp
 /// Maximum delay of a receiver's acknowledgement; the stack's own value, RFC 9260 §6.2.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_millis(200);
 
-/// First stream number of a listening end, whose numbers fall; those of a connecting end begin at
-/// zero and rise.
+/// First stream number of a listening end.
 const LAST_STREAM: StreamId = 65_534;
 
-/// Stream of an association that carries a flow of messages: the first of the connecting end.
-pub(crate) const MESSAGES: StreamId = 0;
+/// Returns the number of a stream: those of the connecting end rise from zero, those of the listening
+/// end fall.
+const fn number(by_connecting: bool, index: u16) -> StreamId {
+    if by_connecting {
+        index
+    } else {
+        LAST_STREAM - index
+    }
+}
 
 /// Limits of an association.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,32 +60,22 @@ pub(crate) struct Limits {
     pub streams: u16,
     /// Whether user messages are delivered in order.
     pub ordered: bool,
+    /// Maximum time to wait for the packets that close it.
+    pub goodbye: Duration,
 }
 
-/// Reason for which an association ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// Closed in good order.
-    Done,
-    /// Stopped by this end.
-    Stopped,
-    /// Aborted by the other end.
-    AbortedByPeer,
-    /// Aborted by the stack, for this reason.
-    Failed(String),
-}
-
-impl Ending {
-    pub(crate) fn error(&self) -> TransportError {
-        let broke = TransportError::stack("the SCTP association broke");
-        match self {
-            Self::Done => TransportError::Closed {
-                flow: "association",
-            },
-            Self::Stopped => TransportError::Cancelled,
-            Self::AbortedByPeer => broke("the other end aborted it".to_owned()),
-            Self::Failed(why) => broke(why.clone()),
-        }
+/// Passes a message to `consume`, through `scratch` if it fits there: the stack gives access to the
+/// bytes only as a copy.
+pub(crate) fn pass_on(mut message: Message, scratch: &mut [u8], mut consume: impl FnMut(&[u8])) {
+    let length = message.len();
+    if let Some(place) = scratch.get_mut(..length)
+        && message.read(place).is_ok()
+    {
+        consume(place);
+        return;
+    }
+    if let Some(piece) = message.next(length) {
+        consume(&piece.bytes);
     }
 }
 
@@ -109,7 +103,7 @@ pub(crate) struct Counts {
 struct Inbox {
     messages: VecDeque<Message>,
     finished: bool,
-    waker: Option<Waker>,
+    waiting: Wakers,
 }
 
 enum Phase {
@@ -305,9 +299,7 @@ impl Association {
                 Ok(None) | Err(_) => break,
             }
         }
-        if let Some(waker) = inbox.waker.take() {
-            waker.wake();
-        }
+        inbox.waiting.wake();
     }
 
     pub(crate) fn lost(&mut self, reason: &AssociationError) {
@@ -316,7 +308,7 @@ impl Association {
         let ending = if self.shut_down {
             Ending::Done
         } else if self.peer_aborted {
-            Ending::AbortedByPeer
+            Ending::Failed("the other end aborted it".to_owned())
         } else {
             // The stack says nothing to the other end.
             self.send_abort();
@@ -341,22 +333,20 @@ impl Association {
         self.waiting.wake();
         self.writers.drain(..).for_each(|(_, waker)| waker.wake());
         for inbox in self.inboxes.values_mut() {
-            if let Some(waker) = inbox.waker.take() {
-                waker.wake();
-            }
+            inbox.waiting.wake();
         }
     }
 
     // How it ends.
 
-    /// Closes in good order once everything is acknowledged.
-    pub(crate) fn close(&mut self) {
-        if self.ended().is_some() {
-            return;
-        }
+    /// Closes in good order once everything is acknowledged; returns for how long to wait for the
+    /// packets that do.
+    pub(crate) fn close(&mut self) -> Duration {
         if self.is_handshaking() {
             self.end(Ending::Stopped);
-            return;
+        }
+        if self.ended().is_some() {
+            return self.limits.goodbye;
         }
         self.closing = true;
         self.dirty = true;
@@ -366,6 +356,7 @@ impl Association {
         {
             self.inner.handle_timeout(timer);
         }
+        self.limits.goodbye
     }
 
     fn send_abort(&mut self) {
@@ -379,11 +370,10 @@ impl Association {
 
     /// Waits until either end has begun to close, with everything acknowledged.
     pub(crate) fn poll_shut_down(&mut self, context: &Context<'_>) -> Poll<()> {
-        if self.shut_down || self.ended().is_some() {
+        if self.shut_down {
             return Poll::Ready(());
         }
-        self.waiting.register(context);
-        Poll::Pending
+        self.poll_ended(context)
     }
 
     pub(crate) fn poll_ended(&mut self, context: &Context<'_>) -> Poll<()> {
@@ -394,27 +384,24 @@ impl Association {
         Poll::Pending
     }
 
+    /// Checks that the association has not ended.
+    fn check(&self) -> Result<(), TransportError> {
+        self.ended().map_or(Ok(()), |ending| Err(ending.error()))
+    }
+
     /// Opens the next stream of this end.
     pub(crate) fn open_stream(&mut self) -> Result<StreamId, TransportError> {
-        if let Some(ending) = self.ended() {
-            return Err(ending.error());
+        self.check()?;
+        const FAILED: &str = "cannot open an SCTP stream";
+        let streams = self.limits.streams;
+        if self.opened_streams >= streams {
+            let why = format!("the association has {streams} streams each way");
+            return Err(TransportError::stack(FAILED)(why));
         }
-        if self.opened_streams >= self.limits.streams {
-            return Err(TransportError::stack("cannot open an SCTP stream")(
-                format!(
-                    "the association has {} streams each way",
-                    self.limits.streams
-                ),
-            ));
-        }
-        let id = if self.connects {
-            self.opened_streams
-        } else {
-            LAST_STREAM - self.opened_streams
-        };
-        let failed = || TransportError::stack("cannot open an SCTP stream");
+        let id = number(self.connects, self.opened_streams);
         if self.inner.stream(id).is_err() {
-            self.inner.open_stream(id, BINARY).map_err(failed())?;
+            let opened = self.inner.open_stream(id, BINARY);
+            opened.map_err(TransportError::stack(FAILED))?;
         }
         self.prepare_stream(id)?;
         self.opened_streams += 1;
@@ -438,23 +425,15 @@ impl Association {
         &mut self,
         context: &Context<'_>,
     ) -> Poll<Result<StreamId, TransportError>> {
-        let next = if self.connects {
-            LAST_STREAM - self.accepted_streams
-        } else {
-            self.accepted_streams
-        };
+        let next = number(!self.connects, self.accepted_streams);
         if self.opened_by_peer.contains(&next) {
             self.accepted_streams += 1;
-            if self.ended().is_none()
-                && let Err(error) = self.prepare_stream(next)
-            {
-                return Poll::Ready(Err(error));
+            if self.ended().is_none() {
+                self.prepare_stream(next)?;
             }
             return Poll::Ready(Ok(next));
         }
-        if let Some(ending) = self.ended() {
-            return Poll::Ready(Err(ending.error()));
-        }
+        self.check()?;
         self.waiting.register(context);
         Poll::Pending
     }
@@ -488,7 +467,7 @@ impl Association {
             Phase::Ended(ending) => return Poll::Ready(Err(ending.error())),
             _ => {}
         }
-        inbox.waker = Some(context.waker().clone());
+        inbox.waiting.register(context);
         Poll::Pending
     }
 }

@@ -7,14 +7,11 @@ use std::{
 
 use regatta_transport::{ProtocolSample, StatisticsSource};
 
-use crate::{
+use super::{
     association::{Association, Counts},
-    connection::Handle,
+    protocol::Handle,
 };
-
-/// The stack's own congestion control, which cannot be chosen: slow start and congestion avoidance
-/// of SCTP, with fast retransmit.
-pub(crate) const CONGESTION_CONTROL: &str = "rfc9260";
+use crate::association::CONGESTION_CONTROL;
 
 /// Source of an association's statistics, which does not keep the association open.
 pub(crate) struct Statistics {
@@ -61,32 +58,27 @@ impl StatisticsSource for Statistics {
     fn facts(&self) -> BTreeMap<String, String> {
         let counts = self.counts().unwrap_or(*self.last());
         let side = self.side;
-        BTreeMap::from([
-            (
-                format!("congestion_control.{side}"),
-                CONGESTION_CONTROL.to_owned(),
-            ),
-            (
-                format!("retransmitted_packets.{side}"),
-                "packets with at least one DATA chunk that was sent before, counted by the driver"
-                    .to_owned(),
-            ),
-            (
-                format!("sctp.retransmitted_chunks.{side}"),
-                counts.retransmitted_chunks.to_string(),
-            ),
-            (
-                format!("sctp.fast_retransmitted_chunks.{side}"),
-                counts.fast_retransmits.to_string(),
-            ),
-            (
-                format!("sctp.retransmission_timeouts.{side}"),
-                counts.timeouts.to_string(),
-            ),
-            (
-                format!("sctp.acknowledgements_received.{side}"),
-                counts.acknowledgements.to_string(),
-            ),
-        ])
+        let counted =
+            "packets with at least one DATA chunk that was sent before, counted by the driver";
+        BTreeMap::from(
+            [
+                ("congestion_control", CONGESTION_CONTROL.to_owned()),
+                ("retransmitted_packets", counted.to_owned()),
+                (
+                    "sctp.retransmitted_chunks",
+                    counts.retransmitted_chunks.to_string(),
+                ),
+                (
+                    "sctp.fast_retransmitted_chunks",
+                    counts.fast_retransmits.to_string(),
+                ),
+                ("sctp.retransmission_timeouts", counts.timeouts.to_string()),
+                (
+                    "sctp.acknowledgements_received",
+                    counts.acknowledgements.to_string(),
+                ),
+            ]
+            .map(|(name, value)| (format!("{name}.{side}"), value)),
+        )
     }
 }

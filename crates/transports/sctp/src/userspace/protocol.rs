@@ -4,37 +4,29 @@ use std::{net::SocketAddr, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use regatta_transport::{Purpose, TransportError};
-use regatta_transport_sockets::driver::{Arrived, Connections, Incoming, Number, Protocol};
+use regatta_transport_sockets::driver::{self, Arrived, Connections, Incoming, Number, Protocol};
 use sctp_proto::{
     AssociationHandle, ClientConfig, DatagramEvent, EndpointEvent, Event, StreamEvent,
     TransportConfig,
 };
 
-use crate::{
-    association::{Association, Ending, Limits},
+use super::{
+    association::{Association, Limits},
     wire,
 };
+use crate::association::Ending;
 
 /// SCTP at one end.
 pub(crate) struct Sctp {
-    stack: sctp_proto::Endpoint,
-    config: Arc<TransportConfig>,
-    limits: Limits,
+    pub stack: sctp_proto::Endpoint,
+    pub config: Arc<TransportConfig>,
+    pub limits: Limits,
 }
 
-impl Sctp {
-    pub(crate) const fn new(
-        stack: sctp_proto::Endpoint,
-        config: Arc<TransportConfig>,
-        limits: Limits,
-    ) -> Self {
-        Self {
-            stack,
-            config,
-            limits,
-        }
-    }
+/// Handle to an association.
+pub(crate) type Handle = driver::Handle<Sctp>;
 
+impl Sctp {
     fn take_in(
         &mut self,
         now: Instant,
