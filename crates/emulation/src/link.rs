@@ -8,7 +8,7 @@ use crate::{
     bottleneck::Bottleneck,
     codel::Codel,
     correlated_delay::CorrelatedDelay,
-    impairments::{ImpairmentRng, PacketImpairments},
+    impairments::{CORRUPTED, ImpairmentRng, PacketImpairments, SKIPS, TWICE},
     in_flight::{InFlight, InFlightPacket},
     outcome::{Cause, Counters, Discarded, Due, Offer},
     packet::Packet,
@@ -70,23 +70,20 @@ impl<P: Packet> EmulatedLink<P> {
         let mut schedule = VecDeque::from(Settings::all(condition, direction)?);
         // A condition has settings to begin with.
         let settings = schedule.pop_front().ok_or(LinkError::NoRate)?;
-        let number = match direction {
-            Direction::Forward => 0,
-            Direction::Reverse => 1,
-        };
         let mtu_bytes = u64::from(condition.mtu_bytes);
+        let seed = (seed, direction as u64);
         Ok(Self {
             next_change: u64::MAX,
             begun: false,
             mtu_bytes,
-            seed: (seed, number),
-            impairment_rng: ImpairmentRng::new(&settings.link, (seed, number), 0, None),
+            seed,
+            impairment_rng: ImpairmentRng::new(&settings.link, seed, 0, None),
             correlated_delay: None,
-            bottleneck: Bottleneck::new(&settings.capacity, 0),
+            bottleneck: settings.bottleneck.clone(),
             queue: Queue::new(),
             codel: settings
                 .codel
-                .map(|(target, interval)| Codel::new(target, interval, mtu_bytes)),
+                .map(|times| Codel::new(mtu_bytes).with(times)),
             wire: InFlight::new(settings.reorders()),
             wire_bytes: 0,
             latest_due: 0,
@@ -131,7 +128,7 @@ impl<P: Packet> EmulatedLink<P> {
             // It takes its share of queue and rate all the same.
             Some(cause) => (None, self.dropped(packet, cause)),
             None => {
-                if impairments.corrupted() {
+                if impairments.has(CORRUPTED) {
                     packet.flip_bit(self.impairment_rng.flipped_bit());
                     self.counters.corrupted += 1;
                 }
@@ -343,11 +340,11 @@ impl<P: Packet> EmulatedLink<P> {
         let Some(mut packet) = waiting.packet else {
             return;
         };
-        if impairments.skips() {
+        if impairments.has(SKIPS) {
             packet.goes_ahead();
         }
         let at = self.due(sent, impairments);
-        if impairments.twice() {
+        if impairments.has(TWICE) {
             self.counters.duplicated += 1;
             self.hold(at, ordinal, size, packet.duplicate());
         }
@@ -356,14 +353,14 @@ impl<P: Packet> EmulatedLink<P> {
 
     #[inline]
     fn due(&mut self, sent: u64, impairments: PacketImpairments) -> u64 {
-        if impairments.skips() {
+        if impairments.has(SKIPS) {
             self.counters.reordered += 1;
             return sent;
         }
         let draw = match self.settings.jitter_span {
             None => impairments.delay_draw,
             Some(span) => {
-                let begin = || CorrelatedDelay::new(span, sent, self.seed);
+                let begin = || CorrelatedDelay::after(None, span, sent, self.seed);
                 self.correlated_delay.get_or_insert_with(begin).at(sent)
             }
         };
@@ -396,7 +393,7 @@ impl<P: Packet> EmulatedLink<P> {
         if settings.reorders() || !settings.holds_back {
             self.wire.allow_reordering();
         }
-        self.bottleneck.change(&settings.capacity, now);
+        self.bottleneck.change(&settings.bottleneck, now);
         self.impairment_rng = ImpairmentRng::new(
             &settings.link,
             self.seed,
@@ -413,15 +410,12 @@ impl<P: Packet> EmulatedLink<P> {
                 self.seed,
             ));
         }
-        self.codel = settings
-            .codel
-            .map(|(target, interval)| match self.codel.take() {
-                Some(mut codel) => {
-                    codel.set(target, interval);
-                    codel
-                }
-                None => Codel::new(target, interval, self.mtu_bytes),
-            });
+        self.codel = settings.codel.map(|times| {
+            let codel = self.codel.take();
+            codel
+                .unwrap_or_else(|| Codel::new(self.mtu_bytes))
+                .with(times)
+        });
         self.settings = settings;
         if self.bottleneck.is_unlimited() {
             // Nothing is left that they could wait for.
