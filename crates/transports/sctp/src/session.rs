@@ -12,6 +12,9 @@ use regatta_transport_sockets::endpoints::{AdmittingEnd, MessageEnd, StreamEnd};
 
 use crate::{association::Association, connection::SctpConnection, flow::SctpFlow};
 
+/// Options of a trial, which were checked against the driver's descriptor.
+pub(crate) type Values = BTreeMap<String, OptionValue>;
+
 pub(crate) const ORDERED: OptionDefinition = options::flag(
     "ordered",
     true,
@@ -20,7 +23,7 @@ pub(crate) const ORDERED: OptionDefinition = options::flag(
 );
 
 /// Returns the unit that an association with these options carries.
-pub(crate) fn carries(options: &BTreeMap<String, OptionValue>) -> Carries {
+pub(crate) fn carries(options: &Values) -> Carries {
     if ORDERED.flag(options) {
         Carries::Streams
     } else {
@@ -29,8 +32,11 @@ pub(crate) fn carries(options: &BTreeMap<String, OptionValue>) -> Carries {
 }
 
 /// Returns the fact of the order of delivery.
-pub(crate) fn delivery(ordered: bool) -> (String, String) {
-    let delivery = if ordered { "ordered" } else { "unordered" };
+pub(crate) fn delivery(options: &Values) -> (String, String) {
+    let delivery = match ORDERED.flag(options) {
+        true => "ordered",
+        false => "unordered",
+    };
     ("sctp.delivery".to_owned(), delivery.to_owned())
 }
 

@@ -103,7 +103,7 @@ impl Received<'_> {
 /// The datum must be a `T`, as its level and type say.
 #[must_use]
 pub unsafe fn value<T: Copy>(datum: &libc::cmsghdr) -> T {
-    // SAFETY: by the caller's word; it is read without regard to alignment.
+    // SAFETY: as the caller promises; it is read without regard to alignment.
     unsafe { ptr::read_unaligned(libc::CMSG_DATA(datum).cast::<T>()) }
 }
 

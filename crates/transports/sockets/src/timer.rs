@@ -104,16 +104,12 @@ impl Timer {
 
     /// Waits for the expiry of the last setting, and takes it.
     async fn expired(&mut self) -> io::Result<()> {
-        loop {
-            let mut ready = self.descriptor.readable().await?;
-            // The runtime may have seen the expiry of an earlier setting, of which nothing can be
-            // read any more.
-            let taken = ready.try_io(|timer| Ok(timer.get_ref().0.wait()?));
-            if let Ok(taken) = taken {
-                self.set = None;
-                return taken;
-            }
-        }
+        // The runtime may have seen the expiry of an earlier setting, of which nothing can be read any
+        // more: the call waits again then.
+        let take = |timer: &Descriptor| Ok(timer.0.wait()?);
+        let taken = self.descriptor.async_io(Interest::READABLE, take).await;
+        self.set = None;
+        taken
     }
 }
 

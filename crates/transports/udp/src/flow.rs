@@ -1,14 +1,6 @@
 //! A connected UDP socket as a flow of messages.
 
-use std::{
-    collections::BTreeMap,
-    io,
-    net::Shutdown,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{collections::BTreeMap, io, net::Shutdown, sync::Arc};
 
 use regatta_control::Role;
 use regatta_transport::{Abort, Arrival, MessageFlow, MonotonicTime, Stop, TransportError, wait};
@@ -23,29 +15,20 @@ use crate::{
 /// Maximum size of a batch, in bytes: enough to make a system call cheap beside its work.
 const BATCH_BYTES: usize = 64 << 10;
 
-/// A socket whose blocking calls a stop can end.
-struct Connected {
-    socket: Socket,
-    aborted: AtomicBool,
-}
-
-impl Connected {
-    fn is_aborted(&self) -> bool {
-        self.aborted.load(Ordering::Acquire)
-    }
-}
+/// A socket whose blocking calls a stop ends.
+struct Connected(Socket);
 
 impl Abort for Connected {
     fn abort(&self) {
-        // A shut socket gives empty datagrams for ever; the flag tells them from real ones.
-        self.aborted.store(true, Ordering::Release);
-        let _ = self.socket.shutdown(Shutdown::Both);
+        // A shut socket gives empty datagrams for ever; the stop tells them from real ones.
+        let _ = self.0.shutdown(Shutdown::Both);
     }
 }
 
 /// A flow over a connected socket.
 pub(crate) struct Flow {
     connected: Arc<Connected>,
+    stop: Stop,
     role: Role,
     /// Largest message that fits a packet, in bytes, if several may be handed over as one.
     segment_limit: Option<usize>,
@@ -57,13 +40,11 @@ pub(crate) struct Flow {
 
 impl Flow {
     pub(crate) fn new(role: Role, opened: Opened, framing: Option<Framing>, stop: &Stop) -> Self {
-        let connected = Arc::new(Connected {
-            socket: opened.socket,
-            aborted: AtomicBool::new(false),
-        });
+        let connected = Arc::new(Connected(opened.socket));
         stop.on_stop(&connected);
         Self {
             connected,
+            stop: stop.clone(),
             role,
             segment_limit: opened.segment_limit,
             facts: opened.facts,
@@ -90,7 +71,7 @@ impl Flow {
             let segments = self.segments(message_bytes);
             let chunk = segments * message_bytes;
             let segment = u16::try_from(message_bytes).ok().filter(|_| segments > 1);
-            let error = match batch::send(&self.connected.socket, rest, chunk, segment) {
+            let error = match batch::send(&self.connected.0, rest, chunk, segment) {
                 Ok(chunks) => {
                     rest = &rest[rest.len().min(chunks * chunk)..];
                     continue;
@@ -98,7 +79,7 @@ impl Flow {
                 Err(error) => error,
             };
             match error.raw_os_error() {
-                _ if self.connected.is_aborted() => return Err(TransportError::Cancelled),
+                _ if self.stop.is_stopped() => return Err(TransportError::Cancelled),
                 // The send buffer was full for as long as the socket's send timeout.
                 Some(libc::EINTR | libc::EAGAIN) => {}
                 // The queue of the interface is full, and the kernel has dropped the first chunk.
@@ -149,9 +130,9 @@ impl MessageFlow for Flow {
         consume: &mut (impl FnMut(Arrival<'_>) + Send),
     ) -> Result<usize, TransportError> {
         let failed = || TransportError::io("cannot receive");
-        let socket = &self.connected.socket;
+        let socket = &self.connected.0;
         loop {
-            if self.connected.is_aborted() {
+            if self.stop.is_stopped() {
                 return Err(TransportError::Cancelled);
             }
             let framing = &mut self.framing;

@@ -13,9 +13,8 @@ use super::{
     endpoint::End,
     options::{
         ASSOCIATION_MAX_RETRANS, HB_INTERVAL, HEARTBEAT, LONGEST_MESSAGE_BYTES, LONGEST_SACK_DELAY,
-        MULTIHOMING, NODELAY, Options, PATH_MAX_RETRANS, PF_RETRANS, PRIMARY_DOWN_AFTER,
-        RECEIVE_WINDOW, RTO_INITIAL, RTO_MAX, RTO_MIN, SACK_DELAY, SACK_EVERY, SCHEDULER, STREAMS,
-        time,
+        MULTIHOMING, NODELAY, PATH_MAX_RETRANS, PF_RETRANS, PRIMARY_DOWN_AFTER, RECEIVE_WINDOW,
+        RTO_INITIAL, RTO_MAX, RTO_MIN, SACK_DELAY, SACK_EVERY, SCHEDULER, STREAMS, time,
     },
     socket,
 };
@@ -89,7 +88,6 @@ impl Driver for Sctp {
 
     fn check_options(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), OptionError> {
         self.descriptor().check(options)?;
-        let read = Options::read(options);
         let above = |one: Option<_>, other: Option<_>| one.zip(other).is_some_and(|(a, b)| a > b);
         let [initial, least, most, sack_delay] =
             [RTO_INITIAL, RTO_MIN, RTO_MAX, SACK_DELAY].map(|option| time(&option, options));
@@ -110,7 +108,7 @@ impl Driver for Sctp {
                 "it must be `500ms` at most (RFC 9260 §6.2)",
             ),
             (
-                read.primary_down_after.is_some() && !read.multihoming,
+                PRIMARY_DOWN_AFTER.time(options).is_some() && !MULTIHOMING.flag(options),
                 "primary_down_after",
                 "also set `multihoming = true`",
             ),

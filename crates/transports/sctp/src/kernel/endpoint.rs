@@ -5,10 +5,11 @@ use std::{
     future::poll_fn,
     io,
     net::{Ipv4Addr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
 };
 
+use parking_lot::Mutex;
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{BitRate, Bytes, PortRange, Warning, units::format_duration, warning_code};
 use regatta_transport::{
@@ -26,7 +27,7 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 use super::{
     association::{Association, Reader},
-    options::{Options, Sizes},
+    options::{self, MULTIHOMING, PRIMARY_DOWN_AFTER, Sizes},
     paths::Paths,
     socket,
 };
@@ -41,12 +42,11 @@ pub(crate) struct End {
     base: EndBase,
     order: TrialOrder,
     token: Token,
-    options: Options,
     sizes: Sizes,
     /// Addresses of this end other than the one in the order.
     further: Vec<Ipv4Addr>,
     listener: Option<AsyncFd<Socket>>,
-    /// Associations of which no message was admitted yet.
+    /// Associations of which no message was admitted yet. Only one task accepts.
     unclaimed: Mutex<Vec<Arc<Association>>>,
 }
 
@@ -62,8 +62,8 @@ impl End {
     /// # Errors
     /// [`TransportError::Io`] for a socket that cannot be opened or set up.
     pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
-        let options = Options::read(&order.transport.options);
-        let further = if options.multihoming {
+        let values = &order.transport.options;
+        let further = if MULTIHOMING.flag(values) {
             further_addresses(order.local)
         } else {
             Vec::new()
@@ -77,12 +77,7 @@ impl End {
             },
             order: order.clone(),
             token: Token::parse(&order.token)?,
-            sizes: Sizes::of(
-                &order.path,
-                &options,
-                order.workload.kind.largest_message().0,
-            ),
-            options,
+            sizes: Sizes::of(&order.path, values, order.workload.kind.largest_message().0),
             further,
             listener: None,
             unclaimed: Mutex::default(),
@@ -101,8 +96,7 @@ impl End {
         let window = self.sizes.window_bytes;
         option::set_buffers(&socket, window, window)
             .map_err(cannot("set the buffers of an SCTP socket"))?;
-        self.options
-            .apply(&socket)
+        options::apply(&self.order.transport.options, &socket)
             .map_err(cannot("set the options of an SCTP socket"))?;
         PortRange::bind(self.order.ports, |port| {
             socket.bind(&SocketAddr::new(self.order.local, port).into())
@@ -117,8 +111,10 @@ impl End {
     /// small.
     fn look_at(&mut self, socket: &Socket) {
         let side = self.order.role.name();
-        self.base.facts = self.options.facts(socket, side);
-        self.base.facts.extend([delivery(self.options.ordered)]);
+        let values = &self.order.transport.options;
+        let window = options::window(values);
+        self.base.facts = options::facts(values, socket, side);
+        self.base.facts.extend([delivery(values)]);
         let sizes = [
             ("receive", "rmem_max", socket.recv_buffer_size()),
             ("send", "wmem_max", socket.send_buffer_size()),
@@ -146,7 +142,7 @@ impl End {
                     BitRate(self.order.path.link_rate_bps.unwrap_or_default()),
                     Bytes(self.sizes.needed_bytes)
                 ),
-                hint: if self.options.window_bytes.is_some() {
+                hint: if window.is_some() {
                     "leave the option `window` out, or set a larger one".to_owned()
                 } else {
                     format!(
@@ -157,7 +153,7 @@ impl End {
             });
         }
         let message = self.sizes.message_bytes;
-        if let Some(window) = self.options.window_bytes.filter(|window| *window < message) {
+        if let Some(window) = window.filter(|window| *window < message) {
             self.base.warnings.push(Warning {
                 code: warning_code::WINDOW_LIMITED.to_owned(),
                 message: format!(
@@ -168,7 +164,7 @@ impl End {
                 hint: "leave the option `window` out, or send shorter messages".to_owned(),
             });
         }
-        if self.options.multihoming && self.further.is_empty() {
+        if MULTIHOMING.flag(values) && self.further.is_empty() {
             self.base.warnings.push(Warning {
                 code: "sctp_one_path".to_owned(),
                 message: format!(
@@ -198,18 +194,14 @@ impl End {
     }
 
     fn association(&self, socket: Socket) -> Result<Arc<Association>, TransportError> {
-        let paths = self.options.multihoming.then(|| {
+        let values = &self.order.transport.options;
+        let down_after = options::time(&PRIMARY_DOWN_AFTER, values);
+        let paths = MULTIHOMING.flag(values).then(|| {
             let primary = [self.order.local, self.order.peer];
-            let down_after = self.options.primary_down_after;
             Arc::new(Paths::new(primary, down_after, self.token))
         });
-        let association = Arc::new(Association::new(
-            socket,
-            self.order.connects(),
-            &self.options,
-            paths.clone(),
-        )?);
-        if let Some(paths) = paths.filter(|_| self.options.primary_down_after.is_some()) {
+        let association = Arc::new(Association::new(socket, &self.order, paths.clone())?);
+        if let Some(paths) = paths.filter(|_| down_after.is_some()) {
             tokio::spawn(paths.take_down(Arc::downgrade(&association)));
         }
         Ok(association)
@@ -256,19 +248,14 @@ impl End {
             });
         };
         let failed = || cannot("accept an association");
+        let gone = [io::ErrorKind::ConnectionAborted, io::ErrorKind::Interrupted];
         loop {
-            let mut guard = listener.readable().await.map_err(failed())?;
-            let (socket, address) = match guard.get_inner().accept() {
+            let accepted = listener.async_io(Interest::READABLE, Socket::accept).await;
+            let (socket, address) = match accepted {
                 Ok(accepted) => accepted,
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => {
-                        guard.clear_ready();
-                        continue;
-                    }
-                    // Gone again before it was accepted.
-                    io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => continue,
-                    _ => return Err(failed()(error)),
-                },
+                // Gone again before it was accepted.
+                Err(error) if gone.contains(&error.kind()) => continue,
+                Err(error) => return Err(failed()(error)),
             };
             let peer = address.as_socket().map(|address| address.ip());
             if peer.map(|ip| ip.to_canonical()) != Some(self.order.peer.to_canonical()) {
@@ -283,19 +270,12 @@ impl End {
         }
     }
 
-    fn unclaimed(&self) -> MutexGuard<'_, Vec<Arc<Association>>> {
-        // Only one task accepts, and what panics under the lock ends the trial.
-        self.unclaimed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn poll_admitted(
         &self,
         admit: &mut impl FnMut(&[u8]) -> bool,
         context: &mut Context<'_>,
     ) -> Poll<Result<Arc<Association>, TransportError>> {
-        let mut unclaimed = self.unclaimed();
+        let mut unclaimed = self.unclaimed.lock();
         let mut index = 0;
         while let Some(one) = unclaimed.get(index) {
             match one.poll_admitted(admit, context) {
@@ -358,7 +338,7 @@ impl AdmittingEnd for End {
                     association = poll_fn(|context| self.poll_admitted(admit, context)) => {
                         return association;
                     }
-                    association = self.incoming(|| ()) => self.unclaimed().push(association?),
+                    association = self.incoming(|| ()) => self.unclaimed.lock().push(association?),
                 }
             }
         };

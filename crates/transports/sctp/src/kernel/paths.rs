@@ -4,10 +4,11 @@
 use std::{
     io,
     net::{IpAddr, Ipv4Addr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use regatta_transport::{
     MonotonicTime, Purpose,
     opening::{self, OPENING_BYTES, Token},
@@ -60,11 +61,6 @@ impl Paths {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that can panic runs under this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Asks for a heartbeat on each further path at once: before the answer the kernel uses none of
     /// them (RFC 9260 §5.4), and on its own it asks only after the first retransmission time-out.
     pub(crate) fn confirm(&self, socket: &Socket) {
@@ -102,7 +98,7 @@ impl Paths {
         let socket = (*association).as_ref();
         let done = drop_packets_of(socket, self.primary);
         let waiting = socket::has_data(socket);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match done {
             Ok(()) => {
                 state.down = Some(MonotonicTime::now());
@@ -117,7 +113,7 @@ impl Paths {
         let Some(first) = pieces.iter().find(|piece| piece.length > 0) else {
             return;
         };
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if !std::mem::replace(&mut state.looked, true) {
             let opening = first.data(memory).first_chunk();
             let purpose =
@@ -133,7 +129,7 @@ impl Paths {
 
     /// Records that all received data is taken.
     pub(crate) fn nothing_left(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.drained |= state.down.is_some();
     }
 
@@ -142,7 +138,7 @@ impl Paths {
         if address != self.primary[1] {
             return;
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let given_up = matches!(
             path_state,
             uapi::PATH_INACTIVE | uapi::PATH_POTENTIALLY_FAILED
@@ -155,14 +151,14 @@ impl Paths {
     /// Returns the time from the failure of the primary path at this end to the first data over
     /// another one.
     pub(crate) fn fail_over_time(&self) -> Option<Duration> {
-        let state = self.lock();
+        let state = self.state.lock();
         Some(state.resumed?.since(state.down?))
     }
 
     /// Returns the time from the failure of the primary path until a sample saw the kernel give it
     /// up.
     pub(crate) fn given_up_after(&self) -> Option<Duration> {
-        let state = self.lock();
+        let state = self.state.lock();
         Some(state.given_up?.since(state.down?))
     }
 
@@ -170,7 +166,7 @@ impl Paths {
     /// for.
     pub(crate) fn outcome(&self) -> Option<String> {
         self.down_after?;
-        let state = self.lock();
+        let state = self.state.lock();
         Some(match (&state.refused, state.down) {
             (Some(why), _) => format!("not taken down: {why}"),
             (None, Some(_)) => {
@@ -262,7 +258,7 @@ mod tests {
         assert_eq!(paths.fail_over_time(), None, "nothing is down");
         paths.nothing_left();
         let down = MonotonicTime::now();
-        paths.lock().down = Some(down);
+        paths.state.lock().down = Some(down);
         come();
         assert_eq!(paths.fail_over_time(), None, "it had come before");
         paths.nothing_left();

@@ -155,7 +155,7 @@ impl association::Association for Handle {
     }
 
     async fn close(&self, until: MonotonicTime) {
-        let Ok(goodbye) = self.with(Association::close) else {
+        let Ok(linger) = self.with(Association::close) else {
             return;
         };
         self.changed();
@@ -164,7 +164,7 @@ impl association::Association for Handle {
             return;
         }
         // Everything has arrived. The last packet of all may be lost, and is not sent again.
-        let until = until.min(MonotonicTime::now() + goodbye);
+        let until = until.min(MonotonicTime::now() + linger);
         let ended = self.poll(|one, context| one.poll_ended(context).map(Ok::<_, Gone>));
         let _ = within(until, ended).await;
     }

@@ -1,10 +1,8 @@
 //! Statistics of an association, readable from another thread.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError, Weak},
-};
+use std::{collections::BTreeMap, sync::Weak};
 
+use parking_lot::Mutex;
 use regatta_transport::{ProtocolSample, StatisticsSource};
 
 use super::{
@@ -30,15 +28,10 @@ impl Statistics {
         }
     }
 
-    fn last(&self) -> MutexGuard<'_, Counts> {
-        // Nothing that can panic runs under this lock.
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn counts(&self) -> Option<Counts> {
         let handle = self.handle.upgrade()?;
         let counts = handle.with(Association::counts).ok()?;
-        *self.last() = counts;
+        *self.last.lock() = counts;
         Some(counts)
     }
 }
@@ -56,7 +49,7 @@ impl StatisticsSource for Statistics {
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        let counts = self.counts().unwrap_or(*self.last());
+        let counts = self.counts().unwrap_or(*self.last.lock());
         let side = self.side;
         let counted =
             "packets with at least one DATA chunk that was sent before, counted by the driver";

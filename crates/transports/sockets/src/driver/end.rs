@@ -4,11 +4,12 @@ use std::{
     collections::BTreeMap,
     future::poll_fn,
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use regatta_control::{Role, TrialOrder};
 use regatta_transport::{MonotonicTime, Purpose, Stop, TransportError, stream::Accepted};
 use tokio::runtime;
@@ -48,11 +49,7 @@ pub struct Settings {
     pub fragments: bool,
 }
 
-/// A connection that was opened by the other end and is not taken.
-pub(super) struct Opening<P: Protocol> {
-    handle: Arc<Handle<P>>,
-    since: MonotonicTime,
-}
+type Opening<P> = Vec<(Arc<Handle<P>>, MonotonicTime)>;
 
 /// End of a trial: its runtime, its connections, its socket.
 pub struct End<P: Protocol> {
@@ -64,7 +61,9 @@ pub struct End<P: Protocol> {
     pub buffers: Buffers,
     /// Counters of the socket.
     pub counters: Arc<Counters>,
-    opening: Mutex<Vec<Opening<P>>>,
+    /// Connections that the other end has opened and that are not taken, with the moments of their attempts, the oldest
+    /// first.
+    opening: Mutex<Opening<P>>,
 }
 
 impl<P: Protocol> End<P> {
@@ -132,11 +131,6 @@ impl<P: Protocol> End<P> {
         &self.base.facts[&format!("{offload}.{}", self.order.role.name())]
     }
 
-    fn opening(&self) -> MutexGuard<'_, Vec<Opening<P>>> {
-        // Nothing that can panic runs under this lock.
-        self.opening.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes the next connection that `ready` is ready for.
     fn poll_accept<T>(
         &self,
@@ -146,13 +140,12 @@ impl<P: Protocol> End<P> {
     ) -> Poll<Accepted<Arc<Handle<P>>>> {
         loop {
             // Apart, as dropping a handle takes the lock.
-            let incoming = self.driver.lock().poll_incoming(context);
+            let incoming = self.driver.state.lock().poll_incoming(context);
             match incoming {
                 Poll::Ready(Incoming::Connection(number)) => {
                     arrived();
                     let handle = Handle::new(&self.driver, number);
-                    let since = MonotonicTime::now();
-                    self.opening().push(Opening { handle, since });
+                    self.opening.lock().push((handle, MonotonicTime::now()));
                 }
                 Poll::Ready(Incoming::Refused(error)) => {
                     return Poll::Ready(Accepted::Failed(error));
@@ -160,11 +153,11 @@ impl<P: Protocol> End<P> {
                 Poll::Pending => break,
             }
         }
-        let mut opening = self.opening();
+        let mut opening = self.opening.lock();
         for index in 0..opening.len() {
-            let handle = &opening[index].handle;
+            let (handle, _) = &opening[index];
             if let Poll::Ready(is_ready) = handle.poll_now(context, &mut ready) {
-                let handle = opening.swap_remove(index).handle;
+                let (handle, _) = opening.remove(index);
                 return Poll::Ready(match is_ready {
                     Ok(_) => Accepted::Connection(handle),
                     Err(error) => Accepted::Failed(error),
@@ -174,13 +167,6 @@ impl<P: Protocol> End<P> {
             handle.changed();
         }
         Poll::Pending
-    }
-
-    /// Gives up the oldest connection that was not taken, if it came before `moment`.
-    fn give_up(&self, moment: MonotonicTime) -> Option<Opening<P>> {
-        let mut opening = self.opening();
-        let oldest = (0..opening.len()).min_by_key(|index| opening[*index].since)?;
-        (opening[oldest].since <= moment).then(|| opening.swap_remove(oldest))
     }
 }
 
@@ -204,7 +190,7 @@ impl<P: Protocol> TrialEnd for End<P> {
     ) -> Result<Arc<Handle<P>>, TransportError> {
         check_peer(&self.order, peer)?;
         let number = {
-            let mut state = self.driver.lock();
+            let mut state = self.driver.state.lock();
             let state = &mut *state;
             let local = state.local();
             state
@@ -244,15 +230,16 @@ impl<P: Protocol> TrialEnd for End<P> {
                 return Ok(accepted);
             }
             // The moment bounds the wait for an attempt; one that came has time for its handshake.
-            let Some(oldest) = self.opening().iter().map(|opening| opening.since).min() else {
+            let first = |opening: &Opening<P>| opening.first().map(|(_, since)| *since);
+            let Some(oldest) = first(&self.opening.lock()) else {
                 return Err(timed_out(format!("{} connection", P::NAME), since));
             };
             until = oldest + HANDSHAKE_TIME;
-            if until.has_passed()
-                && let Some(given_up) = self.give_up(oldest)
-            {
+            let mut opening = self.opening.lock();
+            if until.has_passed() && first(&opening) == Some(oldest) {
+                opening.remove(0);
                 let what = format!("{} handshake", P::NAME);
-                return Ok(Accepted::Failed(timed_out(what, given_up.since)));
+                return Ok(Accepted::Failed(timed_out(what, oldest)));
             }
         }
     }
@@ -286,17 +273,17 @@ impl<P: Protocol<Connection: Admission>> AdmittingEnd for End<P> {
 impl<P: Protocol> Drop for End<P> {
     fn drop(&mut self) {
         // Their drop takes the lock.
-        self.opening().clear();
-        self.driver.lock().release_all();
+        self.opening.lock().clear();
+        self.driver.state.lock().release_all();
         self.driver.changed.notify_one();
         // Inside a runtime there is no other to be had.
         if runtime::Handle::try_current().is_err() {
-            let closed = poll_fn(|context| self.driver.lock().poll_closed(context));
+            let closed = poll_fn(|context| self.driver.state.lock().poll_closed(context));
             self.base.runtime.block_on(async {
                 let _ = within(MonotonicTime::now() + CLOSING, closed).await;
             });
         }
-        self.driver.lock().drop_all();
+        self.driver.state.lock().drop_all();
     }
 }
 

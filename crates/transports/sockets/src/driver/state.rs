@@ -5,11 +5,12 @@ use std::{
     collections::{BTreeMap, VecDeque},
     io,
     net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
     time::Instant,
 };
 
+use parking_lot::Mutex;
 use regatta_transport::TransportError;
 use tokio::sync::Notify;
 
@@ -328,7 +329,7 @@ impl<P: Protocol> State<P> {
 
 /// State of an end that its task, the application's calls and other threads share.
 pub(super) struct Driver<P: Protocol> {
-    state: Mutex<State<P>>,
+    pub state: Mutex<State<P>>,
     /// Notified when there may be something to send.
     pub changed: Notify,
 }
@@ -353,23 +354,18 @@ impl<P: Protocol> Driver<P> {
         })
     }
 
-    pub fn lock(&self) -> MutexGuard<'_, State<P>> {
-        // A panic under this lock ends the trial all the same.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Serves the connections for as long as the runtime lives.
     pub async fn run(self: Arc<Self>) {
         let mut inbox = Inbox::new();
         let mut timer = Timer::new().ok();
         loop {
-            let turn = self.lock().turn(&mut inbox);
+            let turn = self.state.lock().turn(&mut inbox);
             if turn.busy {
                 tokio::task::yield_now().await;
                 continue;
             }
             let ready = std::future::poll_fn(|context: &mut Context<'_>| {
-                self.lock().poll_ready(turn.blocked, context)
+                self.state.lock().poll_ready(turn.blocked, context)
             });
             tokio::select! {
                 biased;

@@ -349,7 +349,7 @@ fn a_closed_connection_that_stays_does_not_wake_who_waits_for_another_at_each_tu
             let another = poll_fn(|context| {
                 polls.fetch_add(1, Ordering::Relaxed);
                 end.driver.changed.notify_one();
-                end.driver.lock().poll_incoming(context).map(drop)
+                end.driver.state.lock().poll_incoming(context).map(drop)
             });
             let came = within(MonotonicTime::now() + stays, another).await;
             assert!(came.is_none(), "nobody connects");
@@ -438,7 +438,7 @@ fn no_answer_times_out_and_an_unknown_connection_is_told() {
         };
         while next().await == HELLO {}
         // After BYE of the connection that was given up, there is none.
-        let local = end.driver.lock().local();
+        let local = end.driver.state.lock().local();
         other.send_to(b"message", local).await.expect("sent");
         assert_eq!(next().await, BYE);
     });
@@ -461,5 +461,5 @@ fn packets_of_another_host_are_not_heard() {
     let handle = end.base.runtime.block_on(accepted(&end));
     let from = handle.with(|line| line.peer).expect("it is there");
     assert_eq!(from, peer.local_addr().expect("an address"));
-    assert!(end.driver.lock().connections.iter().count() == 1);
+    assert!(end.driver.state.lock().connections.iter().count() == 1);
 }

@@ -1,35 +1,22 @@
-//! A connection of the common I/O loop, and its handle.
+//! A connection of the common I/O loop.
 
 use std::{
-    collections::BTreeMap,
     io,
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError, Weak},
     task::{Context, Poll},
     time::Instant,
 };
 
 use bytes::Bytes;
-use regatta_transport::{
-    MonotonicTime, ProtocolSample, Received, StatisticsSource, StreamConnection, TransportError,
-    opening::OPENING_BYTES,
-};
-use regatta_transport_sockets::{
-    driver::{self, Transmit, Wakers},
-    wait::within,
-};
+use regatta_transport::{Received, TransportError, opening::OPENING_BYTES};
+use regatta_transport_sockets::driver::{self, Transmit, Wakers};
 
 use super::{
     core::{Core, Over},
-    frame::{Frame, marks},
-    protocol::Reliable,
+    frame::Frame,
     sender::Rules,
-    stream::Stream,
 };
 use crate::batch::LONGEST_PAYLOAD;
-
-/// Handle to a connection.
-pub(crate) type Handle = driver::Handle<Reliable>;
 
 /// Maximum of unread bytes for an application that does not receive; further messages are ignored
 /// and sent again later.
@@ -43,7 +30,7 @@ const CLOSE_COPIES: u32 = 3;
 
 /// State of one connection.
 pub(crate) struct Connection {
-    core: Core,
+    pub core: Core,
     peer: SocketAddr,
     /// Opening that CONN carries, at the connecting end.
     pub opening: Option<[u8; OPENING_BYTES]>,
@@ -53,7 +40,7 @@ pub(crate) struct Connection {
     waiting: Wakers,
     stopped: bool,
     /// Reason for which the socket has failed.
-    broken: Option<String>,
+    socket_error: Option<String>,
     /// Number of CLOSE that are to be sent, once the owner is gone.
     closes: Option<u32>,
     frame: Vec<u8>,
@@ -99,7 +86,7 @@ impl Connection {
             unread: Vec::new(),
             waiting: Wakers::default(),
             stopped: false,
-            broken: None,
+            socket_error: None,
             closes: None,
             frame: Vec::new(),
         }
@@ -120,7 +107,7 @@ impl Connection {
         if self.stopped {
             return Some(TransportError::Cancelled);
         }
-        if let Some(reason) = &self.broken {
+        if let Some(reason) = &self.socket_error {
             let error = TransportError::stack("cannot send or receive");
             return Some(error(reason.clone()));
         }
@@ -179,6 +166,14 @@ impl Connection {
         polled
     }
 
+    /// Waits until every message is acknowledged.
+    pub(crate) fn poll_acknowledged(
+        &mut self,
+        context: &Context<'_>,
+    ) -> Poll<Result<(), TransportError>> {
+        self.poll(context, |one| (one.core.sender.held() == 0).then_some(()))
+    }
+
     /// Whether the window has room for another message now.
     pub(crate) fn sends_at_once(&self) -> bool {
         self.core.sender.held() < self.core.sender.window()
@@ -224,7 +219,7 @@ impl driver::Connection for Connection {
             *closes = closes.checked_sub(1)?;
             Frame::Close.encode(self.core.session, &mut self.frame);
             (self.frame.as_slice(), [].as_slice())
-        } else if self.stopped || self.broken.is_some() {
+        } else if self.stopped || self.socket_error.is_some() {
             return None;
         } else if self.core.poll_frame(now, &mut self.frame) {
             (self.frame.as_slice(), [].as_slice())
@@ -270,86 +265,11 @@ impl driver::Connection for Connection {
     }
 
     fn fail(&mut self, error: &io::Error) {
-        self.broken.get_or_insert_with(|| error.to_string());
+        self.socket_error.get_or_insert_with(|| error.to_string());
         self.waiting.wake();
     }
 
     fn is_over(&self) -> bool {
         self.closes == Some(0)
-    }
-}
-
-/// An established connection.
-pub(crate) struct Established {
-    handle: Arc<Handle>,
-    statistics: Arc<Statistics>,
-    /// The only stream, until it is taken.
-    stream: Mutex<Option<Stream>>,
-}
-
-impl Established {
-    pub(crate) fn new(handle: Arc<Handle>) -> Result<Self, TransportError> {
-        let (session, opening) = handle.with(|one| (one.core.session, one.opening.take()))?;
-        let statistics = Arc::new(Statistics {
-            handle: handle.weak(),
-            facts: marks(session).into(),
-        });
-        let stream = Stream::new(Arc::clone(&handle), opening);
-        Ok(Self {
-            handle,
-            statistics,
-            stream: Mutex::new(Some(stream)),
-        })
-    }
-
-    fn take(&self) -> Result<Stream, TransportError> {
-        self.stream
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-            .ok_or_else(|| TransportError::Protocol {
-                what: "a connection of `udp-reliable` has one stream".to_owned(),
-            })
-    }
-}
-
-impl StreamConnection for Established {
-    type Stream = Stream;
-
-    async fn open_stream(&self) -> Result<Stream, TransportError> {
-        self.take()
-    }
-
-    async fn accept_stream(&self, _until: MonotonicTime) -> Result<Stream, TransportError> {
-        self.take()
-    }
-
-    fn statistics(&self) -> Arc<dyn StatisticsSource> {
-        Arc::clone(&self.statistics) as Arc<dyn StatisticsSource>
-    }
-
-    async fn close(self, until: MonotonicTime) {
-        let acknowledged = self.handle.poll(|one, context| {
-            one.poll(context, |one| (one.core.sender.held() == 0).then_some(()))
-        });
-        // Whatever goes wrong now, it is closed.
-        let _ = within(until, acknowledged).await;
-    }
-}
-
-/// Statistics of a connection, readable while that exists.
-struct Statistics {
-    handle: Weak<Handle>,
-    facts: BTreeMap<String, String>,
-}
-
-impl StatisticsSource for Statistics {
-    fn sample(&self) -> Option<ProtocolSample> {
-        let handle = self.handle.upgrade()?;
-        handle.with(|one| one.core.sender.sample()).ok()
-    }
-
-    fn facts(&self) -> BTreeMap<String, String> {
-        self.facts.clone()
     }
 }

@@ -9,15 +9,16 @@ use regatta_transport_sockets::{
 };
 
 use super::{
-    Settings,
     congestion::Cubic,
-    connection::Established,
     frame::DATA_HEADER_BYTES,
     protocol::Reliable,
     sender::{LONGEST_PART, Rules},
+    stream::Established,
 };
 use crate::{
+    GSO, RECEIVE_BUFFER, SEND_BUFFER,
     batch::MOST_SEGMENTS,
+    bytes,
     packets::{self, headers},
 };
 
@@ -25,19 +26,19 @@ use crate::{
 /// datagram; a listening end listens when this returns.
 pub(crate) fn new(
     order: &TrialOrder,
-    settings: Settings,
+    rules: Rules,
     message: Option<usize>,
 ) -> Result<StreamEnd<End<Reliable>, Established>, TransportError> {
-    let rules = settings.rules;
+    let options = &order.transport.options;
     let token = Token::parse(&order.token)?;
     // The kernel doubles what is asked for, for its own bookkeeping.
     let mut end = End::new(
         order,
         driver::Settings {
-            receive_buffer_bytes: settings.receive_buffer / 2,
-            send_buffer_bytes: settings.send_buffer / 2,
+            receive_buffer_bytes: bytes(&RECEIVE_BUFFER, options) / 2,
+            send_buffer_bytes: bytes(&SEND_BUFFER, options) / 2,
             // One message at a time gives nothing to put together.
-            most_segments: if settings.gso && rules.window > 1 {
+            most_segments: if GSO.flag(options) && rules.window > 1 {
                 MOST_SEGMENTS
             } else {
                 1

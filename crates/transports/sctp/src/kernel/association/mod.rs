@@ -12,11 +12,13 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll, Waker, ready},
     time::Duration,
 };
 
+use parking_lot::Mutex;
+use regatta_control::TrialOrder;
 use regatta_transport::{Abort, TransportError};
 use regatta_transport_sockets::option::{self, Memory, Plain};
 use socket2::Socket;
@@ -24,12 +26,12 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 use self::receiving::Partial;
 use super::{
-    options::Options,
+    options,
     paths::Paths,
     socket::{self, Piece},
     uapi::{self, AssocStats, PeerAddrInfo, Status},
 };
-use crate::association::Ending;
+use crate::{association::Ending, session::ORDERED};
 
 /// Payload protocol identifier of the one-byte message that ends a direction of a stream: `WebRTC
 /// Binary Empty`. SCTP has no half-closed streams.
@@ -170,7 +172,7 @@ pub(crate) struct Known {
 impl Known {
     /// Returns the most recent snapshot.
     pub(crate) fn seen(&self) -> Option<Arc<Seen>> {
-        self.lock().clone()
+        self.seen.lock().clone()
     }
 
     fn see(&self, seen: Seen) {
@@ -179,12 +181,7 @@ impl Known {
                 paths.seen(*address, info.state);
             }
         }
-        *self.lock() = Some(Arc::new(seen));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Seen>>> {
-        // Nothing that can panic runs under this lock.
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.seen.lock() = Some(Arc::new(seen));
     }
 }
 
@@ -192,10 +189,10 @@ impl Association {
     /// Wraps a socket that is connected, or about to be. Must be called on the end's runtime.
     pub(crate) fn new(
         socket: Socket,
-        connects: bool,
-        options: &Options,
+        order: &TrialOrder,
         paths: Option<Arc<Paths>>,
     ) -> Result<Self, TransportError> {
+        let values = &order.transport.options;
         let interest = Interest::READABLE | Interest::WRITABLE;
         // SAFETY: a `Socket` gives the same open descriptor until it is dropped, and it is dropped
         // by the registration alone.
@@ -203,24 +200,19 @@ impl Association {
             .map_err(|error| TransportError::io("cannot wait for a socket")(error.into()))?;
         Ok(Self {
             socket,
-            connects,
-            flags: if options.ordered {
+            connects: order.connects(),
+            flags: if ORDERED.flag(values) {
                 0
             } else {
                 libc::SCTP_UNORDERED as u16
             },
-            streams_asked: options.streams,
+            streams_asked: options::streams(values),
             known: Arc::new(Known {
                 seen: Mutex::default(),
                 paths,
             }),
             state: Mutex::default(),
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic under this lock ends the trial all the same.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn socket(&self) -> &Socket {
@@ -280,7 +272,7 @@ impl Association {
         failed: impl Fn() -> F,
     ) -> Poll<Result<(), TransportError>> {
         loop {
-            self.lock().check()?;
+            self.state.lock().check()?;
             // A failure can be told as readable, success is told as writable.
             let guards = (
                 self.socket.poll_write_ready(context),
@@ -289,11 +281,11 @@ impl Association {
             if matches!(guards, (Poll::Pending, Poll::Pending)) {
                 // To be woken by an abort.
                 let waker = context.waker().clone();
-                self.lock().readers.insert(Reader::Streams, waker);
+                self.state.lock().readers.insert(Reader::Streams, waker);
                 return Poll::Pending;
             }
             if let Some(error) = self.socket().take_error().map_err(failed())? {
-                self.lock().end(ending(&error));
+                self.state.lock().end(ending(&error));
                 return Poll::Ready(Err(failed()(error)));
             }
             if self
@@ -317,7 +309,7 @@ impl Association {
         let streams = seen.map_or(self.streams_asked, |seen| {
             seen.status.out_streams.min(seen.status.in_streams)
         });
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.open = true;
         state.streams = streams.max(1);
         drop(state);
@@ -330,7 +322,7 @@ impl Association {
 
     /// Opens a stream of this end.
     pub(crate) fn open_stream(&self) -> Result<u16, TransportError> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.check()?;
         let (index, streams) = (state.opened_here, state.streams);
         if index >= streams {
@@ -354,7 +346,7 @@ impl Association {
         context: &mut Context<'_>,
     ) -> Poll<Result<u16, TransportError>> {
         loop {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             if state.accepted < state.opened_there {
                 let index = state.accepted;
                 state.accepted += 1;
@@ -369,14 +361,14 @@ impl Association {
 
     /// Whether everything sent is acknowledged.
     pub(crate) fn is_drained(&self) -> bool {
-        self.lock().ended.is_some()
+        self.state.lock().ended.is_some()
             || option::memory(self.socket(), Memory::Queued).is_none_or(|queued| queued == 0)
     }
 
     /// Discards received data that nobody will read, so that closing is a shutdown and not an
     /// abort.
     fn read_the_rest(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let state = &mut *state;
         if state.ended.is_some() || !state.open {
             return;
@@ -407,10 +399,10 @@ impl AsRef<Socket> for Association {
 
 impl Abort for Association {
     fn abort(&self) {
-        self.lock().end(Ending::Stopped);
+        self.state.lock().end(Ending::Stopped);
         // What is in the send buffer must not travel on after the trial, into the next one's path.
         socket::abort(self.socket());
-        // Of one that is not established: closing it says no good-bye either.
+        // Of one that is not established: closing it tells the other end nothing either.
         let _ = self.socket().set_linger(Some(Duration::ZERO));
     }
 }

@@ -2,10 +2,10 @@
 
 use std::{
     io, mem,
-    sync::MutexGuard,
     task::{Context, Poll, ready},
 };
 
+use parking_lot::MutexGuard;
 use regatta_transport::TransportError;
 
 use super::{Association, FINISHED, Reader, SCRATCH_BYTES, SLOTS, State, ending, number};
@@ -35,7 +35,7 @@ impl Association {
         context: &mut Context<'_>,
     ) -> Poll<Result<usize, TransportError>> {
         loop {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             if let Some(inbox) = state.inboxes.get_mut(&id) {
                 let pieces = mem::take(&mut inbox.pieces);
                 if !pieces.is_empty() {
@@ -147,7 +147,7 @@ impl Association {
     ) -> Poll<Result<usize, TransportError>> {
         let mut count = 0;
         loop {
-            let mut guard = self.lock();
+            let mut guard = self.state.lock();
             let state = &mut *guard;
             state.check()?;
             state
@@ -193,7 +193,7 @@ impl Association {
             };
             ready!(self.poll_messages(&mut consume, context))?;
             if admitted {
-                self.lock().early = early;
+                self.state.lock().early = early;
                 return Poll::Ready(Ok(()));
             }
         }
@@ -201,7 +201,7 @@ impl Association {
 
     /// Takes the messages that came together with the admitted one.
     pub(crate) fn take_early(&self) -> Vec<Vec<u8>> {
-        mem::take(&mut self.lock().early)
+        mem::take(&mut self.state.lock().early)
     }
 
     /// Assigns received data to its reader: passes that of `reader` to `consume`, and returns its bytes.
@@ -258,7 +258,7 @@ impl Association {
 
     /// Ends a reader's wait: another reader receives for all from now on.
     pub(crate) fn leave(&self, reader: Reader) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.readers.remove(&reader);
         state.held_up.remove(&reader);
         if let Some((_, waker)) = state.readers.pop_first() {

@@ -19,7 +19,7 @@ impl Association {
         parts: [&[u8]; 2],
         context: &mut Context<'_>,
     ) -> Poll<Result<(), TransportError>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.check()?;
         match state.writers.iter().position(|(writer, _)| *writer == id) {
             Some(place) => state.writers[place].1.clone_from(context.waker()),
@@ -67,7 +67,7 @@ impl Association {
 
     /// Ends a stream's wait to write; the next stream has its turn.
     pub(crate) fn leave_turn(&self, id: u16) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let was_first = state.writers.front().is_some_and(|(front, _)| *front == id);
         state.writers.retain(|(writer, _)| *writer != id);
         if was_first && let Some((_, next)) = state.writers.front() {

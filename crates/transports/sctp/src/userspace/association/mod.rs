@@ -14,7 +14,9 @@ use std::{
 use bytes::Bytes;
 use regatta_transport::TransportError;
 use regatta_transport_sockets::driver::{Admission, Connection, Transmit, Wakers};
-use sctp_proto::{AssociationError, AssociationEvent, Event, PayloadProtocolIdentifier, StreamId};
+use sctp_proto::{
+    AssociationError, AssociationEvent, Event, PayloadProtocolIdentifier, StreamEvent, StreamId,
+};
 
 use super::wire::{self, Chunk, Route};
 use crate::association::{Ending, MESSAGES};
@@ -61,7 +63,7 @@ pub(crate) struct Limits {
     /// Whether user messages are delivered in order.
     pub ordered: bool,
     /// Maximum time to wait for the packets that close it.
-    pub goodbye: Duration,
+    pub linger: Duration,
 }
 
 /// Passes a message to `consume`, through `scratch` if it fits there: the stack gives access to the
@@ -106,20 +108,17 @@ struct Inbox {
     waiting: Wakers,
 }
 
-enum Phase {
-    Handshaking,
-    Open,
-    Ended(Ending),
-}
-
 /// State of one association.
 pub(crate) struct Association {
     inner: sctp_proto::Association,
     peer: SocketAddr,
     connects: bool,
-    initiate_tag: Option<u32>,
+    /// Initiate tag of the INIT chunk that the other end sent.
+    pub initiate_tag: Option<u32>,
     limits: Limits,
-    phase: Phase,
+    /// Whether the handshake is done.
+    open: bool,
+    ended: Option<Ending>,
     /// Whether the stack may have something to send.
     dirty: bool,
     /// Packets that the stack has given and that were not sent.
@@ -171,7 +170,8 @@ impl Association {
             connects,
             initiate_tag,
             limits,
-            phase: Phase::Handshaking,
+            open: false,
+            ended: None,
             dirty: true,
             packets: VecDeque::new(),
             closing: false,
@@ -193,20 +193,8 @@ impl Association {
         }
     }
 
-    /// Returns the initiate tag of the INIT chunk that the other end sent.
-    pub(crate) fn initiate_tag(&self) -> Option<u32> {
-        self.initiate_tag
-    }
-
     pub(crate) fn is_handshaking(&self) -> bool {
-        matches!(self.phase, Phase::Handshaking)
-    }
-
-    pub(crate) fn ended(&self) -> Option<&Ending> {
-        match &self.phase {
-            Phase::Ended(ending) => Some(ending),
-            _ => None,
-        }
+        !self.open && self.ended.is_none()
     }
 
     pub(crate) fn counts(&mut self) -> Counts {
@@ -261,18 +249,28 @@ impl Association {
             .wrapping_add(self.acknowledged_chunks as u32)
     }
 
-    pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        self.inner.poll()
+    /// Handles what the stack tells of the association.
+    pub(crate) fn take_events(&mut self) {
+        while let Some(event) = self.inner.poll() {
+            match event {
+                Event::Connected => self.open(),
+                Event::Stream(StreamEvent::Opened { id }) => self.stream_opened(id),
+                Event::Stream(StreamEvent::Readable { id }) => self.readable(id),
+                Event::HandshakeFailed { reason } => self.end(Ending::Failed(reason.to_string())),
+                Event::AssociationLost { reason } => self.lost(&reason),
+                _ => {}
+            }
+        }
     }
 
-    pub(crate) fn open(&mut self) {
+    fn open(&mut self) {
         if self.is_handshaking() {
-            self.phase = Phase::Open;
+            self.open = true;
             self.wake_all();
         }
     }
 
-    pub(crate) fn stream_opened(&mut self, id: StreamId) {
+    fn stream_opened(&mut self, id: StreamId) {
         // Its own queue of streams is kept empty; they are counted here.
         while self.inner.accept_stream().is_some() {}
         self.opened_by_peer.insert(id);
@@ -280,7 +278,7 @@ impl Association {
     }
 
     /// Takes whole messages from the stack, so that its receive window stays open.
-    pub(crate) fn readable(&mut self, id: StreamId) {
+    fn readable(&mut self, id: StreamId) {
         let inbox = self.inboxes.entry(id).or_default();
         let Ok(mut stream) = self.inner.stream(id) else {
             return;
@@ -302,7 +300,7 @@ impl Association {
         inbox.waiting.wake();
     }
 
-    pub(crate) fn lost(&mut self, reason: &AssociationError) {
+    fn lost(&mut self, reason: &AssociationError) {
         // One that gives up on the last packets of an association that is being closed has
         // nothing more to say.
         let ending = if self.shut_down {
@@ -322,10 +320,8 @@ impl Association {
         self.end(ending);
     }
 
-    pub(crate) fn end(&mut self, ending: Ending) {
-        if self.ended().is_none() {
-            self.phase = Phase::Ended(ending);
-        }
+    fn end(&mut self, ending: Ending) {
+        self.ended.get_or_insert(ending);
         self.wake_all();
     }
 
@@ -345,8 +341,8 @@ impl Association {
         if self.is_handshaking() {
             self.end(Ending::Stopped);
         }
-        if self.ended().is_some() {
-            return self.limits.goodbye;
+        if self.ended.is_some() {
+            return self.limits.linger;
         }
         self.closing = true;
         self.dirty = true;
@@ -356,7 +352,7 @@ impl Association {
         {
             self.inner.handle_timeout(timer);
         }
-        self.limits.goodbye
+        self.limits.linger
     }
 
     fn send_abort(&mut self) {
@@ -377,7 +373,7 @@ impl Association {
     }
 
     pub(crate) fn poll_ended(&mut self, context: &Context<'_>) -> Poll<()> {
-        if self.ended().is_some() {
+        if self.ended.is_some() {
             return Poll::Ready(());
         }
         self.waiting.register(context);
@@ -386,7 +382,9 @@ impl Association {
 
     /// Checks that the association has not ended.
     fn check(&self) -> Result<(), TransportError> {
-        self.ended().map_or(Ok(()), |ending| Err(ending.error()))
+        self.ended
+            .as_ref()
+            .map_or(Ok(()), |ending| Err(ending.error()))
     }
 
     /// Opens the next stream of this end.
@@ -428,7 +426,7 @@ impl Association {
         let next = number(!self.connects, self.accepted_streams);
         if self.opened_by_peer.contains(&next) {
             self.accepted_streams += 1;
-            if self.ended().is_none() {
+            if self.ended.is_none() {
                 self.prepare_stream(next)?;
             }
             return Poll::Ready(Ok(next));
@@ -462,10 +460,10 @@ impl Association {
         if inbox.finished {
             return Poll::Ready(Ok(false));
         }
-        match &self.phase {
-            Phase::Ended(Ending::Done) => return Poll::Ready(Ok(false)),
-            Phase::Ended(ending) => return Poll::Ready(Err(ending.error())),
-            _ => {}
+        match &self.ended {
+            Some(Ending::Done) => return Poll::Ready(Ok(false)),
+            Some(ending) => return Poll::Ready(Err(ending.error())),
+            None => {}
         }
         inbox.waiting.register(context);
         Poll::Pending
@@ -490,10 +488,7 @@ impl Connection for Association {
     }
 
     fn next_timeout(&self) -> Option<Instant> {
-        match self.phase {
-            Phase::Ended(_) => None,
-            _ => self.inner.poll_timeout(),
-        }
+        self.inner.poll_timeout().filter(|_| self.ended.is_none())
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -506,11 +501,12 @@ impl Connection for Association {
     }
 
     fn poll_open(&mut self, context: &Context<'_>) -> Poll<Result<(), TransportError>> {
-        match &self.phase {
+        match &self.ended {
             // One that was closed may have brought data.
-            Phase::Open | Phase::Ended(Ending::Done) => Poll::Ready(Ok(())),
-            Phase::Ended(ending) => Poll::Ready(Err(ending.error())),
-            Phase::Handshaking => {
+            Some(Ending::Done) => Poll::Ready(Ok(())),
+            Some(ending) => Poll::Ready(Err(ending.error())),
+            None if self.open => Poll::Ready(Ok(())),
+            None => {
                 self.waiting.register(context);
                 Poll::Pending
             }
@@ -518,7 +514,7 @@ impl Connection for Association {
     }
 
     fn abort(&mut self) {
-        if self.ended().is_none() {
+        if self.ended.is_none() {
             self.send_abort();
             self.end(Ending::Stopped);
         }
@@ -533,7 +529,7 @@ impl Connection for Association {
     }
 
     fn is_over(&self) -> bool {
-        self.ended().is_some() && self.packets.is_empty()
+        self.ended.is_some() && self.packets.is_empty()
     }
 }
 

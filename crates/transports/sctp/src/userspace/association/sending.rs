@@ -19,7 +19,7 @@ impl Association {
 
     /// Whether the other end has acknowledged everything, or never will.
     pub(crate) fn is_drained(&self) -> bool {
-        self.outstanding() == 0 || self.ended().is_some()
+        self.outstanding() == 0 || self.ended.is_some()
     }
 
     /// Returns the number of chunks that the stack has sent.
@@ -120,7 +120,7 @@ impl Association {
 
     /// Takes all packets from the stack that it has to send now.
     pub(super) fn collect(&mut self, now: Instant) {
-        if self.ended().is_some() {
+        if self.ended.is_some() {
             return;
         }
         // It gives everything at once; a second call would look at all that is in flight again,
