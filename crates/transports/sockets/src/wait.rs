@@ -20,18 +20,6 @@ pub async fn within<F: Future>(moment: MonotonicTime, future: F) -> Option<F::Ou
     tokio::time::timeout(moment.remaining(), future).await.ok()
 }
 
-/// As [`within`], as exact as the kernel's timer for a short wait.
-pub async fn within_exactly<F: Future>(moment: MonotonicTime, future: F) -> Option<F::Output> {
-    if moment == MonotonicTime::NEVER || moment.remaining() > SHORT_WAIT {
-        return within(moment, future).await;
-    }
-    tokio::select! {
-        biased;
-        output = future => Some(output),
-        () = timer::sleep_until(moment) => None,
-    }
-}
-
 /// Runs a future that may be dropped until `moment` at most; `what` is the thing waited for.
 ///
 /// # Errors
@@ -52,5 +40,17 @@ pub fn timed_out(what: impl Into<String>, since: MonotonicTime) -> TransportErro
     TransportError::TimedOut {
         what: what.into(),
         seconds: MonotonicTime::now().since(since).as_secs_f64(),
+    }
+}
+
+/// As [`within`], as exact as the kernel's timer for a short wait.
+pub async fn within_exactly<F: Future>(moment: MonotonicTime, future: F) -> Option<F::Output> {
+    if moment == MonotonicTime::NEVER || moment.remaining() > SHORT_WAIT {
+        return within(moment, future).await;
+    }
+    tokio::select! {
+        biased;
+        output = future => Some(output),
+        () = timer::sleep_until(moment) => None,
     }
 }
