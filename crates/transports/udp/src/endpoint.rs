@@ -27,11 +27,8 @@ pub(crate) struct Endpoint {
 impl Endpoint {
     /// Makes an endpoint; at a receiver it listens when this returns.
     pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
-        let listener = if order.connects() {
-            None
-        } else {
-            Some(Listener::new(order)?)
-        };
+        let listens = !order.connects();
+        let listener = listens.then(|| Listener::new(order)).transpose()?;
         Ok(Self {
             order: order.clone(),
             listener,

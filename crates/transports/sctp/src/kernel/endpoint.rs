@@ -63,11 +63,8 @@ impl End {
     /// [`TransportError::Io`] for a socket that cannot be opened or set up.
     pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
         let values = &order.transport.options;
-        let further = if MULTIHOMING.flag(values) {
-            further_addresses(order.local)
-        } else {
-            Vec::new()
-        };
+        let multihoming = MULTIHOMING.flag(values);
+        let further = multihoming.then(|| further_addresses(order.local));
         let mut end = Self {
             base: EndBase {
                 runtime: Tokio::new()?,
@@ -78,7 +75,7 @@ impl End {
             order: order.clone(),
             token: Token::parse(&order.token)?,
             sizes: Sizes::of(&order.path, values, order.workload.kind.largest_message().0),
-            further,
+            further: further.unwrap_or_default(),
             listener: None,
             unclaimed: Mutex::default(),
         };

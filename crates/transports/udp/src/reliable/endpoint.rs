@@ -52,10 +52,8 @@ pub(crate) fn new(
     let stack_facts = stack_facts(&rules, message, end.offloads());
     end.base.facts.extend(stack_facts.of_end(side));
     let congestion_control = if rules.cubic { "cubic" } else { "none" };
-    end.base.facts.insert(
-        format!("congestion_control.{side}"),
-        congestion_control.to_owned(),
-    );
+    let name = format!("congestion_control.{side}");
+    end.base.facts.insert(name, congestion_control.to_owned());
     if order.role == Role::Sender {
         let window = rules.window.to_string();
         end.base
