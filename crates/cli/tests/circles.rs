@@ -47,42 +47,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "crates/transports/quinn-family",
         &["connection", "statistics", "stream"],
     ),
-    (
-        "crates/transports/sctp",
-        &[
-            "association",
-            "connection",
-            "driver",
-            "endpoint",
-            "messages",
-            "options",
-            "protocol",
-            "statistics",
-        ],
-    ),
-    (
-        "crates/transports/sctp",
-        &["kernel::association", "kernel::paths"],
-    ),
-    (
-        "crates/transports/sctp",
-        &[
-            "kernel::connection",
-            "kernel::driver",
-            "kernel::endpoint",
-            "kernel::messages",
-            "kernel::options",
-        ],
-    ),
     ("crates/transports/tcp", &["driver", "tls"]),
-    (
-        "crates/transports/udp",
-        &[
-            "reliable::connection",
-            "reliable::protocol",
-            "reliable::stream",
-        ],
-    ),
 ];
 
 /// Modules that each module of a crate uses, by path: `a::b`.

@@ -18,6 +18,14 @@ pub(crate) struct Serial {
 }
 
 impl Serial {
+    fn new(rate_bps: u64) -> Self {
+        Self {
+            rate_bps,
+            busy_until: 0,
+            busy_rest: 0,
+        }
+    }
+
     #[inline]
     fn take(&mut self, start: u64, size: u64) -> u64 {
         if start > self.busy_until {
@@ -100,6 +108,11 @@ impl Trace {
         self.base += since / self.period_ns * self.period_ns;
         let since = since % self.period_ns;
         self.next = self.opportunities_ns.partition_point(|at| *at <= since);
+        self.repeat();
+    }
+
+    /// Begins the trace again after its last opportunity.
+    fn repeat(&mut self) {
         if self.next == self.opportunities_ns.len() {
             self.next = 0;
             self.base = self.base.saturating_add(self.period_ns);
@@ -114,10 +127,7 @@ impl Trace {
         self.current = self.next_at();
         self.left = DeliveryTrace::OPPORTUNITY_BYTES;
         self.next += 1;
-        if self.next == self.opportunities_ns.len() {
-            self.next = 0;
-            self.base = self.base.saturating_add(self.period_ns);
-        }
+        self.repeat();
     }
 
     /// Skips the opportunities up to `now`, as nothing waits, unless a packet under way takes one
@@ -155,15 +165,6 @@ impl Trace {
     }
 }
 
-/// Kind of a bottleneck, with its settings.
-#[derive(Debug, Clone)]
-pub(crate) enum Capacity {
-    Unlimited,
-    Rate { rate_bps: u64 },
-    Bucket { rate_bps: u64, depth_bytes: u64 },
-    Trace { opportunities_ns: Arc<[u64]> },
-}
-
 /// Bottleneck of a link, with its state.
 #[derive(Debug, Clone)]
 pub(crate) enum Bottleneck {
@@ -174,58 +175,66 @@ pub(crate) enum Bottleneck {
 }
 
 impl Bottleneck {
-    /// Creates a bottleneck that is free from `now` on. A trace begins then.
-    pub(crate) fn new(capacity: &Capacity, now: u64) -> Self {
-        let serial = |rate_bps| Serial {
-            rate_bps,
-            busy_until: now,
-            busy_rest: 0,
-        };
-        match capacity {
-            Capacity::Unlimited => Self::Unlimited,
-            Capacity::Rate { rate_bps } => Self::Serial(serial(*rate_bps)),
-            Capacity::Bucket {
-                rate_bps,
-                depth_bytes,
-            } => Self::Bucket(Bucket {
-                account: serial(*rate_bps),
-                depth_bytes: *depth_bytes,
-                last: now,
-            }),
-            Capacity::Trace { opportunities_ns } => Self::Trace(Trace {
-                opportunities_ns: Arc::clone(opportunities_ns),
-                period_ns: opportunities_ns.last().copied().unwrap_or(1).max(1),
-                base: now,
-                next: 0,
-                current: now,
-                left: 0,
-            }),
+    /// Creates a bottleneck that sends one packet at a time.
+    pub(crate) fn rate(rate_bps: u64) -> Self {
+        Self::Serial(Serial::new(rate_bps))
+    }
+
+    /// Creates a token bucket.
+    pub(crate) fn bucket(rate_bps: u64, depth_bytes: u64) -> Self {
+        Self::Bucket(Bucket {
+            account: Serial::new(rate_bps),
+            depth_bytes,
+            last: 0,
+        })
+    }
+
+    /// Creates a trace with these opportunities, which begins at 0.
+    pub(crate) fn trace(opportunities_ns: Arc<[u64]>) -> Self {
+        Self::Trace(Trace {
+            period_ns: opportunities_ns.last().copied().unwrap_or(1).max(1),
+            opportunities_ns,
+            base: 0,
+            next: 0,
+            current: 0,
+            left: 0,
+        })
+    }
+
+    /// Makes an unused bottleneck free from `now` on. A trace begins then.
+    fn free_from(&mut self, now: u64) {
+        match self {
+            Self::Unlimited => {}
+            Self::Serial(serial) => serial.busy_until = now,
+            Self::Bucket(bucket) => (bucket.account.busy_until, bucket.last) = (now, now),
+            Self::Trace(trace) => (trace.base, trace.current) = (now, now),
         }
     }
 
-    /// Replaces the bottleneck by one of `capacity` at `now`. The packet under transmission is sent
+    /// Replaces the bottleneck by an unused one at `now`. The packet under transmission is sent
     /// as it would have been; a bucket keeps the tokens that it has, as far as the new one holds
     /// them.
-    pub(crate) fn change(&mut self, capacity: &Capacity, now: u64) {
+    pub(crate) fn change(&mut self, other: &Self, now: u64) {
+        let mut missing = 0;
         let free = match self {
             Self::Unlimited => now,
-            Self::Serial(serial) => serial.busy_until.max(now),
-            Self::Bucket(bucket) => bucket.last.max(now),
-            Self::Trace(trace) => trace.current.max(now),
-        };
-        let missing = match self {
+            Self::Serial(serial) => serial.busy_until,
             Self::Bucket(bucket) => {
                 let until_full = bucket.account.busy_until.saturating_sub(now);
-                u128::from(until_full) * u128::from(bucket.account.rate_bps) / PARTS_PER_BYTE
+                missing =
+                    u128::from(until_full) * u128::from(bucket.account.rate_bps) / PARTS_PER_BYTE;
+                bucket.last
             }
-            _ => 0,
+            Self::Trace(trace) => trace.current,
         };
-        if let (Self::Trace(trace), Capacity::Trace { opportunities_ns }) = (&*self, capacity)
-            && trace.opportunities_ns == *opportunities_ns
+        if let (Self::Trace(trace), Self::Trace(other)) = (&*self, other)
+            && trace.opportunities_ns == other.opportunities_ns
         {
             return;
         }
-        *self = Self::new(capacity, free);
+        let free = free.max(now);
+        *self = other.clone();
+        self.free_from(free);
         if let Self::Bucket(bucket) = self {
             let missing = missing.min(u128::from(bucket.depth_bytes)) as u64;
             bucket.account.take(free, missing);

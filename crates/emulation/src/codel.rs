@@ -5,7 +5,7 @@
 use crate::queue::{Queue, Waiting};
 
 /// State of the discipline. Names are those of the RFC.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Codel {
     target: u64,
     interval: u64,
@@ -21,23 +21,21 @@ pub(crate) struct Codel {
 }
 
 impl Codel {
-    pub(crate) fn new(target: u64, interval: u64, max_packet: u64) -> Self {
+    /// Creates the state of a queue whose full packets have `max_packet` bytes.
+    pub(crate) fn new(max_packet: u64) -> Self {
         Self {
-            target,
-            interval,
             max_packet,
-            first_above_time: None,
-            drop_next: 0,
-            count: 0,
-            last_count: 0,
-            dropping: false,
+            ..Self::default()
         }
     }
 
-    /// Changes the target and the interval; the state of the queue is kept.
-    pub(crate) fn set(&mut self, target: u64, interval: u64) {
-        self.target = target;
-        self.interval = interval;
+    /// Sets the target and the interval; the state of the queue is kept.
+    pub(crate) fn with(self, (target, interval): (u64, u64)) -> Self {
+        Self {
+            target,
+            interval,
+            ..self
+        }
     }
 
     /// Notes that the bottleneck found the queue empty.

@@ -16,7 +16,7 @@ pub(crate) struct CorrelatedDelay {
     /// Time of the first draw, in nanoseconds.
     begun: u64,
     seed: (u64, u64),
-    /// LinkRng that belong to earlier settings.
+    /// Draws that belong to earlier settings.
     skipped: u64,
     draws: LinkRng,
     /// Number of the span that lies between the two `places`.
@@ -25,12 +25,8 @@ pub(crate) struct CorrelatedDelay {
 }
 
 impl CorrelatedDelay {
-    /// Creates a number that begins at `now`, with draws of its own for the direction `seed.1`.
-    pub(crate) fn new(span: u64, now: u64, seed: (u64, u64)) -> Self {
-        Self::after(None, span, now, seed)
-    }
-
-    /// Creates a number that begins at `now`, with other draws than those of `before`.
+    /// Creates a number that begins at `now`, for the direction `seed.1`, with other draws than those of
+    /// `before`.
     pub(crate) fn after(before: Option<&Self>, span: u64, now: u64, seed: (u64, u64)) -> Self {
         let skipped = before.map_or(0, |before| before.skipped + before.number + 2);
         let mut correlated_delay = Self {
@@ -94,7 +90,7 @@ mod tests {
         // independent even numbers has the deviation 0.289/200 = 0.0014; four of them are passed by
         // chance once in 16 000 seeds, and the seed is fixed.
         for phase in [0, 250, 500, 999] {
-            let mut correlated_delay = CorrelatedDelay::new(SPAN, 77, (5, 1));
+            let mut correlated_delay = CorrelatedDelay::after(None, SPAN, 77, (5, 1));
             let values: Vec<f64> = (0..40_000)
                 .map(|span| unit(correlated_delay.at(77 + span * SPAN + phase)))
                 .collect();
@@ -113,7 +109,7 @@ mod tests {
 
     #[test]
     fn it_moves_by_its_whole_range_in_a_span_at_most() {
-        let mut correlated_delay = CorrelatedDelay::new(SPAN, 0, (6, 0));
+        let mut correlated_delay = CorrelatedDelay::after(None, SPAN, 0, (6, 0));
         let mut last = unit(correlated_delay.at(0));
         for now in 1..200_000 {
             let value = unit(correlated_delay.at(now));
@@ -126,14 +122,17 @@ mod tests {
     fn it_is_the_same_however_it_is_asked() {
         let moments = [0, 10, 999, 1000, 2500, 2501, 90_000, 1 << 50];
         let whole: Vec<u64> = {
-            let mut correlated_delay = CorrelatedDelay::new(SPAN, 0, (7, 0));
+            let mut correlated_delay = CorrelatedDelay::after(None, SPAN, 0, (7, 0));
             moments
                 .iter()
                 .map(|now| correlated_delay.at(*now))
                 .collect()
         };
         for (now, value) in moments.iter().zip(whole) {
-            assert_eq!(CorrelatedDelay::new(SPAN, 0, (7, 0)).at(*now), value);
+            assert_eq!(
+                CorrelatedDelay::after(None, SPAN, 0, (7, 0)).at(*now),
+                value
+            );
         }
     }
 }

@@ -49,23 +49,27 @@ fn table(quantile: impl Fn(f64) -> f64) -> Table {
     })
 }
 
+/// Returns the table of a distribution; `None` for the uniform one, which is computed.
+fn table_of(distribution: DelayDistribution) -> Option<&'static Table> {
+    match distribution {
+        DelayDistribution::Uniform => None,
+        DelayDistribution::Normal => Some(&NORMAL),
+        DelayDistribution::Pareto => Some(&PARETO),
+    }
+}
+
 /// Returns the deviations of a distribution from its mean, in units of 1/8192 of its standard
 /// deviation, rising and all equally likely: the form of netem's tables. `None` for the uniform
 /// one, which netem computes.
 #[must_use]
 pub fn netem_table(distribution: DelayDistribution) -> Option<Vec<i16>> {
     const NETEM_FRACTION_BITS: u32 = 13;
-    let table: &Table = match distribution {
-        DelayDistribution::Uniform => return None,
-        DelayDistribution::Normal => &NORMAL,
-        DelayDistribution::Pareto => &PARETO,
-    };
     let entry = |value: &i32| {
         let value = value >> (FRACTION_BITS - NETEM_FRACTION_BITS);
         // Four standard deviations are one more than the largest number.
         i16::try_from(value).unwrap_or(i16::MAX)
     };
-    Some(table.iter().map(entry).collect())
+    Some(table_of(distribution)?.iter().map(entry).collect())
 }
 
 /// The propagation delay of a link.
@@ -82,11 +86,7 @@ impl Propagation {
         Self {
             delay_ns,
             jitter_ns,
-            table: match distribution {
-                DelayDistribution::Uniform => None,
-                DelayDistribution::Normal => Some(&NORMAL),
-                DelayDistribution::Pareto => Some(&PARETO),
-            },
+            table: table_of(distribution),
         }
     }
 

@@ -7,6 +7,17 @@ use crate::{
     rng::{Chance, LinkRng, Purpose},
 };
 
+/// Causes of a loss.
+const LOSS: u64 = 1;
+const BURST: u64 = 2;
+const LIST: u64 = 4;
+/// The packet arrives twice.
+pub(crate) const TWICE: u64 = 8;
+/// The packet skips the propagation delay.
+pub(crate) const SKIPS: u64 = 16;
+/// One of the packet's bits is flipped; see [`ImpairmentRng::flipped_bit`].
+pub(crate) const CORRUPTED: u64 = 32;
+
 /// Impairments drawn for one packet: two words, which stay in registers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PacketImpairments {
@@ -16,45 +27,22 @@ pub(crate) struct PacketImpairments {
 }
 
 impl PacketImpairments {
-    const LOSS: u64 = 1;
-    const BURST: u64 = 2;
-    const LIST: u64 = 4;
-    const TWICE: u64 = 8;
-    const SKIPS: u64 = 16;
-    const CORRUPTED: u64 = 32;
-
-    fn add(&mut self, flag: u64, hit: bool) {
-        self.flags |= if hit { flag } else { 0 };
-    }
-
     /// Returns the cause of the packet's loss on the wire, if it is lost. Where several causes
     /// apply, the list comes first, then bursts, then loss at random.
     #[inline]
     pub(crate) fn lost(self) -> Option<Cause> {
-        match self.flags & (Self::LOSS | Self::BURST | Self::LIST) {
+        match self.flags & (LOSS | BURST | LIST) {
             0 => None,
-            flags if flags & Self::LIST != 0 => Some(Cause::List),
-            flags if flags & Self::BURST != 0 => Some(Cause::Burst),
+            flags if flags & LIST != 0 => Some(Cause::List),
+            flags if flags & BURST != 0 => Some(Cause::Burst),
             _ => Some(Cause::Loss),
         }
     }
 
-    /// Whether the packet arrives twice.
+    /// Whether the packet has this impairment.
     #[inline]
-    pub(crate) fn twice(self) -> bool {
-        self.flags & Self::TWICE != 0
-    }
-
-    /// Whether the packet skips the propagation delay.
-    #[inline]
-    pub(crate) fn skips(self) -> bool {
-        self.flags & Self::SKIPS != 0
-    }
-
-    /// Whether one of the packet's bits is flipped; see [`ImpairmentRng::flipped_bit`].
-    #[inline]
-    pub(crate) fn corrupted(self) -> bool {
-        self.flags & Self::CORRUPTED != 0
+    pub(crate) fn has(self, flag: u64) -> bool {
+        self.flags & flag != 0
     }
 }
 
@@ -63,6 +51,13 @@ impl PacketImpairments {
 struct Trial {
     chance: Chance,
     draws: LinkRng,
+}
+
+impl Trial {
+    #[inline]
+    fn hits(&mut self) -> bool {
+        self.chance.hits(self.draws.next())
+    }
 }
 
 /// Markov chain of losses in bursts.
@@ -97,7 +92,7 @@ struct Rare {
     flipped: u64,
 }
 
-/// LinkRng of one direction of a path.
+/// Draws of the impairments of one direction of a path.
 ///
 /// They belong to the ordinal of the packet: the n-th packet offered is lost, or not, by the n-th
 /// draw of the seed, whatever the queue did to it or to those before it, and whatever settings held
@@ -168,10 +163,8 @@ impl ImpairmentRng {
     #[inline]
     pub(crate) fn next(&mut self, ordinal: u64) -> PacketImpairments {
         let mut impairments = PacketImpairments::default();
-        if let Some(trial) = &mut self.loss
-            && trial.chance.hits(trial.draws.next())
-        {
-            impairments.flags = PacketImpairments::LOSS;
+        if self.loss.as_mut().is_some_and(Trial::hits) {
+            impairments.flags = LOSS;
         }
         if let Some(draws) = &mut self.jitter {
             impairments.delay_draw = draws.next();
@@ -194,22 +187,13 @@ impl Rare {
     fn add(&mut self, ordinal: u64, impairments: &mut PacketImpairments) {
         let listed = self.list.get(self.listed) == Some(&ordinal);
         self.listed += usize::from(listed);
-        impairments.add(PacketImpairments::LIST, listed);
-        impairments.add(
-            PacketImpairments::BURST,
-            self.bursts.as_mut().is_some_and(Bursts::loses),
-        );
-        let hits = |trial: &mut Trial| trial.chance.hits(trial.draws.next());
-        impairments.add(
-            PacketImpairments::SKIPS,
-            self.reordering.as_mut().is_some_and(hits),
-        );
-        impairments.add(
-            PacketImpairments::TWICE,
-            self.duplication.as_mut().is_some_and(hits),
-        );
+        let flag = |flag, hit| if hit { flag } else { 0 };
+        impairments.flags |= flag(LIST, listed)
+            | flag(BURST, self.bursts.as_mut().is_some_and(Bursts::loses))
+            | flag(SKIPS, self.reordering.as_mut().is_some_and(Trial::hits))
+            | flag(TWICE, self.duplication.as_mut().is_some_and(Trial::hits))
+            | flag(CORRUPTED, self.corruption.as_mut().is_some_and(Trial::hits));
         if let Some(trial) = &mut self.corruption {
-            impairments.add(PacketImpairments::CORRUPTED, hits(trial));
             self.flipped = trial.draws.next();
         }
     }

@@ -8,7 +8,7 @@ use crate::{
     bottleneck::Bottleneck,
     codel::Codel,
     correlated_delay::CorrelatedDelay,
-    impairments::{ImpairmentRng, PacketImpairments},
+    impairments::{CORRUPTED, ImpairmentRng, PacketImpairments, SKIPS, TWICE},
     in_flight::{InFlight, InFlightPacket},
     outcome::{Cause, Counters, Discarded, Due, Offer},
     packet::Packet,
@@ -70,23 +70,20 @@ impl<P: Packet> EmulatedLink<P> {
         let mut schedule = VecDeque::from(Settings::all(condition, direction)?);
         // A condition has settings to begin with.
         let settings = schedule.pop_front().ok_or(LinkError::NoRate)?;
-        let number = match direction {
-            Direction::Forward => 0,
-            Direction::Reverse => 1,
-        };
         let mtu_bytes = u64::from(condition.mtu_bytes);
+        let seed = (seed, direction as u64);
         Ok(Self {
             next_change: u64::MAX,
             begun: false,
             mtu_bytes,
-            seed: (seed, number),
-            impairment_rng: ImpairmentRng::new(&settings.link, (seed, number), 0, None),
+            seed,
+            impairment_rng: ImpairmentRng::new(&settings.link, seed, 0, None),
             correlated_delay: None,
-            bottleneck: Bottleneck::new(&settings.capacity, 0),
+            bottleneck: settings.bottleneck.clone(),
             queue: Queue::new(),
             codel: settings
                 .codel
-                .map(|(target, interval)| Codel::new(target, interval, mtu_bytes)),
+                .map(|times| Codel::new(mtu_bytes).with(times)),
             wire: InFlight::new(settings.reorders()),
             wire_bytes: 0,
             latest_due: 0,
@@ -121,38 +118,49 @@ impl<P: Packet> EmulatedLink<P> {
         self.counters.offered += 1;
         let impairments = self.impairment_rng.next(ordinal);
         if size > self.mtu_bytes {
-            self.counters.mtu_drops += 1;
-            return Offer::Dropped {
-                packet,
-                cause: Cause::Mtu,
-            };
+            return self.dropped(packet, Cause::Mtu);
         }
         let start = self.start(now, size);
         if start.is_none() && !self.has_room(size) {
-            self.counters.queue_drops += 1;
-            return Offer::Dropped {
-                packet,
-                cause: Cause::Queue,
-            };
+            return self.dropped(packet, Cause::Queue);
         }
-        if let Some(cause) = impairments.lost() {
-            self.count_loss(cause);
+        let (carried, outcome) = match impairments.lost() {
             // It takes its share of queue and rate all the same.
-            match start {
-                Some(start) => _ = self.take(start, size),
-                None => self.wait(now, ordinal, size, impairments, None),
+            Some(cause) => (None, self.dropped(packet, cause)),
+            None => {
+                if impairments.has(CORRUPTED) {
+                    packet.flip_bit(self.impairment_rng.flipped_bit());
+                    self.counters.corrupted += 1;
+                }
+                (Some(packet), Offer::Carried)
             }
-            return Offer::Dropped { packet, cause };
-        }
-        if impairments.corrupted() {
-            packet.flip_bit(self.impairment_rng.flipped_bit());
-            self.counters.corrupted += 1;
-        }
+        };
+        let waiting = Waiting {
+            packet: carried,
+            size,
+            arrived: now,
+            ordinal,
+            impairments,
+        };
         match start {
-            Some(start) => self.send(start, ordinal, size, impairments, packet),
-            None => self.wait(now, ordinal, size, impairments, Some(packet)),
+            Some(start) => self.send(start, waiting),
+            None => self.wait(waiting),
         }
-        Offer::Carried
+        outcome
+    }
+
+    #[inline]
+    fn dropped(&mut self, packet: P, cause: Cause) -> Offer<P> {
+        let counters = &mut self.counters;
+        *match cause {
+            Cause::Mtu => &mut counters.mtu_drops,
+            Cause::Queue => &mut counters.queue_drops,
+            Cause::Discipline => &mut counters.codel_drops,
+            Cause::Loss => &mut counters.loss_drops,
+            Cause::Burst => &mut counters.burst_drops,
+            Cause::List => &mut counters.list_drops,
+        } += 1;
+        Offer::Dropped { packet, cause }
     }
 
     /// Returns the next packet that is due by `now`, if there is one. Call it until it returns
@@ -262,14 +270,6 @@ impl<P: Packet> EmulatedLink<P> {
             && self.queue.packets() < self.settings.queue_packets
     }
 
-    fn count_loss(&mut self, cause: Cause) {
-        match cause {
-            Cause::Burst => self.counters.burst_drops += 1,
-            Cause::List => self.counters.list_drops += 1,
-            _ => self.counters.loss_drops += 1,
-        }
-    }
-
     /// Catches up with everything until `now`: packets that leave the queue, and steps of the
     /// schedule.
     #[inline]
@@ -311,62 +311,40 @@ impl<P: Packet> EmulatedLink<P> {
                     })
                 }
             };
-            let Some(Waiting {
-                packet,
-                size,
-                ordinal,
-                impairments,
-                ..
-            }) = taken
-            else {
-                continue;
-            };
-            // CoDel may have taken one of another size.
-            let start = start.max(self.ready(size));
-            match packet {
-                Some(packet) => self.send(start, ordinal, size, impairments, packet),
-                None => _ = self.take(start, size),
+            if let Some(waiting) = taken {
+                // CoDel may have taken one of another size.
+                self.send(start.max(self.ready(waiting.size)), waiting);
             }
         }
     }
 
-    /// Appends a packet to the queue; `packet` is `None` for one that is lost after the bottleneck.
+    /// Appends a packet to the queue.
     #[inline]
-    fn wait(
-        &mut self,
-        arrived: u64,
-        ordinal: u64,
-        size: u64,
-        impairments: PacketImpairments,
-        packet: Option<P>,
-    ) {
-        self.queue.push(Waiting {
-            packet,
-            size,
-            arrived,
-            ordinal,
-            impairments,
-        });
+    fn wait(&mut self, waiting: Waiting<P>) {
+        self.queue.push(waiting);
         let most = &mut self.counters.queue_max_bytes;
         *most = (*most).max(self.queue.bytes());
     }
 
-    /// Sends a packet through the bottleneck from `start` on, and puts it on the wire.
+    /// Sends a packet through the bottleneck from `start` on, and puts it on the wire unless it is lost
+    /// there.
     #[inline]
-    fn send(
-        &mut self,
-        start: u64,
-        ordinal: u64,
-        size: u64,
-        impairments: PacketImpairments,
-        mut packet: P,
-    ) {
+    fn send(&mut self, start: u64, waiting: Waiting<P>) {
+        let Waiting {
+            size,
+            ordinal,
+            impairments,
+            ..
+        } = waiting;
         let sent = self.take(start, size);
-        if impairments.skips() {
+        let Some(mut packet) = waiting.packet else {
+            return;
+        };
+        if impairments.has(SKIPS) {
             packet.goes_ahead();
         }
         let at = self.due(sent, impairments);
-        if impairments.twice() {
+        if impairments.has(TWICE) {
             self.counters.duplicated += 1;
             self.hold(at, ordinal, size, packet.duplicate());
         }
@@ -375,14 +353,14 @@ impl<P: Packet> EmulatedLink<P> {
 
     #[inline]
     fn due(&mut self, sent: u64, impairments: PacketImpairments) -> u64 {
-        if impairments.skips() {
+        if impairments.has(SKIPS) {
             self.counters.reordered += 1;
             return sent;
         }
         let draw = match self.settings.jitter_span {
             None => impairments.delay_draw,
             Some(span) => {
-                let begin = || CorrelatedDelay::new(span, sent, self.seed);
+                let begin = || CorrelatedDelay::after(None, span, sent, self.seed);
                 self.correlated_delay.get_or_insert_with(begin).at(sent)
             }
         };
@@ -415,7 +393,7 @@ impl<P: Packet> EmulatedLink<P> {
         if settings.reorders() || !settings.holds_back {
             self.wire.allow_reordering();
         }
-        self.bottleneck.change(&settings.capacity, now);
+        self.bottleneck.change(&settings.bottleneck, now);
         self.impairment_rng = ImpairmentRng::new(
             &settings.link,
             self.seed,
@@ -432,28 +410,17 @@ impl<P: Packet> EmulatedLink<P> {
                 self.seed,
             ));
         }
-        self.codel = settings
-            .codel
-            .map(|(target, interval)| match self.codel.take() {
-                Some(mut codel) => {
-                    codel.set(target, interval);
-                    codel
-                }
-                None => Codel::new(target, interval, self.mtu_bytes),
-            });
+        self.codel = settings.codel.map(|times| {
+            let codel = self.codel.take();
+            codel
+                .unwrap_or_else(|| Codel::new(self.mtu_bytes))
+                .with(times)
+        });
         self.settings = settings;
         if self.bottleneck.is_unlimited() {
             // Nothing is left that they could wait for.
             while let Some(waiting) = self.queue.pop() {
-                if let Some(packet) = waiting.packet {
-                    self.send(
-                        now,
-                        waiting.ordinal,
-                        waiting.size,
-                        waiting.impairments,
-                        packet,
-                    );
-                }
+                self.send(now, waiting);
             }
         }
     }

@@ -1,18 +1,18 @@
 //! Settings of one direction of a path for a part of the schedule, in the emulator's units.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use regatta_model::{Condition, Link, QueueDiscipline, RateOf};
 
-use crate::{bottleneck::Capacity, delay::Propagation};
+use crate::{bottleneck::Bottleneck, delay::Propagation};
 
 /// Direction of a link; the two directions of a path draw from different random streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// Direction from the connecting host to the listening one.
-    Forward,
+    Forward = 0,
     /// Direction from the listening host to the connecting one.
-    Reverse,
+    Reverse = 1,
 }
 
 /// Reasons why a link cannot be emulated.
@@ -44,14 +44,15 @@ pub(crate) struct Settings {
     pub(crate) at: u64,
     /// Link settings from which the impairments of packets are drawn.
     pub(crate) link: Link,
-    pub(crate) capacity: Capacity,
+    /// The bottleneck, unused.
+    pub(crate) bottleneck: Bottleneck,
     pub(crate) propagation: Propagation,
     /// Time after which the propagation delay is independent of its earlier value, in nanoseconds,
     /// where it changes in time and not from packet to packet.
     pub(crate) jitter_span: Option<u64>,
     pub(crate) queue_bytes: u64,
     pub(crate) queue_packets: u64,
-    /// Bytes of a packet that the capacity counts.
+    /// Bytes of a packet that the bottleneck counts.
     pub(crate) rate_of: RateOf,
     /// Target and interval of CoDel, in nanoseconds.
     pub(crate) codel: Option<(u64, u64)>,
@@ -81,7 +82,7 @@ impl Settings {
         own.trace = None;
         Ok(Self {
             at: nanoseconds(at)?,
-            capacity: capacity(link)?,
+            bottleneck: bottleneck(link)?,
             propagation: Propagation::new(
                 nanoseconds(link.delay)?,
                 nanoseconds(link.jitter)?,
@@ -108,27 +109,20 @@ impl Settings {
     }
 }
 
-fn capacity(link: &Link) -> Result<Capacity, LinkError> {
+fn bottleneck(link: &Link) -> Result<Bottleneck, LinkError> {
     if let Some(trace) = &link.trace {
         if trace.period_ms() == 0 || !trace.opportunities_ms.is_sorted() {
             return Err(LinkError::Trace(trace.name.clone()));
         }
-        return Ok(Capacity::Trace {
-            opportunities_ns: trace
-                .opportunities_ms
-                .iter()
-                .map(|at| u64::from(*at) * 1_000_000)
-                .collect::<Arc<[u64]>>(),
-        });
+        let nanoseconds = |at: &u32| u64::from(*at) * 1_000_000;
+        let opportunities_ns = trace.opportunities_ms.iter().map(nanoseconds);
+        return Ok(Bottleneck::trace(opportunities_ns.collect()));
     }
     Ok(match (link.rate, link.burst_bytes) {
         (Some(rate), _) if rate.0 == 0 => return Err(LinkError::NoRate),
-        (Some(rate), None) => Capacity::Rate { rate_bps: rate.0 },
-        (Some(rate), Some(depth)) => Capacity::Bucket {
-            rate_bps: rate.0,
-            depth_bytes: depth.0,
-        },
-        (None, _) => Capacity::Unlimited,
+        (Some(rate), None) => Bottleneck::rate(rate.0),
+        (Some(rate), Some(depth)) => Bottleneck::bucket(rate.0, depth.0),
+        (None, _) => Bottleneck::Unlimited,
     })
 }
 
@@ -140,6 +134,7 @@ fn ratios(link: &Link) -> Result<(), LinkError> {
             bursts.bad_loss_ratio,
             bursts.good_loss_ratio,
         ]
+        .map(|ratio| ("loss in bursts", ratio))
     });
     let single = [
         ("loss", link.loss),
@@ -147,19 +142,12 @@ fn ratios(link: &Link) -> Result<(), LinkError> {
         ("duplication", link.duplicate_ratio),
         ("corruption", link.corrupt_ratio),
     ];
-    let bursts = bursts
-        .into_iter()
-        .flatten()
-        .map(|ratio| ("loss in bursts", ratio));
-    for (what, ratio) in single.into_iter().chain(bursts) {
-        if !(0.0..=1.0).contains(&ratio.0) {
-            return Err(LinkError::Ratio {
-                what,
-                value: ratio.0,
-            });
-        }
-    }
-    Ok(())
+    let mut all = single.into_iter().chain(bursts.into_iter().flatten());
+    all.find(|(_, ratio)| !(0.0..=1.0).contains(&ratio.0))
+        .map_or(Ok(()), |(what, ratio)| {
+            let value = ratio.0;
+            Err(LinkError::Ratio { what, value })
+        })
 }
 
 /// Converts a time to whole nanoseconds, with room for sums.

@@ -1,195 +1,88 @@
 //! An association as a connection, its streams as byte streams.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use regatta_transport::{
     ByteStream, MonotonicTime, Received, StatisticsSource, StreamConnection, TransportError,
 };
-use regatta_transport_sockets::{
-    driver::{self, Gone},
-    wait::{timed_out, within},
-};
-use sctp_proto::StreamId;
+use regatta_transport_sockets::wait::in_time;
 
-use crate::{
-    association::{Association, Message},
-    options::LONGEST_MESSAGE_BYTES,
-    protocol::Sctp,
-    statistics::Statistics,
-};
+use crate::association::{Association, LONGEST_STREAM_MESSAGE_BYTES};
 
-/// Handle to an association.
-pub(crate) type Handle = driver::Handle<Sctp>;
-
-/// Hands a user message of a stream to the stack when it is the stream's turn.
-pub(crate) async fn write(
-    handle: &Handle,
-    id: StreamId,
-    message: &Bytes,
-) -> Result<(), TransportError> {
-    let _turn = Turn { handle, id };
-    let written = handle.poll(|one, context| {
-        let written = one.poll_write(id, message, context);
-        if written.is_pending() {
-            // There is room when what waits was sent.
-            handle.changed();
-        }
-        written
-    });
-    written.await
+/// An established association; closed in good order when its last user is gone.
+pub(crate) struct SctpConnection<A> {
+    association: Arc<A>,
+    statistics: Arc<dyn StatisticsSource>,
 }
 
-/// Guard of a stream's wait to write: ends it when dropped, so that other streams do not wait for
-/// this one.
-struct Turn<'a> {
-    handle: &'a Handle,
-    id: StreamId,
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        // One that is gone has no writers.
-        let _ = self.handle.with(|one| one.leave_turn(self.id));
-    }
-}
-
-/// Number of written bytes after which they are sent even if the application does not wait.
-const SEND_BYTES: usize = 256 << 10;
-
-/// Size of the pieces of memory that headers and short messages are copied into, in bytes.
-const PIECE_BYTES: usize = 64 << 10;
-
-/// An established association; closed in good order when dropped.
-pub(crate) struct SctpConnection {
-    handle: Arc<Handle>,
-    statistics: Arc<Statistics>,
-    /// Maximum time to wait for the packets that close it.
-    goodbye: Duration,
-}
-
-impl SctpConnection {
-    pub(crate) fn new(handle: Arc<Handle>, side: &'static str, goodbye: Duration) -> Self {
-        let statistics = Arc::new(Statistics::new(handle.weak(), side));
+impl<A: Association> SctpConnection<A> {
+    pub(crate) fn new(association: Arc<A>, side: &'static str) -> Self {
         Self {
-            handle,
-            statistics,
-            goodbye,
+            statistics: association.statistics(side),
+            association,
+        }
+    }
+
+    fn stream(&self, id: u16) -> SctpStream<A> {
+        SctpStream {
+            association: Arc::clone(&self.association),
+            id,
+            memory: A::Memory::default(),
+            abandoned: false,
         }
     }
 }
 
-impl StreamConnection for SctpConnection {
-    type Stream = SctpStream;
+impl<A: Association> StreamConnection for SctpConnection<A> {
+    type Stream = SctpStream<A>;
 
-    async fn open_stream(&self) -> Result<SctpStream, TransportError> {
-        let id = self.handle.with(Association::open_stream)??;
-        Ok(SctpStream::new(Arc::clone(&self.handle), id))
+    async fn open_stream(&self) -> Result<SctpStream<A>, TransportError> {
+        Ok(self.stream(self.association.open_stream()?))
     }
 
-    async fn accept_stream(&self, until: MonotonicTime) -> Result<SctpStream, TransportError> {
-        let since = MonotonicTime::now();
-        let accepted = self
-            .handle
-            .poll(|one, context| one.poll_accept_stream(context));
-        match within(until, accepted).await {
-            Some(id) => Ok(SctpStream::new(Arc::clone(&self.handle), id?)),
-            None => Err(timed_out("SCTP stream", since)),
-        }
+    async fn accept_stream(&self, until: MonotonicTime) -> Result<SctpStream<A>, TransportError> {
+        let accepted = self.association.accept_stream();
+        Ok(self.stream(in_time(until, "SCTP stream", accepted).await?))
     }
 
     fn statistics(&self) -> Arc<dyn StatisticsSource> {
-        Arc::<Statistics>::clone(&self.statistics)
+        Arc::clone(&self.statistics)
     }
 
     async fn close(self, until: MonotonicTime) {
-        let _ = self.handle.with(Association::close);
-        self.handle.changed();
-        let shut_down = self
-            .handle
-            .poll(|one, context| one.poll_shut_down(context).map(Ok::<_, Gone>));
-        if within(until, shut_down).await.is_none() {
-            return;
-        }
-        // Everything has arrived. The last packet of all may be lost, and is not sent again.
-        let until = until.min(MonotonicTime::now() + self.goodbye);
-        let ended = self
-            .handle
-            .poll(|one, context| one.poll_ended(context).map(Ok::<_, Gone>));
-        let _ = within(until, ended).await;
+        self.association.close(until).await;
     }
 }
 
 /// Both directions of one SCTP stream number.
-pub(crate) struct SctpStream {
-    handle: Arc<Handle>,
-    id: StreamId,
-    memory: BytesMut,
-    since_send: usize,
-    arrived: VecDeque<Message>,
-    finished: bool,
+pub(crate) struct SctpStream<A: Association> {
+    association: Arc<A>,
+    id: u16,
+    memory: A::Memory,
     abandoned: bool,
 }
 
-impl SctpStream {
-    fn new(handle: Arc<Handle>, id: StreamId) -> Self {
-        Self {
-            handle,
-            id,
-            memory: BytesMut::new(),
-            since_send: 0,
-            arrived: VecDeque::new(),
-            finished: false,
-            abandoned: false,
-        }
-    }
-
-    async fn write(&mut self, message: &Bytes) -> Result<(), TransportError> {
-        write(&self.handle, self.id, message).await?;
-        self.since_send += message.len();
-        if self.since_send >= SEND_BYTES {
-            self.since_send = 0;
-            self.handle.send();
-        } else {
-            self.handle.changed();
-        }
-        Ok(())
-    }
-}
-
-impl ByteStream for SctpStream {
+impl<A: Association> ByteStream for SctpStream<A> {
     async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<(), TransportError> {
-        let length = header.len() + payload.len();
-        if length == 0 || self.abandoned {
+        if self.abandoned {
             return Ok(());
         }
-        if header.is_empty() && length <= LONGEST_MESSAGE_BYTES {
-            return self.write(payload).await;
-        }
-        // A user message is one piece of memory.
-        let head = header.len().min(LONGEST_MESSAGE_BYTES);
-        let first = payload.len().min(LONGEST_MESSAGE_BYTES - head);
-        if self.memory.capacity() < head + first {
-            self.memory.reserve(PIECE_BYTES.max(head + first));
-        }
-        self.memory.extend_from_slice(&header[..head]);
-        self.memory.extend_from_slice(&payload[..first]);
-        let message = self.memory.split().freeze();
-        self.write(&message).await?;
-        for piece in header[head..].chunks(LONGEST_MESSAGE_BYTES) {
-            self.write(&Bytes::copy_from_slice(piece)).await?;
-        }
-        let mut rest = payload.slice(first..);
-        while !rest.is_empty() {
-            let piece = rest.split_to(rest.len().min(LONGEST_MESSAGE_BYTES));
-            self.write(&piece).await?;
+        let (mut header, mut payload) = (header, payload.clone());
+        // One message of the workload is one user message; a longer one is several.
+        while !(header.is_empty() && payload.is_empty()) {
+            let (head, rest) = header.split_at(header.len().min(LONGEST_STREAM_MESSAGE_BYTES));
+            let room = LONGEST_STREAM_MESSAGE_BYTES - head.len();
+            let body = payload.split_to(payload.len().min(room));
+            let memory = &mut self.memory;
+            self.association.write(self.id, memory, head, body).await?;
+            header = rest;
         }
         Ok(())
     }
 
     async fn flush(&mut self) -> Result<(), TransportError> {
-        self.since_send = 0;
-        self.handle.send();
+        self.association.flush(&mut self.memory);
         Ok(())
     }
 
@@ -199,56 +92,26 @@ impl ByteStream for SctpStream {
         until: MonotonicTime,
         consume: &mut (impl FnMut(&[u8]) + Send),
     ) -> Result<Received, TransportError> {
-        if self.finished {
-            return Ok(Received::Closed);
-        }
-        let (id, arrived) = (self.id, &mut self.arrived);
+        let memory = &mut self.memory;
         let read = self
-            .handle
-            .poll(|one, context| one.poll_read(id, arrived, context));
-        match within(until, read).await {
-            Some(Ok(true)) => {
-                let mut bytes = 0;
-                for message in self.arrived.drain(..) {
-                    bytes += message.len();
-                    pass_on(message, scratch, &mut *consume);
-                }
-                Ok(Received::Bytes(bytes))
-            }
-            Some(Ok(false)) => {
-                self.finished = true;
-                Ok(Received::Closed)
-            }
-            Some(Err(error)) => Err(error),
-            None => Ok(Received::TimedOut),
-        }
+            .association
+            .read(self.id, memory, scratch, until, consume);
+        Ok(match read.await.transpose()? {
+            Some(0) => Received::Closed,
+            Some(bytes) => Received::Bytes(bytes),
+            None => Received::TimedOut,
+        })
     }
 
     async fn finish(&mut self) -> Result<(), TransportError> {
-        if !self.abandoned {
-            self.handle.with(|one| one.finish(self.id))??;
-            self.handle.send();
+        if self.abandoned {
+            return Ok(());
         }
-        Ok(())
+        self.association.finish(self.id).await
     }
 
     fn abandon(&mut self) {
         // What the stack has, it sends: a reliable message cannot be taken back from it.
         self.abandoned = true;
-    }
-}
-
-/// Passes a message to `consume`, through `scratch` if it fits there: the stack gives access to the
-/// bytes only as a copy.
-pub(crate) fn pass_on(mut message: Message, scratch: &mut [u8], mut consume: impl FnMut(&[u8])) {
-    let length = message.len();
-    if let Some(place) = scratch.get_mut(..length)
-        && message.read(place).is_ok()
-    {
-        consume(place);
-        return;
-    }
-    if let Some(piece) = message.next(length) {
-        consume(&piece.bytes);
     }
 }

@@ -1,32 +1,17 @@
 //! SCTP twice: of the running kernel (`kernel`), and in user space, with `sctp-proto` at both ends
-//! and its packets as payload of UDP (as RFC 6951). All modules but `kernel` and `wait` belong to
-//! the latter, and the feature `userspace`, on by default, compiles them.
+//! and its packets as payload of UDP (as RFC 6951; `userspace`, which the feature of that name, on by
+//! default, compiles).
 //!
-//! - `driver` has the descriptor; `options` reads a study's options and sizes windows.
-//! - `core` has one end's socket and associations and drives them; `association` is one of them;
-//!   `socket` moves packets in batches; `wire` parses them for figures that the stack lacks.
-//! - `endpoint`, `connection` and `messages` are used by the workloads; `link` is their handle to
-//!   an association.
+//! - `association` is what an association of either stack does for the workloads; `connection` and
+//!   `flow` carry streams and messages on it, and `session` makes them an end of a trial.
 
-#[cfg(feature = "userspace")]
 mod association;
-#[cfg(feature = "userspace")]
 mod connection;
-#[cfg(feature = "userspace")]
-mod driver;
-#[cfg(feature = "userspace")]
-mod endpoint;
+mod flow;
 mod kernel;
+mod session;
 #[cfg(feature = "userspace")]
-mod messages;
-#[cfg(feature = "userspace")]
-mod options;
-#[cfg(feature = "userspace")]
-mod protocol;
-#[cfg(feature = "userspace")]
-mod statistics;
-#[cfg(feature = "userspace")]
-mod wire;
+mod userspace;
 
 use regatta_transport::Driver;
 
@@ -36,6 +21,6 @@ pub fn drivers() -> &'static [&'static dyn Driver] {
     &[
         &kernel::driver::Sctp,
         #[cfg(feature = "userspace")]
-        &driver::SctpUserspace,
+        &userspace::driver::SctpUserspace,
     ]
 }

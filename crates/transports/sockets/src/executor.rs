@@ -7,6 +7,10 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::timer;
 
+/// Number of turns in which a stack's tasks send the packets that close its connections: such a packet passes a few
+/// tasks on its way to the socket.
+const LAST_TURNS: usize = 16;
+
 /// A runtime of one thread, on which all tasks of an end take turns.
 #[derive(Debug)]
 pub struct Tokio(Runtime);
@@ -23,13 +27,7 @@ impl Tokio {
             .map(Self)
             .map_err(TransportError::io("cannot make a runtime"))
     }
-}
 
-/// Number of turns in which a stack's tasks send the packets that close its connections: such a packet passes a few
-/// tasks on its way to the socket.
-const LAST_TURNS: usize = 16;
-
-impl Tokio {
     /// Gives the tasks of a stack whose connections were closed a few turns, in which they send what they can send
     /// now. There is no wait: both ends learn over control as well that the trial is over.
     pub fn send_the_rest(&self) {

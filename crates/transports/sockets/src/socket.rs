@@ -2,14 +2,16 @@
 //! back, its own drops counted apart from the path's loss.
 
 use std::{
-    io, mem,
+    io,
     net::{IpAddr, SocketAddr, UdpSocket},
-    os::fd::{AsFd, AsRawFd, OwnedFd},
+    os::fd::{AsFd, OwnedFd},
 };
 
 use regatta_model::{Bytes, PortRange, Warning};
 use regatta_transport::TransportError;
 use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::option::{self, Memory};
 
 /// Buffer sizes that the kernel granted, in bytes of its own accounting, which counts more than
 /// payload.
@@ -21,23 +23,6 @@ pub struct Buffers {
     pub receive_bytes: usize,
     /// `SO_SNDBUF` as read back.
     pub send_bytes: usize,
-}
-
-/// Sets a socket option that takes a size in bytes; returns `false` if the kernel refuses.
-fn set_size(socket: &Socket, option: libc::c_int, bytes: usize) -> bool {
-    let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-    // SAFETY: the descriptor is open while `socket` is borrowed; `value` is one c_int of the
-    // length that is given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            option,
-            (&raw const value).cast(),
-            mem::size_of_val(&value) as libc::socklen_t,
-        )
-    };
-    result == 0
 }
 
 /// Binds a socket to one of `ports`, or to any port, and sizes its buffers, above the system's limit where that is permitted.
@@ -57,18 +42,13 @@ pub fn bind(
             Type::DGRAM,
             Some(Protocol::UDP),
         )?;
-        if !set_size(&socket, libc::SO_RCVBUFFORCE, receive_bytes) {
-            socket.set_recv_buffer_size(receive_bytes)?;
-        }
-        if !set_size(&socket, libc::SO_SNDBUFFORCE, send_bytes) {
-            socket.set_send_buffer_size(send_bytes)?;
-        }
+        let granted = option::set_buffers(&socket, receive_bytes, send_bytes)?;
         socket.set_nonblocking(true)?;
         PortRange::bind(ports, |port| socket.bind(&address(port).into()))?;
         let buffers = Buffers {
             asked_receive_bytes: receive_bytes,
-            receive_bytes: socket.recv_buffer_size()?,
-            send_bytes: socket.send_buffer_size()?,
+            receive_bytes: granted.0,
+            send_bytes: granted.1,
         };
         Ok((socket.into(), buffers))
     };
@@ -100,16 +80,8 @@ impl Buffers {
     /// Returns the granted sizes as facts, by the full name of the fact. `side` is the end's name.
     #[must_use]
     pub fn facts(&self, side: &str) -> [(String, String); 2] {
-        [
-            (
-                format!("receive_buffer_bytes.{side}"),
-                self.receive_bytes.to_string(),
-            ),
-            (
-                format!("send_buffer_bytes.{side}"),
-                self.send_bytes.to_string(),
-            ),
-        ]
+        [("receive", self.receive_bytes), ("send", self.send_bytes)]
+            .map(|(which, bytes)| (format!("{which}_buffer_bytes.{side}"), bytes.to_string()))
     }
 }
 
@@ -128,27 +100,9 @@ impl Counters {
 
     /// Returns the packets that reached this socket and were dropped, its receive buffer being full;
     /// `None` where the kernel does not tell.
-    ///
-    /// Source: `SO_MEMINFO`, `SK_MEMINFO_DROPS`, socket(7), Linux 4.12.
     #[must_use]
     pub fn receive_buffer_drops(&self) -> Option<u64> {
-        const SK_MEMINFO_DROPS: usize = 8;
-        const SK_MEMINFO_VARS: usize = 9;
-        let mut values = [0_u32; SK_MEMINFO_VARS];
-        let mut length = mem::size_of_val(&values) as libc::socklen_t;
-        // SAFETY: the descriptor is ours and open; `values` has the length that is given, and the
-        // kernel writes at most that.
-        let result = unsafe {
-            libc::getsockopt(
-                self.0.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_MEMINFO,
-                values.as_mut_ptr().cast(),
-                &raw mut length,
-            )
-        };
-        (result == 0 && length as usize == mem::size_of_val(&values))
-            .then(|| u64::from(values[SK_MEMINFO_DROPS]))
+        option::memory(&self.0, Memory::Drops).map(u64::from)
     }
 }
 

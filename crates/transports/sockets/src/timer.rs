@@ -2,10 +2,14 @@
 
 use std::{
     io,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    os::fd::{AsFd as _, AsRawFd, RawFd},
     time::Instant,
 };
 
+use nix::sys::{
+    time::TimeSpec,
+    timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags},
+};
 use regatta_transport::MonotonicTime;
 use tokio::io::{Interest, unix::AsyncFd};
 
@@ -17,7 +21,13 @@ pub async fn sleep_until(moment: MonotonicTime) {
     if moment.has_passed() {
         return;
     }
-    let slept = async { Timer::new()?.wait(libc::TFD_TIMER_ABSTIME, moment.0).await };
+    let slept = async {
+        let mut timer = Timer::new()?;
+        let ns = moment.0;
+        let at = TimeSpec::new(ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000));
+        timer.arm(at, TimerSetTimeFlags::TFD_TIMER_ABSTIME)?;
+        timer.expired().await
+    };
     if slept.await.is_err() {
         // Without a descriptor there is still the runtime's own timer, which is late by up to a
         // millisecond or two.
@@ -25,10 +35,20 @@ pub async fn sleep_until(moment: MonotonicTime) {
     }
 }
 
+/// A timer that the runtime can watch.
+#[derive(Debug)]
+struct Descriptor(TimerFd);
+
+impl AsRawFd for Descriptor {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_fd().as_raw_fd()
+    }
+}
+
 /// A timer of the kernel's that a task sets again and again.
 #[derive(Debug)]
 pub struct Timer {
-    descriptor: AsyncFd<OwnedFd>,
+    descriptor: AsyncFd<Descriptor>,
     /// Moment that it is set to; `None` once that has come.
     set: Option<Instant>,
 }
@@ -39,20 +59,10 @@ impl Timer {
     /// # Errors
     /// The error of the system if the process has no descriptors left.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: no pointers are passed.
-        let raw = unsafe {
-            libc::timerfd_create(
-                libc::CLOCK_MONOTONIC,
-                libc::TFD_NONBLOCK | libc::TFD_CLOEXEC,
-            )
-        };
-        if raw < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor was made just now and nobody else owns it.
-        let timer = unsafe { OwnedFd::from_raw_fd(raw) };
+        let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
+        let timer = Descriptor(TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?);
         Ok(Self {
-            // SAFETY: an `OwnedFd` gives the same open descriptor until it is dropped, and it is
+            // SAFETY: a `TimerFd` gives the same open descriptor until it is dropped, and it is
             // dropped by the registration alone.
             descriptor: unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE)? },
             set: None,
@@ -75,7 +85,7 @@ impl Timer {
                         return Ok(());
                     }
                     self.set = None;
-                    self.arm(0, i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX))?;
+                    self.arm(wait.into(), TimerSetTimeFlags::empty())?;
                     self.set = Some(moment);
                     moment
                 }
@@ -87,63 +97,19 @@ impl Timer {
         }
     }
 
-    async fn wait(mut self, flags: libc::c_int, nanoseconds: i64) -> io::Result<()> {
-        self.arm(flags, nanoseconds)?;
-        self.expired().await
-    }
-
-    fn arm(&self, flags: libc::c_int, nanoseconds: i64) -> io::Result<()> {
-        let setting = libc::itimerspec {
-            it_interval: libc::timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            },
-            it_value: libc::timespec {
-                tv_sec: nanoseconds.div_euclid(1_000_000_000),
-                tv_nsec: nanoseconds.rem_euclid(1_000_000_000),
-            },
-        };
-        // SAFETY: `setting` is a valid itimerspec; no old value is asked for.
-        let result = unsafe {
-            libc::timerfd_settime(
-                self.descriptor.as_raw_fd(),
-                flags,
-                &raw const setting,
-                std::ptr::null_mut(),
-            )
-        };
-        if result < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
+    fn arm(&self, time: TimeSpec, flags: TimerSetTimeFlags) -> io::Result<()> {
+        let timer = &self.descriptor.get_ref().0;
+        Ok(timer.set(Expiration::OneShot(time), flags)?)
     }
 
     /// Waits for the expiry of the last setting, and takes it.
     async fn expired(&mut self) -> io::Result<()> {
-        loop {
-            let mut ready = self.descriptor.readable().await?;
-            // The runtime may have seen the expiry of an earlier setting, of which nothing can be
-            // read any more.
-            let taken = ready.try_io(|timer| {
-                let mut expirations = 0_u64;
-                // SAFETY: a timer gives eight bytes, which is the size of `expirations`.
-                let read = unsafe {
-                    libc::read(
-                        timer.as_raw_fd(),
-                        (&raw mut expirations).cast(),
-                        size_of::<u64>(),
-                    )
-                };
-                if read < 0 {
-                    return Err(io::Error::last_os_error());
-                }
-                Ok(())
-            });
-            if let Ok(taken) = taken {
-                self.set = None;
-                return taken;
-            }
-        }
+        // The runtime may have seen the expiry of an earlier setting, of which nothing can be read any
+        // more: the call waits again then.
+        let take = |timer: &Descriptor| Ok(timer.0.wait()?);
+        let taken = self.descriptor.async_io(Interest::READABLE, take).await;
+        self.set = None;
+        taken
     }
 }
 

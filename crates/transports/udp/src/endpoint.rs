@@ -3,54 +3,45 @@
 
 use std::{borrow::Cow, collections::BTreeMap, net::SocketAddr};
 
-use regatta_control::{Role, TrialOrder};
+use regatta_control::TrialOrder;
 use regatta_model::{BitRate, StackFacts, Warning, stack};
 use regatta_transport::{
     Blocking, MessageEndpoint, MonotonicTime, Purpose, Stop, TransportError, wait,
 };
 
 use crate::{
-    Settings,
+    FRAME, RATE,
     batch::LONGEST_PAYLOAD,
-    flow::{Connected, Flow, Tuning},
+    flow::Flow,
     framing::{self, Frame, Framing, Kind},
-    sockets::{self, Listener, Opened, Sockets},
+    packets,
+    sockets::{self, Listener},
 };
 
 /// One end of a trial over UDP.
 pub(crate) struct Endpoint {
-    role: Role,
-    settings: Settings,
-    sockets: Sockets,
+    order: TrialOrder,
     listener: Option<Listener>,
 }
 
 impl Endpoint {
     /// Makes an endpoint; at a receiver it listens when this returns.
-    pub(crate) fn new(order: &TrialOrder, settings: Settings) -> Result<Self, TransportError> {
-        let sockets = Sockets::new(
-            order,
-            settings.receive_buffer,
-            settings.send_buffer,
-            settings.gso,
-        )
-        .with_dscp(settings.dscp);
-        let listener = if order.connects() {
-            None
-        } else {
-            Some(sockets.listen()?)
-        };
+    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+        let listens = !order.connects();
+        let listener = listens.then(|| Listener::new(order)).transpose()?;
         Ok(Self {
-            role: order.role,
-            settings,
-            sockets,
+            order: order.clone(),
             listener,
         })
     }
 
+    fn is_framed(&self) -> bool {
+        FRAME.text(&self.order.transport.options) == Some("conn")
+    }
+
     /// Returns the number of bytes before each message in its datagram.
-    const fn frame_header(&self) -> usize {
-        if self.settings.framed {
+    fn frame_header(&self) -> usize {
+        if self.is_framed() {
             framing::HEADER_BYTES
         } else {
             0
@@ -64,20 +55,9 @@ impl Endpoint {
         framing: Option<Framing>,
         stop: &Stop,
     ) -> Result<Flow, TransportError> {
-        let Opened {
-            socket,
-            segment_limit,
-            mut facts,
-        } = self.sockets.connect(from, peer)?;
-        facts.extend(self.stack_facts(&facts));
-        let connected = Connected::new(socket);
-        stop.on_stop(&connected);
-        let tuning = Tuning {
-            role: self.role,
-            segment_limit,
-            facts,
-        };
-        Ok(Flow::new(connected, tuning, framing))
+        let mut opened = sockets::connect(&self.order, from, peer)?;
+        opened.facts.extend(self.stack_facts(&opened.facts));
+        Ok(Flow::new(self.order.role, opened, framing, stop))
     }
 
     /// Returns the properties of UDP for the comparison of stacks.
@@ -86,7 +66,7 @@ impl Endpoint {
         let stated = StackFacts {
             initial_window: none(),
             slow_start_exit: none(),
-            pacing: match self.settings.rate {
+            pacing: match self.pace() {
                 Some(rate) => format!("by the workload, {}", BitRate(rate)).into(),
                 None => "none".into(),
             },
@@ -98,7 +78,7 @@ impl Endpoint {
             acknowledgements: none(),
             flow_control: none(),
         };
-        let end = self.role.name();
+        let end = self.order.role.name();
         let mut facts = stated.of_end(end);
         facts.insert(format!("congestion_control.{end}"), none().into_owned());
         facts
@@ -112,19 +92,18 @@ impl Endpoint {
         stop: &Stop,
         admit: &mut impl FnMut(&[u8]) -> bool,
     ) -> Result<Option<Flow>, TransportError> {
-        let (message, framing) = if self.settings.framed {
-            match Frame::decode(datagram) {
-                Some(conn) if conn.kind == Kind::Conn => {
-                    let framing = Framing::accepting(self.role, conn);
-                    (conn.message, Some(framing))
-                }
-                // Late, of a flow that has ended.
-                Some(_) => return Ok(None),
-                // Whoever it is counts it as refused.
-                None => ([].as_slice(), None),
-            }
-        } else {
+        let (message, framing) = if !self.is_framed() {
             (datagram, None)
+        } else if let Some(frame) = Frame::decode(datagram) {
+            if frame.kind != Kind::Conn {
+                // Late, of a flow that has ended.
+                return Ok(None);
+            }
+            let framing = Framing::accepting(self.order.role, frame);
+            (frame.message, Some(framing))
+        } else {
+            // Whoever it is counts it as refused.
+            ([].as_slice(), None)
         };
         admit(message)
             .then(|| self.flow(Some(listener), from, framing, stop))
@@ -149,7 +128,8 @@ impl MessageEndpoint for Endpoint {
     }
 
     fn pace(&self) -> Option<u64> {
-        self.settings.rate
+        let rate = RATE.rate(&self.order.transport.options);
+        rate.map(|rate| rate.0)
     }
 
     async fn connect(
@@ -158,8 +138,9 @@ impl MessageEndpoint for Endpoint {
         purpose: Purpose,
         stop: &Stop,
     ) -> Result<Flow, TransportError> {
-        let framed = self.settings.framed;
-        let framing = framed.then(|| Framing::connecting(self.role, purpose));
+        let framing = self
+            .is_framed()
+            .then(|| Framing::connecting(self.order.role, purpose));
         self.flow(None, peer, framing, stop)
     }
 
@@ -180,17 +161,15 @@ impl MessageEndpoint for Endpoint {
     }
 
     fn warnings(&self, message_bytes: usize) -> Vec<Warning> {
-        self.sockets
-            .fragmentation(message_bytes, self.frame_header())
-            .into_iter()
-            .collect()
+        let (header, largest) = (self.frame_header(), packets::largest(&self.order));
+        let warning = packets::fragmentation(message_bytes, header, largest, self.order.local);
+        warning.into_iter().collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
+    use regatta_control::Role;
     use regatta_model::OptionValue;
     use regatta_transport::testing;
 
@@ -199,16 +178,17 @@ mod tests {
     fn endpoint(mtu: u32) -> Endpoint {
         let mut order = testing::order_for(Role::Sender, "udp", 1, 1);
         order.path.mtu_bytes = mtu;
-        Endpoint::new(&order, Settings::new(&BTreeMap::new())).expect("an endpoint")
+        Endpoint::new(&order).expect("an endpoint")
     }
 
     #[test]
     fn packets_have_the_code_point_that_is_asked_for() {
-        let order = testing::order_for(Role::Sender, "udp", 1, 1);
-        let options = BTreeMap::from([("dscp".to_owned(), OptionValue::Number(46))]);
-        let endpoint = Endpoint::new(&order, Settings::new(&options)).expect("an endpoint");
+        let mut order = testing::order_for(Role::Sender, "udp", 1, 1);
+        let dscp = ("dscp".to_owned(), OptionValue::Number(46));
+        order.transport.options = [dscp].into();
+        let endpoint = Endpoint::new(&order).expect("an endpoint");
         let peer = SocketAddr::new(order.local, 9);
-        let opened = endpoint.sockets.connect(None, peer).expect("a socket");
+        let opened = sockets::connect(&endpoint.order, None, peer).expect("a socket");
         assert_eq!(opened.socket.tos_v4().expect("a field"), 46 << 2);
     }
 

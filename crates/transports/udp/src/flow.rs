@@ -1,78 +1,53 @@
 //! A connected UDP socket as a flow of messages.
 
-use std::{
-    collections::BTreeMap,
-    io,
-    net::Shutdown,
-    os::fd::AsRawFd,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{collections::BTreeMap, io, net::Shutdown, sync::Arc};
 
 use regatta_control::Role;
-use regatta_transport::{Abort, Arrival, MessageFlow, MonotonicTime, TransportError, wait};
+use regatta_transport::{Abort, Arrival, MessageFlow, MonotonicTime, Stop, TransportError, wait};
 use socket2::Socket;
 
 use crate::{
     batch::{self, LONGEST_PAYLOAD, MOST_SEGMENTS, ReceiveBatch},
     framing::{self, Framing},
+    sockets::Opened,
 };
 
 /// Maximum size of a batch, in bytes: enough to make a system call cheap beside its work.
 const BATCH_BYTES: usize = 64 << 10;
 
-/// A socket whose blocking calls a stop can end.
-pub(crate) struct Connected {
-    pub socket: Socket,
-    aborted: AtomicBool,
-}
-
-impl Connected {
-    pub(crate) fn new(socket: Socket) -> Arc<Self> {
-        Arc::new(Self {
-            socket,
-            aborted: AtomicBool::new(false),
-        })
-    }
-
-    fn is_aborted(&self) -> bool {
-        self.aborted.load(Ordering::Acquire)
-    }
-}
+/// A socket whose blocking calls a stop ends.
+struct Connected(Socket);
 
 impl Abort for Connected {
     fn abort(&self) {
-        // A shut socket gives empty datagrams for ever; the flag tells them from real ones.
-        self.aborted.store(true, Ordering::Release);
-        let _ = self.socket.shutdown(Shutdown::Both);
+        // A shut socket gives empty datagrams for ever; the stop tells them from real ones.
+        let _ = self.0.shutdown(Shutdown::Both);
     }
-}
-
-/// Settings of a flow's socket.
-#[derive(Debug, Clone)]
-pub(crate) struct Tuning {
-    pub role: Role,
-    /// Largest message that fits a packet, in bytes, if several may be handed over as one.
-    pub segment_limit: Option<usize>,
-    /// Facts that were read back, by their whole names.
-    pub facts: BTreeMap<String, String>,
 }
 
 /// A flow over a connected socket.
 pub(crate) struct Flow {
     connected: Arc<Connected>,
-    tuning: Tuning,
+    stop: Stop,
+    role: Role,
+    /// Largest message that fits a packet, in bytes, if several may be handed over as one.
+    segment_limit: Option<usize>,
+    /// Facts that were read back, by their whole names.
+    facts: BTreeMap<String, String>,
     framing: Option<Framing>,
     received: ReceiveBatch,
 }
 
 impl Flow {
-    pub(crate) fn new(connected: Arc<Connected>, tuning: Tuning, framing: Option<Framing>) -> Self {
+    pub(crate) fn new(role: Role, opened: Opened, framing: Option<Framing>, stop: &Stop) -> Self {
+        let connected = Arc::new(Connected(opened.socket));
+        stop.on_stop(&connected);
         Self {
             connected,
-            tuning,
+            stop: stop.clone(),
+            role,
+            segment_limit: opened.segment_limit,
+            facts: opened.facts,
             framing,
             received: ReceiveBatch::new(),
         }
@@ -81,7 +56,7 @@ impl Flow {
     /// Returns the number of messages of this size that are handed over as one; one without
     /// segmentation.
     fn segments(&self, message_bytes: usize) -> usize {
-        match self.tuning.segment_limit {
+        match self.segment_limit {
             Some(limit) if message_bytes <= limit && message_bytes > 0 => {
                 (LONGEST_PAYLOAD / message_bytes).clamp(1, MOST_SEGMENTS)
             }
@@ -96,7 +71,7 @@ impl Flow {
             let segments = self.segments(message_bytes);
             let chunk = segments * message_bytes;
             let segment = u16::try_from(message_bytes).ok().filter(|_| segments > 1);
-            let error = match batch::send(self.connected.socket.as_raw_fd(), rest, chunk, segment) {
+            let error = match batch::send(&self.connected.0, rest, chunk, segment) {
                 Ok(chunks) => {
                     rest = &rest[rest.len().min(chunks * chunk)..];
                     continue;
@@ -104,7 +79,7 @@ impl Flow {
                 Err(error) => error,
             };
             match error.raw_os_error() {
-                _ if self.connected.is_aborted() => return Err(TransportError::Cancelled),
+                _ if self.stop.is_stopped() => return Err(TransportError::Cancelled),
                 // The send buffer was full for as long as the socket's send timeout.
                 Some(libc::EINTR | libc::EAGAIN) => {}
                 // The queue of the interface is full, and the kernel has dropped the first chunk.
@@ -117,10 +92,10 @@ impl Flow {
     }
 
     fn stop_segmenting(&mut self) {
-        self.tuning.segment_limit = None;
-        if self.tuning.role == Role::Sender {
+        self.segment_limit = None;
+        if self.role == Role::Sender {
             let fact = "off: the kernel refused it for this path".to_owned();
-            self.tuning.facts.insert("gso.sender".to_owned(), fact);
+            self.facts.insert("gso.sender".to_owned(), fact);
         }
     }
 }
@@ -155,13 +130,13 @@ impl MessageFlow for Flow {
         consume: &mut (impl FnMut(Arrival<'_>) + Send),
     ) -> Result<usize, TransportError> {
         let failed = || TransportError::io("cannot receive");
-        let socket = &self.connected.socket;
+        let socket = &self.connected.0;
         loop {
-            if self.connected.is_aborted() {
+            if self.stop.is_stopped() {
                 return Err(TransportError::Cancelled);
             }
             let framing = &mut self.framing;
-            let received = self.received.receive(socket.as_raw_fd(), &mut |datagram| {
+            let received = self.received.receive(socket, &mut |datagram| {
                 let data = match framing {
                     None => Some(datagram),
                     Some(framing) => framing.unframe(datagram),
@@ -178,14 +153,13 @@ impl MessageFlow for Flow {
                         return Ok(0);
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(failed()(error)),
             }
         }
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        let mut facts = self.tuning.facts.clone();
+        let mut facts = self.facts.clone();
         facts.extend(self.framing.iter().flat_map(Framing::marks));
         facts
     }

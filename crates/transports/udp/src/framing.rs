@@ -7,6 +7,7 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
+use bytes::{Buf as _, BufMut as _};
 use regatta_control::Role;
 use regatta_transport::Purpose;
 
@@ -14,33 +15,19 @@ use regatta_transport::Purpose;
 /// many as before a message of `udp-reliable`, so that the two carry the same load.
 pub(crate) const HEADER_BYTES: usize = 1 + 8 + 8 + 4;
 
-/// Type of a frame.
+/// Type of a frame, with its code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    Conn,
-    ConAcc,
-    Data,
-    Rcvd,
+    Conn = 0xd1,
+    ConAcc = 0xd2,
+    Data = 0xd3,
+    Rcvd = 0xd4,
 }
 
 impl Kind {
-    const fn code(self) -> u8 {
-        match self {
-            Self::Conn => 0xd1,
-            Self::ConAcc => 0xd2,
-            Self::Data => 0xd3,
-            Self::Rcvd => 0xd4,
-        }
-    }
-
-    const fn from_code(code: u8) -> Option<Self> {
-        match code {
-            0xd1 => Some(Self::Conn),
-            0xd2 => Some(Self::ConAcc),
-            0xd3 => Some(Self::Data),
-            0xd4 => Some(Self::Rcvd),
-            _ => None,
-        }
+    fn from_code(code: u8) -> Option<Self> {
+        let kinds = [Self::Conn, Self::ConAcc, Self::Data, Self::Rcvd];
+        kinds.into_iter().find(|kind| *kind as u8 == code)
     }
 }
 
@@ -57,26 +44,26 @@ pub(crate) struct Frame<'a> {
 impl<'a> Frame<'a> {
     /// Decodes a datagram; `None` for anything that is no frame.
     pub(crate) fn decode(datagram: &'a [u8]) -> Option<Self> {
-        let (header, message) = datagram.split_at_checked(HEADER_BYTES)?;
-        let length = u32::from_le_bytes(header[17..].try_into().ok()?);
-        if usize::try_from(length) != Ok(message.len()) {
-            return None;
-        }
-        Some(Self {
-            kind: Kind::from_code(header[0])?,
-            session: u64::from_le_bytes(header[1..9].try_into().ok()?),
-            number: u64::from_le_bytes(header[9..17].try_into().ok()?),
-            message,
+        let mut rest = datagram;
+        let kind = Kind::from_code(rest.try_get_u8().ok()?)?;
+        let session = rest.try_get_u64_le().ok()?;
+        let number = rest.try_get_u64_le().ok()?;
+        let length = rest.try_get_u32_le().ok()?;
+        (usize::try_from(length) == Ok(rest.len())).then_some(Self {
+            kind,
+            session,
+            number,
+            message: rest,
         })
     }
 
     /// Appends the frame to `place`.
     fn append(self, place: &mut Vec<u8>) {
-        place.push(self.kind.code());
-        place.extend(self.session.to_le_bytes());
-        place.extend(self.number.to_le_bytes());
-        place.extend((self.message.len() as u32).to_le_bytes());
-        place.extend(self.message);
+        place.put_u8(self.kind as u8);
+        place.put_u64_le(self.session);
+        place.put_u64_le(self.number);
+        place.put_u32_le(self.message.len() as u32);
+        place.put_slice(self.message);
     }
 }
 
@@ -98,9 +85,8 @@ const PROBE: u64 = 0;
 #[derive(Debug)]
 pub(crate) struct Framing {
     session: u64,
-    /// Whether this end's messages after the opening are the receiver's confirmation of a transfer
-    /// (RCVD).
-    gives_word: bool,
+    /// Type of this end's messages after the opening.
+    kind: Kind,
     stage: Stage,
     next: u64,
     framed: Vec<u8>,
@@ -117,37 +103,40 @@ enum Stage {
 }
 
 impl Framing {
-    /// Returns the framing of the connecting end of a new flow.
-    pub(crate) fn connecting(role: Role, purpose: Purpose) -> Self {
-        let is_transfer = purpose == Purpose::Transfer;
+    fn new(session: u64, role: Role, is_transfer: bool, stage: Stage) -> Self {
         Self {
-            // Keyed anew in every process, and different at each call.
-            session: RandomState::new().build_hasher().finish(),
-            gives_word: is_transfer && role == Role::Receiver,
-            stage: Stage::Connecting {
-                number: if is_transfer { TRANSFER } else { PROBE },
+            session,
+            kind: if is_transfer && role == Role::Receiver {
+                Kind::Rcvd
+            } else {
+                Kind::Data
             },
+            stage,
             next: 0,
             framed: Vec::new(),
         }
     }
 
+    /// Returns the framing of the connecting end of a new flow.
+    pub(crate) fn connecting(role: Role, purpose: Purpose) -> Self {
+        let is_transfer = purpose == Purpose::Transfer;
+        // Keyed anew in every process, and different at each call.
+        let session = RandomState::new().build_hasher().finish();
+        let number = if is_transfer { TRANSFER } else { PROBE };
+        Self::new(session, role, is_transfer, Stage::Connecting { number })
+    }
+
     /// Returns the framing of the accepting end of the flow that `conn` opens.
     pub(crate) fn accepting(role: Role, conn: Frame<'_>) -> Self {
-        Self {
-            session: conn.session,
-            gives_word: conn.number == TRANSFER && role == Role::Receiver,
-            stage: Stage::Accepting { answer: None },
-            next: 0,
-            framed: Vec::new(),
-        }
+        let stage = Stage::Accepting { answer: None };
+        Self::new(conn.session, role, conn.number == TRANSFER, stage)
     }
 
     /// Returns the first bytes of the frames that begin and end this transfer, as facts: they find
     /// the frames in a capture, with `udp.payload[0:9] == FACT` in Wireshark too.
     pub(crate) fn marks(&self) -> [(String, String); 2] {
         [(CONN_FACT, Kind::Conn), (RCVD_FACT, Kind::Rcvd)].map(|(fact, kind)| {
-            let mark = mark(kind.code(), &self.session.to_le_bytes());
+            let mark = mark(kind as u8, &self.session.to_le_bytes());
             (fact.to_owned(), mark)
         })
     }
@@ -164,12 +153,7 @@ impl Framing {
                 }
                 Stage::Accepting { .. } | Stage::Open => {
                     self.next += 1;
-                    let kind = if self.gives_word {
-                        Kind::Rcvd
-                    } else {
-                        Kind::Data
-                    };
-                    (kind, self.next - 1)
+                    (self.kind, self.next - 1)
                 }
             };
             let frame = Frame {

@@ -87,40 +87,13 @@ fn bytes(option: &OptionDefinition, options: &BTreeMap<String, OptionValue>) -> 
     usize::try_from(size).unwrap_or(usize::MAX)
 }
 
-/// The options of a trial.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Settings {
-    /// Payload rate in bits per second; unlimited if absent.
-    rate: Option<u64>,
-    framed: bool,
-    gso: bool,
-    receive_buffer: usize,
-    send_buffer: usize,
-    /// Differentiated services code point.
-    dscp: Option<i32>,
-}
-
-impl Settings {
-    /// Reads options that were checked.
-    fn new(options: &BTreeMap<String, OptionValue>) -> Self {
-        Self {
-            rate: RATE.rate(options).map(|rate| rate.0),
-            framed: FRAME.text(options) == Some("conn"),
-            gso: GSO.flag(options),
-            receive_buffer: bytes(&RECEIVE_BUFFER, options),
-            send_buffer: bytes(&SEND_BUFFER, options),
-            dscp: options::DSCP.number(options),
-        }
-    }
-}
-
 impl Driver for Udp {
     fn descriptor(&self) -> &'static DriverDescriptor {
         &DESCRIPTOR
     }
 
     fn never_waits(&self, options: &BTreeMap<String, OptionValue>) -> bool {
-        Settings::new(options).rate.is_none()
+        RATE.rate(options).is_none()
     }
 
     fn prepare(
@@ -129,8 +102,7 @@ impl Driver for Udp {
         context: TrialContext,
     ) -> Result<Box<dyn Session>, TransportError> {
         self.check_options(&order.transport.options)?;
-        let settings = Settings::new(&order.transport.options);
-        let endpoint = Endpoint::new(order, settings)?;
+        let endpoint = Endpoint::new(order)?;
         Ok(Box::new(MessageSession::new(endpoint, order, context)?))
     }
 }

@@ -3,11 +3,11 @@
 use std::{
     io,
     net::{IpAddr, UdpSocket},
-    os::fd::AsRawFd,
 };
 
 use regatta_control::TrialOrder;
 use regatta_model::{Bytes, Warning};
+use regatta_transport_sockets::option;
 
 /// Port that a socket is connected to in order to ask for its route; nothing is sent there.
 const ANY_PORT: u16 = 9;
@@ -20,11 +20,12 @@ pub(crate) const fn headers(address: IpAddr) -> usize {
 /// Returns the largest IP packet that is not sent in fragments, in bytes: of a network as it is, that of the route.
 pub(crate) fn largest(order: &TrialOrder) -> usize {
     let path = &order.path;
-    let of_route = match path.is_as_it_is {
-        true => of_route(order.local, order.peer).ok(),
-        false => None,
-    };
-    of_route.unwrap_or(path.mtu_bytes as usize)
+    if path.is_as_it_is
+        && let Ok(of_route) = of_route(order.local, order.peer)
+    {
+        return of_route;
+    }
+    path.mtu_bytes as usize
 }
 
 /// Returns the largest packet of the route to `peer`, as the kernel knows it (`IP_MTU`, ip(7)).
@@ -36,21 +37,8 @@ fn of_route(local: IpAddr, peer: IpAddr) -> io::Result<usize> {
         IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
     };
     let mut mtu: libc::c_int = 0;
-    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the place is valid for writes of its length.
-    let read = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            (&raw mut mtu).cast(),
-            &raw mut length,
-        )
-    };
-    match read {
-        0 => usize::try_from(mtu).map_err(io::Error::other),
-        _ => Err(io::Error::last_os_error()),
-    }
+    option::get_into(&socket, level, name, &mut mtu)?;
+    usize::try_from(mtu).map_err(io::Error::other)
 }
 
 /// Returns a warning about messages of `message` bytes, with `header` bytes of header, that IP must fragment to send them

@@ -5,7 +5,10 @@ use std::{collections::HashMap, sync::Arc};
 use regatta_control::TrialOrder;
 use regatta_model::Handshake;
 use regatta_transport::TransportError;
-use regatta_transport_sockets::driver::{End, MessageEnd, Settings, StreamEnd};
+use regatta_transport_sockets::{
+    driver::{End, Settings},
+    endpoints::{MessageEnd, StreamEnd},
+};
 
 use super::{
     connection::{Handle, QuicheConnection, migrate},
@@ -71,14 +74,16 @@ fn new(order: &TrialOrder, options: &Options, sizes: &Sizes) -> Result<End<Quic>
         },
     )?;
     let stated = options.stack_facts(sizes, order.local, end.offloads());
-    end.facts.extend(stated.of_end(side));
-    end.facts
+    end.base.facts.extend(stated.of_end(side));
+    end.base
+        .facts
         .extend(options.common.facts(side, sizes, &end.buffers));
     let hystart = if options.hystart { "on" } else { "off" };
-    end.facts
+    end.base
+        .facts
         .insert(format!("hystart.{side}"), hystart.to_owned());
-    end.facts.extend(file_facts);
-    end.warnings.extend(end.buffers.warning(side));
+    end.base.facts.extend(file_facts);
+    end.base.warnings.extend(end.buffers.warning(side));
     Ok(end)
 }
 
@@ -112,14 +117,17 @@ fn establish(
 /// As [`new`].
 pub(super) fn streams(
     order: &TrialOrder,
-) -> Result<StreamEnd<Quic, QuicheConnection>, TransportError> {
+) -> Result<StreamEnd<End<Quic>, QuicheConnection>, TransportError> {
     let (options, sizes) = read(order)?;
     let end = new(order, &options, &sizes)?;
     let establish = establish(order, (options, &sizes), &end);
-    Ok(StreamEnd::new(end, move |handle, connects, _| {
-        let statistics = establish(&handle, connects);
-        Ok(QuicheConnection::new(handle, statistics))
-    }))
+    Ok(StreamEnd {
+        end,
+        make: Box::new(move |handle, connects, _| {
+            let statistics = establish(&handle, connects);
+            Ok(QuicheConnection::new(handle, statistics))
+        }),
+    })
 }
 
 /// Creates the end of a trial whose connections carry datagrams.
@@ -128,19 +136,19 @@ pub(super) fn streams(
 /// As [`new`].
 pub(super) fn datagrams(
     order: &TrialOrder,
-) -> Result<MessageEnd<Quic, QuicheFlow>, TransportError> {
+) -> Result<MessageEnd<End<Quic>, QuicheFlow>, TransportError> {
     let (options, sizes) = read(order)?;
     let end = new(order, &options, &sizes)?;
     let establish = establish(order, (options, &sizes), &end);
-    let facts = Arc::new(end.facts.clone());
+    let facts = Arc::new(end.base.facts.clone());
     let longest = longest(&sizes, &options);
-    Ok(MessageEnd::new(
+    Ok(MessageEnd {
         end,
         longest,
-        false,
-        move |handle, connects, _| {
+        reliable: false,
+        make: Box::new(move |handle, connects, _| {
             let statistics = establish(&handle, connects);
             Ok(QuicheFlow::new(handle, statistics, Arc::clone(&facts)))
-        },
-    ))
+        }),
+    })
 }

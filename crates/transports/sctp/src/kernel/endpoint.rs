@@ -1,46 +1,37 @@
-//! One end of a trial: a runtime of one thread, a listening socket or the means to connect; as an
-//! endpoint of streams or of messages.
+//! One end of a trial: a runtime of one thread, a listening socket or the means to connect.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     future::poll_fn,
     io,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
-    sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll, ready},
-    time::Duration,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+    task::{Context, Poll},
 };
 
+use parking_lot::Mutex;
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{BitRate, Bytes, PortRange, Warning, units::format_duration, warning_code};
 use regatta_transport::{
-    Abort, MessageEndpoint, MonotonicTime, Purpose, Stop, StreamEndpoint, TransportError,
-    addresses::further_addresses, opening::Token, stream::Accepted,
+    MonotonicTime, Purpose, Stop, TransportError, addresses::further_addresses, opening::Token,
+    stream::Accepted,
 };
-use regatta_transport_sockets::wait::{timed_out, within};
-use regatta_transport_sockets::{executor::Tokio, timer};
+use regatta_transport_sockets::{
+    endpoints::{AdmittingEnd, EndBase, TrialEnd, check_peer},
+    executor::Tokio,
+    option,
+    wait::in_time,
+};
 use socket2::Socket;
-use tokio::{
-    io::{Interest, unix::AsyncFd},
-    sync::Notify,
-};
+use tokio::io::{Interest, unix::AsyncFd};
 
 use super::{
-    association::{Association, Reader, Reading},
-    connection::KernelConnection,
-    driver::cannot,
-    messages::{KernelFlow, Memory},
-    options::{Options, Sizes},
+    association::{Association, Reader},
+    options::{self, MULTIHOMING, PRIMARY_DOWN_AFTER, Sizes},
     paths::Paths,
     socket,
 };
-
-/// Longest user message of a stream, in bytes. Short enough that a stream does not wait long for
-/// another one's message, long enough that a system call is cheap beside it.
-pub(crate) const LONGEST_STREAM_MESSAGE_BYTES: usize = 64 << 10;
-
-/// Longest user message of a flow of messages, in bytes.
-pub(crate) const LONGEST_MESSAGE_BYTES: usize = 256 << 10;
+use crate::{association::OnDrop, session::delivery};
 
 /// Maximum number of associations that wait to be accepted; the kernel allows `net.core.somaxconn`
 /// of them.
@@ -48,32 +39,20 @@ const BACKLOG: i32 = 1024;
 
 /// End of a trial, for streams and messages alike.
 pub(crate) struct End {
-    runtime: Tokio,
-    role: Role,
-    local: IpAddr,
-    peer: IpAddr,
-    /// Ports to listen on.
-    ports: Option<PortRange>,
+    base: EndBase,
+    order: TrialOrder,
     token: Token,
-    options: Options,
     sizes: Sizes,
     /// Addresses of this end other than the one in the order.
     further: Vec<Ipv4Addr>,
-    connects: bool,
-    listener: Option<(AsyncFd<Socket>, SocketAddr)>,
-    facts: BTreeMap<String, String>,
-    warnings: Vec<Warning>,
+    listener: Option<AsyncFd<Socket>>,
+    /// Associations of which no message was admitted yet. Only one task accepts.
+    unclaimed: Mutex<Vec<Arc<Association>>>,
 }
 
-/// Waker of a wait that has no association yet.
-#[derive(Default)]
-struct Waker(Notify);
-
-impl Abort for Waker {
-    fn abort(&self) {
-        // Kept for the one that waits, should it not wait yet.
-        self.0.notify_one();
-    }
+/// Returns the error of a system call that sets up a socket.
+fn cannot(what: &str) -> impl FnOnce(io::Error) -> TransportError + use<> {
+    TransportError::io(format!("cannot {what}"))
 }
 
 impl End {
@@ -83,62 +62,43 @@ impl End {
     /// # Errors
     /// [`TransportError::Io`] for a socket that cannot be opened or set up.
     pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
-        let options = Options::read(&order.transport.options);
-        let runtime = Tokio::new()?;
-        let further = if options.multihoming {
-            further_addresses(order.local)
-        } else {
-            Vec::new()
-        };
+        let values = &order.transport.options;
+        let multihoming = MULTIHOMING.flag(values);
+        let further = multihoming.then(|| further_addresses(order.local));
         let mut end = Self {
-            runtime,
-            role: order.role,
-            local: order.local,
-            peer: order.peer,
-            ports: order.ports,
+            base: EndBase {
+                runtime: Tokio::new()?,
+                listen_address: None,
+                facts: BTreeMap::new(),
+                warnings: Vec::new(),
+            },
+            order: order.clone(),
             token: Token::parse(&order.token)?,
-            sizes: Sizes::of(
-                &order.path,
-                &options,
-                order.workload.kind.largest_message().0,
-            ),
-            options,
-            further,
-            connects: order.connects(),
+            sizes: Sizes::of(&order.path, values, order.workload.kind.largest_message().0),
+            further: further.unwrap_or_default(),
             listener: None,
-            facts: BTreeMap::new(),
-            warnings: Vec::new(),
+            unclaimed: Mutex::default(),
         };
         let socket = end.socket()?;
-        end.look_at(&socket, order);
-        if !end.connects {
+        end.look_at(&socket);
+        if !order.connects() {
             end.listen(socket)?;
         }
         Ok(end)
     }
 
-    fn side(&self) -> &'static str {
-        self.role.name()
-    }
-
     /// Creates a socket with all options set, and binds it.
     fn socket(&self) -> Result<Socket, TransportError> {
-        let socket = socket::open(self.local).map_err(cannot("open an SCTP socket"))?;
+        let socket = socket::open(self.order.local).map_err(cannot("open an SCTP socket"))?;
         let window = self.sizes.window_bytes;
-        for buffer in [
-            (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE),
-            (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE),
-        ] {
-            socket::set_buffer(&socket, window, buffer)
-                .map_err(cannot("set the buffers of an SCTP socket"))?;
-        }
-        self.options
-            .apply(&socket)
+        option::set_buffers(&socket, window, window)
+            .map_err(cannot("set the buffers of an SCTP socket"))?;
+        options::apply(&self.order.transport.options, &socket)
             .map_err(cannot("set the options of an SCTP socket"))?;
-        PortRange::bind(self.ports, |port| {
-            socket.bind(&SocketAddr::new(self.local, port).into())
+        PortRange::bind(self.order.ports, |port| {
+            socket.bind(&SocketAddr::new(self.order.local, port).into())
         })
-        .map_err(cannot(&format!("bind to `{}`", self.local)))?;
+        .map_err(cannot(&format!("bind to `{}`", self.order.local)))?;
         socket::bind_further(&socket, &self.further)
             .map_err(cannot("bind to the further addresses of the interface"))?;
         Ok(socket)
@@ -146,25 +106,22 @@ impl End {
 
     /// Records the options and buffer sizes that the kernel granted, and warns if a buffer is too
     /// small.
-    fn look_at(&mut self, socket: &Socket, order: &TrialOrder) {
-        let side = self.side();
-        self.facts = self.options.facts(socket, side);
-        let delivery = if self.options.ordered {
-            "ordered"
-        } else {
-            "unordered"
-        };
-        self.facts
-            .insert("sctp.delivery".to_owned(), delivery.to_owned());
+    fn look_at(&mut self, socket: &Socket) {
+        let side = self.order.role.name();
+        let values = &self.order.transport.options;
+        let window = options::window(values);
+        self.base.facts = options::facts(values, socket, side);
+        self.base.facts.extend([delivery(values)]);
         let sizes = [
             ("receive", "rmem_max", socket.recv_buffer_size()),
             ("send", "wmem_max", socket.send_buffer_size()),
         ];
         for (which, sysctl, size) in sizes {
             let Ok(size) = size else { continue };
-            self.facts
+            self.base
+                .facts
                 .insert(format!("{which}_buffer_bytes.{side}"), size.to_string());
-            let concerns = match self.role {
+            let concerns = match self.order.role {
                 Role::Sender => which == "send",
                 Role::Receiver => which == "receive",
             };
@@ -173,16 +130,16 @@ impl End {
             if !concerns || granted >= self.sizes.needed_bytes {
                 continue;
             }
-            self.warnings.push(Warning {
+            self.base.warnings.push(Warning {
                 code: warning_code::WINDOW_LIMITED.to_owned(),
                 message: format!(
                     "the kernel grants the {side} a window of {}, and {} at {} holds {}",
                     Bytes(granted),
-                    format_duration(order.path.round_trip_delay),
-                    BitRate(order.path.link_rate_bps.unwrap_or_default()),
+                    format_duration(self.order.path.round_trip_delay),
+                    BitRate(self.order.path.link_rate_bps.unwrap_or_default()),
                     Bytes(self.sizes.needed_bytes)
                 ),
-                hint: if self.options.window_bytes.is_some() {
+                hint: if window.is_some() {
                     "leave the option `window` out, or set a larger one".to_owned()
                 } else {
                     format!(
@@ -193,8 +150,8 @@ impl End {
             });
         }
         let message = self.sizes.message_bytes;
-        if let Some(window) = self.options.window_bytes.filter(|window| *window < message) {
-            self.warnings.push(Warning {
+        if let Some(window) = window.filter(|window| *window < message) {
+            self.base.warnings.push(Warning {
                 code: warning_code::WINDOW_LIMITED.to_owned(),
                 message: format!(
                     "the window of {} holds no whole message of {}: the kernel's SCTP waits for a timer for each of them",
@@ -204,13 +161,13 @@ impl End {
                 hint: "leave the option `window` out, or send shorter messages".to_owned(),
             });
         }
-        if self.options.multihoming && self.further.is_empty() {
-            self.warnings.push(Warning {
+        if MULTIHOMING.flag(values) && self.further.is_empty() {
+            self.base.warnings.push(Warning {
                 code: "sctp_one_path".to_owned(),
                 message: format!(
                     "the interface of `{}` has no other IPv4 address, so the association has one \
                      path only",
-                    self.local
+                    self.order.local
                 ),
                 hint: "give both hosts a second address on the path's interface".to_owned(),
             });
@@ -222,55 +179,39 @@ impl End {
         socket.listen(BACKLOG).map_err(failed())?;
         // With several addresses the kernel tells any of them.
         let port = socket.local_addr().map_err(failed())?.as_socket();
-        let address = SocketAddr::new(self.local, port.map_or(0, |address| address.port()));
-        let _inside = self.runtime.enter();
+        let address = SocketAddr::new(self.order.local, port.map_or(0, |address| address.port()));
+        let _inside = self.base.runtime.enter();
         // SAFETY: a `Socket` gives the same open descriptor until it is dropped, and it is dropped
         // by the registration alone.
         let listener = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) }
             .map_err(|error| failed()(error.into()))?;
-        self.listener = Some((listener, address));
+        self.listener = Some(listener);
+        self.base.listen_address = Some(address);
         Ok(())
     }
 
-    fn listen_address(&self) -> Option<SocketAddr> {
-        self.listener.as_ref().map(|(_, address)| *address)
-    }
-
     fn association(&self, socket: Socket) -> Result<Arc<Association>, TransportError> {
-        let paths = self.options.multihoming.then(|| {
-            let primary = [self.local, self.peer];
-            let down_after = self.options.primary_down_after;
+        let values = &self.order.transport.options;
+        let down_after = options::time(&PRIMARY_DOWN_AFTER, values);
+        let paths = MULTIHOMING.flag(values).then(|| {
+            let primary = [self.order.local, self.order.peer];
             Arc::new(Paths::new(primary, down_after, self.token))
         });
-        let association = Arc::new(Association::new(
-            socket,
-            self.connects,
-            self.options.streams,
-            paths.clone(),
-        )?);
-        if let Some(paths) = paths.filter(|_| self.options.primary_down_after.is_some()) {
+        let association = Arc::new(Association::new(socket, &self.order, paths.clone())?);
+        if let Some(paths) = paths.filter(|_| down_after.is_some()) {
             tokio::spawn(paths.take_down(Arc::downgrade(&association)));
         }
         Ok(association)
     }
 
     /// Establishes an association with the peer.
-    async fn connect(
+    async fn associate(
         &self,
         peer: SocketAddr,
         purpose: Purpose,
         stop: &Stop,
     ) -> Result<Arc<Association>, TransportError> {
-        if !self.connects {
-            return Err(TransportError::Order {
-                what: "an end that listens does not connect".to_owned(),
-            });
-        }
-        if peer.ip().to_canonical() != self.peer.to_canonical() {
-            return Err(TransportError::Order {
-                what: format!("`{}` is not the announced peer `{}`", peer.ip(), self.peer),
-            });
-        }
+        check_peer(&self.order, peer)?;
         let failed = || cannot(&format!("connect to `{}`", peer.ip()));
         let socket = self.socket()?;
         match socket.connect(&peer.into()) {
@@ -281,7 +222,7 @@ impl End {
         let association = self.association(socket)?;
         stop.on_stop(&association);
         {
-            let _reading = Reading(&association, Reader::Streams);
+            let _reading = OnDrop(|| association.leave(Reader::Streams));
             poll_fn(|context| association.poll_open(context, failed)).await?;
         }
         if let Some(paths) = association.paths()
@@ -298,28 +239,23 @@ impl End {
         &self,
         mut arrived: impl FnMut(),
     ) -> Result<Arc<Association>, TransportError> {
-        let Some((listener, _)) = &self.listener else {
+        let Some(listener) = &self.listener else {
             return Err(TransportError::Order {
                 what: "an end that connects does not listen".to_owned(),
             });
         };
         let failed = || cannot("accept an association");
+        let gone = [io::ErrorKind::ConnectionAborted, io::ErrorKind::Interrupted];
         loop {
-            let mut guard = listener.readable().await.map_err(failed())?;
-            let (socket, address) = match guard.get_inner().accept() {
+            let accepted = listener.async_io(Interest::READABLE, Socket::accept).await;
+            let (socket, address) = match accepted {
                 Ok(accepted) => accepted,
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => {
-                        guard.clear_ready();
-                        continue;
-                    }
-                    // Gone again before it was accepted.
-                    io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => continue,
-                    _ => return Err(failed()(error)),
-                },
+                // Gone again before it was accepted.
+                Err(error) if gone.contains(&error.kind()) => continue,
+                Err(error) => return Err(failed()(error)),
             };
             let peer = address.as_socket().map(|address| address.ip());
-            if peer.map(|ip| ip.to_canonical()) != Some(self.peer.to_canonical()) {
+            if peer.map(|ip| ip.to_canonical()) != Some(self.order.peer.to_canonical()) {
                 socket::abort(&socket);
                 continue;
             }
@@ -331,64 +267,34 @@ impl End {
         }
     }
 
-    /// Runs a future until `until` at most, or until `stop` is raised.
-    async fn wait_for<T>(
+    fn poll_admitted(
         &self,
-        until: MonotonicTime,
-        stop: &Stop,
-        future: impl Future<Output = Result<T, TransportError>>,
-    ) -> Result<T, TransportError> {
-        let since = MonotonicTime::now();
-        let waker = Arc::new(Waker::default());
-        stop.on_stop(&waker);
-        let waited = async {
-            tokio::select! {
-                biased;
-                () = waker.0.notified() => Err(TransportError::Cancelled),
-                found = future => found,
+        admit: &mut impl FnMut(&[u8]) -> bool,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Arc<Association>, TransportError>> {
+        let mut unclaimed = self.unclaimed.lock();
+        let mut index = 0;
+        while let Some(one) = unclaimed.get(index) {
+            match one.poll_admitted(admit, context) {
+                Poll::Pending => index += 1,
+                Poll::Ready(Err(_)) => drop(unclaimed.swap_remove(index)),
+                Poll::Ready(Ok(())) => return Poll::Ready(Ok(unclaimed.swap_remove(index))),
             }
-        };
-        match within(until, waited).await {
-            Some(found) => found,
-            None => Err(timed_out("SCTP association", since)),
         }
+        Poll::Pending
     }
 }
 
-/// Maximum duration of a wait that the kernel's own timer ends, since a probe's next message
-/// depends on it; the runtime's timer rounds to milliseconds, which does not matter to longer
-/// waits.
-const SHORT_WAIT: Duration = Duration::from_millis(100);
+impl TrialEnd for End {
+    type Handle = Arc<Association>;
 
-/// Runs a future that may be dropped until `moment` at most; `None` if that came first. If `moment`
-/// has passed already, the future is still polled once.
-pub(crate) async fn within_exactly<F: Future>(
-    moment: MonotonicTime,
-    future: F,
-) -> Option<F::Output> {
-    if moment == MonotonicTime::NEVER || moment.remaining() > SHORT_WAIT {
-        return within(moment, future).await;
-    }
-    tokio::select! {
-        biased;
-        output = future => Some(output),
-        () = timer::sleep_until(moment) => None,
-    }
-}
-
-/// Endpoint of byte streams.
-pub(crate) struct StreamEnd(pub End);
-
-impl StreamEndpoint for StreamEnd {
-    type Connection = KernelConnection;
-    type Executor = Tokio;
-
-    fn executor(&self) -> &Tokio {
-        &self.0.runtime
+    fn base(&self) -> &EndBase {
+        &self.base
     }
 
-    fn listen_address(&self) -> Option<SocketAddr> {
-        self.0.listen_address()
+    fn connect_deadline(&self) -> MonotonicTime {
+        // The kernel gives up by itself.
+        MonotonicTime::NEVER
     }
 
     async fn connect(
@@ -397,15 +303,9 @@ impl StreamEndpoint for StreamEnd {
         purpose: Purpose,
         until: MonotonicTime,
         stop: &Stop,
-    ) -> Result<KernelConnection, TransportError> {
-        let since = MonotonicTime::now();
-        match within(until, self.0.connect(peer, purpose, stop)).await {
-            Some(association) => Ok(KernelConnection::new(association?, self.0.side(), stop)),
-            None => Err(timed_out(
-                format!("SCTP handshake with `{}`", peer.ip()),
-                since,
-            )),
-        }
+    ) -> Result<Arc<Association>, TransportError> {
+        let what = format!("SCTP handshake with `{}`", peer.ip());
+        in_time(until, what, self.associate(peer, purpose, stop)).await
     }
 
     async fn accept(
@@ -413,180 +313,34 @@ impl StreamEndpoint for StreamEnd {
         until: MonotonicTime,
         stop: &Stop,
         arrived: &mut (impl FnMut() + Send),
-    ) -> Result<Accepted<KernelConnection>, TransportError> {
-        let incoming = self.0.incoming(arrived);
-        let association = self.0.wait_for(until, stop, incoming).await?;
-        Ok(Accepted::Connection(KernelConnection::new(
-            association,
-            self.0.side(),
-            stop,
-        )))
-    }
-
-    fn facts(&self) -> BTreeMap<String, String> {
-        self.0.facts.clone()
-    }
-
-    fn warnings(&self) -> Vec<Warning> {
-        self.0.warnings.clone()
+    ) -> Result<Accepted<Arc<Association>>, TransportError> {
+        let incoming = stop.unless_raised(self.incoming(arrived));
+        let association = in_time(until, "SCTP association", incoming).await?;
+        stop.on_stop(&association);
+        Ok(Accepted::Connection(association))
     }
 }
 
-/// Endpoint of messages, delivered in any order.
-pub(crate) struct MessageEnd {
-    end: End,
-    /// Associations of which no message was admitted yet.
-    unclaimed: Mutex<Vec<Unclaimed>>,
-}
-
-/// Association whose first message is waited for.
-struct Unclaimed {
-    association: Arc<Association>,
-    memory: Memory,
-}
-
-impl Unclaimed {
-    /// Receives messages until one is admitted; returns those that came after it.
-    fn poll_admitted(
-        &mut self,
-        admit: &mut impl FnMut(&[u8]) -> bool,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<VecDeque<Vec<u8>>, TransportError>> {
-        loop {
-            let (mut admitted, mut rest) = (false, VecDeque::new());
-            let mut consume = |data: &[u8]| {
-                if admitted {
-                    rest.push_back(data.to_vec());
-                } else {
-                    admitted = admit(data);
-                }
-            };
-            let received = self
-                .memory
-                .poll_receive(&self.association, &mut consume, context);
-            ready!(received)?;
-            if admitted {
-                return Poll::Ready(Ok(rest));
-            }
-        }
-    }
-}
-
-impl MessageEnd {
-    pub(crate) fn new(end: End) -> Self {
-        Self {
-            end,
-            unclaimed: Mutex::default(),
-        }
-    }
-
-    fn poll_admitted(
-        &self,
-        admit: &mut impl FnMut(&[u8]) -> bool,
-        stop: &Stop,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<KernelFlow, TransportError>> {
-        // Only one task accepts, and what panics under the lock ends the trial.
-        let mut unclaimed = self
-            .unclaimed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let mut index = 0;
-        while let Some(one) = unclaimed.get_mut(index) {
-            match one.poll_admitted(admit, context) {
-                Poll::Pending => index += 1,
-                Poll::Ready(Err(_)) => drop(unclaimed.swap_remove(index)),
-                Poll::Ready(Ok(rest)) => {
-                    let Unclaimed {
-                        association,
-                        memory,
-                    } = unclaimed.swap_remove(index);
-                    let side = self.end.side();
-                    let flow = KernelFlow::new(association, memory, rest, side, stop);
-                    return Poll::Ready(Ok(flow));
-                }
-            }
-        }
-        Poll::Pending
-    }
-
-    /// Accepts associations, and waits until a message of one of them is admitted.
-    async fn admitted(
-        &self,
-        admit: &mut impl FnMut(&[u8]) -> bool,
-        stop: &Stop,
-    ) -> Result<KernelFlow, TransportError> {
-        loop {
-            tokio::select! {
-                biased;
-                flow = poll_fn(|context| self.poll_admitted(admit, stop, context)) => return flow,
-                association = self.end.incoming(|| ()) => {
-                    let one = Unclaimed {
-                        association: association?,
-                        memory: Memory::new(),
-                    };
-                    self.unclaimed
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .push(one);
-                }
-            }
-        }
-    }
-}
-
-impl MessageEndpoint for MessageEnd {
-    type Flow = KernelFlow;
-    type Executor = Tokio;
-
-    fn executor(&self) -> &Tokio {
-        &self.end.runtime
-    }
-
-    fn listen_address(&self) -> Option<SocketAddr> {
-        self.end.listen_address()
-    }
-
-    fn longest_message(&self) -> usize {
-        LONGEST_MESSAGE_BYTES
-    }
-
-    fn reliable(&self) -> bool {
-        true
-    }
-
-    async fn connect(
-        &self,
-        peer: SocketAddr,
-        purpose: Purpose,
-        stop: &Stop,
-    ) -> Result<KernelFlow, TransportError> {
-        let association = self.end.connect(peer, purpose, stop).await?;
-        Ok(KernelFlow::new(
-            association,
-            Memory::new(),
-            VecDeque::new(),
-            self.end.side(),
-            stop,
-        ))
-    }
-
-    async fn accept(
+impl AdmittingEnd for End {
+    async fn accept_admitted(
         &self,
         until: MonotonicTime,
         stop: &Stop,
         admit: &mut (impl FnMut(&[u8]) -> bool + Send),
-    ) -> Result<KernelFlow, TransportError> {
-        self.end
-            .wait_for(until, stop, self.admitted(admit, stop))
-            .await
-    }
-
-    fn facts(&self) -> BTreeMap<String, String> {
-        self.end.facts.clone()
-    }
-
-    fn warnings(&self, _message_bytes: usize) -> Vec<Warning> {
-        self.end.warnings.clone()
+    ) -> Result<Arc<Association>, TransportError> {
+        let admitted = async {
+            loop {
+                tokio::select! {
+                    biased;
+                    association = poll_fn(|context| self.poll_admitted(admit, context)) => {
+                        return association;
+                    }
+                    association = self.incoming(|| ()) => self.unclaimed.lock().push(association?),
+                }
+            }
+        };
+        let association = in_time(until, "SCTP association", stop.unless_raised(admitted)).await?;
+        stop.on_stop(&association);
+        Ok(association)
     }
 }

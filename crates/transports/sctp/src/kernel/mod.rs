@@ -3,14 +3,13 @@
 //! - `driver` has the descriptor; `options` reads a study's options, sets them, and sizes buffers.
 //! - `uapi` has the kernel's numbers and layouts; `socket` the system calls.
 //! - `association` is one association with its streams; `paths` has the state of its paths.
-//! - `endpoint`, `connection` and `messages` are used by the workloads; `statistics` has the
-//!   kernel's statistics.
+//! - `endpoint` is an end of a trial, `handle` an association as the workloads use it; `statistics`
+//!   has the kernel's statistics.
 
 mod association;
-mod connection;
 pub(crate) mod driver;
 mod endpoint;
-mod messages;
+mod handle;
 mod options;
 mod paths;
 mod socket;

@@ -3,22 +3,141 @@
 use std::{borrow::Cow, collections::BTreeMap, io, time::Duration};
 
 use regatta_control::PathHints;
-use regatta_model::{Bytes, OptionValue, StackFacts, stack};
-use regatta_transport::{OptionDefinition, WindowRange, WindowSizes};
+use regatta_model::{Bytes, StackFacts, stack};
+use regatta_transport::{OptionDefinition, OptionKind, WindowRange, WindowSizes, options};
+use regatta_transport_sockets::option::Plain as _;
 use socket2::Socket;
 
 use super::{
-    driver,
-    endpoint::LONGEST_MESSAGE_BYTES,
-    socket::{self, Plain as _},
-    uapi::{self, AssocParams, AssocValue, Event, InitMsg, PeerAddrParams, RtoInfo, SackInfo},
+    socket,
+    uapi::{
+        self, AssocParams, AssocValue, Event, PeerAddrParams, PeerAddrThresholds, RtoInfo, SackInfo,
+    },
 };
+use crate::session::Values;
 
 /// Maximum number of streams each way, so that none has the number 65535, which RFC 9260 reserves.
 pub(crate) const MOST_STREAMS: u16 = 65_534;
 
 /// Maximum delay of an acknowledgement (RFC 9260 §6.2).
 pub(crate) const LONGEST_SACK_DELAY: Duration = Duration::from_millis(500);
+
+pub(crate) const STREAMS: OptionDefinition = OptionDefinition {
+    name: "streams",
+    kind: OptionKind::Number {
+        least: 1,
+        most: MOST_STREAMS as i64,
+    },
+    default: "1024",
+    help: "streams that each end of an association may open (SCTP_INITMSG)",
+};
+
+pub(crate) const SCHEDULER: OptionDefinition = OptionDefinition {
+    name: "scheduler",
+    kind: OptionKind::OneOf(&["rr", "fcfs"]),
+    default: "rr",
+    help: "which stream's message is sent next: streams in turn, or as they were written",
+};
+
+pub(crate) const NODELAY: OptionDefinition = options::flag(
+    "nodelay",
+    true,
+    "send small messages at once instead of waiting for more data (SCTP_NODELAY)",
+);
+
+pub(crate) const RTO_INITIAL: OptionDefinition = options::time(
+    "rto_initial",
+    "retransmission time-out before the first measurement (RFC 9260, RTO.Initial); \
+           the kernel's if not set",
+);
+
+pub(crate) const RTO_MIN: OptionDefinition = options::time(
+    "rto_min",
+    "least retransmission time-out (RFC 9260, RTO.Min); the kernel's if not set",
+);
+
+pub(crate) const RTO_MAX: OptionDefinition = options::time(
+    "rto_max",
+    "largest retransmission time-out (RFC 9260, RTO.Max); the kernel's if not set",
+);
+
+pub(crate) const SACK_DELAY: OptionDefinition = options::time(
+    "sack_delay",
+    "longest delay of an acknowledgement, 500 ms at most; the kernel's if not set",
+);
+
+pub(crate) const SACK_EVERY: OptionDefinition = count(
+    "sack_every",
+    1,
+    "packets after which an acknowledgement is sent; the kernel's if not set",
+);
+
+pub(crate) const HEARTBEAT: OptionDefinition = options::flag(
+    "heartbeat",
+    true,
+    "whether idle paths are probed with heartbeats",
+);
+
+pub(crate) const HB_INTERVAL: OptionDefinition = options::time(
+    "hb_interval",
+    "time between heartbeats, beside the time-out (RFC 9260, HB.interval); the \
+           kernel's if not set",
+);
+
+pub(crate) const PATH_MAX_RETRANS: OptionDefinition = count(
+    "path_max_retrans",
+    1,
+    "time-outs after which a path is inactive (RFC 9260, Path.Max.Retrans); the \
+           kernel's if not set",
+);
+
+pub(crate) const PF_RETRANS: OptionDefinition = count(
+    "pf_retrans",
+    0,
+    "time-outs after which a path is potentially failed, so that new data takes \
+           another one (RFC 7829, PFMR); the kernel's if not set",
+);
+
+pub(crate) const ASSOCIATION_MAX_RETRANS: OptionDefinition = count(
+    "association_max_retrans",
+    1,
+    "time-outs after which the association is given up (RFC 9260, \
+           Association.Max.Retrans); the kernel's if not set",
+);
+
+pub(crate) const RECEIVE_WINDOW: OptionDefinition = options::size(
+    "receive_window",
+    "receive window, and memory for data that is sent; what the path holds with \
+           its queue full if not set",
+);
+
+pub(crate) const MULTIHOMING: OptionDefinition = options::flag(
+    "multihoming",
+    false,
+    "use every IPv4 address of the path's interface: one path each (RFC 9260 §6.4)",
+);
+
+pub(crate) const PRIMARY_DOWN_AFTER: OptionDefinition = options::time(
+    "primary_down_after",
+    "lose every packet of the primary path so long after the transfer began; needs \
+           `multihoming`",
+);
+
+/// Returns the definition of a count; the kernel holds these in 16 bits.
+const fn count(name: &'static str, least: i64, help: &'static str) -> OptionDefinition {
+    OptionDefinition {
+        name,
+        kind: OptionKind::Number {
+            least,
+            most: u16::MAX as i64,
+        },
+        default: "",
+        help,
+    }
+}
+
+/// Longest user message of a flow of messages, in bytes.
+pub(crate) const LONGEST_MESSAGE_BYTES: usize = 256 << 10;
 
 /// Largest window, in bytes.
 const MOST_WINDOW_BYTES: usize = 512 << 20;
@@ -35,245 +154,208 @@ fn windows(message: usize) -> WindowRange {
     }
 }
 
-/// Options of a trial. Those that are `None` are left to the kernel.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Options {
-    pub ordered: bool,
-    pub streams: u16,
-    pub nodelay: bool,
-    pub round_robin: bool,
-    pub rto_initial: Option<Duration>,
-    pub rto_min: Option<Duration>,
-    pub rto_max: Option<Duration>,
-    pub heartbeat: bool,
-    pub hb_interval: Option<Duration>,
-    pub sack_delay: Option<Duration>,
-    pub sack_every: Option<u32>,
-    pub path_max_retrans: Option<u16>,
-    pub pf_retrans: Option<u16>,
-    pub association_max_retrans: Option<u16>,
-    pub window_bytes: Option<usize>,
-    pub multihoming: bool,
-    pub primary_down_after: Option<Duration>,
+/// Reads an option that is a time, of which the kernel counts whole milliseconds.
+pub(crate) fn time(option: &OptionDefinition, options: &Values) -> Option<Duration> {
+    Some(option.time(options)?.max(Duration::from_millis(1)))
 }
 
-impl Options {
-    /// Reads options that were checked against the driver's descriptor.
-    pub(crate) fn read(options: &BTreeMap<String, OptionValue>) -> Self {
-        let time = |option: &OptionDefinition| {
-            // The kernel counts whole milliseconds.
-            Some(option.time(options)?.max(Duration::from_millis(1)))
-        };
-        let window = driver::RECEIVE_WINDOW.size(options);
-        Self {
-            ordered: driver::ORDERED.flag(options),
-            streams: driver::STREAMS.number(options).unwrap_or(MOST_STREAMS),
-            nodelay: driver::NODELAY.flag(options),
-            round_robin: driver::SCHEDULER.text(options) != Some("fcfs"),
-            rto_initial: time(&driver::RTO_INITIAL),
-            rto_min: time(&driver::RTO_MIN),
-            rto_max: time(&driver::RTO_MAX),
-            heartbeat: driver::HEARTBEAT.flag(options),
-            hb_interval: time(&driver::HB_INTERVAL),
-            sack_delay: time(&driver::SACK_DELAY),
-            sack_every: driver::SACK_EVERY.number(options),
-            path_max_retrans: driver::PATH_MAX_RETRANS.number(options),
-            pf_retrans: driver::PF_RETRANS.number(options),
-            association_max_retrans: driver::ASSOCIATION_MAX_RETRANS.number(options),
-            window_bytes: window
-                .map(|size| usize::try_from(size).unwrap_or(MOST_WINDOW_BYTES))
-                .map(|size| size.min(MOST_WINDOW_BYTES)),
-            multihoming: driver::MULTIHOMING.flag(options),
-            primary_down_after: time(&driver::PRIMARY_DOWN_AFTER),
-        }
-    }
+fn milliseconds(option: &OptionDefinition, options: &Values) -> Option<u32> {
+    let time = time(option, options)?.as_millis();
+    Some(u32::try_from(time).unwrap_or(u32::MAX))
+}
 
-    /// Combines the retransmission time-outs of the options with the kernel's own; the kernel's
-    /// give way where they contradict.
-    fn time_outs(&self, kernel: RtoInfo) -> RtoInfo {
-        let least = self.rto_min.map(milliseconds);
-        let most = self.rto_max.map(milliseconds);
-        let initial = self.rto_initial.map(milliseconds);
-        let max = most.unwrap_or(kernel.max.max(least.unwrap_or(0)).max(initial.unwrap_or(0)));
-        let min = least.unwrap_or(kernel.min.min(max).min(initial.unwrap_or(u32::MAX)));
-        RtoInfo {
-            association: 0,
-            min,
-            max,
-            initial: initial.unwrap_or(kernel.initial).clamp(min, max.max(min)),
-        }
-    }
+/// Returns the number of streams each way that this end asks for.
+pub(crate) fn streams(options: &Values) -> u16 {
+    STREAMS.number(options).unwrap_or(MOST_STREAMS)
+}
 
-    /// Sets all options at a socket that is not connected yet.
-    pub(crate) fn apply(&self, socket: &Socket) -> io::Result<()> {
-        let streams = InitMsg {
-            out_streams: self.streams,
-            in_streams_most: self.streams,
-            ..InitMsg::default()
-        };
-        socket::set(socket, uapi::INITMSG, &streams)?;
-        let on = |on: bool| libc::c_int::from(on);
-        socket::set(socket, uapi::NODELAY, &on(self.nodelay))?;
-        socket::set(socket, uapi::RECVRCVINFO, &on(true))?;
-        socket::set(socket, uapi::RECVNXTINFO, &on(true))?;
-        // An association that breaks makes its socket neither readable nor writable; the notification
-        // of it does.
-        let told = Event {
-            association: 0,
-            kind: uapi::ASSOC_CHANGE,
-            on: 1,
-        };
-        socket::set(socket, uapi::EVENT, &told)?;
-        let scheduler = AssocValue {
-            association: 0,
-            value: if self.round_robin {
-                uapi::SCHEDULER_ROUND_ROBIN
-            } else {
-                uapi::SCHEDULER_FCFS
-            },
-        };
-        socket::set(socket, uapi::STREAM_SCHEDULER, &scheduler)?;
-        self.apply_times(socket)?;
-        self.apply_paths(socket)
-    }
+/// Returns the window that is asked for, in bytes.
+pub(crate) fn window(options: &Values) -> Option<usize> {
+    let window = RECEIVE_WINDOW.size(options)?;
+    Some(usize::try_from(window).map_or(MOST_WINDOW_BYTES, |size| size.min(MOST_WINDOW_BYTES)))
+}
 
-    fn apply_times(&self, socket: &Socket) -> io::Result<()> {
-        if self.rto_initial.or(self.rto_min).or(self.rto_max).is_some() {
-            let kernel = socket::get(socket, uapi::RTOINFO, RtoInfo::default())?;
-            socket::set(socket, uapi::RTOINFO, &self.time_outs(kernel))?;
-        }
-        if let Some(most) = self.association_max_retrans {
-            let parameters = AssocParams {
-                max_retransmissions: most,
-                ..AssocParams::default()
-            };
-            socket::set(socket, uapi::ASSOCINFO, &parameters)?;
-        }
-        if self.sack_delay.is_some() || self.sack_every.is_some() {
-            let kernel = socket::get(socket, uapi::DELAYED_SACK, SackInfo::default())?;
-            let wanted = SackInfo {
-                association: 0,
-                delay_ms: self.sack_delay.map_or(kernel.delay_ms, milliseconds),
-                every: self.sack_every.unwrap_or(kernel.every),
-            };
-            socket::set(socket, uapi::DELAYED_SACK, &wanted)?;
-        }
-        Ok(())
-    }
+/// Whether the streams take turns.
+fn is_round_robin(options: &Values) -> bool {
+    SCHEDULER.text(options) != Some("fcfs")
+}
 
-    fn apply_paths(&self, socket: &Socket) -> io::Result<()> {
-        if !self.heartbeat || self.hb_interval.is_some() || self.path_max_retrans.is_some() {
-            let parameters = PeerAddrParams {
-                heartbeat_interval_ms: self.hb_interval.map_or(0, milliseconds),
-                max_retransmissions: self.path_max_retrans.unwrap_or(0),
-                flags: match (self.heartbeat, self.hb_interval) {
-                    (false, _) => uapi::SPP_HB_DISABLE,
-                    (true, Some(_)) => uapi::SPP_HB_ENABLE,
-                    (true, None) => 0,
-                },
-                ..PeerAddrParams::zeroed()
-            };
-            socket::set(socket, uapi::PEER_ADDR_PARAMS, &parameters)?;
-        }
-        if let Some(potentially_failed) = self.pf_retrans {
-            let kernel = socket::get(
-                socket,
-                uapi::PEER_ADDR_THLDS,
-                uapi::PeerAddrThresholds::zeroed(),
-            )?;
-            let thresholds = uapi::PeerAddrThresholds {
-                potentially_failed,
-                ..kernel
-            };
-            socket::set(socket, uapi::PEER_ADDR_THLDS, &thresholds)?;
-        }
-        if self.multihoming {
-            let told = AssocValue {
-                association: 0,
-                value: uapi::PF_EXPOSED,
-            };
-            // A kernel before 5.5 does not have it, and tells the state of a path anyhow.
-            let _ = socket::set(socket, uapi::EXPOSE_PF_STATE, &told);
-        }
-        Ok(())
-    }
-
-    /// Returns the facts about the options as the kernel reports them; their names end in `.` and
-    /// this end's side.
-    pub(crate) fn facts(&self, socket: &Socket, side: &str) -> BTreeMap<String, String> {
-        let mut facts = BTreeMap::new();
-        let mut fact = |name: &str, value: String| {
-            facts.insert(format!("sctp.{name}.{side}"), value);
-        };
-        if let Ok(times) = socket::get(socket, uapi::RTOINFO, RtoInfo::default()) {
-            fact("rto_initial", format!("{} ms", times.initial));
-            fact("rto_min", format!("{} ms", times.min));
-            fact("rto_max", format!("{} ms", times.max));
-        }
-        if let Ok(parameters) = socket::get(socket, uapi::ASSOCINFO, AssocParams::default()) {
-            fact(
-                "association_max_retrans",
-                parameters.max_retransmissions.to_string(),
-            );
-        }
-        let sack = socket::get(socket, uapi::DELAYED_SACK, SackInfo::default()).ok();
-        if let Some(sack) = &sack {
-            let value = format!("after {} ms or {} packets", sack.delay_ms, sack.every);
-            fact("acknowledgement_delay", value);
-        }
-        if let Ok(paths) = socket::get(socket, uapi::PEER_ADDR_PARAMS, PeerAddrParams::zeroed()) {
-            let (interval, most, flags) = (
-                paths.heartbeat_interval_ms,
-                paths.max_retransmissions,
-                paths.flags,
-            );
-            let heartbeat = if flags & uapi::SPP_HB_DISABLE == 0 {
-                format!("{interval} ms")
-            } else {
-                "off".to_owned()
-            };
-            fact("heartbeat_interval", heartbeat);
-            fact("path_max_retrans", most.to_string());
-        }
-        let thresholds = uapi::PeerAddrThresholds::zeroed();
-        if let Ok(found) = socket::get(socket, uapi::PEER_ADDR_THLDS, thresholds) {
-            fact("pf_retrans", found.potentially_failed.to_string());
-        }
-        fact("nodelay", self.nodelay.to_string());
-        let scheduler = if self.round_robin { "rr" } else { "fcfs" };
-        fact("scheduler", scheduler.to_owned());
-        let first = || Cow::Owned(format!("{}: no association yet", stack::NOT_KNOWN));
-        let stated = StackFacts {
-            // Of the first path, by what is known of the association.
-            initial_window: first(),
-            packet_size: first(),
-            slow_start_exit: "loss".into(),
-            pacing: "none".into(),
-            cipher: "none".into(),
-            crypto: "none".into(),
-            threads: stack::KERNEL_THREAD.into(),
-            offloads: stack::OF_INTERFACE.into(),
-            acknowledgements: match sack.map(|sack| (sack.every, sack.delay_ms)) {
-                Some((0, _) | (_, 0) | (1, _)) => "each packet".into(),
-                Some((2, delay)) => format!("every second packet, or after {delay} ms").into(),
-                Some((every, delay)) => {
-                    format!("every {every} packets, or after {delay} ms").into()
-                }
-                None => format!("{}: no SCTP_DELAYED_SACK", stack::NOT_KNOWN).into(),
-            },
-            // The kernel announces half of the receive buffer.
-            flow_control: socket.recv_buffer_size().map_or_else(
-                |_| Cow::Owned(format!("{}: no SO_RCVBUF", stack::NOT_KNOWN)),
-                |size| format!("association {} B", size / 2).into(),
-            ),
-        };
-        facts.extend(stated.of_end(side));
-        facts
+/// Combines the retransmission time-outs of the options with the kernel's own; the kernel's
+/// give way where they contradict.
+fn time_outs(options: &Values, kernel: RtoInfo) -> RtoInfo {
+    let [least, most, initial] =
+        [RTO_MIN, RTO_MAX, RTO_INITIAL].map(|option| milliseconds(&option, options));
+    let max = most.unwrap_or(kernel.max.max(least.unwrap_or(0)).max(initial.unwrap_or(0)));
+    let min = least.unwrap_or(kernel.min.min(max).min(initial.unwrap_or(u32::MAX)));
+    RtoInfo {
+        association: 0,
+        min,
+        max,
+        initial: initial.unwrap_or(kernel.initial).clamp(min, max.max(min)),
     }
 }
 
-fn milliseconds(time: Duration) -> u32 {
-    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
+/// Sets all options at a socket that is not connected yet.
+pub(crate) fn apply(options: &Values, socket: &Socket) -> io::Result<()> {
+    let streams = streams(options);
+    let streams = libc::sctp_initmsg {
+        sinit_num_ostreams: streams,
+        sinit_max_instreams: streams,
+        sinit_max_attempts: 0,
+        sinit_max_init_timeo: 0,
+    };
+    socket::set(socket, libc::SCTP_INITMSG, &streams)?;
+    let on = |on: bool| libc::c_int::from(on);
+    socket::set(socket, libc::SCTP_NODELAY, &on(NODELAY.flag(options)))?;
+    socket::set(socket, libc::SCTP_RECVRCVINFO, &on(true))?;
+    socket::set(socket, libc::SCTP_RECVNXTINFO, &on(true))?;
+    // An association that breaks makes its socket neither readable nor writable; the notification
+    // of it does.
+    let told = Event {
+        association: 0,
+        kind: uapi::ASSOC_CHANGE,
+        on: 1,
+    };
+    socket::set(socket, uapi::EVENT, &told)?;
+    let scheduler = AssocValue {
+        association: 0,
+        value: if is_round_robin(options) {
+            uapi::SCHEDULER_ROUND_ROBIN
+        } else {
+            uapi::SCHEDULER_FCFS
+        },
+    };
+    socket::set(socket, uapi::STREAM_SCHEDULER, &scheduler)?;
+    apply_times(options, socket)?;
+    apply_paths(options, socket)
+}
+
+fn apply_times(options: &Values, socket: &Socket) -> io::Result<()> {
+    let times = [RTO_INITIAL, RTO_MIN, RTO_MAX];
+    if times.iter().any(|option| option.time(options).is_some()) {
+        let kernel = socket::get(socket, libc::SCTP_RTOINFO)?;
+        socket::set(socket, libc::SCTP_RTOINFO, &time_outs(options, kernel))?;
+    }
+    if let Some(most) = ASSOCIATION_MAX_RETRANS.number(options) {
+        let parameters = AssocParams {
+            max_retransmissions: most,
+            ..AssocParams::default()
+        };
+        socket::set(socket, libc::SCTP_ASSOCINFO, &parameters)?;
+    }
+    let (delay_ms, every) = (
+        milliseconds(&SACK_DELAY, options),
+        SACK_EVERY.number(options),
+    );
+    if delay_ms.is_some() || every.is_some() {
+        let kernel: SackInfo = socket::get(socket, libc::SCTP_DELAYED_SACK)?;
+        let wanted = SackInfo {
+            association: 0,
+            delay_ms: delay_ms.unwrap_or(kernel.delay_ms),
+            every: every.unwrap_or(kernel.every),
+        };
+        socket::set(socket, libc::SCTP_DELAYED_SACK, &wanted)?;
+    }
+    Ok(())
+}
+
+fn apply_paths(options: &Values, socket: &Socket) -> io::Result<()> {
+    let (heartbeat, interval) = (HEARTBEAT.flag(options), milliseconds(&HB_INTERVAL, options));
+    let most = PATH_MAX_RETRANS.number(options);
+    if !heartbeat || interval.is_some() || most.is_some() {
+        let parameters = PeerAddrParams {
+            heartbeat_interval_ms: interval.unwrap_or(0),
+            max_retransmissions: most.unwrap_or(0),
+            flags: match (heartbeat, interval) {
+                (false, _) => uapi::SPP_HB_DISABLE,
+                (true, Some(_)) => uapi::SPP_HB_ENABLE,
+                (true, None) => 0,
+            },
+            ..PeerAddrParams::zeroed()
+        };
+        socket::set(socket, libc::SCTP_PEER_ADDR_PARAMS, &parameters)?;
+    }
+    if let Some(potentially_failed) = PF_RETRANS.number(options) {
+        let mut thresholds: PeerAddrThresholds = socket::get(socket, libc::SCTP_PEER_ADDR_THLDS)?;
+        thresholds.potentially_failed = potentially_failed;
+        socket::set(socket, libc::SCTP_PEER_ADDR_THLDS, &thresholds)?;
+    }
+    if MULTIHOMING.flag(options) {
+        let told = AssocValue {
+            association: 0,
+            value: uapi::PF_EXPOSED,
+        };
+        // A kernel before 5.5 does not have it, and tells the state of a path anyhow.
+        let _ = socket::set(socket, uapi::EXPOSE_PF_STATE, &told);
+    }
+    Ok(())
+}
+
+/// Returns the facts about the options as the kernel reports them; their names end in `.` and
+/// this end's side.
+pub(crate) fn facts(options: &Values, socket: &Socket, side: &str) -> BTreeMap<String, String> {
+    let mut facts = BTreeMap::new();
+    let mut fact = |name: &str, value: String| {
+        facts.insert(format!("sctp.{name}.{side}"), value);
+    };
+    if let Ok(times) = socket::get::<RtoInfo>(socket, libc::SCTP_RTOINFO) {
+        fact("rto_initial", format!("{} ms", times.initial));
+        fact("rto_min", format!("{} ms", times.min));
+        fact("rto_max", format!("{} ms", times.max));
+    }
+    if let Ok(parameters) = socket::get::<AssocParams>(socket, libc::SCTP_ASSOCINFO) {
+        let most = parameters.max_retransmissions;
+        fact("association_max_retrans", most.to_string());
+    }
+    let sack = socket::get::<SackInfo>(socket, libc::SCTP_DELAYED_SACK).ok();
+    if let Some(sack) = &sack {
+        let value = format!("after {} ms or {} packets", sack.delay_ms, sack.every);
+        fact("acknowledgement_delay", value);
+    }
+    if let Ok(paths) = socket::get::<PeerAddrParams>(socket, libc::SCTP_PEER_ADDR_PARAMS) {
+        let (interval, most) = (paths.heartbeat_interval_ms, paths.max_retransmissions);
+        let heartbeat = match paths.flags & uapi::SPP_HB_DISABLE {
+            0 => format!("{interval} ms"),
+            _ => "off".to_owned(),
+        };
+        fact("heartbeat_interval", heartbeat);
+        fact("path_max_retrans", most.to_string());
+    }
+    if let Ok(found) = socket::get::<PeerAddrThresholds>(socket, libc::SCTP_PEER_ADDR_THLDS) {
+        fact("pf_retrans", found.potentially_failed.to_string());
+    }
+    fact("nodelay", NODELAY.flag(options).to_string());
+    let scheduler = if is_round_robin(options) {
+        "rr"
+    } else {
+        "fcfs"
+    };
+    fact("scheduler", scheduler.to_owned());
+    let first = || Cow::Owned(format!("{}: no association yet", stack::NOT_KNOWN));
+    let stated = StackFacts {
+        // Of the first path, by what is known of the association.
+        initial_window: first(),
+        packet_size: first(),
+        slow_start_exit: "loss".into(),
+        pacing: "none".into(),
+        cipher: "none".into(),
+        crypto: "none".into(),
+        threads: stack::KERNEL_THREAD.into(),
+        offloads: stack::OF_INTERFACE.into(),
+        acknowledgements: match sack.map(|sack| (sack.every, sack.delay_ms)) {
+            Some((0, _) | (_, 0) | (1, _)) => "each packet".into(),
+            Some((2, delay)) => format!("every second packet, or after {delay} ms").into(),
+            Some((every, delay)) => format!("every {every} packets, or after {delay} ms").into(),
+            None => format!("{}: no SCTP_DELAYED_SACK", stack::NOT_KNOWN).into(),
+        },
+        // The kernel announces half of the receive buffer.
+        flow_control: socket.recv_buffer_size().map_or_else(
+            |_| Cow::Owned(format!("{}: no SO_RCVBUF", stack::NOT_KNOWN)),
+            |size| format!("association {} B", size / 2).into(),
+        ),
+    };
+    facts.extend(stated.of_end(side));
+    facts
 }
 
 /// Sizes for one end of one trial.
@@ -290,8 +372,8 @@ pub(crate) struct Sizes {
 
 impl Sizes {
     /// Returns the sizes for a path and messages of this size.
-    pub(crate) fn of(path: &PathHints, options: &Options, message: Bytes) -> Self {
-        let asked = options.window_bytes.map(|bytes| bytes as u64);
+    pub(crate) fn of(path: &PathHints, options: &Values, message: Bytes) -> Self {
+        let asked = window(options).map(|bytes| bytes as u64);
         let message = usize::try_from(message.0).unwrap_or(usize::MAX);
         let message_bytes = message.min(LONGEST_MESSAGE_BYTES);
         let windows = WindowSizes::of(path, asked, &windows(message_bytes));
@@ -305,6 +387,8 @@ impl Sizes {
 
 #[cfg(test)]
 mod tests {
+    use regatta_model::OptionValue;
+
     use super::*;
 
     const KERNEL: RtoInfo = RtoInfo {
@@ -314,13 +398,11 @@ mod tests {
         min: 1000,
     };
 
-    fn options(set: &[(&str, &str)]) -> Options {
+    fn options(set: &[(&str, &str)]) -> Values {
         let text = |value: &&str| OptionValue::Text((*value).to_owned());
-        Options::read(
-            &set.iter()
-                .map(|(name, value)| ((*name).to_owned(), text(value)))
-                .collect(),
-        )
+        set.iter()
+            .map(|(name, value)| ((*name).to_owned(), text(value)))
+            .collect()
     }
 
     #[test]
@@ -335,7 +417,7 @@ mod tests {
                 (50, 2000, 2000),
             ),
         ] {
-            let found = options(&set).time_outs(KERNEL);
+            let found = time_outs(&options(&set), KERNEL);
             assert_eq!((found.min, found.initial, found.max), expected, "{set:?}");
         }
     }
@@ -353,7 +435,7 @@ mod tests {
             is_as_it_is: false,
             treats_alike: true,
         };
-        let sizes = |rate, options: &Options| Sizes::of(&path(rate), options, Bytes(10_000));
+        let sizes = |rate, options: &Values| Sizes::of(&path(rate), options, Bytes(10_000));
         // 1 Gbit/s × 30 ms is 3.75 MB.
         let found = sizes(Some(1_000_000_000), &options(&[]));
         assert_eq!(

@@ -2,23 +2,25 @@
 //! path, and time until data arrives over another one.
 
 use std::{
-    io, mem,
+    io,
     net::{IpAddr, Ipv4Addr},
-    os::fd::AsRawFd,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use regatta_transport::{
     MonotonicTime, Purpose,
     opening::{self, OPENING_BYTES, Token},
 };
-use regatta_transport_sockets::timer;
+use regatta_transport_sockets::{
+    option::{self, Plain},
+    timer,
+};
 use socket2::Socket;
 use tokio::sync::Notify;
 
 use super::{
-    association::Association,
     socket::{self, Piece},
     uapi,
 };
@@ -59,11 +61,6 @@ impl Paths {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that can panic runs under this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Asks for a heartbeat on each further path at once: before the answer the kernel uses none of
     /// them (RFC 9260 §5.4), and on its own it asks only after the first retransmission time-out.
     pub(crate) fn confirm(&self, socket: &Socket) {
@@ -74,10 +71,10 @@ impl Paths {
             let demand = uapi::PeerAddrParams {
                 address: socket::storage(address),
                 flags: uapi::SPP_HB_DEMAND,
-                ..socket::Plain::zeroed()
+                ..Plain::zeroed()
             };
             // Without it the path is confirmed later.
-            let _ = socket::set(socket, uapi::PEER_ADDR_PARAMS, &demand);
+            let _ = socket::set(socket, libc::SCTP_PEER_ADDR_PARAMS, &demand);
         }
     }
 
@@ -88,7 +85,7 @@ impl Paths {
 
     /// Takes the primary path of an association down at the configured time. Runs as a task of the
     /// end.
-    pub(crate) async fn take_down(self: Arc<Self>, association: Weak<Association>) {
+    pub(crate) async fn take_down(self: Arc<Self>, association: Weak<impl AsRef<Socket>>) {
         let Some(after) = self.down_after else {
             return;
         };
@@ -98,9 +95,10 @@ impl Paths {
         let Some(association) = association.upgrade() else {
             return;
         };
-        let done = drop_packets_of(association.socket(), self.primary);
-        let waiting = socket::has_data(association.socket());
-        let mut state = self.lock();
+        let socket = (*association).as_ref();
+        let done = drop_packets_of(socket, self.primary);
+        let waiting = socket::has_data(socket);
+        let mut state = self.state.lock();
         match done {
             Ok(()) => {
                 state.down = Some(MonotonicTime::now());
@@ -115,9 +113,9 @@ impl Paths {
         let Some(first) = pieces.iter().find(|piece| piece.length > 0) else {
             return;
         };
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if !std::mem::replace(&mut state.looked, true) {
-            let opening = memory[first.start..first.start + first.length].first_chunk();
+            let opening = first.data(memory).first_chunk();
             let purpose =
                 opening.and_then(|bytes: &[u8; OPENING_BYTES]| opening::decode(bytes, self.token));
             if purpose == Some(Purpose::Transfer) {
@@ -131,7 +129,7 @@ impl Paths {
 
     /// Records that all received data is taken.
     pub(crate) fn nothing_left(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.drained |= state.down.is_some();
     }
 
@@ -140,7 +138,7 @@ impl Paths {
         if address != self.primary[1] {
             return;
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let given_up = matches!(
             path_state,
             uapi::PATH_INACTIVE | uapi::PATH_POTENTIALLY_FAILED
@@ -153,14 +151,14 @@ impl Paths {
     /// Returns the time from the failure of the primary path at this end to the first data over
     /// another one.
     pub(crate) fn fail_over_time(&self) -> Option<Duration> {
-        let state = self.lock();
+        let state = self.state.lock();
         Some(state.resumed?.since(state.down?))
     }
 
     /// Returns the time from the failure of the primary path until a sample saw the kernel give it
     /// up.
     pub(crate) fn given_up_after(&self) -> Option<Duration> {
-        let state = self.lock();
+        let state = self.state.lock();
         Some(state.given_up?.since(state.down?))
     }
 
@@ -168,7 +166,7 @@ impl Paths {
     /// for.
     pub(crate) fn outcome(&self) -> Option<String> {
         self.down_after?;
-        let state = self.lock();
+        let state = self.state.lock();
         Some(match (&state.refused, state.down) {
             (Some(why), _) => format!("not taken down: {why}"),
             (None, Some(_)) => {
@@ -193,21 +191,7 @@ fn drop_packets_of(socket: &Socket, [here, there]: [IpAddr; 2]) -> io::Result<()
         len: program.len() as libc::c_ushort,
         filter: program.as_mut_ptr(),
     };
-    // SAFETY: the program outlives the call, which copies it.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ATTACH_FILTER,
-            (&raw const attached).cast(),
-            mem::size_of::<libc::sock_fprog>() as libc::socklen_t,
-        )
-    };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    option::set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &attached)
 }
 
 /// Returns a program of the kernel's packet filter that lets every packet pass but those from
@@ -274,7 +258,7 @@ mod tests {
         assert_eq!(paths.fail_over_time(), None, "nothing is down");
         paths.nothing_left();
         let down = MonotonicTime::now();
-        paths.lock().down = Some(down);
+        paths.state.lock().down = Some(down);
         come();
         assert_eq!(paths.fail_over_time(), None, "it had come before");
         paths.nothing_left();

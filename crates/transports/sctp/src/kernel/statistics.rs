@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use nix::time::{ClockId, clock_getres};
 use regatta_model::{metric::id, stack, units::format_duration};
 use regatta_transport::{ProtocolSample, StatisticsSource};
 
@@ -13,10 +14,7 @@ use super::{
     association::{Association, Known, Seen},
     paths,
 };
-
-/// The kernel's own congestion control, which cannot be chosen: slow start, congestion avoidance
-/// and fast retransmit of RFC 4960 §7, which RFC 9260 keeps.
-pub(crate) const CONGESTION_CONTROL: &str = "rfc9260";
+use crate::association::CONGESTION_CONTROL;
 
 /// Size of the IPv4 header without options, in bytes: the kernel's window counts the bytes after
 /// it.
@@ -49,17 +47,11 @@ impl Statistics {
 
 /// Returns the duration of a tick of the kernel: the step of its coarse clocks.
 fn tick() -> Duration {
-    let mut tick = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the place is valid, and large enough for what is written.
-    let told = unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut tick) };
-    match u32::try_from(tick.tv_nsec) {
-        Ok(nanoseconds) if told == 0 && nanoseconds > 0 => Duration::new(0, nanoseconds),
-        // The clock is as old as Linux 2.6.32. Without it, the most common tick.
-        _ => Duration::from_millis(4),
-    }
+    let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).map(Duration::from);
+    // The clock is as old as Linux 2.6.32. Without it, the most common tick.
+    tick.ok()
+        .filter(|tick| !tick.is_zero())
+        .unwrap_or(Duration::from_millis(4))
 }
 
 /// Converts a snapshot to a sample. Values that the kernel could not know yet are absent.

@@ -1,20 +1,9 @@
-//! Definitions from the kernel's `linux/sctp.h`, as far as they are used: the socket interface of
-//! RFC 6458, with Linux's numbers and layouts.
+//! Definitions from the kernel's `linux/sctp.h`, as far as they are used and `libc` does not have them:
+//! the socket interface of RFC 6458, with Linux's numbers and layouts.
 
 /// Level of all socket options in this module.
 pub(crate) const SOL_SCTP: libc::c_int = 132;
 
-pub(crate) const RTOINFO: libc::c_int = 0;
-pub(crate) const ASSOCINFO: libc::c_int = 1;
-pub(crate) const INITMSG: libc::c_int = 2;
-pub(crate) const NODELAY: libc::c_int = 3;
-pub(crate) const PEER_ADDR_PARAMS: libc::c_int = 9;
-pub(crate) const STATUS: libc::c_int = 14;
-pub(crate) const GET_PEER_ADDR_INFO: libc::c_int = 15;
-pub(crate) const DELAYED_SACK: libc::c_int = 16;
-pub(crate) const PEER_ADDR_THLDS: libc::c_int = 31;
-pub(crate) const RECVRCVINFO: libc::c_int = 32;
-pub(crate) const RECVNXTINFO: libc::c_int = 33;
 pub(crate) const BINDX_ADD: libc::c_int = 100;
 pub(crate) const GET_PEER_ADDRS: libc::c_int = 108;
 pub(crate) const GET_ASSOC_STATS: libc::c_int = 112;
@@ -22,20 +11,8 @@ pub(crate) const STREAM_SCHEDULER: libc::c_int = 123;
 pub(crate) const EVENT: libc::c_int = 127;
 pub(crate) const EXPOSE_PF_STATE: libc::c_int = 131;
 
-/// Types of ancillary data (`enum sctp_cmsg_type`).
-pub(crate) const CMSG_SNDINFO: libc::c_int = 2;
-pub(crate) const CMSG_RCVINFO: libc::c_int = 3;
-pub(crate) const CMSG_NXTINFO: libc::c_int = 4;
-
-/// Flag of a received piece that is a notification and no data.
-pub(crate) const MSG_NOTIFICATION: libc::c_int = 0x8000;
-
 /// Type of the notification that an association has begun or ended (`enum sctp_sn_type`).
 pub(crate) const ASSOC_CHANGE: u16 = 0x8001;
-
-/// Flags of a message that is sent (`enum sctp_sinfo_flags`).
-pub(crate) const UNORDERED: u16 = 1;
-pub(crate) const ABORT: u16 = 4;
 
 /// Flags of [`PeerAddrParams`] (`enum sctp_spp_flags`).
 pub(crate) const SPP_HB_ENABLE: u32 = 1;
@@ -57,16 +34,6 @@ pub(crate) const PATH_INACTIVE: i32 = 0;
 pub(crate) const PATH_POTENTIALLY_FAILED: i32 = 1;
 pub(crate) const PATH_ACTIVE: i32 = 2;
 pub(crate) const PATH_UNCONFIRMED: i32 = 3;
-
-/// `struct sctp_initmsg`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct InitMsg {
-    pub out_streams: u16,
-    pub in_streams_most: u16,
-    pub attempts_most: u16,
-    pub timeout_most_ms: u16,
-}
 
 /// `struct sctp_rtoinfo`, in milliseconds.
 #[repr(C)]
@@ -133,44 +100,6 @@ pub(crate) struct Event {
     pub association: i32,
     pub kind: u16,
     pub on: u8,
-}
-
-/// `struct sctp_sndinfo`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct SndInfo {
-    pub stream: u16,
-    pub flags: u16,
-    /// Payload protocol identifier, in network byte order.
-    pub protocol: u32,
-    pub context: u32,
-    pub association: i32,
-}
-
-/// `struct sctp_rcvinfo`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct RcvInfo {
-    pub stream: u16,
-    pub sequence: u16,
-    pub flags: u16,
-    /// Payload protocol identifier, in network byte order.
-    pub protocol: u32,
-    pub tsn: u32,
-    pub cumulative_tsn: u32,
-    pub context: u32,
-    pub association: i32,
-}
-
-/// `struct sctp_nxtinfo`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct NxtInfo {
-    pub stream: u16,
-    pub flags: u16,
-    pub protocol: u32,
-    pub length: u32,
-    pub association: i32,
 }
 
 /// `struct sctp_paddrparams`, which is packed: padding at its end only.
@@ -258,6 +187,7 @@ pub(crate) struct AssocStats {
 /// `struct sctp_getaddrs` with room for addresses, which are packed one after another, each as long
 /// as its own family's structure.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub(crate) struct GetAddrs {
     pub association: i32,
     pub count: u32,
@@ -266,16 +196,12 @@ pub(crate) struct GetAddrs {
 
 // The sizes of the header of Linux, with its own compiler.
 const _: () = {
-    assert!(size_of::<InitMsg>() == 8);
     assert!(size_of::<RtoInfo>() == 16);
     assert!(size_of::<AssocParams>() == 20);
     assert!(size_of::<SackInfo>() == 12);
     assert!(size_of::<AssocValue>() == 8);
     assert!(size_of::<AssocChange>() == 20);
     assert!(size_of::<Event>() == 8);
-    assert!(size_of::<SndInfo>() == 16);
-    assert!(size_of::<RcvInfo>() == 28);
-    assert!(size_of::<NxtInfo>() == 16);
     assert!(size_of::<PeerAddrParams>() == 156);
     assert!(size_of::<PeerAddrThresholds>() == 144);
     assert!(size_of::<PeerAddrInfo>() == 152);

@@ -3,14 +3,14 @@
 use std::{
     collections::BTreeMap,
     future::poll_fn,
-    net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    net::SocketAddr,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use regatta_control::{Role, TrialOrder};
-use regatta_model::Warning;
 use regatta_transport::{MonotonicTime, Purpose, Stop, TransportError, stream::Accepted};
 use tokio::runtime;
 
@@ -22,9 +22,10 @@ use super::{
     state::{Driver, Incoming},
 };
 use crate::{
+    endpoints::{AdmittingEnd, EndBase, TrialEnd, check_peer},
     executor::Tokio,
     socket::{self, Buffers, Counters},
-    wait::{timed_out, within},
+    wait::{in_time, timed_out, within},
 };
 
 /// Maximum duration of the handshake of an attempt that came in time.
@@ -48,31 +49,21 @@ pub struct Settings {
     pub fragments: bool,
 }
 
-/// A connection that was opened by the other end and is not taken.
-pub(super) struct Opening<P: Protocol> {
-    handle: Arc<Handle<P>>,
-    since: MonotonicTime,
-}
+type Opening<P> = Vec<(Arc<Handle<P>>, MonotonicTime)>;
 
 /// End of a trial: its runtime, its connections, its socket.
 pub struct End<P: Protocol> {
-    pub(super) runtime: Tokio,
+    /// Runtime, facts and warnings; a driver adds its own facts to those of the socket.
+    pub base: EndBase,
     pub(super) driver: Arc<Driver<P>>,
-    role: Role,
-    connects: bool,
-    /// Maximum duration of a handshake.
-    pub(super) connect_deadline: Duration,
-    peer: IpAddr,
-    local: SocketAddr,
+    order: TrialOrder,
     /// Sizes of the socket's buffers.
     pub buffers: Buffers,
     /// Counters of the socket.
     pub counters: Arc<Counters>,
-    opening: Mutex<Vec<Opening<P>>>,
-    /// Facts about this end, by their full names: those of the socket, to which a driver adds its own.
-    pub facts: BTreeMap<String, String>,
-    /// Warnings for the reader of the results.
-    pub warnings: Vec<Warning>,
+    /// Connections that the other end has opened and that are not taken, with the moments of their attempts, the oldest
+    /// first.
+    opening: Mutex<Opening<P>>,
 }
 
 impl<P: Protocol> End<P> {
@@ -117,79 +108,27 @@ impl<P: Protocol> End<P> {
         let driver = Driver::new(protocol, port, segmentation, order.peer);
         runtime.spawn(Arc::clone(&driver).run());
         Ok(Self {
-            runtime,
+            base: EndBase {
+                runtime,
+                listen_address: (!order.connects()).then_some(local),
+                facts,
+                warnings: Vec::new(),
+            },
             driver,
-            role: order.role,
-            connects: order.connects(),
-            connect_deadline: order.connect_deadline,
-            peer: order.peer,
-            local,
+            order: order.clone(),
             buffers,
             counters: Arc::new(counters),
             opening: Mutex::default(),
-            facts,
-            warnings: Vec::new(),
         })
     }
 
     /// Returns the offloads of this end's direction, in words.
     pub fn offloads(&self) -> &str {
-        let offload = match self.role {
+        let offload = match self.order.role {
             Role::Sender => "gso",
             Role::Receiver => "gro",
         };
-        &self.facts[&format!("{offload}.{}", self.role.name())]
-    }
-
-    /// Address that this end listens on.
-    pub(super) fn listen_address(&self) -> Option<SocketAddr> {
-        (!self.connects).then_some(self.local)
-    }
-
-    /// Connects to the announced peer; returns when the connection can carry data.
-    pub(super) async fn connect(
-        &self,
-        peer: SocketAddr,
-        purpose: Purpose,
-        until: MonotonicTime,
-        stop: &Stop,
-    ) -> Result<Arc<Handle<P>>, TransportError> {
-        let since = MonotonicTime::now();
-        if !self.connects {
-            return Err(TransportError::Order {
-                what: "an end that listens does not connect".to_owned(),
-            });
-        }
-        if peer.ip().to_canonical() != self.peer.to_canonical() {
-            return Err(TransportError::Order {
-                what: format!("`{}` is not the announced peer `{}`", peer.ip(), self.peer),
-            });
-        }
-        let number = {
-            let mut state = self.driver.lock();
-            let state = &mut *state;
-            let local = state.local();
-            state
-                .protocol
-                .connect(local, peer, purpose, &mut state.connections)?
-        };
-        let handle = Handle::new(&self.driver, number);
-        handle.send();
-        let opened = handle.poll(|connection, context| connection.poll_open(context));
-        match within(until, stop.unless_raised(opened)).await {
-            Some(opened) => opened?,
-            None => {
-                let what = format!("{} handshake with `{}`", P::NAME, peer.ip());
-                return Err(timed_out(what, since));
-            }
-        }
-        stop.on_stop(&handle);
-        Ok(handle)
-    }
-
-    fn opening(&self) -> MutexGuard<'_, Vec<Opening<P>>> {
-        // Nothing that can panic runs under this lock.
-        self.opening.lock().unwrap_or_else(PoisonError::into_inner)
+        &self.base.facts[&format!("{offload}.{}", self.order.role.name())]
     }
 
     /// Takes the next connection that `ready` is ready for.
@@ -201,13 +140,12 @@ impl<P: Protocol> End<P> {
     ) -> Poll<Accepted<Arc<Handle<P>>>> {
         loop {
             // Apart, as dropping a handle takes the lock.
-            let incoming = self.driver.lock().poll_incoming(context);
+            let incoming = self.driver.state.lock().poll_incoming(context);
             match incoming {
                 Poll::Ready(Incoming::Connection(number)) => {
                     arrived();
                     let handle = Handle::new(&self.driver, number);
-                    let since = MonotonicTime::now();
-                    self.opening().push(Opening { handle, since });
+                    self.opening.lock().push((handle, MonotonicTime::now()));
                 }
                 Poll::Ready(Incoming::Refused(error)) => {
                     return Poll::Ready(Accepted::Failed(error));
@@ -215,11 +153,11 @@ impl<P: Protocol> End<P> {
                 Poll::Pending => break,
             }
         }
-        let mut opening = self.opening();
+        let mut opening = self.opening.lock();
         for index in 0..opening.len() {
-            let handle = &opening[index].handle;
+            let (handle, _) = &opening[index];
             if let Poll::Ready(is_ready) = handle.poll_now(context, &mut ready) {
-                let handle = opening.swap_remove(index).handle;
+                let (handle, _) = opening.remove(index);
                 return Poll::Ready(match is_ready {
                     Ok(_) => Accepted::Connection(handle),
                     Err(error) => Accepted::Failed(error),
@@ -230,16 +168,45 @@ impl<P: Protocol> End<P> {
         }
         Poll::Pending
     }
+}
 
-    /// Gives up the oldest connection that was not taken, if it came before `moment`.
-    fn give_up(&self, moment: MonotonicTime) -> Option<Opening<P>> {
-        let mut opening = self.opening();
-        let oldest = (0..opening.len()).min_by_key(|index| opening[*index].since)?;
-        (opening[oldest].since <= moment).then(|| opening.swap_remove(oldest))
+impl<P: Protocol> TrialEnd for End<P> {
+    type Handle = Arc<Handle<P>>;
+
+    fn base(&self) -> &EndBase {
+        &self.base
     }
 
-    /// Accepts a connection from the peer; returns when it can carry data.
-    pub(super) async fn accept(
+    fn connect_deadline(&self) -> MonotonicTime {
+        MonotonicTime::now() + self.order.connect_deadline
+    }
+
+    async fn connect(
+        &self,
+        peer: SocketAddr,
+        purpose: Purpose,
+        until: MonotonicTime,
+        stop: &Stop,
+    ) -> Result<Arc<Handle<P>>, TransportError> {
+        check_peer(&self.order, peer)?;
+        let number = {
+            let mut state = self.driver.state.lock();
+            let state = &mut *state;
+            let local = state.local();
+            state
+                .protocol
+                .connect(local, peer, purpose, &mut state.connections)?
+        };
+        let handle = Handle::new(&self.driver, number);
+        handle.send();
+        let opened = handle.poll(|connection, context| connection.poll_open(context));
+        let what = format!("{} handshake with `{}`", P::NAME, peer.ip());
+        in_time(until, what, stop.unless_raised(opened)).await?;
+        stop.on_stop(&handle);
+        Ok(handle)
+    }
+
+    async fn accept(
         &self,
         until: MonotonicTime,
         stop: &Stop,
@@ -263,30 +230,28 @@ impl<P: Protocol> End<P> {
                 return Ok(accepted);
             }
             // The moment bounds the wait for an attempt; one that came has time for its handshake.
-            let Some(oldest) = self.opening().iter().map(|opening| opening.since).min() else {
+            let first = |opening: &Opening<P>| opening.first().map(|(_, since)| *since);
+            let Some(oldest) = first(&self.opening.lock()) else {
                 return Err(timed_out(format!("{} connection", P::NAME), since));
             };
             until = oldest + HANDSHAKE_TIME;
-            if until.has_passed()
-                && let Some(given_up) = self.give_up(oldest)
-            {
+            let mut opening = self.opening.lock();
+            if until.has_passed() && first(&opening) == Some(oldest) {
+                opening.remove(0);
                 let what = format!("{} handshake", P::NAME);
-                return Ok(Accepted::Failed(timed_out(what, given_up.since)));
+                return Ok(Accepted::Failed(timed_out(what, oldest)));
             }
         }
     }
+}
 
-    /// Accepts a connection whose first message `admit` accepts.
-    pub(super) async fn accept_admitted(
+impl<P: Protocol<Connection: Admission>> AdmittingEnd for End<P> {
+    async fn accept_admitted(
         &self,
         until: MonotonicTime,
         stop: &Stop,
         admit: &mut (impl FnMut(&[u8]) -> bool + Send),
-    ) -> Result<Arc<Handle<P>>, TransportError>
-    where
-        P::Connection: Admission,
-    {
-        let since = MonotonicTime::now();
+    ) -> Result<Arc<Handle<P>>, TransportError> {
         let accepted = poll_fn(|context| {
             loop {
                 let admitted = |connection: &mut P::Connection, context: &mut Context<'_>| {
@@ -299,27 +264,26 @@ impl<P: Protocol> End<P> {
                 }
             }
         });
-        match within(until, stop.unless_raised(accepted)).await {
-            Some(handle) => handle.inspect(|handle| stop.on_stop(handle)),
-            None => Err(timed_out("opening of a flow", since)),
-        }
+        let handle = in_time(until, "opening of a flow", stop.unless_raised(accepted)).await?;
+        stop.on_stop(&handle);
+        Ok(handle)
     }
 }
 
 impl<P: Protocol> Drop for End<P> {
     fn drop(&mut self) {
         // Their drop takes the lock.
-        self.opening().clear();
-        self.driver.lock().release_all();
+        self.opening.lock().clear();
+        self.driver.state.lock().release_all();
         self.driver.changed.notify_one();
         // Inside a runtime there is no other to be had.
         if runtime::Handle::try_current().is_err() {
-            let closed = poll_fn(|context| self.driver.lock().poll_closed(context));
-            self.runtime.block_on(async {
+            let closed = poll_fn(|context| self.driver.state.lock().poll_closed(context));
+            self.base.runtime.block_on(async {
                 let _ = within(MonotonicTime::now() + CLOSING, closed).await;
             });
         }
-        self.driver.lock().drop_all();
+        self.driver.state.lock().drop_all();
     }
 }
 
@@ -327,8 +291,8 @@ impl<P: Protocol> std::fmt::Debug for End<P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("End")
             .field("protocol", &P::NAME)
-            .field("role", &self.role)
-            .field("local", &self.local)
+            .field("role", &self.order.role)
+            .field("base", &self.base)
             .finish_non_exhaustive()
     }
 }

@@ -42,7 +42,7 @@ impl<P: Protocol> Handle<P> {
     /// # Errors
     /// [`Gone`].
     pub fn with<T>(&self, act: impl FnOnce(&mut P::Connection) -> T) -> Result<T, Gone> {
-        let mut state = self.driver.lock();
+        let mut state = self.driver.state.lock();
         state.connections.get_mut(self.number).map(act).ok_or(Gone)
     }
 
@@ -63,7 +63,7 @@ impl<P: Protocol> Handle<P> {
         context: &mut Context<'_>,
         act: impl FnOnce(&mut P::Connection, &mut Context<'_>) -> Poll<Result<T, E>>,
     ) -> Poll<Result<T, E>> {
-        match self.driver.lock().connections.get_mut(self.number) {
+        match self.driver.state.lock().connections.get_mut(self.number) {
             Some(connection) => act(connection, context),
             None => Poll::Ready(Err(Gone.into())),
         }
@@ -76,7 +76,7 @@ impl<P: Protocol> Handle<P> {
 
     /// Sends what the connection has to send now.
     pub fn send(&self) {
-        self.driver.lock().send(self.number);
+        self.driver.state.lock().send(self.number);
         // Its timers may have changed, or the kernel may have had no room.
         self.changed();
     }
@@ -86,12 +86,12 @@ impl<P: Protocol> Handle<P> {
     /// # Errors
     /// [`TransportError::Io`] if it cannot be opened.
     pub fn open_port(&self, buffer_bytes: usize) -> Result<SocketAddr, TransportError> {
-        let local = self.driver.lock().local().ip();
+        let local = self.driver.state.lock().local().ip();
         let (socket, _) = socket::bind(local, None, buffer_bytes, buffer_bytes)?;
         let port =
             Port::new(socket, false).map_err(TransportError::io("cannot set up a UDP socket"))?;
         let address = port.address;
-        self.driver.lock().ports.push(port);
+        self.driver.state.lock().ports.push(port);
         self.changed();
         Ok(address)
     }
@@ -113,7 +113,7 @@ impl<P: Protocol> Abort for Handle<P> {
 
 impl<P: Protocol> Drop for Handle<P> {
     fn drop(&mut self) {
-        self.driver.lock().release(self.number);
+        self.driver.state.lock().release(self.number);
         self.changed();
     }
 }

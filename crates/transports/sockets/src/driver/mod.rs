@@ -3,10 +3,10 @@
 //! A protocol is a [`Protocol`] with its [`Connection`]s: packets and times go in, packets and wake-ups
 //! come out. [`End`] is one end of a trial over it: the UDP sockets with their offloads, a runtime of one
 //! thread, timers, connecting, accepting, stop, and closing. [`Handle`] is one connection;
-//! [`StreamEnd`] and [`MessageEnd`] make an end of it for the workloads.
+//! [`StreamEnd`](crate::endpoints::StreamEnd) and [`MessageEnd`](crate::endpoints::MessageEnd) make an
+//! end of it for the workloads.
 
 mod end;
-mod endpoints;
 mod handle;
 mod outbox;
 mod port;
@@ -24,7 +24,6 @@ use std::{
 use regatta_transport::{Purpose, TransportError};
 
 pub use end::{End, Settings};
-pub use endpoints::{MessageEnd, StreamEnd};
 pub use handle::{Gone, Handle};
 pub use state::{Connections, Incoming};
 

@@ -5,11 +5,12 @@ use std::{
     collections::{BTreeMap, VecDeque},
     io,
     net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
     time::Instant,
 };
 
+use parking_lot::Mutex;
 use regatta_transport::TransportError;
 use tokio::sync::Notify;
 
@@ -163,13 +164,11 @@ impl<P: Protocol> State<P> {
 
     /// Returns the next event of the listening end.
     pub fn poll_incoming(&mut self, context: &Context<'_>) -> Poll<Incoming> {
-        match self.connections.incoming.pop_front() {
-            Some(incoming) => Poll::Ready(incoming),
-            None => {
-                self.connections.waiting.register(context);
-                Poll::Pending
-            }
-        }
+        let Some(incoming) = self.connections.incoming.pop_front() else {
+            self.connections.waiting.register(context);
+            return Poll::Pending;
+        };
+        Poll::Ready(incoming)
     }
 
     /// Closes a connection whose owner was dropped; it is dropped when the other end knows.
@@ -320,12 +319,8 @@ impl<P: Protocol> State<P> {
                     && port.socket.poll_send_ready(context).is_ready())
         };
         // All are asked, so that each of them wakes this task.
-        match self
-            .ports
-            .iter()
-            .filter(|port| ready(port, context))
-            .count()
-        {
+        let ready = self.ports.iter().filter(|port| ready(port, context));
+        match ready.count() {
             0 => Poll::Pending,
             _ => Poll::Ready(()),
         }
@@ -334,7 +329,7 @@ impl<P: Protocol> State<P> {
 
 /// State of an end that its task, the application's calls and other threads share.
 pub(super) struct Driver<P: Protocol> {
-    state: Mutex<State<P>>,
+    pub state: Mutex<State<P>>,
     /// Notified when there may be something to send.
     pub changed: Notify,
 }
@@ -359,23 +354,18 @@ impl<P: Protocol> Driver<P> {
         })
     }
 
-    pub fn lock(&self) -> MutexGuard<'_, State<P>> {
-        // A panic under this lock ends the trial all the same.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Serves the connections for as long as the runtime lives.
     pub async fn run(self: Arc<Self>) {
         let mut inbox = Inbox::new();
         let mut timer = Timer::new().ok();
         loop {
-            let turn = self.lock().turn(&mut inbox);
+            let turn = self.state.lock().turn(&mut inbox);
             if turn.busy {
                 tokio::task::yield_now().await;
                 continue;
             }
             let ready = std::future::poll_fn(|context: &mut Context<'_>| {
-                self.lock().poll_ready(turn.blocked, context)
+                self.state.lock().poll_ready(turn.blocked, context)
             });
             tokio::select! {
                 biased;

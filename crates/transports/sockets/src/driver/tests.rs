@@ -24,7 +24,10 @@ use super::{
     Admission, Arrived, Connection, Connections, End, Gone, Handle, Incoming, Number, Protocol,
     Settings, Transmit, Wakers,
 };
-use crate::wait::within;
+use crate::{
+    endpoints::{AdmittingEnd as _, TrialEnd as _},
+    wait::within,
+};
 
 const HELLO: &[u8] = b"hello";
 const BYE: &[u8] = b"bye";
@@ -257,12 +260,12 @@ fn run<T: Send>(
     server: impl AsyncFnOnce(&End<Lines>) + Send,
 ) -> T {
     let (listening, _) = end(Role::Receiver);
-    let address = listening.listen_address().expect("it listens");
+    let address = listening.base.listen_address.expect("it listens");
     thread::scope(|scope| {
-        scope.spawn(move || listening.runtime.block_on(server(&listening)));
+        scope.spawn(move || listening.base.runtime.block_on(server(&listening)));
         let (connecting, forgotten) = end(Role::Sender);
         let stop = Stop::new();
-        let result = connecting.runtime.block_on(async {
+        let result = connecting.base.runtime.block_on(async {
             let until = soon();
             let connected = connecting.connect(address, Purpose::Transfer, until, &stop);
             client(connected.await.expect("it answers"), &stop).await
@@ -346,7 +349,7 @@ fn a_closed_connection_that_stays_does_not_wake_who_waits_for_another_at_each_tu
             let another = poll_fn(|context| {
                 polls.fetch_add(1, Ordering::Relaxed);
                 end.driver.changed.notify_one();
-                end.driver.lock().poll_incoming(context).map(drop)
+                end.driver.state.lock().poll_incoming(context).map(drop)
             });
             let came = within(MonotonicTime::now() + stays, another).await;
             assert!(came.is_none(), "nobody connects");
@@ -405,7 +408,8 @@ fn a_timer_sends_again_until_there_is_an_answer() {
     let begun = Instant::now();
     let stop = Stop::new();
     let connected = end.connect(address, Purpose::Transfer, soon(), &stop);
-    end.runtime
+    end.base
+        .runtime
         .block_on(connected)
         .expect("the third is answered");
     assert!(begun.elapsed() >= 2 * AGAIN);
@@ -415,7 +419,7 @@ fn a_timer_sends_again_until_there_is_an_answer() {
 #[test]
 fn no_answer_times_out_and_an_unknown_connection_is_told() {
     let (end, _) = end(Role::Sender);
-    end.runtime.block_on(async {
+    end.base.runtime.block_on(async {
         let other = tokio::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
         let other = other.await.expect("a socket");
         let address = other.local_addr().expect("an address");
@@ -434,7 +438,7 @@ fn no_answer_times_out_and_an_unknown_connection_is_told() {
         };
         while next().await == HELLO {}
         // After BYE of the connection that was given up, there is none.
-        let local = end.driver.lock().local();
+        let local = end.driver.state.lock().local();
         other.send_to(b"message", local).await.expect("sent");
         assert_eq!(next().await, BYE);
     });
@@ -449,13 +453,13 @@ fn packets_of_another_host_are_not_heard() {
         ..Lines::default()
     };
     let end = End::new(&order, settings(), lines).expect("an end");
-    let address = end.listen_address().expect("it listens");
+    let address = end.base.listen_address.expect("it listens");
     let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     stranger.send_to(HELLO, address).expect("sent");
     let peer = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 9), 0)).expect("a socket");
     peer.send_to(HELLO, address).expect("sent");
-    let handle = end.runtime.block_on(accepted(&end));
+    let handle = end.base.runtime.block_on(accepted(&end));
     let from = handle.with(|line| line.peer).expect("it is there");
     assert_eq!(from, peer.local_addr().expect("an address"));
-    assert!(end.driver.lock().connections.iter().count() == 1);
+    assert!(end.driver.state.lock().connections.iter().count() == 1);
 }

@@ -1,15 +1,6 @@
-//! Limit of the bytes in flight.
+//! Limit of the bytes in flight, besides the option `window_messages`.
 
 use std::time::{Duration, Instant};
-
-/// Congestion control, which limits the bytes in flight besides the option `window`.
-#[derive(Debug, Clone)]
-pub(crate) enum Congestion {
-    /// None: the window alone.
-    None,
-    /// CUBIC.
-    Cubic(Cubic),
-}
 
 /// Multiplicative decrease factor β of RFC 9438 §4.6.
 const BETA: f64 = 0.7;
@@ -26,6 +17,7 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// one decrease in a round trip of RFC 9002 §7; without HyStart++.
 #[derive(Debug, Clone)]
 pub(crate) struct Cubic {
+    /// Bytes that may be in flight.
     window: f64,
     threshold: f64,
     /// W_max of the last decrease.
@@ -38,12 +30,14 @@ pub(crate) struct Cubic {
     back_after: f64,
     /// Time of the last decrease: losses of datagrams sent before it belong to the same event.
     answered: Option<Instant>,
-    events: u64,
+    /// Number of congestion events.
+    pub events: u64,
 }
 
 impl Cubic {
     /// Returns the state with the initial window of RFC 9002 §7.2 for datagrams of `unit` bytes.
-    fn new(unit: f64) -> Self {
+    pub(crate) fn new(unit: usize) -> Self {
+        let unit = unit as f64;
         Self {
             window: (10.0 * unit).min((2.0 * unit).max(14_720.0)),
             threshold: f64::INFINITY,
@@ -81,7 +75,9 @@ impl Cubic {
         self.window = self.window.max(self.reno);
     }
 
-    fn decrease(&mut self, unit: f64) {
+    fn decrease(&mut self, now: Instant, unit: f64) {
+        self.answered = Some(now);
+        self.events += 1;
         // §4.7, fast convergence: a window that shrinks leaves room for others.
         self.most = if self.window < self.most {
             self.window * (1.0 + BETA) / 2.0
@@ -91,28 +87,10 @@ impl Cubic {
         self.threshold = (self.window * BETA).max(2.0 * unit);
         self.began = None;
     }
-}
 
-impl Congestion {
-    /// Returns CUBIC for datagrams of `unit` bytes.
-    pub(crate) fn cubic(unit: usize) -> Self {
-        Self::Cubic(Cubic::new(unit as f64))
-    }
-
-    /// Returns the bytes that may be in flight; `None` for no limit.
-    pub(crate) fn window(&self) -> Option<u64> {
-        match self {
-            Self::None => None,
-            Self::Cubic(cubic) => Some(cubic.window as u64),
-        }
-    }
-
-    /// Returns the number of congestion events.
-    pub(crate) const fn events(&self) -> u64 {
-        match self {
-            Self::None => 0,
-            Self::Cubic(cubic) => cubic.events,
-        }
+    /// Returns the bytes that may be in flight.
+    pub(crate) const fn window(&self) -> u64 {
+        self.window as u64
     }
 
     /// Notes that `bytes` were acknowledged, `under_way` bytes being in flight before.
@@ -124,39 +102,32 @@ impl Congestion {
         unit: usize,
         round_trip: Duration,
     ) {
-        let Self::Cubic(cubic) = self else { return };
         let (bytes, under_way, unit) = (bytes as f64, under_way as f64, unit as f64);
         // A window that is not used says nothing about the path (RFC 9002 §7.8). In slow start
         // half of it is enough, as the other half is what the last round trip has added.
-        if cubic.window < cubic.threshold {
-            if under_way * 2.0 >= cubic.window {
-                cubic.window += bytes;
+        if self.window < self.threshold {
+            if under_way * 2.0 >= self.window {
+                self.window += bytes;
             }
-        } else if under_way + unit > cubic.window {
-            cubic.avoid(now, bytes, unit, round_trip);
+        } else if under_way + unit > self.window {
+            self.avoid(now, bytes, unit, round_trip);
         }
     }
 
     /// Notes that a datagram sent at `sent_at` is lost.
     pub(crate) fn on_lost(&mut self, now: Instant, sent_at: Instant, unit: usize) {
-        let Self::Cubic(cubic) = self else { return };
-        if cubic.answered.is_some_and(|answered| sent_at <= answered) {
+        if self.answered.is_some_and(|answered| sent_at <= answered) {
             return;
         }
-        cubic.answered = Some(now);
-        cubic.events += 1;
-        cubic.decrease(unit as f64);
-        cubic.window = cubic.threshold;
+        self.decrease(now, unit as f64);
+        self.window = self.threshold;
     }
 
     /// Notes a retransmission time-out: nothing in flight was acknowledged.
     pub(crate) fn on_time_out(&mut self, now: Instant, unit: usize) {
-        let Self::Cubic(cubic) = self else { return };
-        cubic.answered = Some(now);
-        cubic.events += 1;
-        cubic.decrease(unit as f64);
+        self.decrease(now, unit as f64);
         // The loss window of RFC 5681 §3.1.
-        cubic.window = unit as f64;
+        self.window = unit as f64;
     }
 }
 
@@ -169,43 +140,43 @@ mod tests {
 
     /// Simulates round trips in each of which a whole window is acknowledged; returns the window
     /// after each, in datagrams.
-    fn rounds(congestion: &mut Congestion, from: u64, count: u64) -> Vec<f64> {
+    fn rounds(congestion: &mut Cubic, from: u64, count: u64) -> Vec<f64> {
         (from..from + count)
             .map(|round| {
                 let now = start() + ROUND_TRIP * round as u32;
-                let window = congestion.window().expect("a window");
+                let window = congestion.window();
                 for _ in 0..window / UNIT as u64 {
                     // The sender fills the window as it grows.
-                    let under_way = congestion.window().expect("a window");
+                    let under_way = congestion.window();
                     congestion.on_acknowledged(now, UNIT as u64, under_way, UNIT, ROUND_TRIP);
                 }
-                congestion.window().expect("a window") as f64 / UNIT as f64
+                congestion.window() as f64 / UNIT as f64
             })
             .collect()
     }
 
     #[test]
     fn slow_start_doubles_and_a_loss_takes_three_tenths_once_in_a_round_trip() {
-        let mut congestion = Congestion::cubic(UNIT);
+        let mut congestion = Cubic::new(UNIT);
         assert_eq!(rounds(&mut congestion, 0, 3), [20.0, 40.0, 80.0]);
         let at = |ms: u64| start() + Duration::from_millis(ms);
         congestion.on_lost(at(300), at(250), UNIT);
         congestion.on_lost(at(310), at(260), UNIT);
-        assert_eq!(congestion.window(), Some(56_000));
+        assert_eq!(congestion.window(), 56_000);
         congestion.on_lost(at(400), at(301), UNIT);
-        assert_eq!(congestion.window(), Some(39_200));
-        assert_eq!(congestion.events(), 2);
+        assert_eq!(congestion.window(), 39_200);
+        assert_eq!(congestion.events, 2);
     }
 
     #[test]
     fn the_window_is_back_after_k_and_flat_there() {
-        let mut congestion = Congestion::Cubic(Cubic {
+        let mut congestion = Cubic {
             window: 1000.0 * UNIT as f64,
             threshold: 0.0,
-            ..Cubic::new(UNIT as f64)
-        });
+            ..Cubic::new(UNIT)
+        };
         congestion.on_lost(start() + Duration::from_nanos(1), start(), UNIT);
-        assert_eq!(congestion.window(), Some(700_000));
+        assert_eq!(congestion.window(), 700_000);
         // K = cbrt(300 / 0.4) = 9.09 s: 91 round trips.
         let windows = rounds(&mut congestion, 0, 100);
         assert!(windows.windows(2).all(|pair| pair[1] >= pair[0]));
@@ -217,10 +188,10 @@ mod tests {
 
     #[test]
     fn a_time_out_begins_again_with_one_datagram_and_an_idle_window_does_not_grow() {
-        let mut congestion = Congestion::cubic(UNIT);
+        let mut congestion = Cubic::new(UNIT);
         rounds(&mut congestion, 0, 3);
         congestion.on_time_out(start() + Duration::from_nanos(1), UNIT);
-        assert_eq!(congestion.window(), Some(UNIT as u64));
+        assert_eq!(congestion.window(), UNIT as u64);
         congestion.on_acknowledged(
             start() + Duration::from_nanos(2),
             400,
@@ -228,15 +199,14 @@ mod tests {
             UNIT,
             ROUND_TRIP,
         );
-        assert_eq!(congestion.window(), Some(UNIT as u64));
+        assert_eq!(congestion.window(), UNIT as u64);
         // Slow start until β of the window at the time-out.
         assert_eq!(rounds(&mut congestion, 1, 3), [2.0, 4.0, 8.0]);
     }
 
     #[test]
     fn large_datagrams_begin_with_two() {
-        assert_eq!(Congestion::cubic(65_507).window(), Some(2 * 65_507));
-        assert_eq!(Congestion::cubic(1400).window(), Some(14_000));
-        assert_eq!(Congestion::None.window(), None);
+        assert_eq!(Cubic::new(65_507).window(), 2 * 65_507);
+        assert_eq!(Cubic::new(1400).window(), 14_000);
     }
 }

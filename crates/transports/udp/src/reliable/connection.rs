@@ -1,35 +1,22 @@
-//! A connection of the common I/O loop, and its handle.
+//! A connection of the common I/O loop.
 
 use std::{
-    collections::BTreeMap,
     io,
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError, Weak},
     task::{Context, Poll},
     time::Instant,
 };
 
 use bytes::Bytes;
-use regatta_transport::{
-    MonotonicTime, ProtocolSample, Received, StatisticsSource, StreamConnection, TransportError,
-    opening::OPENING_BYTES,
-};
-use regatta_transport_sockets::{
-    driver::{self, Transmit, Wakers},
-    wait::within,
-};
+use regatta_transport::{Received, TransportError, opening::OPENING_BYTES};
+use regatta_transport_sockets::driver::{self, Transmit, Wakers};
 
 use super::{
     core::{Core, Over},
-    frame::{Frame, marks},
-    protocol::Reliable,
+    frame::Frame,
     sender::Rules,
-    stream::Stream,
 };
 use crate::batch::LONGEST_PAYLOAD;
-
-/// Handle to a connection.
-pub(crate) type Handle = driver::Handle<Reliable>;
 
 /// Maximum of unread bytes for an application that does not receive; further messages are ignored
 /// and sent again later.
@@ -43,8 +30,7 @@ const CLOSE_COPIES: u32 = 3;
 
 /// State of one connection.
 pub(crate) struct Connection {
-    core: Core,
-    rules: Rules,
+    pub core: Core,
     peer: SocketAddr,
     /// Opening that CONN carries, at the connecting end.
     pub opening: Option<[u8; OPENING_BYTES]>,
@@ -54,7 +40,7 @@ pub(crate) struct Connection {
     waiting: Wakers,
     stopped: bool,
     /// Reason for which the socket has failed.
-    broken: Option<String>,
+    socket_error: Option<String>,
     /// Number of CLOSE that are to be sent, once the owner is gone.
     closes: Option<u32>,
     frame: Vec<u8>,
@@ -69,7 +55,10 @@ impl Connection {
         opening: [u8; OPENING_BYTES],
     ) -> Self {
         let core = Core::connecting(session, rules, &opening);
-        Self::new(core, rules, peer, Some(opening), Vec::new())
+        Self {
+            opening: Some(opening),
+            ..Self::new(core, peer)
+        }
     }
 
     /// Returns the listening end of a connection, whose application first receives `opening`.
@@ -83,25 +72,21 @@ impl Connection {
         let mut core = Core::accepting(session, rules);
         // From now on the other end is heard, or is silent.
         core.on_time(now);
-        Self::new(core, rules, peer, None, opening.to_vec())
+        Self {
+            unread: opening.to_vec(),
+            ..Self::new(core, peer)
+        }
     }
 
-    fn new(
-        core: Core,
-        rules: Rules,
-        peer: SocketAddr,
-        opening: Option<[u8; OPENING_BYTES]>,
-        unread: Vec<u8>,
-    ) -> Self {
+    fn new(core: Core, peer: SocketAddr) -> Self {
         Self {
             core,
-            rules,
             peer,
-            opening,
-            unread,
+            opening: None,
+            unread: Vec::new(),
             waiting: Wakers::default(),
             stopped: false,
-            broken: None,
+            socket_error: None,
             closes: None,
             frame: Vec::new(),
         }
@@ -122,11 +107,11 @@ impl Connection {
         if self.stopped {
             return Some(TransportError::Cancelled);
         }
-        if let Some(reason) = &self.broken {
+        if let Some(reason) = &self.socket_error {
             let error = TransportError::stack("cannot send or receive");
             return Some(error(reason.clone()));
         }
-        let waits = self.rules.max_retransmits.saturating_add(1);
+        let waits = self.core.rules.max_retransmits.saturating_add(1);
         Some(match self.core.over()? {
             Over::Closed => TransportError::Closed { flow: "connection" },
             Over::Refused => TransportError::Protocol {
@@ -134,12 +119,12 @@ impl Connection {
             },
             Over::NoAnswer => TransportError::TimedOut {
                 what: format!("answer to {waits} CONN"),
-                seconds: self.rules.max_wait.as_secs_f64() * f64::from(waits),
+                seconds: self.core.rules.max_wait.as_secs_f64() * f64::from(waits),
             },
             Over::GaveUp => TransportError::Protocol {
                 what: format!(
                     "gave up: a message had no acknowledgement after {} retransmissions",
-                    self.rules.max_retransmits
+                    self.core.rules.max_retransmits
                 ),
             },
         })
@@ -171,19 +156,27 @@ impl Connection {
         context: &Context<'_>,
         waited: &mut bool,
     ) -> Poll<Result<(), TransportError>> {
-        let most = match (self.rules.window, *waited) {
-            (1, _) => self.core.window(),
+        let most = match (self.core.rules.window, *waited) {
+            (1, _) => self.core.sender.window(),
             (window, false) => 2 * window + TOGETHER,
             (window, true) => 2 * window,
         };
-        let polled = self.poll(context, |one| (one.core.held() < most).then_some(()));
+        let polled = self.poll(context, |one| (one.core.sender.held() < most).then_some(()));
         *waited |= polled.is_pending();
         polled
     }
 
+    /// Waits until every message is acknowledged.
+    pub(crate) fn poll_acknowledged(
+        &mut self,
+        context: &Context<'_>,
+    ) -> Poll<Result<(), TransportError>> {
+        self.poll(context, |one| (one.core.sender.held() == 0).then_some(()))
+    }
+
     /// Whether the window has room for another message now.
     pub(crate) fn sends_at_once(&self) -> bool {
-        self.core.held() < self.core.window()
+        self.core.sender.held() < self.core.sender.window()
     }
 
     /// Takes over one message that fits a datagram; returns whether it is to be sent now.
@@ -191,13 +184,13 @@ impl Connection {
         if let Some(error) = self.error() {
             return Err(error);
         }
-        self.core.push(prefix, payload);
-        Ok(self.rules.window == 1 || self.core.unsent().is_multiple_of(TOGETHER))
+        self.core.sender.push(prefix, payload);
+        Ok(self.core.rules.window == 1 || self.core.sender.unsent().is_multiple_of(TOGETHER))
     }
 
     /// Ends the sending direction.
     pub(crate) fn push_end(&mut self) -> Result<(), TransportError> {
-        self.core.push_end();
+        self.core.sender.push_end();
         self.error().map_or(Ok(()), Err)
     }
 
@@ -212,7 +205,7 @@ impl Connection {
                 std::mem::swap(bytes, &mut one.unread);
                 return Some(Received::Bytes(bytes.len()));
             }
-            let closed = one.core.is_finished() || one.core.over() == Some(Over::Closed);
+            let closed = one.core.receiver.finished || one.core.over() == Some(Over::Closed);
             closed.then_some(Received::Closed)
         })
     }
@@ -224,15 +217,15 @@ impl driver::Connection for Connection {
     fn poll_transmit(&mut self, now: Instant, place: &mut [u8]) -> Option<Transmit> {
         let parts = if let Some(closes) = &mut self.closes {
             *closes = closes.checked_sub(1)?;
-            Frame::Close.encode(self.core.session(), &mut self.frame);
+            Frame::Close.encode(self.core.session, &mut self.frame);
             (self.frame.as_slice(), [].as_slice())
-        } else if self.stopped || self.broken.is_some() {
+        } else if self.stopped || self.socket_error.is_some() {
             return None;
         } else if self.core.poll_frame(now, &mut self.frame) {
             (self.frame.as_slice(), [].as_slice())
         } else {
             let number = self.core.poll_message(now)?;
-            self.core.datagram(number)?
+            self.core.sender.datagram(number)?
         };
         let bytes = parts.0.len() + parts.1.len();
         place[..parts.0.len()].copy_from_slice(parts.0);
@@ -272,86 +265,11 @@ impl driver::Connection for Connection {
     }
 
     fn fail(&mut self, error: &io::Error) {
-        self.broken.get_or_insert_with(|| error.to_string());
+        self.socket_error.get_or_insert_with(|| error.to_string());
         self.waiting.wake();
     }
 
     fn is_over(&self) -> bool {
         self.closes == Some(0)
-    }
-}
-
-/// An established connection.
-pub(crate) struct Established {
-    handle: Arc<Handle>,
-    statistics: Arc<Statistics>,
-    /// The only stream, until it is taken.
-    stream: Mutex<Option<Stream>>,
-}
-
-impl Established {
-    pub(crate) fn new(handle: Arc<Handle>) -> Result<Self, TransportError> {
-        let (session, opening) = handle.with(|one| (one.core.session(), one.opening.take()))?;
-        let statistics = Arc::new(Statistics {
-            handle: handle.weak(),
-            facts: marks(session).into(),
-        });
-        let stream = Stream::new(Arc::clone(&handle), opening);
-        Ok(Self {
-            handle,
-            statistics,
-            stream: Mutex::new(Some(stream)),
-        })
-    }
-
-    fn take(&self) -> Result<Stream, TransportError> {
-        self.stream
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-            .ok_or_else(|| TransportError::Protocol {
-                what: "a connection of `udp-reliable` has one stream".to_owned(),
-            })
-    }
-}
-
-impl StreamConnection for Established {
-    type Stream = Stream;
-
-    async fn open_stream(&self) -> Result<Stream, TransportError> {
-        self.take()
-    }
-
-    async fn accept_stream(&self, _until: MonotonicTime) -> Result<Stream, TransportError> {
-        self.take()
-    }
-
-    fn statistics(&self) -> Arc<dyn StatisticsSource> {
-        Arc::clone(&self.statistics) as Arc<dyn StatisticsSource>
-    }
-
-    async fn close(self, until: MonotonicTime) {
-        let acknowledged = self
-            .handle
-            .poll(|one, context| one.poll(context, |one| (one.core.held() == 0).then_some(())));
-        // Whatever goes wrong now, it is closed.
-        let _ = within(until, acknowledged).await;
-    }
-}
-
-/// Statistics of a connection, readable while that exists.
-struct Statistics {
-    handle: Weak<Handle>,
-    facts: BTreeMap<String, String>,
-}
-
-impl StatisticsSource for Statistics {
-    fn sample(&self) -> Option<ProtocolSample> {
-        let handle = self.handle.upgrade()?;
-        handle.with(|one| one.core.sample()).ok()
-    }
-
-    fn facts(&self) -> BTreeMap<String, String> {
-        self.facts.clone()
     }
 }

@@ -3,9 +3,6 @@
 
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use regatta_transport::ProtocolSample;
-
 use super::{
     frame::Frame,
     receiver::Receiver,
@@ -46,11 +43,11 @@ enum State {
 /// One end of a connection.
 #[derive(Debug)]
 pub(crate) struct Core {
-    session: u32,
-    rules: Rules,
+    pub session: u32,
+    pub rules: Rules,
     state: State,
-    sender: Sender,
-    receiver: Receiver,
+    pub sender: Sender,
+    pub receiver: Receiver,
     accept_due: bool,
     acknowledgement_due: bool,
     /// Time at which the other end was last heard, or was sent an acknowledgement for its silence.
@@ -247,37 +244,6 @@ impl Core {
         }
     }
 
-    /// Returns the datagram of a message, in two parts.
-    pub(crate) fn datagram(&self, number: u64) -> Option<(&[u8], &[u8])> {
-        self.sender.datagram(number)
-    }
-
-    /// Takes over a message, or the part of one that fits a datagram.
-    pub(crate) fn push(&mut self, prefix: &[u8], payload: Bytes) {
-        self.sender.push(prefix, payload);
-    }
-
-    /// Ends the sending direction.
-    pub(crate) fn push_end(&mut self) {
-        self.sender.push_end();
-    }
-
-    /// Returns the number of messages that are kept, as they or an earlier one may not have
-    /// arrived.
-    pub(crate) fn held(&self) -> usize {
-        self.sender.held()
-    }
-
-    /// Returns the maximum number of messages in flight when the next message is sent.
-    pub(crate) fn window(&self) -> usize {
-        self.sender.window()
-    }
-
-    /// Returns the number of messages that were never sent.
-    pub(crate) fn unsent(&self) -> usize {
-        self.sender.unsent()
-    }
-
     /// Whether messages can be sent.
     pub(crate) const fn is_open(&self) -> bool {
         matches!(self.state, State::Open)
@@ -288,31 +254,6 @@ impl Core {
         match self.state {
             State::Over(over) => Some(over),
             _ => None,
-        }
-    }
-
-    /// Whether the other end has finished, and everything of it has arrived.
-    pub(crate) const fn is_finished(&self) -> bool {
-        self.receiver.is_finished()
-    }
-
-    /// Returns the session's number.
-    pub(crate) const fn session(&self) -> u32 {
-        self.session
-    }
-
-    /// Returns the current statistics.
-    pub(crate) fn sample(&self) -> ProtocolSample {
-        let (sent, retransmitted) = self.sender.sent();
-        ProtocolSample {
-            smoothed_rtt: self.sender.round_trip.smoothed(),
-            min_rtt: self.sender.round_trip.least(),
-            congestion_window_bytes: Some(self.sender.window_bytes()),
-            bytes_in_flight: Some(self.sender.under_way_bytes()),
-            packets_sent: Some(sent),
-            retransmitted_packets: Some(retransmitted),
-            congestion_events: Some(self.sender.congestion_events()),
-            window_limited: None,
         }
     }
 }

@@ -3,18 +3,22 @@
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{Bytes, StackFacts, Warning, stack};
 use regatta_transport::{TransportError, opening::Token};
-use regatta_transport_sockets::driver::{self, End, StreamEnd};
+use regatta_transport_sockets::{
+    driver::{self, End},
+    endpoints::StreamEnd,
+};
 
 use super::{
-    Settings,
-    congestion::Congestion,
-    connection::Established,
+    congestion::Cubic,
     frame::DATA_HEADER_BYTES,
     protocol::Reliable,
     sender::{LONGEST_PART, Rules},
+    stream::Established,
 };
 use crate::{
+    GSO, RECEIVE_BUFFER, SEND_BUFFER,
     batch::MOST_SEGMENTS,
+    bytes,
     packets::{self, headers},
 };
 
@@ -22,19 +26,19 @@ use crate::{
 /// datagram; a listening end listens when this returns.
 pub(crate) fn new(
     order: &TrialOrder,
-    settings: Settings,
+    rules: Rules,
     message: Option<usize>,
-) -> Result<StreamEnd<Reliable, Established>, TransportError> {
-    let rules = settings.rules;
+) -> Result<StreamEnd<End<Reliable>, Established>, TransportError> {
+    let options = &order.transport.options;
     let token = Token::parse(&order.token)?;
     // The kernel doubles what is asked for, for its own bookkeeping.
     let mut end = End::new(
         order,
         driver::Settings {
-            receive_buffer_bytes: settings.receive_buffer / 2,
-            send_buffer_bytes: settings.send_buffer / 2,
+            receive_buffer_bytes: bytes(&RECEIVE_BUFFER, options) / 2,
+            send_buffer_bytes: bytes(&SEND_BUFFER, options) / 2,
             // One message at a time gives nothing to put together.
-            most_segments: if settings.gso && rules.window > 1 {
+            most_segments: if GSO.flag(options) && rules.window > 1 {
                 MOST_SEGMENTS
             } else {
                 1
@@ -46,30 +50,32 @@ pub(crate) fn new(
     )?;
     let side = order.role.name();
     let stack_facts = stack_facts(&rules, message, end.offloads());
-    end.facts.extend(stack_facts.of_end(side));
+    end.base.facts.extend(stack_facts.of_end(side));
     let congestion_control = if rules.cubic { "cubic" } else { "none" };
-    end.facts.insert(
-        format!("congestion_control.{side}"),
-        congestion_control.to_owned(),
-    );
+    let name = format!("congestion_control.{side}");
+    end.base.facts.insert(name, congestion_control.to_owned());
     if order.role == Role::Sender {
         let window = rules.window.to_string();
-        end.facts
+        end.base
+            .facts
             .insert("window_messages.sender".to_owned(), window);
-        end.warnings = message.map_or_else(Vec::new, |message| warnings(order, message));
+        end.base.warnings = message.map_or_else(Vec::new, |message| warnings(order, message));
     }
-    Ok(StreamEnd::new(end, |handle, _, _| Established::new(handle)))
+    Ok(StreamEnd {
+        end,
+        make: Box::new(|handle, _, _| Established::new(handle)),
+    })
 }
 
 /// Returns the initial window of CUBIC, whose unit is the largest datagram, in words: of a packet,
 /// unless IP has to fragment it.
 fn initial_window(message: Option<usize>) -> String {
     let datagram = message.map_or(0, |message| message.min(LONGEST_PART)) + DATA_HEADER_BYTES;
-    match Congestion::cubic(datagram).window() {
-        Some(window) if window < 10 * datagram as u64 => {
-            format!("{:.1} messages", window as f64 / datagram as f64)
-        }
-        _ => "10 packets".to_owned(),
+    let window = Cubic::new(datagram).window();
+    if window < 10 * datagram as u64 {
+        format!("{:.1} messages", window as f64 / datagram as f64)
+    } else {
+        "10 packets".to_owned()
     }
 }
 

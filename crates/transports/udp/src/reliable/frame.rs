@@ -4,6 +4,8 @@
 //! end). Numbers are little-endian. A DATA frame has 21 bytes before its payload, as many as the
 //! published protocol has.
 
+use bytes::{Buf as _, BufMut as _};
+
 use crate::framing::{CONN_FACT, RCVD_FACT, mark};
 
 /// Bytes before the payload of a DATA frame: type, session, number, transmission.
@@ -56,83 +58,79 @@ pub(crate) enum Frame<'a> {
     Close,
 }
 
-fn number(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+/// Takes the two numbers of a frame that has such.
+fn numbers(rest: &mut &[u8]) -> Option<(u64, u64)> {
+    Some((rest.try_get_u64_le().ok()?, rest.try_get_u64_le().ok()?))
 }
 
 impl<'a> Frame<'a> {
     /// Decodes a datagram into its session and its frame; `None` for anything else.
     pub(crate) fn decode(datagram: &'a [u8]) -> Option<(u32, Self)> {
-        let session = u32::from_le_bytes(datagram.get(1..5)?.try_into().ok()?);
-        let rest = &datagram[5..];
-        let alone = |frame| rest.is_empty().then_some(frame);
-        let frame = match datagram[0] {
-            CONN => Some(Self::Conn { opening: rest }),
-            CONACC => alone(Self::ConAcc),
-            CONRJT => alone(Self::ConRjt),
-            CLOSE => alone(Self::Close),
-            DATA => Some(Self::Data {
-                number: number(rest, 0)?,
-                transmission: number(rest, 8)?,
-                payload: &rest[16..],
-            }),
-            FIN if rest.len() == 16 => Some(Self::Fin {
-                number: number(rest, 0)?,
-                transmission: number(rest, 8)?,
-            }),
-            ACC if rest.len() <= 16 + LONGEST_BITMAP => Some(Self::Acc {
-                next: number(rest, 0)?,
-                largest: number(rest, 8)?,
-                bitmap: &rest[16..],
-            }),
-            _ => None,
+        let mut rest = datagram;
+        let kind = rest.try_get_u8().ok()?;
+        let session = rest.try_get_u32_le().ok()?;
+        let frame = match kind {
+            CONN => Self::Conn { opening: rest },
+            CONACC if rest.is_empty() => Self::ConAcc,
+            CONRJT if rest.is_empty() => Self::ConRjt,
+            CLOSE if rest.is_empty() => Self::Close,
+            DATA => {
+                let (number, transmission) = numbers(&mut rest)?;
+                Self::Data {
+                    number,
+                    transmission,
+                    payload: rest,
+                }
+            }
+            FIN if rest.len() == 16 => {
+                let (number, transmission) = numbers(&mut rest)?;
+                Self::Fin {
+                    number,
+                    transmission,
+                }
+            }
+            ACC if rest.len() <= 16 + LONGEST_BITMAP => {
+                let (next, largest) = numbers(&mut rest)?;
+                Self::Acc {
+                    next,
+                    largest,
+                    bitmap: rest,
+                }
+            }
+            _ => return None,
         };
-        Some((session, frame?))
+        Some((session, frame))
     }
 
     /// Writes a frame to `place`, replacing its content.
     pub(crate) fn encode(self, session: u32, place: &mut Vec<u8>) {
-        let kind = match self {
-            Self::Conn { .. } => CONN,
-            Self::ConAcc => CONACC,
-            Self::ConRjt => CONRJT,
-            Self::Data { .. } => DATA,
-            Self::Fin { .. } => FIN,
-            Self::Acc { .. } => ACC,
-            Self::Close => CLOSE,
-        };
-        place.clear();
-        place.push(kind);
-        place.extend(session.to_le_bytes());
-        match self {
-            Self::Conn { opening } => place.extend(opening),
-            Self::ConAcc | Self::ConRjt | Self::Close => {}
+        let (kind, numbers, rest) = match self {
+            Self::Conn { opening } => (CONN, None, opening),
+            Self::ConAcc => (CONACC, None, &[][..]),
+            Self::ConRjt => (CONRJT, None, &[][..]),
             Self::Data {
                 number,
                 transmission,
                 payload,
-            } => {
-                place.extend(number.to_le_bytes());
-                place.extend(transmission.to_le_bytes());
-                place.extend(payload);
-            }
+            } => (DATA, Some([number, transmission]), payload),
             Self::Fin {
                 number,
                 transmission,
-            } => {
-                place.extend(number.to_le_bytes());
-                place.extend(transmission.to_le_bytes());
-            }
+            } => (FIN, Some([number, transmission]), &[][..]),
             Self::Acc {
                 next,
                 largest,
                 bitmap,
-            } => {
-                place.extend(next.to_le_bytes());
-                place.extend(largest.to_le_bytes());
-                place.extend(bitmap);
-            }
+            } => (ACC, Some([next, largest]), bitmap),
+            Self::Close => (CLOSE, None, &[][..]),
+        };
+        place.clear();
+        place.put_u8(kind);
+        place.put_u32_le(session);
+        for number in numbers.into_iter().flatten() {
+            place.put_u64_le(number);
         }
+        place.put_slice(rest);
     }
 }
 

@@ -29,7 +29,7 @@ use regatta_transport::{
 };
 
 use self::{frame::LARGEST_WINDOW, sender::Rules};
-use crate::{GSO, RECEIVE_BUFFER, SEND_BUFFER, batch::LONGEST_PAYLOAD, bytes};
+use crate::{GSO, RECEIVE_BUFFER, SEND_BUFFER, batch::LONGEST_PAYLOAD};
 
 /// Driver of reliable UDP: each message is a datagram that is acknowledged, and sent again if it is
 /// not.
@@ -95,33 +95,17 @@ const MAX_RETRANSMITS: OptionDefinition = OptionDefinition {
 /// Longest wait.
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// The options of a trial.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Settings {
-    rules: Rules,
-    gso: bool,
-    receive_buffer: usize,
-    send_buffer: usize,
-}
-
-impl Settings {
-    /// Reads options that were checked.
-    fn new(options: &BTreeMap<String, OptionValue>) -> Self {
-        let window = WINDOW.number(options).unwrap_or(1);
-        Self {
-            rules: Rules {
-                window,
-                at_once: 0,
-                // A longer one would leave the range of the clock.
-                max_wait: RTO_MAX.time(options).unwrap_or_default().min(YEAR),
-                max_retransmits: MAX_RETRANSMITS.number(options).unwrap_or_default(),
-                // One message at a time leaves nothing to control.
-                cubic: CC.text(options) == Some("cubic") && window > 1,
-            },
-            gso: GSO.flag(options),
-            receive_buffer: bytes(&RECEIVE_BUFFER, options),
-            send_buffer: bytes(&SEND_BUFFER, options),
-        }
+/// Returns the parameters of a sender for options that were checked.
+fn rules(options: &BTreeMap<String, OptionValue>, at_once: u32) -> Rules {
+    let window = WINDOW.number(options).unwrap_or(1);
+    Rules {
+        window,
+        at_once,
+        // A longer one would leave the range of the clock.
+        max_wait: RTO_MAX.time(options).unwrap_or_default().min(YEAR),
+        max_retransmits: MAX_RETRANSMITS.number(options).unwrap_or_default(),
+        // One message at a time leaves nothing to control.
+        cubic: CC.text(options) == Some("cubic") && window > 1,
     }
 }
 
@@ -143,14 +127,9 @@ impl Driver for UdpReliable {
                 hint: format!("choose a message of at most {LONGEST_PAYLOAD} B"),
             }));
         }
-        let datagram = if is_datagram {
-            usize::try_from(message.0).ok()
-        } else {
-            None
-        };
-        let mut settings = Settings::new(&order.transport.options);
-        settings.rules.at_once = idle_messages_at_once(order);
-        let endpoint = endpoint::new(order, settings, datagram)?;
+        let datagram = usize::try_from(message.0).ok().filter(|_| is_datagram);
+        let rules = rules(&order.transport.options, idle_messages_at_once(order));
+        let endpoint = endpoint::new(order, rules, datagram)?;
         Ok(Box::new(StreamSession::new(endpoint, order, context)?))
     }
 }

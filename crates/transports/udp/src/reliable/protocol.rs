@@ -11,7 +11,7 @@ use regatta_transport::{
     Purpose, TransportError,
     opening::{self, OPENING_BYTES, Token},
 };
-use regatta_transport_sockets::driver::{Arrived, Connections, Incoming, Number, Protocol};
+use regatta_transport_sockets::driver::{self, Arrived, Connections, Incoming, Number, Protocol};
 
 use super::{connection::Connection, frame::Frame, sender::Rules};
 
@@ -27,6 +27,9 @@ pub(crate) struct Reliable {
     /// Sessions that have begun here.
     sessions: VecDeque<u32>,
 }
+
+/// Handle to a connection.
+pub(crate) type Handle = driver::Handle<Reliable>;
 
 impl Reliable {
     pub(crate) const fn new(rules: Rules, token: Token, listens: bool) -> Self {
@@ -51,7 +54,7 @@ impl Reliable {
     }
 
     /// Handles a datagram of no connection.
-    fn knock(
+    fn handle_unknown(
         &mut self,
         now: Instant,
         (from, to): (SocketAddr, SocketAddr),
@@ -143,7 +146,7 @@ impl Protocol for Reliable {
             let number = session.map(u32::from_le_bytes).map(Number::from);
             match number.and_then(|number| connections.get_mut(number)) {
                 Some(connection) => connection.handle(now, datagram),
-                None => self.knock(now, (from, to), datagram, connections),
+                None => self.handle_unknown(now, (from, to), datagram, connections),
             }
         }
     }

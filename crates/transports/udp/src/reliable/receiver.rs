@@ -4,22 +4,17 @@ use std::collections::BTreeMap;
 
 use super::frame::{Frame, LARGEST_WINDOW, LONGEST_BITMAP};
 
-/// A message that arrived before an earlier one.
-#[derive(Debug)]
-enum Early {
-    Data(Vec<u8>),
-    End,
-}
-
 /// The receiving half.
 #[derive(Debug, Default)]
 pub(crate) struct Receiver {
     /// Number of the next message in order.
     next: u64,
-    early: BTreeMap<u64, Early>,
+    /// Messages that arrived before an earlier one; `None` is the end of the direction.
+    early: BTreeMap<u64, Option<Vec<u8>>>,
     /// Largest transmission that has arrived.
     largest: Option<u64>,
-    finished: bool,
+    /// Whether everything that the other end sends has arrived.
+    pub finished: bool,
     bitmap: Vec<u8>,
 }
 
@@ -43,10 +38,8 @@ impl Receiver {
             return;
         }
         if number > self.next {
-            self.early.entry(number).or_insert_with(|| match payload {
-                Some(payload) => Early::Data(payload.to_vec()),
-                None => Early::End,
-            });
+            let early = self.early.entry(number);
+            early.or_insert_with(|| payload.map(<[u8]>::to_vec));
             return;
         }
         self.next += 1;
@@ -57,8 +50,8 @@ impl Receiver {
         while let Some(early) = self.early.remove(&self.next) {
             self.next += 1;
             match early {
-                Early::Data(payload) => deliver(&payload),
-                Early::End => return self.finish(),
+                Some(payload) => deliver(&payload),
+                None => return self.finish(),
             }
         }
     }
@@ -66,11 +59,6 @@ impl Receiver {
     fn finish(&mut self) {
         self.finished = true;
         self.early.clear();
-    }
-
-    /// Whether everything that the other end sends has arrived.
-    pub(crate) const fn is_finished(&self) -> bool {
-        self.finished
     }
 
     /// Returns the acknowledgement of all that has arrived.
@@ -133,9 +121,9 @@ mod tests {
         receiver.on_message(u64::MAX, 0, Some(b"far"), &mut deliver);
         receiver.on_message(LARGEST_WINDOW as u64, 0, Some(b"far"), &mut deliver);
         receiver.on_message(1, 1, None, &mut deliver);
-        assert!(!receiver.is_finished());
+        assert!(!receiver.finished);
         receiver.on_message(0, 0, Some(b"first"), &mut deliver);
-        assert!(receiver.is_finished());
+        assert!(receiver.finished);
         receiver.on_message(2, 2, Some(b"after"), &mut deliver);
         assert_eq!(got, 1);
         assert!(matches!(

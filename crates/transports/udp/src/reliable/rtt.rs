@@ -14,9 +14,11 @@ const GRANULARITY: Duration = Duration::from_millis(1);
 /// Source: RFC 6298 §2.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RoundTrip {
-    smoothed: Option<Duration>,
+    /// Smoothed round-trip time (SRTT), once there is a measurement.
+    pub smoothed: Option<Duration>,
     variation: Duration,
-    least: Option<Duration>,
+    /// Least measurement.
+    pub least: Option<Duration>,
 }
 
 impl RoundTrip {
@@ -33,16 +35,6 @@ impl RoundTrip {
                 self.smoothed = Some((smoothed * 7 + time) / 8);
             }
         }
-    }
-
-    /// Returns the smoothed round-trip time (SRTT), once there is a measurement.
-    pub(crate) const fn smoothed(&self) -> Option<Duration> {
-        self.smoothed
-    }
-
-    /// Returns the least measurement.
-    pub(crate) const fn least(&self) -> Option<Duration> {
-        self.least
     }
 
     /// Returns the retransmission time-out (RTO); `first` as long as nothing is measured.
@@ -65,13 +57,13 @@ mod tests {
         assert_eq!(rtt.retransmission_time(ms(1000)), ms(1000));
         // 2.2: SRTT = R, RTTVAR = R/2, RTO = SRTT + 4 RTTVAR.
         rtt.sample(ms(400));
-        assert_eq!(rtt.smoothed(), Some(ms(400)));
+        assert_eq!(rtt.smoothed, Some(ms(400)));
         assert_eq!(rtt.retransmission_time(ms(1000)), ms(1200));
         // 2.3: RTTVAR = 3/4 · 200 + 1/4 · |400 − 480| = 170; SRTT = 7/8 · 400 + 1/8 · 480 = 410.
         rtt.sample(ms(480));
-        assert_eq!(rtt.smoothed(), Some(ms(410)));
+        assert_eq!(rtt.smoothed, Some(ms(410)));
         assert_eq!(rtt.retransmission_time(ms(1000)), ms(410 + 4 * 170));
-        assert_eq!(rtt.least(), Some(ms(400)));
+        assert_eq!(rtt.least, Some(ms(400)));
         let mut short = RoundTrip::default();
         short.sample(Duration::from_micros(50));
         assert_eq!(short.retransmission_time(ms(1000)), LEAST);

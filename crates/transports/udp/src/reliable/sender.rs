@@ -6,10 +6,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use regatta_transport::Purpose;
+use regatta_transport::{ProtocolSample, Purpose};
 
 use super::{
-    congestion::Congestion,
+    congestion::Cubic,
     frame::{self, DATA_HEADER_BYTES, Frame},
     rtt::RoundTrip,
 };
@@ -22,7 +22,7 @@ const REORDERING_THRESHOLD: u64 = 3;
 const SPARE_HEADS: usize = 256;
 
 /// Parameters of a sender, from the options of the transport.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Rules {
     /// Maximum number of messages in flight; one is stop-and-wait.
     pub window: usize,
@@ -94,7 +94,7 @@ struct Transmission {
 }
 
 /// The sending half.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Sender {
     session: u32,
     rules: Rules,
@@ -118,7 +118,8 @@ pub(crate) struct Sender {
     /// Number of such waits in a row that timed out.
     time_outs: u32,
     pub round_trip: RoundTrip,
-    congestion: Congestion,
+    /// CUBIC, if that limits the bytes in flight.
+    congestion: Option<Cubic>,
     /// Largest datagram so far in bytes, the unit of the congestion control.
     unit: usize,
     retransmitted: u64,
@@ -130,22 +131,7 @@ impl Sender {
         Self {
             session,
             rules,
-            messages: VecDeque::new(),
-            first: 0,
-            fresh: 0,
-            lost: BTreeSet::new(),
-            transmissions: VecDeque::new(),
-            next_transmission: 0,
-            largest: None,
-            under_way: 0,
-            under_way_bytes: 0,
-            waiting_since: None,
-            time_outs: 0,
-            round_trip: RoundTrip::default(),
-            congestion: Congestion::None,
-            unit: 0,
-            retransmitted: 0,
-            spare: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -182,7 +168,7 @@ impl Sender {
         };
         let size = message.size() as usize;
         if self.rules.cubic && self.unit == 0 {
-            self.congestion = Congestion::cubic(size);
+            self.congestion = Some(Cubic::new(size));
         }
         self.unit = self.unit.max(size);
         self.messages.push_back(message);
@@ -209,15 +195,18 @@ impl Sender {
         self.messages.len()
     }
 
+    fn index(&self, number: u64) -> Option<usize> {
+        usize::try_from(number.checked_sub(self.first)?).ok()
+    }
+
     fn get_mut(&mut self, number: u64) -> Option<&mut Message> {
-        let index = number.checked_sub(self.first)?;
-        self.messages.get_mut(usize::try_from(index).ok()?)
+        let index = self.index(number)?;
+        self.messages.get_mut(index)
     }
 
     /// Returns the datagram of a message: two parts, one after the other.
     pub(crate) fn datagram(&self, number: u64) -> Option<(&[u8], &[u8])> {
-        let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
-        let message = self.messages.get(index)?;
+        let message = self.messages.get(self.index(number)?)?;
         Some((&message.head, &message.payload))
     }
 
@@ -228,7 +217,7 @@ impl Sender {
         if self.under_way >= self.rules.window_of(number) {
             return None;
         }
-        let window = self.congestion.window();
+        let window = self.congestion.as_ref().map(Cubic::window);
         let under_way_bytes = self.under_way_bytes;
         let transmission = self.next_transmission;
         let message = self.get_mut(number)?;
@@ -324,9 +313,10 @@ impl Sender {
         }
         if bytes > 0 {
             self.time_outs = 0;
-            let round_trip = self.round_trip.smoothed().unwrap_or(self.rules.max_wait);
-            self.congestion
-                .on_acknowledged(now, bytes, before, self.unit, round_trip);
+            let round_trip = self.round_trip.smoothed.unwrap_or(self.rules.max_wait);
+            if let Some(cubic) = &mut self.congestion {
+                cubic.on_acknowledged(now, bytes, before, self.unit, round_trip);
+            }
         }
         self.find_lost(now);
         if bytes > 0 {
@@ -352,7 +342,9 @@ impl Sender {
                 self.under_way -= 1;
                 self.under_way_bytes -= size;
                 self.lost.insert(sent.number);
-                self.congestion.on_lost(now, sent.at, self.unit);
+                if let Some(cubic) = &mut self.congestion {
+                    cubic.on_lost(now, sent.at, self.unit);
+                }
             } else if sent.transmission >= largest {
                 // The round trip of this one may still be asked for.
                 break;
@@ -399,32 +391,26 @@ impl Sender {
         // An acknowledgement that comes now may be for either copy, so it gives no round trip.
         self.transmissions.clear();
         (self.under_way, self.under_way_bytes) = (0, 0);
-        self.congestion.on_time_out(now, self.unit);
+        if let Some(cubic) = &mut self.congestion {
+            cubic.on_time_out(now, self.unit);
+        }
         true
     }
 
-    /// Returns the bytes that may be in flight.
-    pub(crate) fn window_bytes(&self) -> u64 {
+    /// Returns the current statistics.
+    pub(crate) fn sample(&self) -> ProtocolSample {
         let fixed = (self.rules.window * self.unit) as u64;
-        self.congestion
-            .window()
-            .map_or(fixed, |window| window.min(fixed))
-    }
-
-    /// Returns the bytes in flight.
-    pub(crate) const fn under_way_bytes(&self) -> u64 {
-        self.under_way_bytes
-    }
-
-    /// Returns the number of datagrams sent with messages, and how many of them were
-    /// retransmissions.
-    pub(crate) const fn sent(&self) -> (u64, u64) {
-        (self.next_transmission, self.retransmitted)
-    }
-
-    /// Returns the number of congestion events.
-    pub(crate) const fn congestion_events(&self) -> u64 {
-        self.congestion.events()
+        let cubic = self.congestion.as_ref();
+        ProtocolSample {
+            smoothed_rtt: self.round_trip.smoothed,
+            min_rtt: self.round_trip.least,
+            congestion_window_bytes: Some(cubic.map_or(fixed, |cubic| cubic.window().min(fixed))),
+            bytes_in_flight: Some(self.under_way_bytes),
+            packets_sent: Some(self.next_transmission),
+            retransmitted_packets: Some(self.retransmitted),
+            congestion_events: Some(cubic.map_or(0, |cubic| cubic.events)),
+            window_limited: None,
+        }
     }
 }
 

@@ -1,17 +1,19 @@
-//! The two directions of a connection as a stream of bytes whose messages are datagrams.
+//! A connection as the workloads use it, and its two directions as a stream of bytes whose messages are datagrams.
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use regatta_transport::{
-    ByteStream, MonotonicTime, Received, TransportError, opening::OPENING_BYTES,
+    ByteStream, MonotonicTime, ProtocolSample, Received, StatisticsSource, StreamConnection,
+    TransportError, opening::OPENING_BYTES,
 };
 use regatta_transport_sockets::wait::within;
 
-use super::{
-    connection::{Connection, Handle},
-    sender::LONGEST_PART,
-};
+use super::{connection::Connection, frame::marks, protocol::Handle, sender::LONGEST_PART};
 
 /// The stream of a connection.
 pub(crate) struct Stream {
@@ -23,14 +25,6 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(handle: Arc<Handle>, opening: Option<[u8; OPENING_BYTES]>) -> Self {
-        Self {
-            handle,
-            opening,
-            read: Vec::new(),
-        }
-    }
-
     /// Cuts the rest of a message into datagrams: one, except for a message that is longer than one
     /// carries with its header.
     async fn push(&self, mut header: &[u8], payload: &Bytes) -> Result<(), TransportError> {
@@ -105,5 +99,81 @@ impl ByteStream for Stream {
         self.handle.with(Connection::push_end)??;
         self.handle.send();
         Ok(())
+    }
+}
+
+/// An established connection.
+pub(crate) struct Established {
+    handle: Arc<Handle>,
+    statistics: Arc<dyn StatisticsSource>,
+    /// The only stream, until it is taken.
+    stream: Mutex<Option<Stream>>,
+}
+
+impl Established {
+    pub(crate) fn new(handle: Arc<Handle>) -> Result<Self, TransportError> {
+        let (session, opening) = handle.with(|one| (one.core.session, one.opening.take()))?;
+        let statistics = Arc::new(Statistics {
+            handle: handle.weak(),
+            facts: marks(session).into(),
+        });
+        let stream = Stream {
+            handle: Arc::clone(&handle),
+            opening,
+            read: Vec::new(),
+        };
+        Ok(Self {
+            handle,
+            statistics,
+            stream: Mutex::new(Some(stream)),
+        })
+    }
+
+    fn take(&self) -> Result<Stream, TransportError> {
+        let stream = self.stream.lock().take();
+        stream.ok_or_else(|| TransportError::Protocol {
+            what: "a connection of `udp-reliable` has one stream".to_owned(),
+        })
+    }
+}
+
+impl StreamConnection for Established {
+    type Stream = Stream;
+
+    async fn open_stream(&self) -> Result<Stream, TransportError> {
+        self.take()
+    }
+
+    async fn accept_stream(&self, _until: MonotonicTime) -> Result<Stream, TransportError> {
+        self.take()
+    }
+
+    fn statistics(&self) -> Arc<dyn StatisticsSource> {
+        Arc::clone(&self.statistics)
+    }
+
+    async fn close(self, until: MonotonicTime) {
+        let acknowledged = self
+            .handle
+            .poll(|one, context| one.poll_acknowledged(context));
+        // Whatever goes wrong now, it is closed.
+        let _ = within(until, acknowledged).await;
+    }
+}
+
+/// Statistics of a connection, readable while that exists.
+struct Statistics {
+    handle: Weak<Handle>,
+    facts: BTreeMap<String, String>,
+}
+
+impl StatisticsSource for Statistics {
+    fn sample(&self) -> Option<ProtocolSample> {
+        let handle = self.handle.upgrade()?;
+        handle.with(|one| one.core.sender.sample()).ok()
+    }
+
+    fn facts(&self) -> BTreeMap<String, String> {
+        self.facts.clone()
     }
 }

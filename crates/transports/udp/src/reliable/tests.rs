@@ -109,7 +109,7 @@ impl<F: FnMut(End, &[u8]) -> Impairment> Path<F> {
             self.depart(from, place.clone());
         }
         while let Some(number) = core.poll_message(self.now) {
-            let (head, payload) = core.datagram(number).expect("it was just polled");
+            let (head, payload) = core.sender.datagram(number).expect("it was just polled");
             self.depart(from, [head, payload].concat());
         }
     }
@@ -211,17 +211,18 @@ fn exchange<F: FnMut(End, &[u8]) -> Impairment>(
     for message in sent {
         client
             .core
+            .sender
             .push(&message[..1], Bytes::copy_from_slice(&message[1..]));
     }
-    client.core.push_end();
+    client.core.sender.push_end();
     path.run(&mut client, &mut server, rules, |client, server| {
         client.core.over().is_some()
             || server
-                .is_some_and(|server| server.core.over().is_some() || server.core.is_finished())
+                .is_some_and(|server| server.core.over().is_some() || server.core.receiver.finished)
     });
     if client.core.over().is_none() {
         if let Some(server) = &mut server {
-            server.core.push(b"RCVD", Bytes::new());
+            server.core.sender.push(b"RCVD", Bytes::new());
         }
         path.run(&mut client, &mut server, rules, |client, server| {
             !client.got.is_empty()
@@ -263,7 +264,7 @@ fn stop_and_wait_takes_a_round_trip_for_each_message() {
         path.count(End::Server, |frame| matches!(frame, Frame::Acc { .. })),
         17
     );
-    let sample = done.client.core.sample();
+    let sample = done.client.core.sender.sample();
     assert_eq!(sample.smoothed_rtt, Some(ONE_WAY * 2));
     assert_eq!(sample.retransmitted_packets, Some(0));
     assert_eq!(sample.packets_sent, Some(17));
@@ -306,7 +307,10 @@ fn a_loss_costs_stop_and_wait_its_whole_wait_each_time() {
         done.time,
         ONE_WAY * 2 * (1 + 8 + 1) + 3 * STOP_AND_WAIT.max_wait
     );
-    assert_eq!(done.client.core.sample().retransmitted_packets, Some(3));
+    assert_eq!(
+        done.client.core.sender.sample().retransmitted_packets,
+        Some(3)
+    );
 }
 
 #[test]
@@ -363,7 +367,10 @@ fn a_window_fills_the_path_and_repairs_one_loss_within_round_trips() {
     assert_eq!(done.server.expect("a server").got, sent);
     // It is sent again when later ones are acknowledged: no wait for a timer.
     assert_eq!(done.time, clear);
-    assert_eq!(done.client.core.sample().retransmitted_packets, Some(1));
+    assert_eq!(
+        done.client.core.sender.sample().retransmitted_packets,
+        Some(1)
+    );
 }
 
 #[test]
@@ -378,7 +385,10 @@ fn less_reordering_than_the_threshold_is_no_loss() {
     });
     let sent = messages(64);
     let done = exchange(&mut path, SLIDING, &sent);
-    assert_eq!(done.client.core.sample().retransmitted_packets, Some(0));
+    assert_eq!(
+        done.client.core.sender.sample().retransmitted_packets,
+        Some(0)
+    );
     assert_eq!(done.server.expect("a server").got, sent);
 }
 
@@ -387,7 +397,7 @@ fn rubbish_changes_nothing() {
     let mut core = Core::accepting(7, SLIDING);
     let mut place = Vec::new();
     while core.poll_frame(start(), &mut place) {}
-    core.push(b"message", Bytes::new());
+    core.sender.push(b"message", Bytes::new());
     let number = core.poll_message(start()).expect("a message");
     let mut deliver = |_: &[u8]| panic!("nothing was sent");
     let bitmap = [0xff; 64];
@@ -441,10 +451,10 @@ fn rubbish_changes_nothing() {
     );
     assert!(core.is_open());
     assert_eq!(
-        core.datagram(number).map(|(head, _)| head.len()),
+        core.sender.datagram(number).map(|(head, _)| head.len()),
         Some(21 + 7)
     );
-    assert_eq!(core.held(), 1);
+    assert_eq!(core.sender.held(), 1);
 }
 
 fn impairment() -> impl Strategy<Value = Impairment> {

@@ -12,24 +12,30 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll, Waker, ready},
     time::Duration,
 };
 
+use parking_lot::Mutex;
+use regatta_control::TrialOrder;
 use regatta_transport::{Abort, TransportError};
+use regatta_transport_sockets::option::{self, Memory, Plain};
 use socket2::Socket;
 use tokio::io::{Interest, unix::AsyncFd};
 
+use self::receiving::Partial;
 use super::{
+    options,
     paths::Paths,
     socket::{self, Piece},
     uapi::{self, AssocStats, PeerAddrInfo, Status},
 };
+use crate::{association::Ending, session::ORDERED};
 
 /// Payload protocol identifier of the one-byte message that ends a direction of a stream: `WebRTC
 /// Binary Empty`. SCTP has no half-closed streams.
-const FINISHED: u32 = 57;
+pub(crate) const FINISHED: u32 = 57;
 
 /// Size of the fallback receive buffer for readers with less than [`LEAST_SCRATCH_BYTES`], in
 /// bytes. An eighth of it is a slot.
@@ -42,36 +48,22 @@ const SLOTS: usize = 8;
 /// instead of shutting it down.
 const LAST_READS: usize = 64;
 
-/// Reason for which an association ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// Closed in good order.
-    Done,
-    /// Stopped by this end.
-    Stopped,
-    /// Failed, according to the kernel, with this error.
-    Broken(io::ErrorKind, String),
+/// Returns the reason for which an association ended with an error of the socket.
+fn ending(error: &io::Error) -> Ending {
+    match error.raw_os_error() {
+        // What is written or asked for after the end.
+        Some(libc::EPIPE | libc::ENOTCONN | libc::ESHUTDOWN) => Ending::Done,
+        _ => Ending::System(error.kind(), error.to_string()),
+    }
 }
 
-impl Ending {
-    fn of(error: &io::Error) -> Self {
-        match error.raw_os_error() {
-            // What is written or asked for after the end.
-            Some(libc::EPIPE | libc::ENOTCONN | libc::ESHUTDOWN) => Self::Done,
-            _ => Self::Broken(error.kind(), error.to_string()),
-        }
-    }
-
-    pub(crate) fn error(&self) -> TransportError {
-        match self {
-            Self::Done => TransportError::Closed {
-                flow: "association",
-            },
-            Self::Stopped => TransportError::Cancelled,
-            Self::Broken(kind, text) => TransportError::io("the SCTP association broke")(
-                io::Error::new(*kind, text.clone()),
-            ),
-        }
+/// Returns the number of a stream: those of the connecting end rise from zero, those of the
+/// listening end fall from the highest.
+fn number(by_connecting: bool, index: u16, streams: u16) -> u16 {
+    if by_connecting {
+        index
+    } else {
+        streams.saturating_sub(1).saturating_sub(index)
     }
 }
 
@@ -112,14 +104,22 @@ struct State {
     more: bool,
     pieces: Vec<Piece>,
     scratch: Vec<u8>,
+    /// Message of a flow of which not all pieces have arrived.
+    partial: Partial,
+    /// Messages that arrived together with the admitted one.
+    early: Vec<Vec<u8>>,
 }
 
 impl State {
+    fn end_with(&mut self, ending: Option<Ending>) {
+        if let Some(ending) = ending {
+            self.end(ending);
+        }
+    }
+
     fn end(&mut self, ending: Ending) {
         self.ended.get_or_insert(ending);
-        std::mem::take(&mut self.readers)
-            .into_values()
-            .for_each(Waker::wake);
+        self.wake_all();
         self.writers.drain(..).for_each(|(_, waker)| waker.wake());
     }
 
@@ -135,8 +135,10 @@ impl State {
         }
     }
 
-    fn error(&self) -> Option<TransportError> {
-        self.ended.as_ref().map(Ending::error)
+    /// Checks that the association has not ended.
+    fn check(&self) -> Result<(), TransportError> {
+        let ended = self.ended.as_ref();
+        ended.map_or(Ok(()), |ending| Err(ending.error()))
     }
 }
 
@@ -144,6 +146,8 @@ impl State {
 pub(crate) struct Association {
     socket: AsyncFd<Socket>,
     connects: bool,
+    /// Flags of sent messages.
+    flags: u16,
     /// Number of streams each way that this end asked for.
     streams_asked: u16,
     known: Arc<Known>,
@@ -168,7 +172,7 @@ pub(crate) struct Known {
 impl Known {
     /// Returns the most recent snapshot.
     pub(crate) fn seen(&self) -> Option<Arc<Seen>> {
-        self.lock().clone()
+        self.seen.lock().clone()
     }
 
     fn see(&self, seen: Seen) {
@@ -177,12 +181,7 @@ impl Known {
                 paths.seen(*address, info.state);
             }
         }
-        *self.lock() = Some(Arc::new(seen));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Seen>>> {
-        // Nothing that can panic runs under this lock.
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.seen.lock() = Some(Arc::new(seen));
     }
 }
 
@@ -190,10 +189,10 @@ impl Association {
     /// Wraps a socket that is connected, or about to be. Must be called on the end's runtime.
     pub(crate) fn new(
         socket: Socket,
-        connects: bool,
-        streams_asked: u16,
+        order: &TrialOrder,
         paths: Option<Arc<Paths>>,
     ) -> Result<Self, TransportError> {
+        let values = &order.transport.options;
         let interest = Interest::READABLE | Interest::WRITABLE;
         // SAFETY: a `Socket` gives the same open descriptor until it is dropped, and it is dropped
         // by the registration alone.
@@ -201,8 +200,13 @@ impl Association {
             .map_err(|error| TransportError::io("cannot wait for a socket")(error.into()))?;
         Ok(Self {
             socket,
-            connects,
-            streams_asked,
+            connects: order.connects(),
+            flags: if ORDERED.flag(values) {
+                0
+            } else {
+                libc::SCTP_UNORDERED as u16
+            },
+            streams_asked: options::streams(values),
             known: Arc::new(Known {
                 seen: Mutex::default(),
                 paths,
@@ -211,12 +215,7 @@ impl Association {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic under this lock ends the trial all the same.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn socket(&self) -> &Socket {
+    fn socket(&self) -> &Socket {
         self.socket.get_ref()
     }
 
@@ -229,13 +228,8 @@ impl Association {
         &self.known
     }
 
-    /// Whether this end connects.
-    pub(crate) fn connects(&self) -> bool {
-        self.connects
-    }
-
     fn status(&self) -> io::Result<Status> {
-        socket::get(self.socket(), uapi::STATUS, socket::Plain::zeroed())
+        socket::get(self.socket(), libc::SCTP_STATUS)
     }
 
     /// Takes and keeps a snapshot of the kernel's statistics, which are not available after the end
@@ -244,12 +238,7 @@ impl Association {
         if let Ok(status) = self.status() {
             self.known.see(Seen {
                 status,
-                counts: socket::get(
-                    self.socket(),
-                    uapi::GET_ASSOC_STATS,
-                    socket::Plain::zeroed(),
-                )
-                .ok(),
+                counts: socket::get(self.socket(), uapi::GET_ASSOC_STATS).ok(),
                 paths: self.path_infos(&status),
             });
         }
@@ -264,9 +253,10 @@ impl Association {
         let info = |address: SocketAddr| {
             let asked = PeerAddrInfo {
                 address: socket::storage(address),
-                ..socket::Plain::zeroed()
+                ..Plain::zeroed()
             };
-            let found = socket::get(self.socket(), uapi::GET_PEER_ADDR_INFO, asked).ok()?;
+            let found =
+                socket::get_with(self.socket(), libc::SCTP_GET_PEER_ADDR_INFO, asked).ok()?;
             Some((address.ip(), found))
         };
         let addresses = socket::peer_addresses(self.socket()).unwrap_or_default();
@@ -282,9 +272,7 @@ impl Association {
         failed: impl Fn() -> F,
     ) -> Poll<Result<(), TransportError>> {
         loop {
-            if let Some(error) = self.lock().error() {
-                return Poll::Ready(Err(error));
-            }
+            self.state.lock().check()?;
             // A failure can be told as readable, success is told as writable.
             let guards = (
                 self.socket.poll_write_ready(context),
@@ -293,11 +281,11 @@ impl Association {
             if matches!(guards, (Poll::Pending, Poll::Pending)) {
                 // To be woken by an abort.
                 let waker = context.waker().clone();
-                self.lock().readers.insert(Reader::Streams, waker);
+                self.state.lock().readers.insert(Reader::Streams, waker);
                 return Poll::Pending;
             }
             if let Some(error) = self.socket().take_error().map_err(failed())? {
-                self.lock().end(Ending::of(&error));
+                self.state.lock().end(ending(&error));
                 return Poll::Ready(Err(failed()(error)));
             }
             if self
@@ -307,11 +295,10 @@ impl Association {
                 self.established();
                 return Poll::Ready(Ok(()));
             }
-            if let Poll::Ready(guard) = guards.0 {
-                guard.map_err(failed())?.clear_ready();
-            }
-            if let Poll::Ready(guard) = guards.1 {
-                guard.map_err(failed())?.clear_ready();
+            for guard in [guards.0, guards.1] {
+                if let Poll::Ready(guard) = guard {
+                    guard.map_err(failed())?.clear_ready();
+                }
             }
         }
     }
@@ -322,7 +309,7 @@ impl Association {
         let streams = seen.map_or(self.streams_asked, |seen| {
             seen.status.out_streams.min(seen.status.in_streams)
         });
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.open = true;
         state.streams = streams.max(1);
         drop(state);
@@ -333,22 +320,10 @@ impl Association {
 
     // Streams.
 
-    /// Returns the number of a stream: those of the connecting end rise from zero, those of the
-    /// listening end fall from the highest.
-    fn number(&self, by_connecting: bool, index: u16, streams: u16) -> u16 {
-        if by_connecting {
-            index
-        } else {
-            streams.saturating_sub(1).saturating_sub(index)
-        }
-    }
-
     /// Opens a stream of this end.
     pub(crate) fn open_stream(&self) -> Result<u16, TransportError> {
-        let mut state = self.lock();
-        if let Some(error) = state.error() {
-            return Err(error);
-        }
+        let mut state = self.state.lock();
+        state.check()?;
         let (index, streams) = (state.opened_here, state.streams);
         if index >= streams {
             return Err(TransportError::Order {
@@ -359,7 +334,7 @@ impl Association {
             });
         }
         state.opened_here += 1;
-        let id = self.number(self.connects, index, streams);
+        let id = number(self.connects, index, streams);
         state.inboxes.entry(id).or_default();
         Ok(id)
     }
@@ -370,33 +345,30 @@ impl Association {
         &self,
         context: &mut Context<'_>,
     ) -> Poll<Result<u16, TransportError>> {
-        let mut scratch = [];
         loop {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             if state.accepted < state.opened_there {
                 let index = state.accepted;
                 state.accepted += 1;
-                let id = self.number(!self.connects, index, state.streams);
+                let id = number(!self.connects, index, state.streams);
                 state.inboxes.entry(id).or_default();
                 return Poll::Ready(Ok(id));
             }
-            if let Some(error) = state.error() {
-                return Poll::Ready(Err(error));
-            }
-            ready!(self.poll_fill(state, Reader::Streams, &mut scratch, context));
+            state.check()?;
+            ready!(self.poll_fill(state, Reader::Streams, &mut [], &mut |_| {}, context));
         }
     }
 
     /// Whether everything sent is acknowledged.
     pub(crate) fn is_drained(&self) -> bool {
-        self.lock().ended.is_some()
-            || socket::queued_bytes(self.socket()).is_none_or(|queued| queued == 0)
+        self.state.lock().ended.is_some()
+            || option::memory(self.socket(), Memory::Queued).is_none_or(|queued| queued == 0)
     }
 
     /// Discards received data that nobody will read, so that closing is a shutdown and not an
     /// abort.
     fn read_the_rest(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let state = &mut *state;
         if state.ended.is_some() || !state.open {
             return;
@@ -419,12 +391,18 @@ impl Association {
     }
 }
 
+impl AsRef<Socket> for Association {
+    fn as_ref(&self) -> &Socket {
+        self.socket()
+    }
+}
+
 impl Abort for Association {
     fn abort(&self) {
-        self.lock().end(Ending::Stopped);
+        self.state.lock().end(Ending::Stopped);
         // What is in the send buffer must not travel on after the trial, into the next one's path.
         socket::abort(self.socket());
-        // Of one that is not established: closing it says no good-bye either.
+        // Of one that is not established: closing it tells the other end nothing either.
         let _ = self.socket().set_linger(Some(Duration::ZERO));
     }
 }
@@ -433,24 +411,5 @@ impl Drop for Association {
     fn drop(&mut self) {
         self.look();
         self.read_the_rest();
-    }
-}
-
-/// Guard of a reader's wait: ends it when dropped, so that other readers do not wait for this one.
-pub(crate) struct Reading<'a>(pub &'a Association, pub Reader);
-
-impl Drop for Reading<'_> {
-    fn drop(&mut self) {
-        self.0.leave(self.1);
-    }
-}
-
-/// Guard of a stream's wait to write: ends it when dropped, so that other streams do not wait for
-/// this one.
-pub(crate) struct Turn<'a>(pub &'a Association, pub u16);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        self.0.leave_turn(self.1);
     }
 }

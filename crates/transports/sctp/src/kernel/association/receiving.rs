@@ -1,15 +1,21 @@
 //! Receiving: one call of the kernel for all readers, and the assignment of data to them.
 
 use std::{
-    io,
-    sync::MutexGuard,
+    io, mem,
     task::{Context, Poll, ready},
 };
 
+use parking_lot::MutexGuard;
 use regatta_transport::TransportError;
 
-use super::{Association, Ending, FINISHED, Reader, SCRATCH_BYTES, SLOTS, State};
-use crate::kernel::socket::{self, After};
+use super::{Association, FINISHED, Reader, SCRATCH_BYTES, SLOTS, State, ending, number};
+use crate::{
+    association::Ending,
+    kernel::{
+        options::LONGEST_MESSAGE_BYTES,
+        socket::{self, Piece},
+    },
+};
 
 /// Minimum size of a reader's own receive buffer, in bytes: with less, a large message would arrive
 /// in many pieces.
@@ -17,14 +23,6 @@ const LEAST_SCRATCH_BYTES: usize = 16 << 10;
 
 /// Maximum number of bytes in inboxes. Above it, the socket's own window holds the peer back.
 const MOST_WAITING_BYTES: usize = 16 << 20;
-
-/// Result of a receive call.
-pub(super) enum Came {
-    /// Number of bytes received for the reader itself.
-    Own(usize),
-    /// Data for other readers, or no data.
-    Else,
-}
 
 impl Association {
     /// Receives data of a stream, and passes it to `consume`; zero bytes are the end of its
@@ -37,9 +35,9 @@ impl Association {
         context: &mut Context<'_>,
     ) -> Poll<Result<usize, TransportError>> {
         loop {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             if let Some(inbox) = state.inboxes.get_mut(&id) {
-                let pieces = std::mem::take(&mut inbox.pieces);
+                let pieces = mem::take(&mut inbox.pieces);
                 if !pieces.is_empty() {
                     let bytes: usize = pieces.iter().map(Vec::len).sum();
                     state.waiting_bytes -= bytes;
@@ -61,179 +59,160 @@ impl Association {
                 None => {}
             }
             let reader = Reader::Stream(id);
-            match ready!(self.poll_fill(state, reader, scratch, context)) {
-                Came::Else => {}
-                Came::Own(bytes) => {
-                    let mut state = self.lock();
-                    let pieces = std::mem::take(&mut state.pieces);
-                    // A caller with too little memory finds it in the association's.
-                    let memory = if scratch.len() < LEAST_SCRATCH_BYTES {
-                        Some(std::mem::take(&mut state.scratch))
-                    } else {
-                        None
-                    };
-                    drop(state);
-                    let place: &[u8] = memory.as_deref().unwrap_or(scratch);
-                    for piece in &pieces {
-                        if piece.stream == id && piece.protocol != FINISHED {
-                            consume(&place[piece.start..piece.start + piece.length]);
-                        }
-                    }
-                    let mut state = self.lock();
-                    state.pieces = pieces;
-                    if let Some(memory) = memory {
-                        state.scratch = memory;
-                    }
-                    return Poll::Ready(Ok(bytes));
-                }
+            match ready!(self.poll_fill(state, reader, scratch, consume, context)) {
+                0 => {}
+                bytes => return Poll::Ready(Ok(bytes)),
             }
         }
     }
 
-    /// Makes one receive call, on behalf of all readers.
+    /// Makes one receive call, on behalf of all readers; passes the data of `reader` to `consume`, and
+    /// returns its bytes.
     pub(super) fn poll_fill(
         &self,
         mut state: MutexGuard<'_, State>,
         reader: Reader,
         scratch: &mut [u8],
+        consume: &mut impl FnMut(&[u8]),
         context: &mut Context<'_>,
-    ) -> Poll<Came> {
+    ) -> Poll<usize> {
         state.readers.insert(reader, context.waker().clone());
         if state.waiting_bytes > MOST_WAITING_BYTES {
             state.held_up.insert(reader);
             return Poll::Pending;
         }
-        let mut guard = match ready!(self.socket.poll_read_ready(context)) {
-            Ok(guard) => guard,
-            Err(error) => {
-                state.end(Ending::of(&error));
-                return Poll::Ready(Came::Else);
-            }
-        };
-        let state = &mut *state;
+        let mut own = mem::take(&mut state.scratch);
         let memory = if scratch.len() < LEAST_SCRATCH_BYTES {
-            state.scratch.resize(SCRATCH_BYTES, 0);
-            &mut state.scratch
+            own.resize(SCRATCH_BYTES, 0);
+            &mut own
         } else {
-            &mut *scratch
+            scratch
         };
-        let lost;
-        let many = state.more;
-        let slot_bytes = if many {
-            memory.len() / SLOTS
-        } else {
-            memory.len()
+        let slot_bytes = match state.more {
+            true => memory.len() / SLOTS,
+            false => memory.len(),
         };
-        match socket::receive(self.socket(), memory, slot_bytes, many, &mut state.pieces) {
-            Ok(After { more, lost: gone }) => {
-                state.more = more;
-                lost = gone;
-                if let Some(paths) = &self.known.paths {
-                    paths.delivered(&state.pieces, memory);
-                }
-                if !more {
-                    // Whatever comes from now on is told anew.
-                    guard.clear_ready();
-                    self.nothing_left();
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                state.more = false;
-                guard.clear_ready();
-                self.nothing_left();
-                return Poll::Ready(Came::Else);
-            }
-            Err(error) => {
-                state.end(Ending::of(&error));
-                return Poll::Ready(Came::Else);
-            }
-        }
-        let came = self.sort(state, reader, scratch);
-        if let Some(error) = lost {
-            state.end(Ending::of(&io::Error::from_raw_os_error(error)));
-        }
-        Poll::Ready(came)
+        let received = self.poll_receive(&mut state, memory, slot_bytes, context);
+        let bytes = received.map(|lost| {
+            let bytes = self.sort(&mut state, reader, memory, consume);
+            state.end_with(lost);
+            bytes
+        });
+        state.scratch = own;
+        bytes
     }
 
-    fn nothing_left(&self) {
-        if let Some(paths) = &self.known.paths {
-            paths.nothing_left();
-        }
-    }
-
-    /// Receives whole messages of any stream, into slots of `slot_bytes` of `memory`.
-    pub(crate) fn poll_messages(
+    /// Makes one receive call into slots of `memory`: into the first alone, unless more may wait. Returns
+    /// the reason for which the association has ended, if it has.
+    fn poll_receive(
         &self,
+        state: &mut State,
         memory: &mut [u8],
         slot_bytes: usize,
-        partial: &mut Vec<u8>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Ending>> {
+        let State { pieces, more, .. } = state;
+        pieces.clear();
+        let received = ready!(self.socket.poll_read_ready(context)).and_then(|mut guard| {
+            let received = socket::receive(self.socket(), memory, slot_bytes, *more, pieces);
+            *more = received.as_ref().is_ok_and(|after| after.more);
+            if let (Ok(_), Some(paths)) = (&received, &self.known.paths) {
+                paths.delivered(pieces, memory);
+            }
+            let nothing =
+                matches!(&received, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+            if nothing || (received.is_ok() && !*more) {
+                // Whatever comes from now on is told anew.
+                guard.clear_ready();
+                if let Some(paths) = &self.known.paths {
+                    paths.nothing_left();
+                }
+            }
+            received
+        });
+        Poll::Ready(match received {
+            Ok(after) => after
+                .lost
+                .map(|error| ending(&io::Error::from_raw_os_error(error))),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Err(error) => Some(ending(&error)),
+        })
+    }
+
+    /// Receives whole messages of any stream; returns their number.
+    pub(crate) fn poll_messages(
+        &self,
         consume: &mut impl FnMut(&[u8]),
         context: &mut Context<'_>,
     ) -> Poll<Result<usize, TransportError>> {
         let mut count = 0;
         loop {
-            let mut state = self.lock();
-            if let Some(error) = state.error() {
-                return Poll::Ready(Err(error));
+            let mut guard = self.state.lock();
+            let state = &mut *guard;
+            state.check()?;
+            state
+                .readers
+                .insert(Reader::Streams, context.waker().clone());
+            let mut memory = mem::take(&mut state.scratch);
+            if memory.is_empty() {
+                memory = vec![0; SLOTS * LONGEST_MESSAGE_BYTES];
             }
-            let waker = context.waker().clone();
-            state.readers.insert(Reader::Streams, waker);
-            let received = ready!(self.socket.poll_read_ready(context)).and_then(|mut guard| {
-                let many = state.more;
-                let received =
-                    socket::receive(self.socket(), memory, slot_bytes, many, &mut state.pieces);
-                state.more = received.as_ref().is_ok_and(|after| after.more);
-                if let (Ok(_), Some(paths)) = (&received, &self.known.paths) {
-                    paths.delivered(&state.pieces, memory);
-                }
-                let nothing =
-                    matches!(&received, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
-                if nothing || (received.is_ok() && !state.more) {
-                    guard.clear_ready();
-                    self.nothing_left();
-                }
-                received
-            });
-            let lost = match received {
-                Ok(after) => after.lost,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-                Err(error) => {
-                    state.end(Ending::of(&error));
-                    continue;
-                }
-            };
-            for piece in &state.pieces {
-                let data = &memory[piece.start..piece.start + piece.length];
-                if !piece.ends || !partial.is_empty() {
-                    partial.extend_from_slice(data);
-                }
-                if !piece.ends {
-                    continue;
-                }
-                count += 1;
-                if partial.is_empty() {
-                    consume(data);
-                } else {
-                    consume(partial);
-                    partial.clear();
+            let received = self.poll_receive(state, &mut memory, LONGEST_MESSAGE_BYTES, context);
+            if received.is_ready() {
+                for piece in &state.pieces {
+                    count += state.partial.add(piece, piece.data(&memory), consume);
                 }
             }
+            state.scratch = memory;
+            let lost = ready!(received);
             if state.pieces.iter().any(|piece| piece.length == 0) {
                 self.look();
                 state.end(Ending::Done);
             }
-            if let Some(error) = lost {
-                state.end(Ending::of(&io::Error::from_raw_os_error(error)));
-            }
+            state.end_with(lost);
             if count > 0 {
                 return Poll::Ready(Ok(count));
             }
         }
     }
 
-    /// Assigns received data to its reader.
-    pub(super) fn sort(&self, state: &mut State, reader: Reader, scratch: &[u8]) -> Came {
-        let pieces = std::mem::take(&mut state.pieces);
+    /// Receives messages until `admit` accepts one; keeps those that came after it.
+    pub(crate) fn poll_admitted(
+        &self,
+        admit: &mut impl FnMut(&[u8]) -> bool,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), TransportError>> {
+        loop {
+            let (mut admitted, mut early) = (false, Vec::new());
+            let mut consume = |data: &[u8]| {
+                if admitted {
+                    early.push(data.to_vec());
+                } else {
+                    admitted = admit(data);
+                }
+            };
+            ready!(self.poll_messages(&mut consume, context))?;
+            if admitted {
+                self.state.lock().early = early;
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+
+    /// Takes the messages that came together with the admitted one.
+    pub(crate) fn take_early(&self) -> Vec<Vec<u8>> {
+        mem::take(&mut self.state.lock().early)
+    }
+
+    /// Assigns received data to its reader: passes that of `reader` to `consume`, and returns its bytes.
+    fn sort(
+        &self,
+        state: &mut State,
+        reader: Reader,
+        memory: &[u8],
+        consume: &mut impl FnMut(&[u8]),
+    ) -> usize {
+        let pieces = mem::take(&mut state.pieces);
         let mut own = 0;
         for piece in &pieces {
             if piece.length == 0 {
@@ -244,44 +223,33 @@ impl Association {
             }
             self.note_stream(state, piece.stream);
             let to = Reader::Stream(piece.stream);
-            if piece.protocol == FINISHED {
-                state.inboxes.entry(piece.stream).or_default().finished = true;
-            } else if to == reader {
+            let data = piece.data(memory);
+            if to == reader && piece.protocol != FINISHED {
                 own += piece.length;
+                consume(data);
                 continue;
+            }
+            let inbox = state.inboxes.entry(piece.stream).or_default();
+            if piece.protocol == FINISHED {
+                inbox.finished = true;
             } else {
-                let memory = if scratch.len() < LEAST_SCRATCH_BYTES {
-                    &state.scratch
-                } else {
-                    scratch
-                };
-                let copy = memory[piece.start..piece.start + piece.length].to_vec();
+                inbox.pieces.push_back(data.to_vec());
                 state.waiting_bytes += piece.length;
-                state
-                    .inboxes
-                    .entry(piece.stream)
-                    .or_default()
-                    .pieces
-                    .push_back(copy);
             }
             if to != reader {
                 state.wake(to);
             }
         }
         state.pieces = pieces;
-        if own > 0 { Came::Own(own) } else { Came::Else }
+        own
     }
 
     /// Records a stream that the other end opened.
-    pub(super) fn note_stream(&self, state: &mut State, id: u16) {
+    fn note_stream(&self, state: &mut State, id: u16) {
         if state.inboxes.contains_key(&id) {
             return;
         }
-        let index = if self.connects {
-            state.streams.saturating_sub(1).saturating_sub(id)
-        } else {
-            id
-        };
+        let index = number(!self.connects, id, state.streams);
         if index >= state.opened_there {
             state.opened_there = index.saturating_add(1);
             state.wake(Reader::Streams);
@@ -290,11 +258,35 @@ impl Association {
 
     /// Ends a reader's wait: another reader receives for all from now on.
     pub(crate) fn leave(&self, reader: Reader) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.readers.remove(&reader);
         state.held_up.remove(&reader);
         if let Some((_, waker)) = state.readers.pop_first() {
             waker.wake();
         }
+    }
+}
+
+/// A message of which pieces have arrived, but not the last.
+#[derive(Default)]
+pub(super) struct Partial(Vec<u8>);
+
+impl Partial {
+    /// Adds a piece, and passes the message to `consume` if that is its last; returns the number of
+    /// messages passed.
+    fn add(&mut self, piece: &Piece, data: &[u8], consume: &mut impl FnMut(&[u8])) -> usize {
+        if !piece.ends || !self.0.is_empty() {
+            self.0.extend_from_slice(data);
+        }
+        if !piece.ends {
+            return 0;
+        }
+        if self.0.is_empty() {
+            consume(data);
+        } else {
+            consume(&self.0);
+            self.0.clear();
+        }
+        1
     }
 }

@@ -7,43 +7,20 @@ use std::{
 
 use regatta_transport::TransportError;
 
-use super::{Association, Ending, FINISHED};
+use super::{Association, ending};
 use crate::kernel::socket;
-
-/// Payload protocol identifier of user messages: `WebRTC Binary` (RFC 8831 §8), the same as in the
-/// user-space driver.
-const BINARY: u32 = 53;
 
 impl Association {
     /// Hands a user message of a stream to the kernel when it is the stream's turn.
-    pub(crate) fn poll_write(
-        &self,
-        (id, flags): (u16, u16),
-        parts: [&[u8]; 2],
-        context: &mut Context<'_>,
-    ) -> Poll<Result<(), TransportError>> {
-        self.poll_send((id, flags, BINARY), parts, context)
-    }
-
-    /// Ends this end's direction of a stream.
-    pub(crate) fn poll_finish(
+    pub(crate) fn poll_send(
         &self,
         id: u16,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<(), TransportError>> {
-        self.poll_send((id, 0, FINISHED), [&[0], &[]], context)
-    }
-
-    fn poll_send(
-        &self,
-        (id, flags, protocol): (u16, u16, u32),
+        protocol: u32,
         parts: [&[u8]; 2],
         context: &mut Context<'_>,
     ) -> Poll<Result<(), TransportError>> {
-        let mut state = self.lock();
-        if let Some(error) = state.error() {
-            return Poll::Ready(Err(error));
-        }
+        let mut state = self.state.lock();
+        state.check()?;
         match state.writers.iter().position(|(writer, _)| *writer == id) {
             Some(place) => state.writers[place].1.clone_from(context.waker()),
             None if state.writers.is_empty() => {}
@@ -60,7 +37,7 @@ impl Association {
                 return Poll::Pending;
             };
             let sent = guard.and_then(|mut guard| {
-                let sent = socket::send(self.socket(), id, flags, protocol, parts);
+                let sent = socket::send(self.socket(), id, self.flags, protocol, parts);
                 if matches!(&sent, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
                     guard.clear_ready();
                 }
@@ -77,7 +54,7 @@ impl Association {
                         }
                         _ => error,
                     };
-                    let ending = Ending::of(&error);
+                    let ending = ending(&error);
                     // Of a message that is too long the association knows nothing.
                     if error.raw_os_error() != Some(libc::EMSGSIZE) {
                         state.end(ending.clone());
@@ -90,7 +67,7 @@ impl Association {
 
     /// Ends a stream's wait to write; the next stream has its turn.
     pub(crate) fn leave_turn(&self, id: u16) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let was_first = state.writers.front().is_some_and(|(front, _)| *front == id);
         state.writers.retain(|(writer, _)| *writer != id);
         if was_first && let Some((_, next)) = state.writers.front() {

@@ -1,23 +1,26 @@
 //! Parsed options of `sctp-userspace`, and the configuration of the stack made from them.
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use regatta_control::PathHints;
-use regatta_model::{OptionValue, StackFacts, stack};
+use regatta_model::{StackFacts, stack};
 use regatta_transport::{
-    OptionDefinition, Unsupported, WindowRange, WindowSizes,
-    options::{GSO, RECEIVE_BUFFER, SEND_BUFFER},
+    OptionDefinition, OptionKind, Unsupported, WindowRange, WindowSizes,
+    options::{self, RECEIVE_BUFFER, SEND_BUFFER},
 };
 use sctp_proto::{EndpointConfig, ServerConfig, TransportConfig};
 
-use crate::{
+use super::{
     association::Limits,
-    driver,
     wire::{COMMON_HEADER_BYTES, DATA_HEADER_BYTES},
 };
+use crate::{
+    association::LONGEST_STREAM_MESSAGE_BYTES,
+    session::{ORDERED, Values},
+};
 
-/// Longest user message, in bytes. A longer one of a byte stream is sent as several.
-pub(crate) const LONGEST_MESSAGE_BYTES: usize = 65_536;
+/// Longest user message, in bytes.
+pub(crate) const LONGEST_MESSAGE_BYTES: usize = LONGEST_STREAM_MESSAGE_BYTES;
 
 /// Largest receive window, in bytes. Gaps in the received data are reported with offsets of 16
 /// bits.
@@ -51,49 +54,58 @@ const WINDOWS: WindowRange = WindowRange {
     without_rate: 512 << 10..=8 << 20,
 };
 
-/// The options of a trial, with their defaults.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Options {
-    pub ordered: bool,
-    pub streams: u16,
-    pub rto_initial: Duration,
-    pub rto_min: Duration,
-    pub rto_max: Duration,
-    pub window_bytes: Option<u32>,
-    pub receive_buffer_bytes: Option<usize>,
-    pub send_buffer_bytes: Option<usize>,
-    pub gso: bool,
+pub(crate) const STREAMS: OptionDefinition = OptionDefinition {
+    name: "streams",
+    kind: OptionKind::Number {
+        least: 1,
+        most: MOST_STREAMS as i64,
+    },
+    default: "1024",
+    help: "streams that each end of an association may open",
+};
+
+/// Returns the definition of a time with a default.
+const fn time(name: &'static str, default: &'static str, help: &'static str) -> OptionDefinition {
+    OptionDefinition {
+        default,
+        ..options::time(name, help)
+    }
 }
 
-impl Options {
-    /// Reads options that were checked against the driver's descriptor.
-    pub(crate) fn read(options: &BTreeMap<String, OptionValue>) -> Self {
-        let time = |option: &OptionDefinition| {
-            // The stack counts whole milliseconds.
-            option
-                .time(options)
-                .unwrap_or_default()
-                .max(Duration::from_millis(1))
-        };
-        let buffer = |option: &OptionDefinition| {
-            Some(usize::try_from(option.size(options)?).unwrap_or(usize::MAX))
-        };
-        Self {
-            ordered: driver::ORDERED.flag(options),
-            streams: driver::STREAMS.number(options).unwrap_or(MOST_STREAMS),
-            rto_initial: time(&driver::RTO_INITIAL),
-            rto_min: time(&driver::RTO_MIN),
-            rto_max: time(&driver::RTO_MAX),
-            window_bytes: driver::RECEIVE_WINDOW.size(options).map(|size| {
-                u32::try_from(size)
-                    .unwrap_or(MOST_WINDOW_BYTES)
-                    .clamp(2 * LONGEST_MESSAGE_BYTES as u32, MOST_WINDOW_BYTES)
-            }),
-            receive_buffer_bytes: buffer(&RECEIVE_BUFFER),
-            send_buffer_bytes: buffer(&SEND_BUFFER),
-            gso: GSO.flag(options),
-        }
-    }
+pub(crate) const RTO_INITIAL: OptionDefinition = time(
+    "rto_initial",
+    "1s",
+    "retransmission time-out before the first measurement (RFC 9260, RTO.Initial)",
+);
+
+pub(crate) const RTO_MIN: OptionDefinition = time(
+    "rto_min",
+    "1s",
+    "least retransmission time-out (RFC 9260, RTO.Min)",
+);
+
+pub(crate) const RTO_MAX: OptionDefinition = time(
+    "rto_max",
+    "60s",
+    "largest retransmission time-out (RFC 9260, RTO.Max)",
+);
+
+pub(crate) const RECEIVE_WINDOW: OptionDefinition = options::size(
+    "receive_window",
+    "receive window of an association, from 128 KiB to 64 MiB; if not set what the \
+           path holds with its queue full",
+);
+
+/// Returns an option that is a time, of which the stack counts whole milliseconds.
+pub(super) fn milliseconds(option: &OptionDefinition, options: &Values) -> u64 {
+    let time = option.time(options).unwrap_or_default();
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)
+}
+
+/// Returns the receive window that is asked for, in bytes.
+fn window(options: &Values) -> Option<u32> {
+    let window = u32::try_from(RECEIVE_WINDOW.size(options)?).unwrap_or(MOST_WINDOW_BYTES);
+    Some(window.clamp(2 * LONGEST_MESSAGE_BYTES as u32, MOST_WINDOW_BYTES))
 }
 
 /// Maximum number of streams each way.
@@ -123,7 +135,7 @@ impl Sizes {
     pub(crate) fn of(
         path: &PathHints,
         local: IpAddr,
-        options: &Options,
+        options: &Values,
     ) -> Result<Self, Unsupported> {
         let headers = if local.is_ipv4() { 20 + 8 } else { 40 + 8 };
         let payload = usize::try_from(path.mtu_bytes)
@@ -144,21 +156,23 @@ impl Sizes {
         // Whole words, so that a full chunk needs no padding.
         let chunk_bytes = (payload - overhead) & !3;
 
-        let windows = WindowSizes::of(path, options.window_bytes.map(u64::from), &WINDOWS);
+        let windows = WindowSizes::of(path, window(options).map(u64::from), &WINDOWS);
+        let buffer = |option: &OptionDefinition| {
+            let asked = option.size(options);
+            asked.map_or(windows.socket_buffer_bytes, |size| {
+                usize::try_from(size).unwrap_or(usize::MAX)
+            })
+        };
         Ok(Self {
             ip_headers_bytes: headers,
             chunk_bytes,
             window_bytes: u32::try_from(windows.stream_bytes).unwrap_or(MOST_WINDOW_BYTES),
-            receive_buffer_bytes: options
-                .receive_buffer_bytes
-                .unwrap_or(windows.socket_buffer_bytes),
-            send_buffer_bytes: options
-                .send_buffer_bytes
-                .unwrap_or(windows.socket_buffer_bytes),
+            receive_buffer_bytes: buffer(&RECEIVE_BUFFER),
+            send_buffer_bytes: buffer(&SEND_BUFFER),
         })
     }
 
-    pub(crate) fn limits(&self, options: &Options) -> Limits {
+    pub(crate) fn limits(&self, options: &Values, linger: Duration) -> Limits {
         // Enough beyond what may be in flight that the stack always has something to send.
         let in_flight = u64::from(self.window_bytes) / self.chunk_bytes as u64;
         Limits {
@@ -167,8 +181,9 @@ impl Sizes {
                 .clamp(LEAST_OUTSTANDING_CHUNKS, MOST_OUTSTANDING_CHUNKS),
             waiting_chunks: LEAST_WAITING_CHUNKS,
             arrived_bytes: 4 * self.window_bytes as usize,
-            streams: options.streams,
-            ordered: options.ordered,
+            streams: STREAMS.number(options).unwrap_or(MOST_STREAMS),
+            ordered: ORDERED.flag(options),
+            linger,
         }
     }
 
@@ -194,15 +209,16 @@ impl Sizes {
         }
     }
 
-    pub(crate) fn transport(&self, options: &Options) -> Arc<TransportConfig> {
-        let ms = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+    pub(crate) fn transport(&self, options: &Values) -> Arc<TransportConfig> {
+        let [initial, least, most] =
+            [RTO_INITIAL, RTO_MIN, RTO_MAX].map(|option| milliseconds(&option, options));
         let transport = TransportConfig::default()
             .with_max_receive_buffer_size(self.window_bytes)
             .with_max_send_message_size(LONGEST_MESSAGE_BYTES as u32)
             .with_max_receive_message_size(LONGEST_MESSAGE_BYTES as u32)
-            .with_rto_initial_ms(ms(options.rto_initial))
-            .with_rto_min_ms(ms(options.rto_min))
-            .with_rto_max_ms(ms(options.rto_max.max(options.rto_min)));
+            .with_rto_initial_ms(initial)
+            .with_rto_min_ms(least)
+            .with_rto_max_ms(most.max(least));
         Arc::new(transport)
     }
 
@@ -241,6 +257,8 @@ impl Limits {
 mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr};
 
+    use regatta_model::OptionValue;
+
     use super::*;
 
     fn path(mtu_bytes: u32, link_rate_bps: Option<u64>) -> PathHints {
@@ -258,8 +276,7 @@ mod tests {
     }
 
     fn sizes(mtu_bytes: u32, rate: Option<u64>, local: IpAddr) -> Result<Sizes, Unsupported> {
-        let options = Options::read(&BTreeMap::new());
-        Sizes::of(&path(mtu_bytes, rate), local, &options)
+        Sizes::of(&path(mtu_bytes, rate), local, &Values::new())
     }
 
     const IPV4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -293,7 +310,7 @@ mod tests {
     fn a_stream_never_has_half_of_its_numbers_under_way() {
         for rate in [None, Some(1_000_000_000_000)] {
             let sizes = sizes(600, rate, IPV4).expect("large enough");
-            let limits = sizes.limits(&Options::read(&BTreeMap::new()));
+            let limits = sizes.limits(&Values::new(), Duration::ZERO);
             let message_chunks = LONGEST_MESSAGE_BYTES.div_ceil(sizes.chunk_bytes) as u64;
             assert!(limits.outstanding_chunks + message_chunks < 1 << 15);
         }
@@ -302,16 +319,18 @@ mod tests {
     #[test]
     fn options_are_read_with_their_units() {
         let text = |text: &str| OptionValue::Text(text.to_owned());
-        let options = Options::read(&BTreeMap::from([
+        let options = Values::from([
             ("rto_min".to_owned(), text("200ms")),
             ("receive_window".to_owned(), text("4MiB")),
             ("ordered".to_owned(), OptionValue::Flag(false)),
             ("streams".to_owned(), OptionValue::Number(7)),
-        ]));
-        assert_eq!(options.rto_min, Duration::from_millis(200));
-        assert_eq!(options.rto_initial, Duration::from_secs(1));
-        assert_eq!(options.window_bytes, Some(4 << 20));
-        assert_eq!(options.streams, 7);
-        assert!(!options.ordered);
+        ]);
+        assert_eq!(milliseconds(&RTO_MIN, &options), 200);
+        assert_eq!(milliseconds(&RTO_INITIAL, &options), 1000);
+        assert_eq!(window(&options), Some(4 << 20));
+        let sizes = sizes(1500, None, IPV4).expect("large enough");
+        let limits = sizes.limits(&options, Duration::ZERO);
+        assert_eq!(limits.streams, 7);
+        assert!(!limits.ordered);
     }
 }

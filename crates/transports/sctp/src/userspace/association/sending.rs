@@ -10,7 +10,7 @@ use regatta_transport::TransportError;
 use sctp_proto::{Payload, PayloadProtocolIdentifier, StreamId};
 
 use super::{Association, BINARY, Ending, FINISHED, Tsn, before};
-use crate::wire::{self, Chunk, Route};
+use crate::userspace::wire::{self, Chunk, Route};
 
 impl Association {
     pub(super) fn outstanding(&self) -> u64 {
@@ -19,7 +19,7 @@ impl Association {
 
     /// Whether the other end has acknowledged everything, or never will.
     pub(crate) fn is_drained(&self) -> bool {
-        self.outstanding() == 0 || self.ended().is_some()
+        self.outstanding() == 0 || self.ended.is_some()
     }
 
     /// Returns the number of chunks that the stack has sent.
@@ -48,9 +48,14 @@ impl Association {
     }
 
     /// Wakes the writer whose turn it is, once half of the queue is free again.
-    pub(crate) fn wake_writers(&mut self) {
+    pub(crate) fn wake_writers(&self) {
+        if 2 * self.waiting_chunks() <= self.most_waiting() {
+            self.wake_next();
+        }
+    }
+
+    fn wake_next(&self) {
         if self.has_room()
-            && 2 * self.waiting_chunks() <= self.most_waiting()
             && let Some((_, waker)) = self.writers.front()
         {
             waker.wake_by_ref();
@@ -64,9 +69,7 @@ impl Association {
         message: &Bytes,
         context: &Context<'_>,
     ) -> Poll<Result<(), TransportError>> {
-        if let Some(ending) = self.ended() {
-            return Poll::Ready(Err(ending.error()));
-        }
+        self.check()?;
         let turn = self.writers.iter().position(|(other, _)| *other == id);
         let first = self.writers.is_empty() || turn == Some(0);
         if !first || !self.has_room() {
@@ -85,11 +88,7 @@ impl Association {
     /// Removes a stream from the queue of writers, and wakes the next one.
     pub(crate) fn leave_turn(&mut self, id: StreamId) {
         self.writers.retain(|(other, _)| *other != id);
-        if self.has_room()
-            && let Some((_, waker)) = self.writers.front()
-        {
-            waker.wake_by_ref();
-        }
+        self.wake_next();
     }
 
     pub(super) fn write(
@@ -115,15 +114,13 @@ impl Association {
 
     /// Ends the sending direction of a stream.
     pub(crate) fn finish(&mut self, id: StreamId) -> Result<(), TransportError> {
-        if let Some(ending) = self.ended() {
-            return Err(ending.error());
-        }
+        self.check()?;
         self.write(id, &Bytes::from_static(&[0]), FINISHED)
     }
 
     /// Takes all packets from the stack that it has to send now.
     pub(super) fn collect(&mut self, now: Instant) {
-        if self.ended().is_some() {
+        if self.ended.is_some() {
             return;
         }
         // It gives everything at once; a second call would look at all that is in flight again,

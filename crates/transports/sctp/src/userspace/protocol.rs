@@ -4,37 +4,25 @@ use std::{net::SocketAddr, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use regatta_transport::{Purpose, TransportError};
-use regatta_transport_sockets::driver::{Arrived, Connections, Incoming, Number, Protocol};
-use sctp_proto::{
-    AssociationHandle, ClientConfig, DatagramEvent, EndpointEvent, Event, StreamEvent,
-    TransportConfig,
-};
+use regatta_transport_sockets::driver::{self, Arrived, Connections, Incoming, Number, Protocol};
+use sctp_proto::{AssociationHandle, ClientConfig, DatagramEvent, EndpointEvent, TransportConfig};
 
-use crate::{
-    association::{Association, Ending, Limits},
+use super::{
+    association::{Association, Limits},
     wire,
 };
 
 /// SCTP at one end.
 pub(crate) struct Sctp {
-    stack: sctp_proto::Endpoint,
-    config: Arc<TransportConfig>,
-    limits: Limits,
+    pub stack: sctp_proto::Endpoint,
+    pub config: Arc<TransportConfig>,
+    pub limits: Limits,
 }
 
-impl Sctp {
-    pub(crate) const fn new(
-        stack: sctp_proto::Endpoint,
-        config: Arc<TransportConfig>,
-        limits: Limits,
-    ) -> Self {
-        Self {
-            stack,
-            config,
-            limits,
-        }
-    }
+/// Handle to an association.
+pub(crate) type Handle = driver::Handle<Sctp>;
 
+impl Sctp {
     fn take_in(
         &mut self,
         now: Instant,
@@ -45,7 +33,7 @@ impl Sctp {
         let tag = wire::initiate_tag(&packet);
         // The stack ends an established association when its INIT comes once more, as it does when
         // the path duplicates packets; RFC 9260 §5.2.2 has the association go on.
-        let is_of = |one: &Association| one.initiate_tag() == tag && !one.is_handshaking();
+        let is_of = |one: &Association| one.initiate_tag == tag && !one.is_handshaking();
         if tag.is_some() && associations.iter().any(is_of) {
             return;
         }
@@ -66,22 +54,7 @@ impl Sctp {
             }
         }
         if let Some(association) = associations.get_mut(number) {
-            take_events(association);
-        }
-    }
-}
-
-fn take_events(association: &mut Association) {
-    while let Some(event) = association.poll_event() {
-        match event {
-            Event::Connected => association.open(),
-            Event::Stream(StreamEvent::Opened { id }) => association.stream_opened(id),
-            Event::Stream(StreamEvent::Readable { id }) => association.readable(id),
-            Event::HandshakeFailed { reason } => {
-                association.end(Ending::Failed(reason.to_string()));
-            }
-            Event::AssociationLost { reason } => association.lost(&reason),
-            _ => {}
+            association.take_events();
         }
     }
 }

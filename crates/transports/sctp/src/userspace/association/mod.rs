@@ -14,12 +14,12 @@ use std::{
 use bytes::Bytes;
 use regatta_transport::TransportError;
 use regatta_transport_sockets::driver::{Admission, Connection, Transmit, Wakers};
-use sctp_proto::{AssociationError, AssociationEvent, Event, PayloadProtocolIdentifier, StreamId};
-
-use crate::{
-    connection::pass_on,
-    wire::{self, Chunk, Route},
+use sctp_proto::{
+    AssociationError, AssociationEvent, Event, PayloadProtocolIdentifier, StreamEvent, StreamId,
 };
+
+use super::wire::{self, Chunk, Route};
+use crate::association::{Ending, MESSAGES};
 
 /// User message in the pieces in which it arrived.
 pub(crate) type Message = sctp_proto::Chunks;
@@ -34,12 +34,18 @@ const FINISHED: PayloadProtocolIdentifier = PayloadProtocolIdentifier::BinaryEmp
 /// Maximum delay of a receiver's acknowledgement; the stack's own value, RFC 9260 §6.2.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_millis(200);
 
-/// First stream number of a listening end, whose numbers fall; those of a connecting end begin at
-/// zero and rise.
+/// First stream number of a listening end.
 const LAST_STREAM: StreamId = 65_534;
 
-/// Stream of an association that carries a flow of messages: the first of the connecting end.
-pub(crate) const MESSAGES: StreamId = 0;
+/// Returns the number of a stream: those of the connecting end rise from zero, those of the listening
+/// end fall.
+const fn number(by_connecting: bool, index: u16) -> StreamId {
+    if by_connecting {
+        index
+    } else {
+        LAST_STREAM - index
+    }
+}
 
 /// Limits of an association.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,32 +62,22 @@ pub(crate) struct Limits {
     pub streams: u16,
     /// Whether user messages are delivered in order.
     pub ordered: bool,
+    /// Maximum time to wait for the packets that close it.
+    pub linger: Duration,
 }
 
-/// Reason for which an association ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// Closed in good order.
-    Done,
-    /// Stopped by this end.
-    Stopped,
-    /// Aborted by the other end.
-    AbortedByPeer,
-    /// Aborted by the stack, for this reason.
-    Failed(String),
-}
-
-impl Ending {
-    pub(crate) fn error(&self) -> TransportError {
-        let broke = TransportError::stack("the SCTP association broke");
-        match self {
-            Self::Done => TransportError::Closed {
-                flow: "association",
-            },
-            Self::Stopped => TransportError::Cancelled,
-            Self::AbortedByPeer => broke("the other end aborted it".to_owned()),
-            Self::Failed(why) => broke(why.clone()),
-        }
+/// Passes a message to `consume`, through `scratch` if it fits there: the stack gives access to the
+/// bytes only as a copy.
+pub(crate) fn pass_on(mut message: Message, scratch: &mut [u8], mut consume: impl FnMut(&[u8])) {
+    let length = message.len();
+    if let Some(place) = scratch.get_mut(..length)
+        && message.read(place).is_ok()
+    {
+        consume(place);
+        return;
+    }
+    if let Some(piece) = message.next(length) {
+        consume(&piece.bytes);
     }
 }
 
@@ -109,13 +105,7 @@ pub(crate) struct Counts {
 struct Inbox {
     messages: VecDeque<Message>,
     finished: bool,
-    waker: Option<Waker>,
-}
-
-enum Phase {
-    Handshaking,
-    Open,
-    Ended(Ending),
+    waiting: Wakers,
 }
 
 /// State of one association.
@@ -123,9 +113,12 @@ pub(crate) struct Association {
     inner: sctp_proto::Association,
     peer: SocketAddr,
     connects: bool,
-    initiate_tag: Option<u32>,
+    /// Initiate tag of the INIT chunk that the other end sent.
+    pub initiate_tag: Option<u32>,
     limits: Limits,
-    phase: Phase,
+    /// Whether the handshake is done.
+    open: bool,
+    ended: Option<Ending>,
     /// Whether the stack may have something to send.
     dirty: bool,
     /// Packets that the stack has given and that were not sent.
@@ -177,7 +170,8 @@ impl Association {
             connects,
             initiate_tag,
             limits,
-            phase: Phase::Handshaking,
+            open: false,
+            ended: None,
             dirty: true,
             packets: VecDeque::new(),
             closing: false,
@@ -199,20 +193,8 @@ impl Association {
         }
     }
 
-    /// Returns the initiate tag of the INIT chunk that the other end sent.
-    pub(crate) fn initiate_tag(&self) -> Option<u32> {
-        self.initiate_tag
-    }
-
     pub(crate) fn is_handshaking(&self) -> bool {
-        matches!(self.phase, Phase::Handshaking)
-    }
-
-    pub(crate) fn ended(&self) -> Option<&Ending> {
-        match &self.phase {
-            Phase::Ended(ending) => Some(ending),
-            _ => None,
-        }
+        !self.open && self.ended.is_none()
     }
 
     pub(crate) fn counts(&mut self) -> Counts {
@@ -267,18 +249,28 @@ impl Association {
             .wrapping_add(self.acknowledged_chunks as u32)
     }
 
-    pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        self.inner.poll()
+    /// Handles what the stack tells of the association.
+    pub(crate) fn take_events(&mut self) {
+        while let Some(event) = self.inner.poll() {
+            match event {
+                Event::Connected => self.open(),
+                Event::Stream(StreamEvent::Opened { id }) => self.stream_opened(id),
+                Event::Stream(StreamEvent::Readable { id }) => self.readable(id),
+                Event::HandshakeFailed { reason } => self.end(Ending::Failed(reason.to_string())),
+                Event::AssociationLost { reason } => self.lost(&reason),
+                _ => {}
+            }
+        }
     }
 
-    pub(crate) fn open(&mut self) {
+    fn open(&mut self) {
         if self.is_handshaking() {
-            self.phase = Phase::Open;
+            self.open = true;
             self.wake_all();
         }
     }
 
-    pub(crate) fn stream_opened(&mut self, id: StreamId) {
+    fn stream_opened(&mut self, id: StreamId) {
         // Its own queue of streams is kept empty; they are counted here.
         while self.inner.accept_stream().is_some() {}
         self.opened_by_peer.insert(id);
@@ -286,7 +278,7 @@ impl Association {
     }
 
     /// Takes whole messages from the stack, so that its receive window stays open.
-    pub(crate) fn readable(&mut self, id: StreamId) {
+    fn readable(&mut self, id: StreamId) {
         let inbox = self.inboxes.entry(id).or_default();
         let Ok(mut stream) = self.inner.stream(id) else {
             return;
@@ -305,18 +297,16 @@ impl Association {
                 Ok(None) | Err(_) => break,
             }
         }
-        if let Some(waker) = inbox.waker.take() {
-            waker.wake();
-        }
+        inbox.waiting.wake();
     }
 
-    pub(crate) fn lost(&mut self, reason: &AssociationError) {
+    fn lost(&mut self, reason: &AssociationError) {
         // One that gives up on the last packets of an association that is being closed has
         // nothing more to say.
         let ending = if self.shut_down {
             Ending::Done
         } else if self.peer_aborted {
-            Ending::AbortedByPeer
+            Ending::Failed("the other end aborted it".to_owned())
         } else {
             // The stack says nothing to the other end.
             self.send_abort();
@@ -330,10 +320,8 @@ impl Association {
         self.end(ending);
     }
 
-    pub(crate) fn end(&mut self, ending: Ending) {
-        if self.ended().is_none() {
-            self.phase = Phase::Ended(ending);
-        }
+    fn end(&mut self, ending: Ending) {
+        self.ended.get_or_insert(ending);
         self.wake_all();
     }
 
@@ -341,22 +329,20 @@ impl Association {
         self.waiting.wake();
         self.writers.drain(..).for_each(|(_, waker)| waker.wake());
         for inbox in self.inboxes.values_mut() {
-            if let Some(waker) = inbox.waker.take() {
-                waker.wake();
-            }
+            inbox.waiting.wake();
         }
     }
 
     // How it ends.
 
-    /// Closes in good order once everything is acknowledged.
-    pub(crate) fn close(&mut self) {
-        if self.ended().is_some() {
-            return;
-        }
+    /// Closes in good order once everything is acknowledged; returns for how long to wait for the
+    /// packets that do.
+    pub(crate) fn close(&mut self) -> Duration {
         if self.is_handshaking() {
             self.end(Ending::Stopped);
-            return;
+        }
+        if self.ended.is_some() {
+            return self.limits.linger;
         }
         self.closing = true;
         self.dirty = true;
@@ -366,6 +352,7 @@ impl Association {
         {
             self.inner.handle_timeout(timer);
         }
+        self.limits.linger
     }
 
     fn send_abort(&mut self) {
@@ -379,42 +366,40 @@ impl Association {
 
     /// Waits until either end has begun to close, with everything acknowledged.
     pub(crate) fn poll_shut_down(&mut self, context: &Context<'_>) -> Poll<()> {
-        if self.shut_down || self.ended().is_some() {
+        if self.shut_down {
+            return Poll::Ready(());
+        }
+        self.poll_ended(context)
+    }
+
+    pub(crate) fn poll_ended(&mut self, context: &Context<'_>) -> Poll<()> {
+        if self.ended.is_some() {
             return Poll::Ready(());
         }
         self.waiting.register(context);
         Poll::Pending
     }
 
-    pub(crate) fn poll_ended(&mut self, context: &Context<'_>) -> Poll<()> {
-        if self.ended().is_some() {
-            return Poll::Ready(());
-        }
-        self.waiting.register(context);
-        Poll::Pending
+    /// Checks that the association has not ended.
+    fn check(&self) -> Result<(), TransportError> {
+        self.ended
+            .as_ref()
+            .map_or(Ok(()), |ending| Err(ending.error()))
     }
 
     /// Opens the next stream of this end.
     pub(crate) fn open_stream(&mut self) -> Result<StreamId, TransportError> {
-        if let Some(ending) = self.ended() {
-            return Err(ending.error());
+        self.check()?;
+        const FAILED: &str = "cannot open an SCTP stream";
+        let streams = self.limits.streams;
+        if self.opened_streams >= streams {
+            let why = format!("the association has {streams} streams each way");
+            return Err(TransportError::stack(FAILED)(why));
         }
-        if self.opened_streams >= self.limits.streams {
-            return Err(TransportError::stack("cannot open an SCTP stream")(
-                format!(
-                    "the association has {} streams each way",
-                    self.limits.streams
-                ),
-            ));
-        }
-        let id = if self.connects {
-            self.opened_streams
-        } else {
-            LAST_STREAM - self.opened_streams
-        };
-        let failed = || TransportError::stack("cannot open an SCTP stream");
+        let id = number(self.connects, self.opened_streams);
         if self.inner.stream(id).is_err() {
-            self.inner.open_stream(id, BINARY).map_err(failed())?;
+            let opened = self.inner.open_stream(id, BINARY);
+            opened.map_err(TransportError::stack(FAILED))?;
         }
         self.prepare_stream(id)?;
         self.opened_streams += 1;
@@ -438,23 +423,15 @@ impl Association {
         &mut self,
         context: &Context<'_>,
     ) -> Poll<Result<StreamId, TransportError>> {
-        let next = if self.connects {
-            LAST_STREAM - self.accepted_streams
-        } else {
-            self.accepted_streams
-        };
+        let next = number(!self.connects, self.accepted_streams);
         if self.opened_by_peer.contains(&next) {
             self.accepted_streams += 1;
-            if self.ended().is_none()
-                && let Err(error) = self.prepare_stream(next)
-            {
-                return Poll::Ready(Err(error));
+            if self.ended.is_none() {
+                self.prepare_stream(next)?;
             }
             return Poll::Ready(Ok(next));
         }
-        if let Some(ending) = self.ended() {
-            return Poll::Ready(Err(ending.error()));
-        }
+        self.check()?;
         self.waiting.register(context);
         Poll::Pending
     }
@@ -483,12 +460,12 @@ impl Association {
         if inbox.finished {
             return Poll::Ready(Ok(false));
         }
-        match &self.phase {
-            Phase::Ended(Ending::Done) => return Poll::Ready(Ok(false)),
-            Phase::Ended(ending) => return Poll::Ready(Err(ending.error())),
-            _ => {}
+        match &self.ended {
+            Some(Ending::Done) => return Poll::Ready(Ok(false)),
+            Some(ending) => return Poll::Ready(Err(ending.error())),
+            None => {}
         }
-        inbox.waker = Some(context.waker().clone());
+        inbox.waiting.register(context);
         Poll::Pending
     }
 }
@@ -511,10 +488,7 @@ impl Connection for Association {
     }
 
     fn next_timeout(&self) -> Option<Instant> {
-        match self.phase {
-            Phase::Ended(_) => None,
-            _ => self.inner.poll_timeout(),
-        }
+        self.inner.poll_timeout().filter(|_| self.ended.is_none())
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -527,11 +501,12 @@ impl Connection for Association {
     }
 
     fn poll_open(&mut self, context: &Context<'_>) -> Poll<Result<(), TransportError>> {
-        match &self.phase {
+        match &self.ended {
             // One that was closed may have brought data.
-            Phase::Open | Phase::Ended(Ending::Done) => Poll::Ready(Ok(())),
-            Phase::Ended(ending) => Poll::Ready(Err(ending.error())),
-            Phase::Handshaking => {
+            Some(Ending::Done) => Poll::Ready(Ok(())),
+            Some(ending) => Poll::Ready(Err(ending.error())),
+            None if self.open => Poll::Ready(Ok(())),
+            None => {
                 self.waiting.register(context);
                 Poll::Pending
             }
@@ -539,7 +514,7 @@ impl Connection for Association {
     }
 
     fn abort(&mut self) {
-        if self.ended().is_none() {
+        if self.ended.is_none() {
             self.send_abort();
             self.end(Ending::Stopped);
         }
@@ -554,7 +529,7 @@ impl Connection for Association {
     }
 
     fn is_over(&self) -> bool {
-        self.ended().is_some() && self.packets.is_empty()
+        self.ended.is_some() && self.packets.is_empty()
     }
 }
 

@@ -1,0 +1,122 @@
+//! An association, of the kernel or in user space.
+
+use std::{future::Future, io, sync::Arc};
+
+use bytes::Bytes;
+use regatta_transport::{MonotonicTime, StatisticsSource, TransportError};
+
+/// Longest user message of a stream, in bytes; a longer one of the workload is sent as several. Short
+/// enough that a stream does not wait long for another one's message, long enough that a call is
+/// cheap beside it.
+pub(crate) const LONGEST_STREAM_MESSAGE_BYTES: usize = 64 << 10;
+
+/// Stream of an association that carries a flow of messages: the first of the connecting end.
+pub(crate) const MESSAGES: u16 = 0;
+
+/// Congestion control of both stacks, which cannot be chosen: slow start, congestion avoidance and
+/// fast retransmit of RFC 4960 §7, which RFC 9260 keeps.
+pub(crate) const CONGESTION_CONTROL: &str = "rfc9260";
+
+/// An association as connections, streams and flows use it.
+pub(crate) trait Association: Send + Sync + 'static {
+    /// Memory that a stream or a flow keeps between calls.
+    type Memory: Default + Send;
+
+    /// Maximum number of messages that a flow is handed at once.
+    const BATCH_MESSAGES: usize;
+
+    /// Returns the source of the association's statistics, which does not keep it open. `side` is the
+    /// end's name.
+    fn statistics(self: &Arc<Self>, side: &'static str) -> Arc<dyn StatisticsSource>;
+
+    /// Opens the next stream of this end.
+    fn open_stream(&self) -> Result<u16, TransportError>;
+
+    /// Prepares the connecting end of a flow of messages.
+    fn open_flow(&self) -> Result<(), TransportError> {
+        Ok(())
+    }
+
+    /// Waits for the next stream that the other end opens, in the order of opening.
+    fn accept_stream(&self) -> impl Future<Output = Result<u16, TransportError>>;
+
+    /// Hands a user message, of which `head` comes first, to the stack when it is the stream's turn.
+    fn write(
+        &self,
+        id: u16,
+        memory: &mut Self::Memory,
+        head: &[u8],
+        body: Bytes,
+    ) -> impl Future<Output = Result<(), TransportError>>;
+
+    /// Sends what was written and is held back in this process.
+    fn flush(&self, memory: &mut Self::Memory);
+
+    /// Ends this end's direction of a stream.
+    fn finish(&self, id: u16) -> impl Future<Output = Result<(), TransportError>>;
+
+    /// Waits for data of a stream until `until`, and passes it to `consume`; returns its bytes, zero at
+    /// the end of the direction, `None` if the moment has come.
+    fn read(
+        &self,
+        id: u16,
+        memory: &mut Self::Memory,
+        scratch: &mut [u8],
+        until: MonotonicTime,
+        consume: &mut (impl FnMut(&[u8]) + Send),
+    ) -> impl Future<Output = Option<Result<usize, TransportError>>>;
+
+    /// Waits for whole messages of a flow, as [`Association::read`]; returns their number.
+    fn read_messages(
+        &self,
+        memory: &mut Self::Memory,
+        until: MonotonicTime,
+        consume: &mut (impl FnMut(&[u8]) + Send),
+    ) -> impl Future<Output = Option<Result<usize, TransportError>>>;
+
+    /// Whether the other end has acknowledged everything, or never will.
+    fn is_drained(&self) -> bool;
+
+    /// Closes in good order, at most until `until`.
+    fn close(&self, until: MonotonicTime) -> impl Future<Output = ()>;
+}
+
+/// Guard of a wait, which ends it when dropped, so that others do not wait for this one.
+pub(crate) struct OnDrop<F: FnMut()>(pub F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Reason for which an association ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Closed in good order.
+    Done,
+    /// Stopped by this end.
+    Stopped,
+    /// Aborted by the other end, or by the stack, for this reason.
+    #[cfg(feature = "userspace")]
+    Failed(String),
+    /// Failed, according to the kernel, with this error.
+    System(io::ErrorKind, String),
+}
+
+impl Ending {
+    pub(crate) fn error(&self) -> TransportError {
+        const BROKE: &str = "the SCTP association broke";
+        match self {
+            Self::Done => TransportError::Closed {
+                flow: "association",
+            },
+            Self::Stopped => TransportError::Cancelled,
+            #[cfg(feature = "userspace")]
+            Self::Failed(why) => TransportError::stack(BROKE)(why.clone()),
+            Self::System(kind, text) => {
+                TransportError::io(BROKE)(io::Error::new(*kind, text.clone()))
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! An association as the workloads use it.
+
+use std::{future::poll_fn, sync::Arc};
+
+use bytes::Bytes;
+use regatta_transport::{MonotonicTime, StatisticsSource, TransportError};
+use regatta_transport_sockets::wait::within_exactly;
+
+use super::{
+    association::{Association, FINISHED, Reader},
+    statistics::Statistics,
+};
+use crate::association::{self, OnDrop};
+
+/// Payload protocol identifier of user messages: `WebRTC Binary` (RFC 8831 §8), the same as in the
+/// user-space driver.
+const BINARY: u32 = 53;
+
+impl Association {
+    async fn send(&self, id: u16, protocol: u32, parts: [&[u8]; 2]) -> Result<(), TransportError> {
+        let _turn = OnDrop(|| self.leave_turn(id));
+        poll_fn(|context| self.poll_send(id, protocol, parts, context)).await
+    }
+}
+
+impl association::Association for Association {
+    type Memory = ();
+
+    const BATCH_MESSAGES: usize = 64;
+
+    fn statistics(self: &Arc<Self>, side: &'static str) -> Arc<dyn StatisticsSource> {
+        Arc::new(Statistics::new(self, side))
+    }
+
+    fn open_stream(&self) -> Result<u16, TransportError> {
+        Self::open_stream(self)
+    }
+
+    async fn accept_stream(&self) -> Result<u16, TransportError> {
+        let _reading = OnDrop(|| self.leave(Reader::Streams));
+        poll_fn(|context| self.poll_accept_stream(context)).await
+    }
+
+    async fn write(
+        &self,
+        id: u16,
+        (): &mut (),
+        head: &[u8],
+        body: Bytes,
+    ) -> Result<(), TransportError> {
+        self.send(id, BINARY, [head, &body]).await
+    }
+
+    fn flush(&self, (): &mut ()) {
+        // The kernel has all of it, and by SCTP_NODELAY it is on its way.
+    }
+
+    async fn finish(&self, id: u16) -> Result<(), TransportError> {
+        self.send(id, FINISHED, [&[0], &[]]).await
+    }
+
+    async fn read(
+        &self,
+        id: u16,
+        (): &mut (),
+        scratch: &mut [u8],
+        until: MonotonicTime,
+        consume: &mut (impl FnMut(&[u8]) + Send),
+    ) -> Option<Result<usize, TransportError>> {
+        let _reading = OnDrop(|| self.leave(Reader::Stream(id)));
+        let read = poll_fn(|context| self.poll_read(id, scratch, consume, context));
+        within_exactly(until, read).await
+    }
+
+    async fn read_messages(
+        &self,
+        (): &mut (),
+        until: MonotonicTime,
+        consume: &mut (impl FnMut(&[u8]) + Send),
+    ) -> Option<Result<usize, TransportError>> {
+        let early = self.take_early();
+        if !early.is_empty() {
+            early.iter().for_each(|message| consume(message));
+            return Some(Ok(early.len()));
+        }
+        let _reading = OnDrop(|| self.leave(Reader::Streams));
+        within_exactly(
+            until,
+            poll_fn(|context| self.poll_messages(consume, context)),
+        )
+        .await
+    }
+
+    fn is_drained(&self) -> bool {
+        Self::is_drained(self)
+    }
+
+    async fn close(&self, _until: MonotonicTime) {
+        // Dropping the socket closes it: the kernel goes on sending what is left, and then shuts
+        // the association down.
+    }
+}

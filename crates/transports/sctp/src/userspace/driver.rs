@@ -1,0 +1,87 @@
+//! Descriptor and capabilities of the driver `sctp-userspace`.
+
+use std::collections::BTreeMap;
+
+use regatta_control::TrialOrder;
+use regatta_model::OptionValue;
+use regatta_transport::{
+    Carries, Driver, DriverDescriptor, Session, TransportError, TrialContext,
+    options::{GSO, RECEIVE_BUFFER, SEND_BUFFER},
+};
+
+use super::{
+    endpoint,
+    options::{LONGEST_MESSAGE_BYTES, RECEIVE_WINDOW, RTO_INITIAL, RTO_MAX, RTO_MIN, STREAMS},
+};
+use crate::session::{self, ORDERED};
+
+/// Version of sctp-proto that this crate is built with.
+const STACK_VERSION: &str = "0.10.8";
+
+/// The driver `sctp-userspace`.
+pub(crate) struct SctpUserspace;
+
+static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
+    name: "sctp-userspace",
+    title: "SCTP in user space",
+    summary: "SCTP by sctp-proto at both ends, its packets carried in UDP",
+    carries: Carries::Streams,
+    reliable: true,
+    encrypted: false,
+    multiplexes: true,
+    congestion_control_choosable: false,
+    capabilities: &["unordered", "gso"],
+    stack: "sctp-proto",
+    stack_version: STACK_VERSION,
+    options: &[
+        ORDERED,
+        STREAMS,
+        RTO_INITIAL,
+        RTO_MIN,
+        RTO_MAX,
+        RECEIVE_WINDOW,
+        RECEIVE_BUFFER,
+        SEND_BUFFER,
+        GSO,
+    ],
+};
+
+impl Driver for SctpUserspace {
+    fn descriptor(&self) -> &'static DriverDescriptor {
+        &DESCRIPTOR
+    }
+
+    fn carries(&self, options: &BTreeMap<String, OptionValue>) -> Carries {
+        session::carries(options)
+    }
+
+    fn prepare(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn Session>, TransportError> {
+        self.check_options(&order.transport.options)?;
+        session::session(endpoint::new(order)?, LONGEST_MESSAGE_BYTES, order, context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_the_one_that_is_built() {
+        let lock = include_str!("../../../../../Cargo.lock");
+        let entry = format!("name = \"sctp-proto\"\nversion = \"{STACK_VERSION}\"");
+        assert!(lock.contains(&entry));
+    }
+
+    #[test]
+    fn what_it_carries_depends_on_the_order_of_delivery() {
+        let ordered =
+            |ordered| BTreeMap::from([("ordered".to_owned(), OptionValue::Flag(ordered))]);
+        assert_eq!(SctpUserspace.carries(&BTreeMap::new()), Carries::Streams);
+        assert_eq!(SctpUserspace.carries(&ordered(true)), Carries::Streams);
+        assert_eq!(SctpUserspace.carries(&ordered(false)), Carries::Messages);
+    }
+}
