@@ -12,6 +12,17 @@ const COPIED_BELOW_BYTES: usize = 4096;
 /// Size of the pieces in which copied messages are handed over, in bytes.
 const PIECE_BYTES: usize = 16 << 10;
 
+/// Passes received pieces on, each of which is released then; returns the number of bytes.
+pub fn pass_on(pieces: &mut [Bytes], consume: &mut impl FnMut(&[u8])) -> usize {
+    let mut bytes = 0;
+    for piece in pieces {
+        let piece = std::mem::take(piece);
+        bytes += piece.len();
+        consume(&piece);
+    }
+    bytes
+}
+
 /// Data that is to be handed to the stack: one piece, or a header and its payload.
 #[derive(Debug)]
 pub struct Pieces([Bytes; 2]);

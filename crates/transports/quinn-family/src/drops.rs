@@ -1,12 +1,11 @@
 //! Packets dropped by the sockets of one end, which may have had more than one socket.
 
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use regatta_transport_sockets::socket::Counters;
 
 /// Drop counter of one end: the socket in use, and the sockets before it.
 #[derive(Debug)]
-pub struct Drops(Mutex<State>);
+pub(crate) struct Drops(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
@@ -16,8 +15,7 @@ struct State {
 
 impl Drops {
     /// Creates the counter of an end whose first socket has these counters.
-    #[must_use]
-    pub fn new(counters: Counters) -> Self {
+    pub(crate) fn new(counters: Counters) -> Self {
         Self(Mutex::new(State {
             counters,
             before: 0,
@@ -25,17 +23,16 @@ impl Drops {
     }
 
     /// Continues with the counters of a new socket of the end.
-    pub fn moved_to(&self, counters: Counters) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn moved_to(&self, counters: Counters) {
+        let mut state = self.0.lock();
         state.before += state.counters.receive_buffer_drops().unwrap_or_default();
         state.counters = counters;
     }
 
     /// Returns the number of packets that reached this end and did not fit the receive buffer;
     /// `None` where the kernel does not count them.
-    #[must_use]
-    pub fn count(&self) -> Option<u64> {
-        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn count(&self) -> Option<u64> {
+        let state = self.0.lock();
         let now = state.counters.receive_buffer_drops()?;
         Some(state.before + now)
     }

@@ -29,10 +29,5 @@ use noq_stack as stack;
 #[cfg(feature = "quinn")]
 use quinn_stack as stack;
 
-pub use connection::QuicConnection;
-pub use controller::CongestionControl;
-pub use datagram::{DatagramFlow, QuicDatagramEndpoint};
-pub use driver::Quic;
+pub use driver::DRIVER;
 pub use endpoint::QuicEndpoint;
-pub use options::{Needs, Options};
-pub use stream::QuicStream;

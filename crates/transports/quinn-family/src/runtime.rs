@@ -5,10 +5,11 @@ use std::{
     io,
     net::UdpSocket,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Instant,
 };
 
+use parking_lot::Mutex;
 use regatta_transport_tls::HandshakeWatch;
 
 use crate::stack::{
@@ -25,8 +26,7 @@ pub(crate) struct WatchingRuntime {
 
 impl WatchingRuntime {
     fn set_next(&self, watch: Option<Arc<HandshakeWatch>>) -> Option<Arc<HandshakeWatch>> {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *next, watch)
+        std::mem::replace(&mut *self.next.lock(), watch)
     }
 
     /// Creates a connection whose handshake is watched: the task that the stack spawns during

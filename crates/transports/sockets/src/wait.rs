@@ -11,6 +11,20 @@ pub async fn within<F: Future>(moment: MonotonicTime, future: F) -> Option<F::Ou
     tokio::time::timeout(moment.remaining(), future).await.ok()
 }
 
+/// Runs a future that may be dropped until `moment` at most; `what` is the thing waited for.
+///
+/// # Errors
+/// Those of the future; [`TransportError::TimedOut`] if the moment came first.
+pub async fn in_time<T>(
+    moment: MonotonicTime,
+    what: impl Into<String>,
+    future: impl Future<Output = Result<T, TransportError>>,
+) -> Result<T, TransportError> {
+    let since = MonotonicTime::now();
+    let output = within(moment, future).await;
+    output.unwrap_or_else(|| Err(timed_out(what, since)))
+}
+
 /// Returns the error of a wait for `what` that began at `since` and took too long.
 #[must_use]
 pub fn timed_out(what: impl Into<String>, since: MonotonicTime) -> TransportError {

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use regatta_control::TrialOrder;
 use regatta_model::Handshake;
-use regatta_transport::TransportError;
+use regatta_transport::Result;
 use regatta_transport_sockets::driver::{End, MessageEnd, Settings, StreamEnd};
 
 use super::{
@@ -25,19 +25,15 @@ const MOST_SEGMENTS: usize = 64;
 /// Creates the end of a trial that the order describes; a listening end listens when this returns.
 ///
 /// # Errors
-/// [`TransportError::Unsupported`] for a path with too small packets, [`TransportError::Order`] or
-/// [`TransportError::Stack`] for TLS material that cannot be used, [`TransportError::Io`] for a socket
+/// `TransportError::Unsupported` for a path with too small packets, `TransportError::Order` or
+/// `TransportError::Stack` for TLS material that cannot be used, `TransportError::Io` for a socket
 /// that cannot be opened.
-fn new(order: &TrialOrder, options: &Options, sizes: &Sizes) -> Result<End<Quic>, TransportError> {
+fn new(order: &TrialOrder, options: &Options, sizes: &Sizes) -> Result<End<Quic>> {
     let config = tls::config(order, options, sizes)?;
     let files = Files::new(order, options)?;
     let handshake = order.workload.kind.handshake();
     let client = order.connects();
-    let retry = if !client && handshake == Handshake::Retry {
-        Some(RetryTokens::new()?)
-    } else {
-        None
-    };
+    let retries = !client && handshake == Handshake::Retry;
     let side = order.role.name();
     let file_facts = files.facts(options, side);
     let mut end = End::new(
@@ -58,9 +54,9 @@ fn new(order: &TrialOrder, options: &Options, sizes: &Sizes) -> Result<End<Quic>
             kind: Kind {
                 client,
                 carries_datagrams: options.common.mode == Mode::Datagram,
-                paces: options.congestion_control.paces() && options.pacing,
+                paces: options.paces(),
             },
-            retry,
+            retry: retries.then(RetryTokens::new).transpose()?,
             server_name: order.tls.server_name.clone(),
             spare_ids: options.migrate_after.is_some(),
             keeps_tickets: client && matches!(handshake, Handshake::Resumed | Handshake::EarlyData),
@@ -83,7 +79,7 @@ fn new(order: &TrialOrder, options: &Options, sizes: &Sizes) -> Result<End<Quic>
 }
 
 /// Returns the options and sizes that the order asks for.
-fn read(order: &TrialOrder) -> Result<(Options, Sizes), TransportError> {
+fn read(order: &TrialOrder) -> Result<(Options, Sizes)> {
     let options = Options::read(&order.transport.options);
     let sizes = Sizes::of(&order.path, order.local, &options.common)?;
     Ok((options, sizes))
@@ -110,15 +106,13 @@ fn establish(
 ///
 /// # Errors
 /// As [`new`].
-pub(super) fn streams(
-    order: &TrialOrder,
-) -> Result<StreamEnd<Quic, QuicheConnection>, TransportError> {
+pub(super) fn streams(order: &TrialOrder) -> Result<StreamEnd<Quic, QuicheConnection>> {
     let (options, sizes) = read(order)?;
     let end = new(order, &options, &sizes)?;
     let establish = establish(order, (options, &sizes), &end);
     Ok(StreamEnd::new(end, move |handle, connects, _| {
         let statistics = establish(&handle, connects);
-        Ok(QuicheConnection::new(handle, statistics))
+        Ok(QuicheConnection { handle, statistics })
     }))
 }
 
@@ -126,14 +120,12 @@ pub(super) fn streams(
 ///
 /// # Errors
 /// As [`new`].
-pub(super) fn datagrams(
-    order: &TrialOrder,
-) -> Result<MessageEnd<Quic, QuicheFlow>, TransportError> {
+pub(super) fn datagrams(order: &TrialOrder) -> Result<MessageEnd<Quic, QuicheFlow>> {
     let (options, sizes) = read(order)?;
     let end = new(order, &options, &sizes)?;
     let establish = establish(order, (options, &sizes), &end);
     let facts = Arc::new(end.facts.clone());
-    let longest = longest(&sizes, &options);
+    let longest = longest(&sizes);
     Ok(MessageEnd::new(
         end,
         longest,

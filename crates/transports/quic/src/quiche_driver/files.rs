@@ -8,7 +8,7 @@ use std::{
 };
 
 use regatta_control::TrialOrder;
-use regatta_transport::{FILE_OPTIONS, TransportError};
+use regatta_transport::{FILE_OPTIONS, Result, TransportError};
 
 use super::{entry::Quiche, options::Options};
 
@@ -27,7 +27,7 @@ impl Files {
     ///
     /// # Errors
     /// [`TransportError::Io`] if the directory or the file of secrets cannot be made.
-    pub fn new(order: &TrialOrder, options: &Options) -> Result<Self, TransportError> {
+    pub fn new(order: &TrialOrder, options: &Options) -> Result<Self> {
         let end = order.role.name();
         let directory = order
             .files

@@ -3,11 +3,12 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll, Waker},
 };
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use s2n_quic::{
     connection::Error,
     provider::datagram::{
@@ -94,11 +95,6 @@ pub(super) enum End {
     Closed(Error),
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that can panic runs under these locks.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn wake(waker: &mut Option<Waker>) {
     if let Some(waker) = waker.take() {
         waker.wake();
@@ -115,7 +111,7 @@ impl Queues {
         at: &mut usize,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), End>> {
-        let mut outgoing = lock(&self.outgoing);
+        let mut outgoing = self.outgoing.lock();
         if let Some(end) = outgoing.end {
             return Poll::Ready(Err(end));
         }
@@ -133,16 +129,15 @@ impl Queues {
         if *at > before {
             self.connection.wake_by_ref();
         }
-        if all {
-            Poll::Ready(Ok(()))
-        } else {
-            Poll::Pending
+        match all {
+            true => Poll::Ready(Ok(())),
+            false => Poll::Pending,
         }
     }
 
     /// Waits until no message waits to be sent, or none can be sent any more.
     pub(super) fn poll_sent(&self, context: &mut Context<'_>) -> Poll<()> {
-        let mut outgoing = lock(&self.outgoing);
+        let mut outgoing = self.outgoing.lock();
         if outgoing.waiting.is_empty() || matches!(outgoing.end, Some(End::Closed(_))) {
             return Poll::Ready(());
         }
@@ -157,7 +152,7 @@ impl Queues {
         empty: &mut VecDeque<Bytes>,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), End>> {
-        let mut incoming = lock(&self.incoming);
+        let mut incoming = self.incoming.lock();
         if !incoming.arrived.is_empty() {
             std::mem::swap(&mut incoming.arrived, empty);
             return Poll::Ready(Ok(()));
@@ -171,35 +166,35 @@ impl Queues {
 
     /// Discards the messages that wait to be sent, and returns their number.
     pub(super) fn give_up(&self) -> u64 {
-        std::mem::take(&mut lock(&self.outgoing).waiting).len() as u64
+        std::mem::take(&mut self.outgoing.lock().waiting).len() as u64
     }
 
     /// Returns one received message, if there is one.
     pub(super) fn take_one(&self) -> Option<Bytes> {
-        lock(&self.incoming).arrived.pop_front()
+        self.incoming.lock().arrived.pop_front()
     }
 
     /// Whether the connection is over and every received message was taken.
     pub(super) fn is_over(&self) -> bool {
-        let incoming = lock(&self.incoming);
+        let incoming = self.incoming.lock();
         incoming.end.is_some() && incoming.arrived.is_empty()
     }
 
     /// Registers the task to be woken by the next message or the end. Returns `true` if there is
     /// one already.
     pub(super) fn register(&self, context: &mut Context<'_>) -> bool {
-        let mut incoming = lock(&self.incoming);
+        let mut incoming = self.incoming.lock();
         incoming.waker = Some(context.waker().clone());
         incoming.end.is_some() || !incoming.arrived.is_empty()
     }
 
     /// Ends the queues: they take no more messages, and waiting tasks are woken.
     pub(super) fn end(&self, end: End) {
-        let mut outgoing = lock(&self.outgoing);
+        let mut outgoing = self.outgoing.lock();
         outgoing.end = Some(end);
         wake(&mut outgoing.waker);
         drop(outgoing);
-        let mut incoming = lock(&self.incoming);
+        let mut incoming = self.incoming.lock();
         incoming.end = Some(end);
         wake(&mut incoming.waker);
     }
@@ -207,8 +202,8 @@ impl Queues {
     /// Returns the numbers of messages dropped at this end: those too long for the path's packets,
     /// and those that arrived while the queue was full.
     pub(super) fn dropped(&self) -> (u64, u64) {
-        let outgoing = lock(&self.outgoing).dropped;
-        (outgoing, lock(&self.incoming).dropped)
+        let outgoing = self.outgoing.lock().dropped;
+        (outgoing, self.incoming.lock().dropped)
     }
 }
 
@@ -221,7 +216,7 @@ impl Sender for Outlet {
         let Some(queues) = &self.0 else {
             return;
         };
-        let outgoing = &mut *lock(&queues.outgoing);
+        let outgoing = &mut *queues.outgoing.lock();
         let mut written = false;
         while let Some(first) = outgoing.waiting.front() {
             match packet.write_datagram(first) {
@@ -251,7 +246,7 @@ impl Sender for Outlet {
     fn has_transmission_interest(&self) -> bool {
         self.0
             .as_ref()
-            .is_some_and(|queues| !lock(&queues.outgoing).waiting.is_empty())
+            .is_some_and(|queues| !queues.outgoing.lock().waiting.is_empty())
     }
 
     fn on_connection_error(&mut self, error: Error) {
@@ -270,7 +265,7 @@ impl Receiver for Inlet {
         let Some(queues) = &self.0 else {
             return;
         };
-        let mut incoming = lock(&queues.incoming);
+        let mut incoming = queues.incoming.lock();
         if incoming.arrived.len() >= ARRIVED_MESSAGES {
             incoming.dropped += 1;
             return;

@@ -1,13 +1,11 @@
 //! Code for noq that differs from the code for quinn.
 
-pub(crate) mod controller;
-
 use std::{
     io,
     net::{SocketAddr, UdpSocket},
     num::NonZeroUsize,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
     time::Instant,
 };
@@ -20,11 +18,14 @@ use noq::{
     udp::{RecvMeta, Transmit},
 };
 
+use parking_lot::Mutex;
 use regatta_transport_quic_common::files::EventLog;
 
 use crate::figures::{Figures, Offload};
 
 pub(crate) use noq as quic;
+pub(crate) use noq::congestion::{Bbr3 as Bbr, Bbr3Config as BbrConfig};
+pub(crate) use noq_proto::RttEstimator;
 
 /// Name of the stack.
 pub(crate) const STACK: &str = "noq";
@@ -184,11 +185,7 @@ impl QlogFactory for OneLog {
         _initial_destination: ConnectionId,
         now: Instant,
     ) -> Option<QlogConfig> {
-        let log = self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()?;
+        let log = self.0.lock().take()?;
         let mut config = QlogConfig::new(log.writer);
         config.title(Some(log.title)).start_time(now);
         Some(config)

@@ -1,7 +1,5 @@
 //! Code for quinn that differs from the code for noq.
 
-pub(crate) mod controller;
-
 use std::{
     io,
     net::{SocketAddr, UdpSocket},
@@ -24,6 +22,8 @@ use regatta_transport_quic_common::files::EventLog;
 use crate::figures::{Figures, Offload};
 
 pub(crate) use quinn as quic;
+pub(crate) use quinn::congestion::{Bbr, BbrConfig};
+pub(crate) use quinn_proto::RttEstimator;
 pub(crate) use regatta_transport_quic_common::path::MOST_WINDOW_PACKETS;
 
 /// Name of the stack.
