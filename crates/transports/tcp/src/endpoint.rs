@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     io,
     net::{IpAddr, SocketAddr},
+    os::fd::AsFd,
     sync::Arc,
     time::Duration,
 };
@@ -11,12 +12,12 @@ use std::{
 use regatta_control::TrialOrder;
 use regatta_model::Warning;
 use regatta_transport::{
-    Blocking, MonotonicTime, Purpose, Stop, StreamEndpoint, TransportError, stream::Accepted, wait,
+    Blocking, MonotonicTime, Purpose, Result, Stop, StreamEndpoint, TransportError,
+    stream::Accepted, wait,
 };
 use socket2::Socket;
 
 use crate::{
-    buffer::Buffer,
     connection::Connection,
     layer::{Layer, Layered},
     mptcp::{self, Paths},
@@ -42,29 +43,24 @@ pub struct Endpoint<L> {
 /// State of an endpoint of MPTCP beside that of TCP.
 struct Multipath {
     /// At the connecting end, the addresses of further subflows.
-    paths: Option<Paths>,
+    paths: Option<Arc<Paths>>,
     /// Time after the transfer's connection at which these are removed.
     down_after: Option<Duration>,
 }
 
 impl<L: Layer> Endpoint<L> {
     /// Makes an endpoint; at a receiver it listens when this returns.
-    pub(crate) fn new(
-        order: &TrialOrder,
-        congestion_control: &str,
-        layer: L,
-    ) -> Result<Self, TransportError> {
-        Self::with_paths(order, congestion_control, None, layer)
+    pub(crate) fn new(order: &TrialOrder, layer: L) -> Result<Self> {
+        Self::with_paths(order, None, layer)
     }
 
     /// Makes an endpoint of MPTCP, with a subflow from each further address of this end's
     /// interface.
     pub(crate) fn multipath(
         order: &TrialOrder,
-        congestion_control: &str,
         down_after: Option<Duration>,
         layer: L,
-    ) -> Result<Self, TransportError> {
+    ) -> Result<Self> {
         let mut multipath = Multipath {
             paths: None,
             down_after,
@@ -77,40 +73,31 @@ impl<L: Layer> Endpoint<L> {
                 multipath.paths = Some(Paths::add(&addresses)?);
             }
         }
-        let mut endpoint = Self::with_paths(order, congestion_control, Some(multipath), layer)?;
+        let mut endpoint = Self::with_paths(order, Some(multipath), layer)?;
         if alone {
-            endpoint.warnings.push(Warning {
-                code: "mptcp_one_path".to_owned(),
-                message: format!(
-                    "the interface of `{}` has no other address, so MPTCP has one subflow only",
-                    order.local
+            let local = order.local;
+            endpoint.warnings.push(Warning::new(
+                "mptcp_one_path",
+                format!(
+                    "the interface of `{local}` has no other address, so MPTCP has one subflow only"
                 ),
-                hint: "give both hosts a second address on the path's interface".to_owned(),
-            });
+                "give both hosts a second address on the path's interface",
+            ));
         }
         Ok(endpoint)
     }
 
-    fn with_paths(
-        order: &TrialOrder,
-        congestion_control: &str,
-        multipath: Option<Multipath>,
-        layer: L,
-    ) -> Result<Self, TransportError> {
-        let (buffer, warning) = Buffer::of(order);
-        let sockets = Sockets::new(order, congestion_control, buffer, multipath.is_some());
-        let listener = if order.connects() {
-            None
-        } else {
-            Some(sockets.listen()?)
-        };
+    fn with_paths(order: &TrialOrder, multipath: Option<Multipath>, layer: L) -> Result<Self> {
+        let mut sockets = Sockets::new(order);
+        sockets.multipath = multipath.is_some();
+        let listens = !order.connects();
         Ok(Self {
             layer,
             end: order.role.name(),
             peer: order.peer,
+            listener: listens.then(|| sockets.listen()).transpose()?,
+            warnings: sockets.warnings(),
             sockets,
-            listener,
-            warnings: warning.into_iter().collect(),
             multipath,
         })
     }
@@ -134,7 +121,7 @@ impl<L: Layer> Endpoint<L> {
         listener: &Socket,
         stop: &Stop,
         arrived: &mut impl FnMut(),
-    ) -> Result<Option<Accepted<Connection<L::Stream>>>, TransportError> {
+    ) -> Result<Option<Accepted<Connection<L::Stream>>>> {
         let failed = || TransportError::io("cannot accept a connection");
         let (socket, address) = match listener.accept() {
             Ok(accepted) => accepted,
@@ -157,7 +144,7 @@ impl<L: Layer> Endpoint<L> {
         let socket = Arc::new(Connected(socket));
         stop.on_stop(&socket);
         // Before a handshake of TLS, which moves the congestion window.
-        let facts = self.sockets.facts(&socket.0)?;
+        let facts = self.sockets.facts(socket.0.as_fd())?;
         let opened = socket
             .0
             .set_nonblocking(false)
@@ -166,7 +153,7 @@ impl<L: Layer> Endpoint<L> {
             .map_err(failed())
             .and_then(|()| {
                 let until = MonotonicTime::now() + HANDSHAKE_TIME;
-                self.layer.server(Arc::clone(&socket), until)
+                self.layer.open(Arc::clone(&socket), true, until)
             });
         match opened {
             Ok(layered) => {
@@ -197,7 +184,7 @@ impl<L: Layer> StreamEndpoint for Endpoint<L> {
         purpose: Purpose,
         until: MonotonicTime,
         stop: &Stop,
-    ) -> Result<Self::Connection, TransportError> {
+    ) -> Result<Self::Connection> {
         let socket = self.sockets.connect(peer, until, stop)?;
         // A probe's message must leave at once. The transfer keeps the kernel's default, so that
         // small messages share packets, and pushes its last one.
@@ -208,8 +195,8 @@ impl<L: Layer> StreamEndpoint for Endpoint<L> {
                 .set_tcp_nodelay(true)
                 .map_err(TransportError::io("cannot set TCP_NODELAY"))?;
         }
-        let facts = self.sockets.facts(&socket.0)?;
-        let layered = self.layer.client(Arc::clone(&socket), holds_back, until)?;
+        let facts = self.sockets.facts(socket.0.as_fd())?;
+        let layered = self.layer.open(Arc::clone(&socket), holds_back, until)?;
         if let Some(Multipath {
             paths: Some(paths),
             down_after: Some(time),
@@ -226,11 +213,9 @@ impl<L: Layer> StreamEndpoint for Endpoint<L> {
         until: MonotonicTime,
         stop: &Stop,
         arrived: &mut (impl FnMut() + Send),
-    ) -> Result<Accepted<Self::Connection>, TransportError> {
+    ) -> Result<Accepted<Self::Connection>> {
         let Some((listener, _)) = &self.listener else {
-            return Err(TransportError::Protocol {
-                what: "a sender does not listen".to_owned(),
-            });
+            return Err(TransportError::protocol("a sender does not listen"));
         };
         let mut admit = || self.admit(listener, stop, arrived);
         wait::for_next(listener, "connection", until, stop, &mut admit)

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io, os::fd::AsRawFd};
 
 use regatta_model::OptionValue;
 use regatta_transport::{
-    OptionDefinition, OptionKind, TransportError,
+    OptionDefinition, OptionKind, Result, TransportError,
     options::{self, DSCP},
     socket_option::{set_dscp, set_integer},
 };
@@ -78,7 +78,7 @@ impl SocketSettings {
     }
 
     /// Applies the settings to a socket that is not connected.
-    pub(crate) fn apply(&self, socket: &Socket) -> Result<(), TransportError> {
+    pub(crate) fn apply(&self, socket: &Socket) -> Result<()> {
         let done = |what: &str, result: io::Result<()>| {
             result.map_err(TransportError::io(format!("cannot set {what}")))
         };

@@ -15,8 +15,9 @@ use std::{
 
 use bytes::Bytes;
 use regatta_control::TrialOrder;
-use regatta_model::Handshake;
-use regatta_transport::{ByteStream, HandshakeMade, MonotonicTime, Received, TransportError};
+use regatta_transport::{
+    ByteStream, HandshakeMade, MonotonicTime, Received, Result, TransportError,
+};
 use regatta_transport_tls::{self as tls, Crypto, Resumption};
 use rustls::{ClientConfig, CommonState, HandshakeKind, ServerConfig};
 use rustls_pki_types::ServerName;
@@ -42,41 +43,28 @@ pub(crate) struct Tls {
     early: bool,
 }
 
+#[derive(Clone)]
 enum End {
-    Connecting {
-        config: Arc<ClientConfig>,
-        server_name: ServerName<'static>,
-    },
-    Listening {
-        config: Arc<ServerConfig>,
-    },
+    Connecting(Arc<ClientConfig>, ServerName<'static>),
+    Listening(Arc<ServerConfig>),
 }
 
 impl Tls {
-    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
-        let resumption = match order.workload.kind.handshake() {
-            Handshake::Full | Handshake::Retry => Resumption::Off,
-            Handshake::Resumed => Resumption::Tickets,
-            Handshake::EarlyData => Resumption::EarlyData,
-        };
+    pub(crate) fn new(order: &TrialOrder) -> Result<Self> {
+        let resumption = Resumption::from(order.workload.kind.handshake());
         let crypto = Crypto::read(&CRYPTO, &order.transport.options);
         let early = resumption == Resumption::EarlyData;
         let end = if order.connects() {
             let config = tls::client(&order.tls, None, resumption, crypto)?;
             let server_name = ServerName::try_from(order.tls.server_name.clone())
                 .map_err(TransportError::stack("cannot use the server's name"))?;
-            End::Connecting {
-                config: Arc::new(config),
-                server_name,
-            }
+            End::Connecting(Arc::new(config), server_name)
         } else {
             let mut config = tls::server(&order.tls, None, resumption, crypto)?;
             if early {
                 early::answer_at_once(&mut config);
             }
-            End::Listening {
-                config: Arc::new(config),
-            }
+            End::Listening(Arc::new(config))
         };
         Ok(Self { end, crypto, early })
     }
@@ -89,58 +77,26 @@ impl Layer for Tls {
         Some(self.crypto.name())
     }
 
-    fn client(
+    fn open(
         &self,
         socket: Arc<Connected>,
         holds_back: bool,
         until: MonotonicTime,
-    ) -> Result<Layered<TlsStream>, TransportError> {
-        let End::Connecting {
-            config,
-            server_name,
-        } = &self.end
-        else {
-            return Err(wrong_end());
-        };
+    ) -> Result<Layered<TlsStream>> {
+        // The listening end sends each record at once.
+        let holds_back = holds_back && matches!(self.end, End::Connecting(..));
+        let end = self.end.clone();
         let opened = Arc::new(OnceLock::new());
-        let (config, name) = (Arc::clone(config), server_name.clone());
         let stream = if self.early {
             let to = Arc::clone(&opened);
-            let stream = EarlyStream::connect((config, name), socket, holds_back, to, until)?;
+            let stream = EarlyStream::open(end, socket, holds_back, to, until)?;
             TlsStream::Early(Box::new(stream))
         } else {
-            let stream = RecordStream::connect(config, name, socket, holds_back, until)?;
+            let stream = RecordStream::open(end, socket, holds_back, until)?;
             let _ = opened.set(facts(stream.state()));
             TlsStream::Records(Box::new(stream))
         };
         Ok(Layered { stream, opened })
-    }
-
-    fn server(
-        &self,
-        socket: Arc<Connected>,
-        until: MonotonicTime,
-    ) -> Result<Layered<TlsStream>, TransportError> {
-        let End::Listening { config } = &self.end else {
-            return Err(wrong_end());
-        };
-        let opened = Arc::new(OnceLock::new());
-        let config = Arc::clone(config);
-        let stream = if self.early {
-            let stream = EarlyStream::accept(config, socket, Arc::clone(&opened), until)?;
-            TlsStream::Early(Box::new(stream))
-        } else {
-            let stream = RecordStream::accept(config, socket, until)?;
-            let _ = opened.set(facts(stream.state()));
-            TlsStream::Records(Box::new(stream))
-        };
-        Ok(Layered { stream, opened })
-    }
-}
-
-fn wrong_end() -> TransportError {
-    TransportError::Protocol {
-        what: "a sender's TLS cannot listen, nor a receiver's connect".to_owned(),
     }
 }
 
@@ -170,19 +126,20 @@ fn name(constant: &impl Debug) -> String {
     format!("{constant:?}")
 }
 
+fn cannot_begin(error: rustls::Error) -> TransportError {
+    TransportError::stack("cannot begin TLS")(error)
+}
+
 fn failed(error: rustls::Error) -> TransportError {
     TransportError::stack("TLS failed")(error)
 }
 
 /// Returns the error of a connection that the other end closed, or on which it was silent, during
 /// the handshake.
-fn unfinished(closed: bool, begun: MonotonicTime) -> TransportError {
-    if closed {
-        return TransportError::Closed { flow: "handshake" };
-    }
-    TransportError::TimedOut {
-        what: "end of the TLS handshake".to_owned(),
-        seconds: MonotonicTime::now().since(begun).as_secs_f64(),
+fn unfinished(over: Received, begun: MonotonicTime) -> TransportError {
+    match over {
+        Received::Closed => TransportError::Closed { flow: "handshake" },
+        _ => TransportError::timed_out_since("end of the TLS handshake", begun),
     }
 }
 
@@ -226,14 +183,14 @@ pub(crate) enum TlsStream {
 }
 
 impl ByteStream for TlsStream {
-    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<(), TransportError> {
+    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<()> {
         match self {
             Self::Records(stream) => stream.send_message(header, payload),
             Self::Early(stream) => stream.send_message(header, payload),
         }
     }
 
-    async fn flush(&mut self) -> Result<(), TransportError> {
+    async fn flush(&mut self) -> Result<()> {
         match self {
             Self::Records(stream) => stream.flush(),
             Self::Early(stream) => stream.flush(),
@@ -245,14 +202,14 @@ impl ByteStream for TlsStream {
         scratch: &mut [u8],
         until: MonotonicTime,
         consume: &mut (impl FnMut(&[u8]) + Send),
-    ) -> Result<Received, TransportError> {
+    ) -> Result<Received> {
         match self {
             Self::Records(stream) => stream.receive(until, consume),
             Self::Early(stream) => stream.receive(scratch, until, consume),
         }
     }
 
-    async fn finish(&mut self) -> Result<(), TransportError> {
+    async fn finish(&mut self) -> Result<()> {
         match self {
             Self::Records(stream) => stream.finish(),
             Self::Early(stream) => stream.finish(),

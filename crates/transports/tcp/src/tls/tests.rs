@@ -7,7 +7,7 @@ use std::{
 };
 
 use regatta_control::Role;
-use regatta_model::WorkloadKind;
+use regatta_model::{Handshake, WorkloadKind};
 use regatta_transport::{Blocking, Executor as _, testing};
 use rustls::time_provider::TimeProvider;
 use rustls_pki_types::UnixTime;
@@ -28,15 +28,13 @@ fn layer(role: Role) -> Tls {
 
 /// Returns the listening end with a changed configuration.
 fn changed(server: &Tls, change: impl FnOnce(&mut ServerConfig)) -> Tls {
-    let End::Listening { config } = &server.end else {
+    let End::Listening(config) = &server.end else {
         panic!("it listens");
     };
     let mut config = ServerConfig::clone(config);
     change(&mut config);
     Tls {
-        end: End::Listening {
-            config: Arc::new(config),
-        },
+        end: End::Listening(Arc::new(config)),
         crypto: server.crypto,
         early: true,
     }
@@ -111,12 +109,15 @@ fn get_tickets(client: &Tls, server: &Tls) {
     let (here, there) = pair();
     thread::scope(|scope| {
         scope.spawn(|| {
-            let mut stream = server.server(there, soon()).expect("a handshake").stream;
+            let mut stream = server
+                .open(there, true, soon())
+                .expect("a handshake")
+                .stream;
             assert_eq!(receive(&mut stream, 1), b"?");
             send(&mut stream, b"!", b"");
             assert!(receive_all(&mut stream).is_empty());
         });
-        let mut layered = client.client(here, true, soon()).expect("a handshake");
+        let mut layered = client.open(here, true, soon()).expect("a handshake");
         assert_eq!(made(&layered), Some(HandshakeMade::Full));
         send(&mut layered.stream, b"?", b"");
         // Tickets stand before the answer.
@@ -138,9 +139,9 @@ fn early_data_is_answered_before_the_handshake_is_done() {
     get_tickets(&client, &server);
     // In one thread: whoever needed another flight from the other end would never have it.
     let (here, there) = pair();
-    let mut asking = client.client(here, true, soon()).expect("a ticket");
+    let mut asking = client.open(here, true, soon()).expect("a ticket");
     send(&mut asking.stream, b"head ", b"question");
-    let mut answering = server.server(there, soon()).expect("a first flight");
+    let mut answering = server.open(there, true, soon()).expect("a first flight");
     assert_eq!(receive(&mut answering.stream, 13), b"head question");
     assert_eq!((made(&asking), made(&answering)), (None, None));
     send(&mut answering.stream, b"", b"answer");
@@ -165,12 +166,15 @@ fn ask(
     let (here, there) = pair();
     thread::scope(|scope| {
         let answering = scope.spawn(|| {
-            let mut stream = server.server(there, soon()).expect("a handshake").stream;
+            let mut stream = server
+                .open(there, true, soon())
+                .expect("a handshake")
+                .stream;
             let got = receive_all(&mut stream);
             send(&mut stream, b"answer", b"");
             got
         });
-        let mut asking = client.client(here, true, soon()).expect("a connection");
+        let mut asking = client.open(here, true, soon()).expect("a connection");
         for piece in question.chunks(message) {
             let (head, body) = piece.split_at(piece.len() / 3);
             send(&mut asking.stream, head, body);
@@ -227,7 +231,7 @@ fn an_end_that_vanishes_in_the_handshake_is_named() {
     let (client, server) = (layer(Role::Sender), layer(Role::Receiver));
     get_tickets(&client, &server);
     let (here, there) = pair();
-    let mut asking = client.client(here, true, soon()).expect("a ticket");
+    let mut asking = client.open(here, true, soon()).expect("a ticket");
     send(&mut asking.stream, b"question", b"");
     drop(there);
     let mut scratch = [0; 100];
@@ -243,7 +247,10 @@ fn an_end_that_vanishes_in_the_handshake_is_named() {
     // One that comes and says nothing.
     let (silent, there) = pair();
     drop(silent);
-    let error = server.server(there, soon()).err().expect("no handshake");
+    let error = server
+        .open(there, true, soon())
+        .err()
+        .expect("no handshake");
     assert!(
         matches!(error, TransportError::Closed { flow: "handshake" }),
         "{error:?}"
