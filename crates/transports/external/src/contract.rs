@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::ProgramError;
+
 /// Version of this contract. A change that an older program would misread raises it.
 pub(crate) const CONTRACT_VERSION: u32 = 1;
 
@@ -134,7 +136,7 @@ pub(crate) enum FromProgram {
 
 impl FromProgram {
     /// Returns the value of `type`.
-    pub(crate) const fn name(&self) -> &'static str {
+    const fn name(&self) -> &'static str {
         match self {
             Self::Description(_) => "description",
             Self::Ready { .. } => "ready",
@@ -142,6 +144,14 @@ impl FromProgram {
             Self::Progress { .. } => "progress",
             Self::Done(_) => "done",
             Self::Over => "over",
+        }
+    }
+
+    /// Returns the error of a program that said this too early or too late, in words: `before it was ready`.
+    pub(crate) const fn out_of_turn(&self, when: &'static str) -> ProgramError {
+        ProgramError::OutOfTurn {
+            said: self.name(),
+            when,
         }
     }
 }

@@ -4,10 +4,11 @@
 use std::{
     fs::{self, File},
     io::{self, Write as _},
-    os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
+    os::fd::AsRawFd as _,
     path::PathBuf,
 };
 
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use regatta_control::TlsMaterial;
 
 /// A file in memory, open for as long as this value lives.
@@ -23,13 +24,7 @@ impl MemoryFile {
     /// # Errors
     /// Error of the system, if it has no memory or no file descriptor left.
     pub(crate) fn new(content: &[u8]) -> io::Result<Self> {
-        // SAFETY: the name ends with a zero byte.
-        let number = unsafe { libc::memfd_create(c"regatta".as_ptr(), libc::MFD_CLOEXEC) };
-        if number < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the number was just opened and belongs to nobody else.
-        let mut file = File::from(unsafe { OwnedFd::from_raw_fd(number) });
+        let mut file = File::from(memfd_create(c"regatta", MFdFlags::MFD_CLOEXEC)?);
         file.write_all(content)?;
         // As the program's `/proc` names this process, which is not its parent's number where it
         // has a namespace of processes of its own.
@@ -75,17 +70,13 @@ impl TlsFiles {
 
 /// Wraps base64 as PEM, in lines of 64 characters.
 fn pem(label: &str, base64: &str) -> String {
-    let mut text = format!("-----BEGIN {label}-----\n");
-    let mut rest: String = base64.split_ascii_whitespace().collect();
-    while !rest.is_empty() {
-        let at = rest.char_indices().nth(64).map_or(rest.len(), |(at, _)| at);
-        let tail = rest.split_off(at);
-        text.push_str(&rest);
-        text.push('\n');
-        rest = tail;
-    }
-    text.push_str(&format!("-----END {label}-----\n"));
-    text
+    let characters: Vec<char> = base64
+        .chars()
+        .filter(|c| !c.is_ascii_whitespace())
+        .collect();
+    let lines = characters.chunks(64).map(|line| line.iter().chain(&['\n']));
+    let body: String = lines.flatten().collect();
+    format!("-----BEGIN {label}-----\n{body}-----END {label}-----\n")
 }
 
 #[cfg(test)]

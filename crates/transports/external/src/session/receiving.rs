@@ -5,7 +5,7 @@ use std::{sync::Arc, thread, time::Duration};
 use regatta_control::{Note, SideReport};
 use regatta_transport::{Delivered, Findings, MonotonicTime, Phase, TransportError, WindowEdge};
 
-use super::{Failure, ProgramSession, out_of_turn, wrong};
+use super::{ProgramSession, wrong};
 use crate::{
     contract::{Done, FromProgram, ToProgram},
     error::{Broken, ProgramError},
@@ -27,7 +27,7 @@ const ABANDON_LIMIT: Duration = Duration::from_secs(5);
 
 impl ProgramSession {
     /// Has the program receive, until everything has arrived or the sender was stopped.
-    pub(super) fn receive(&mut self) -> Result<SideReport, Failure> {
+    pub(super) fn receive(&mut self) -> Result<SideReport, Broken> {
         let observer = Arc::clone(&self.trial.context.observer);
         observer.on_process(self.process());
         let within = FIRST_FLOW + self.trial.order.longest_transfer() + MARGIN;
@@ -52,11 +52,8 @@ impl ProgramSession {
                     continue;
                 }
                 return Err(match stopped {
-                    Some(_) => self.program.silent("done", STOP_LIMIT).into(),
-                    None => Failure::Transport(TransportError::TimedOut {
-                        what: "end of the transfer".to_owned(),
-                        seconds: within.as_secs_f64(),
-                    }),
+                    Some(_) => self.program.silent("done", STOP_LIMIT),
+                    None => TransportError::timed_out("end of the transfer", within).into(),
                 });
             };
             match event {
@@ -99,7 +96,7 @@ impl ProgramSession {
                     }
                 }
                 Event::Said(said @ (FromProgram::Ready { .. } | FromProgram::Description(_))) => {
-                    return Err(out_of_turn(&said, "when it had to receive").into());
+                    return Err(said.out_of_turn("when it had to receive").into());
                 }
                 _ => {}
             }
@@ -123,7 +120,7 @@ impl ProgramSession {
     }
 
     /// Starts a thread that puts the other end's notes into the program's inbox.
-    fn listen_for_notes(&self, until: MonotonicTime) -> Result<(), Failure> {
+    fn listen_for_notes(&self, until: MonotonicTime) -> Result<(), Broken> {
         let (inbox, mailbox) = (
             Arc::clone(self.program.inbox()),
             Arc::clone(&self.trial.context.mailbox),
@@ -138,7 +135,7 @@ impl ProgramSession {
                 }
             })
             .map(|_| ())
-            .map_err(|error| Failure::Transport(TransportError::thread(error)))
+            .map_err(|error| Broken::Transport(TransportError::thread(error)))
     }
 
     /// Checks that the bytes that the receiver's program reports are those that were sent.
@@ -164,7 +161,7 @@ impl ProgramSession {
     }
 
     /// Waits until the sender has the acknowledgement, or was stopped before that came.
-    fn await_sender(&self, until: MonotonicTime, bytes: u64) -> Result<(), Failure> {
+    fn await_sender(&self, until: MonotonicTime, bytes: u64) -> Result<(), Broken> {
         loop {
             match self.program.next(until) {
                 Ok(Some(Event::Note(Note::Sent {
@@ -182,12 +179,11 @@ impl ProgramSession {
                 Ok(Some(_)) => {}
                 // It has done its part, and the sender says how it goes on.
                 Err(Broken::Program(ProgramError::Ended { .. })) => {}
-                Err(broken) => return Err(broken.into()),
+                Err(broken) => return Err(broken),
                 Ok(None) => {
-                    return Err(Failure::Transport(TransportError::TimedOut {
-                        what: "end of the sender's part".to_owned(),
-                        seconds: MARGIN.as_secs_f64(),
-                    }));
+                    return Err(
+                        TransportError::timed_out("end of the sender's part", MARGIN).into(),
+                    );
                 }
             }
         }

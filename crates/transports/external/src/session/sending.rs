@@ -6,7 +6,7 @@ use regatta_control::{Note, Role, SideReport};
 use regatta_model::{metric::id, units::format_duration};
 use regatta_transport::{Delivered, Findings, MonotonicTime, Phase, SenderEnd, WindowEdge};
 
-use super::{Failure, ProgramSession, out_of_turn, wrong};
+use super::{ProgramSession, wrong};
 use crate::{
     contract::{Done, FromProgram, ToProgram},
     error::Broken,
@@ -30,7 +30,7 @@ struct Sent {
 
 impl ProgramSession {
     /// Has the program send, until the receiver has everything or the deadline comes.
-    pub(super) fn send(&mut self, peer: SocketAddr) -> Result<SideReport, Failure> {
+    pub(super) fn send(&mut self, peer: SocketAddr) -> Result<SideReport, Broken> {
         let observer = Arc::clone(&self.trial.context.observer);
         observer.on_process(self.process());
         self.trial.context.live.set_phase(Phase::Transfer);
@@ -65,13 +65,13 @@ impl ProgramSession {
                     break sent;
                 }
                 Event::Said(said) => {
-                    return Err(out_of_turn(&said, "when it had to send").into());
+                    return Err(said.out_of_turn("when it had to send").into());
                 }
                 _ => {}
             }
         };
         let Some((started, at)) = connected else {
-            return Err(Failure::Transport(self.trial.no_connection()));
+            return Err(Broken::Transport(self.trial.no_connection()));
         };
         Ok(self.sender_report(started, at, sent))
     }
@@ -137,13 +137,13 @@ impl ProgramSession {
     }
 
     /// Returns the bytes that the receiver reports over control.
-    fn answer_over_control(&self) -> Result<u64, Failure> {
+    fn answer_over_control(&self) -> Result<u64, Broken> {
         let answer = self.trial.answer_over_control();
-        Ok(answer.map_err(Failure::Transport)?.bytes)
+        Ok(answer.map_err(Broken::Transport)?.bytes)
     }
 
     /// Ends the transfer at its deadline: the bytes delivered by now count.
-    fn stopped(&self, ended: MonotonicTime) -> Result<Sent, Failure> {
+    fn stopped(&self, ended: MonotonicTime) -> Result<Sent, Broken> {
         let sent = Delivered::sent(&self.trial.context.live);
         self.trial.context.observer.send_note(Note::Sent {
             messages: sent.messages,
