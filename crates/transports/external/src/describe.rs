@@ -31,8 +31,7 @@ pub(crate) const WORKLOAD: &str = "bulk";
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     command: Command,
-    changed: Option<SystemTime>,
-    length: Option<u64>,
+    file: Option<(Option<SystemTime>, u64)>,
 }
 
 impl Key {
@@ -40,8 +39,7 @@ impl Key {
         let file = fs::metadata(&command.program).ok();
         Self {
             command: command.clone(),
-            changed: file.as_ref().and_then(|file| file.modified().ok()),
-            length: file.map(|file| file.len()),
+            file: file.map(|file| (file.modified().ok(), file.len())),
         }
     }
 }

@@ -196,22 +196,14 @@ fn chosen(options: &BTreeMap<String, OptionValue>) -> Result<Command, OptionErro
             hint: format!("`program` is to be in it: write `program = \"{files}/NAME\"`"),
         });
     }
-    Ok(Command {
-        program,
-        arguments: arguments(options)?,
-    })
-}
-
-fn arguments(options: &BTreeMap<String, OptionValue>) -> Result<Vec<String>, OptionError> {
-    let Some(words) = ARGUMENTS.text(options) else {
-        return Ok(Vec::new());
-    };
-    shlex::split(words).ok_or_else(|| OptionError::Value {
+    let words = ARGUMENTS.text(options).unwrap_or_default();
+    let arguments = shlex::split(words).ok_or_else(|| OptionError::Value {
         driver: EXTERNAL.name,
-        name: "arguments",
+        name: ARGUMENTS.name,
         value: words.to_owned(),
         hint: "close every quote".to_owned(),
-    })
+    })?;
+    Ok(Command { program, arguments })
 }
 
 /// Returns a program that comes with Regatta; its file must exist.
@@ -253,10 +245,10 @@ impl Driver for Program {
 
     fn check_options(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), OptionError> {
         self.0.check(options)?;
-        match self.is_the_users() {
-            true => chosen(options).map(|_| ()),
-            false => Ok(()),
+        if self.is_the_users() {
+            chosen(options)?;
         }
+        Ok(())
     }
 
     fn supported(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {

@@ -1,6 +1,6 @@
 //! Errors of external programs.
 
-use std::{io, time::Duration};
+use std::{io, path::Path, time::Duration};
 
 use regatta_model::units::format_duration;
 use regatta_transport::TransportError;
@@ -80,10 +80,11 @@ pub(crate) enum Broken {
 
 impl Broken {
     /// Converts to the error of a driver, with the program's name.
-    pub(crate) fn explain(self, program: &str) -> TransportError {
+    pub(crate) fn explain(self, program: &Path) -> TransportError {
         match self {
             Self::Transport(error) => error,
             Self::Program(error) => {
+                let program = program.display();
                 TransportError::stack(format!("the program `{program}` failed"))(error)
             }
         }

@@ -14,8 +14,9 @@ use regatta_control::TlsMaterial;
 /// A file in memory, open for as long as this value lives.
 #[derive(Debug)]
 pub(crate) struct MemoryFile {
-    file: File,
-    path: PathBuf,
+    /// Path at which a process of the same user can read the file.
+    pub path: PathBuf,
+    _file: File,
 }
 
 impl MemoryFile {
@@ -33,13 +34,7 @@ impl MemoryFile {
             .join(own)
             .join("fd")
             .join(file.as_raw_fd().to_string());
-        Ok(Self { file, path })
-    }
-
-    /// Returns the path at which a process of the same user can read the file.
-    pub(crate) fn path(&self) -> PathBuf {
-        debug_assert!(self.file.as_raw_fd() >= 0);
-        self.path.clone()
+        Ok(Self { path, _file: file })
     }
 }
 
@@ -86,7 +81,7 @@ mod tests {
     #[test]
     fn a_file_is_read_by_its_path_while_it_lives() {
         let file = MemoryFile::new(b"content").unwrap();
-        let path = file.path();
+        let path = file.path.clone();
         assert_eq!(fs::read(&path).unwrap(), b"content");
         drop(file);
         assert!(fs::read(&path).map_or(true, |content| content != b"content"));

@@ -356,18 +356,18 @@ impl Program {
     /// that was not a success. The program is killed after `within` at the latest.
     pub(crate) fn finish(mut self, within: Duration) -> Option<String> {
         self.input = None;
-        let words = |how: String| match self.last_words() {
-            Some(words) => format!("{how}; {words}"),
-            None => how,
-        };
-        match self.inbox.ended_by(MonotonicTime::now() + within) {
-            Some(Ending::Code(0)) => None,
-            Some(ending) => Some(words(in_words(ending))),
-            None => Some(words(format!(
+        let how = match self.inbox.ended_by(MonotonicTime::now() + within) {
+            Some(Ending::Code(0)) => return None,
+            Some(ending) => in_words(ending),
+            None => format!(
                 "did not end within {} s of its input's end",
                 within.as_secs()
-            ))),
-        }
+            ),
+        };
+        Some(match self.last_words() {
+            Some(words) => format!("{how}; {words}"),
+            None => how,
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use regatta_transport_sockets::socket::Buffers;
 
 use crate::{
     options::{Common, Mode},
-    path::{INITIAL_WINDOW_PACKETS, LEAST_PAYLOAD_BYTES, Sizes},
+    path::{INITIAL_WINDOW_PACKETS, Sizes, headers_bytes},
 };
 
 /// Returns facts of an end, keyed by their full names, of their short names and values.
@@ -125,7 +125,7 @@ pub fn stack_facts(
     crypto: &'static str,
     offloads: &str,
 ) -> StackFacts {
-    let headers = if local.is_ipv4() { 20 + 8 } else { 40 + 8 };
+    let headers = headers_bytes(local);
     let full = sizes.payload_bytes + headers;
     StackFacts {
         initial_window: format!("{INITIAL_WINDOW_PACKETS} packets").into(),
@@ -136,7 +136,7 @@ pub fn stack_facts(
         },
         pacing: "by the stack".into(),
         packet_size: if options.mtu_discovery {
-            let first = LEAST_PAYLOAD_BYTES + headers;
+            let first = sizes.first_payload_bytes + headers;
             format!("{first} B, searched up to {full} B").into()
         } else {
             format!("{full} B, fixed").into()

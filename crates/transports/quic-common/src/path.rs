@@ -41,6 +41,15 @@ const LEAST_HELD_BYTES: u64 = 1 << 20;
 /// slow start, and room for a write.
 const HELD_CONGESTION_WINDOWS: u64 = 4;
 
+/// Returns the size of the headers of IP and UDP before a payload, in bytes.
+#[must_use]
+pub const fn headers_bytes(local: IpAddr) -> u16 {
+    match local {
+        IpAddr::V4(_) => 20 + 8,
+        IpAddr::V6(_) => 40 + 8,
+    }
+}
+
 /// Sizes for one end of one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
@@ -80,7 +89,7 @@ impl Sizes {
         local: IpAddr,
         options: &Common,
     ) -> Result<Self, Unsupported> {
-        let headers = if local.is_ipv4() { 20 + 8 } else { 40 + 8 };
+        let headers = u32::from(headers_bytes(local));
         let payload = path.mtu_bytes.saturating_sub(headers);
         if payload < u32::from(LEAST_PAYLOAD_BYTES) {
             let (mtu, least) = (path.mtu_bytes, u32::from(LEAST_PAYLOAD_BYTES) + headers);

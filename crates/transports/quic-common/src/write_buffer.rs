@@ -49,24 +49,17 @@ pub struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    /// Makes an empty buffer. The sender yields to the stack's task after `yield_bytes`: on a
-    /// current-thread runtime nothing is sent while the application writes.
+    /// Makes an empty buffer. The sender yields to the stack's task after `yield_bytes`: on a current-thread runtime
+    /// nothing is sent while the application writes. Each small message counts as `small_message_bytes` beside its
+    /// bytes, so that the sender can also yield after some thousands of them.
     #[must_use]
-    pub fn new(yield_bytes: usize) -> Self {
+    pub fn new(yield_bytes: usize, small_message_bytes: usize) -> Self {
         Self {
             pending: BytesMut::new(),
             yield_bytes,
-            small_message_bytes: 0,
+            small_message_bytes,
             since_yield: 0,
         }
-    }
-
-    /// Gives each small message this weight beside its bytes, so that the sender also yields after
-    /// some thousands of them.
-    #[must_use]
-    pub const fn weigh_small_messages(mut self, bytes: usize) -> Self {
-        self.small_message_bytes = bytes;
-        self
     }
 
     /// Adds a message; returns the data that is to be handed over now.
@@ -119,7 +112,7 @@ mod tests {
 
     #[test]
     fn small_messages_are_joined_and_large_ones_are_not_copied() {
-        let mut buffer = WriteBuffer::new(20_000).weigh_small_messages(1);
+        let mut buffer = WriteBuffer::new(20_000, 1);
         let small = Bytes::from(vec![1; 4000]);
         for _ in 0..4 {
             assert!(buffer.add(&[0; 16], &small).is_none());

@@ -64,16 +64,6 @@ pub(crate) enum Beginning {
     EarlyData(SharedFuture<ZeroRttAccepted>, Arc<HandshakeWatch>),
 }
 
-impl Beginning {
-    /// Returns the watch on the handshake, at a connecting end that uses tickets.
-    fn watch(&self) -> Option<&Arc<HandshakeWatch>> {
-        match self {
-            Self::Unknown | Self::Full => None,
-            Self::Ticket(watch) | Self::EarlyData(_, watch) => Some(watch),
-        }
-    }
-}
-
 /// A connection and the state of its controller; closed when the trial, or the transfer, is stopped.
 pub(crate) struct Closer {
     pub(crate) connection: Connection,
@@ -123,13 +113,9 @@ impl QuicConnection {
         }
     }
 
-    fn connection(&self) -> &Connection {
-        &self.closer.connection
-    }
-
     fn send_window(&self) -> Option<SendWindow> {
         (self.sizes.follows_congestion_window)
-            .then(|| SendWindow::new(self.connection().clone(), self.sizes))
+            .then(|| SendWindow::new(self.closer.connection.clone(), self.sizes))
     }
 }
 
@@ -142,16 +128,19 @@ fn patience(rtt: Duration) -> Duration {
 impl Drop for QuicConnection {
     fn drop(&mut self) {
         self.statistics.release();
-        let tickets = self.beginning.watch().map(Arc::clone);
+        let tickets = match &self.beginning {
+            Beginning::Unknown | Beginning::Full => None,
+            Beginning::Ticket(watch) | Beginning::EarlyData(_, watch) => Some(Arc::clone(watch)),
+        };
         if let (Some(tickets), Ok(runtime)) = (tickets, Handle::try_current())
-            && self.connection().close_reason().is_none()
+            && self.closer.connection.close_reason().is_none()
             && tickets
                 .poll_ticket(&Context::from_waker(Waker::noop()))
                 .is_pending()
         {
             // Closed now, it would take none, and the next connection had to begin without.
             let closer = Arc::clone(&self.closer);
-            let within = patience(stack::figures(self.connection()).smoothed_rtt);
+            let within = patience(stack::stats(&self.closer.connection).1.rtt);
             runtime.spawn(async move {
                 let ticket = poll_fn(|context| tickets.poll_ticket(context));
                 let _ = tokio::time::timeout(within, ticket).await;
@@ -167,9 +156,9 @@ impl StreamConnection for QuicConnection {
     type Stream = QuicStream;
 
     async fn open_stream(&self) -> Result<QuicStream> {
-        let opened = self.connection().open_bi().await;
+        let opened = self.closer.connection.open_bi().await;
         let early = match &self.beginning {
-            Beginning::EarlyData(..) => Some(self.connection().clone()),
+            Beginning::EarlyData(..) => Some(self.closer.connection.clone()),
             _ => None,
         };
         opened
@@ -179,7 +168,7 @@ impl StreamConnection for QuicConnection {
 
     async fn accept_stream(&self, moment: MonotonicTime) -> Result<QuicStream> {
         let accepted = async {
-            let halves = self.connection().accept_bi().await;
+            let halves = self.closer.connection.accept_bi().await;
             halves.map_err(TransportError::stack("no QUIC stream was opened"))
         };
         let halves = in_time(moment, "QUIC stream", accepted).await?;
@@ -210,9 +199,9 @@ impl StreamConnection for QuicConnection {
     async fn close(self, moment: MonotonicTime) {
         // Closing forgets what is not acknowledged. The end that sent last is the listening one,
         // so it waits for the connecting one to close, which has nothing under way any more.
-        match self.connection().side() {
+        match self.closer.connection.side() {
             Side::Server => {
-                let _ = within(moment, self.connection().closed()).await;
+                let _ = within(moment, self.closer.connection.closed()).await;
             }
             Side::Client => {
                 self.statistics.release();

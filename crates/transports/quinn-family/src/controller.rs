@@ -62,21 +62,9 @@ impl CongestionControl {
     fn controller(self, now: Instant, payload_bytes: u16) -> Box<dyn Controller> {
         let window = Sizes::initial_window_bytes(payload_bytes).into();
         let factory: Arc<dyn ControllerFactory> = match self {
-            Self::Cubic => {
-                let mut config = CubicConfig::default();
-                config.initial_window(window);
-                Arc::new(config)
-            }
-            Self::NewReno => {
-                let mut config = NewRenoConfig::default();
-                config.initial_window(window);
-                Arc::new(config)
-            }
-            Self::Bbr => {
-                let mut config = BbrConfig::default();
-                config.initial_window(window);
-                Arc::new(config)
-            }
+            Self::Cubic => Arc::new(CubicConfig::default().initial_window(window).clone()),
+            Self::NewReno => Arc::new(NewRenoConfig::default().initial_window(window).clone()),
+            Self::Bbr => Arc::new(BbrConfig::default().initial_window(window).clone()),
         };
         factory.build(now, payload_bytes)
     }

@@ -32,7 +32,7 @@ use crate::{
     endpoint::{Attempt, QuicEndpoint},
     stack::{
         self, NAME,
-        quic::{Connection, ConnectionError, SendDatagramError},
+        quic::{ConnectionError, SendDatagramError},
     },
     statistics::Statistics,
 };
@@ -57,7 +57,6 @@ pub(crate) const fn longest_message(payload_bytes: u16) -> usize {
 }
 
 /// End of a trial that sends messages in datagrams.
-#[derive(Debug)]
 pub struct QuicDatagramEndpoint(pub(crate) QuicEndpoint);
 
 impl QuicDatagramEndpoint {
@@ -127,10 +126,6 @@ fn is_gone(error: &ConnectionError) -> bool {
 }
 
 impl DatagramFlow {
-    fn connection(&self) -> &Connection {
-        &self.closer.connection
-    }
-
     async fn send(&mut self, message: Bytes) -> Result<()> {
         let length = message.len();
         let sent = tokio::select! {
@@ -144,7 +139,11 @@ impl DatagramFlow {
                 Ok(())
             }
             Err(SendDatagramError::TooLarge) => {
-                let most = self.connection().max_datagram_size().unwrap_or_default();
+                let most = self
+                    .closer
+                    .connection
+                    .max_datagram_size()
+                    .unwrap_or_default();
                 Err(TransportError::unsupported(
                     format!(
                         "a message of `{length} B` is longer than the other end, or the path, takes"
@@ -159,7 +158,7 @@ impl DatagramFlow {
 
     /// Returns the number of messages that wait in the stack to be sent.
     fn waiting(&self) -> u64 {
-        let sent = stack::figures(self.connection()).datagram_frames_sent;
+        let sent = stack::stats(&self.closer.connection).0.frame_tx.datagram;
         self.handed_over.saturating_sub(sent)
     }
 
@@ -170,7 +169,7 @@ impl DatagramFlow {
             return 0;
         }
         let mut left = self.left.load(Ordering::Relaxed);
-        while let Some(Ok(_)) = self.connection().read_datagram().now_or_never() {
+        while let Some(Ok(_)) = self.closer.connection.read_datagram().now_or_never() {
             left += 1;
         }
         self.left.store(left, Ordering::Relaxed);
@@ -243,7 +242,7 @@ impl MessageFlow for DatagramFlow {
     }
 
     async fn settle(&mut self) -> u64 {
-        let connection = self.connection();
+        let connection = &self.closer.connection;
         let left = async {
             tokio::select! {
                 () = self.closer.watch.wait_while(|| self.waiting() > 0) => {}
@@ -261,7 +260,7 @@ impl MessageFlow for DatagramFlow {
     fn facts(&self) -> BTreeMap<String, String> {
         let mut facts = self.facts.clone();
         facts.extend(self.statistics.facts());
-        let received = stack::figures(self.connection()).datagram_frames_received;
+        let received = stack::stats(&self.closer.connection).0.frame_rx.datagram;
         // What came and was not taken: the stack throws the oldest away when the application is
         // late, and does not count that. What it still has it has not thrown away.
         let not_taken = received.saturating_sub(self.taken + self.untaken());

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
     future::{Future, ready},
     io,
     net::SocketAddr,
@@ -16,7 +15,7 @@ use regatta_model::{Handshake, Warning};
 use regatta_transport::{
     MonotonicTime, Purpose, Result, StreamEndpoint, TransportError, stop::Stop, stream::Accepted,
 };
-use regatta_transport_tls::{HandshakeWatch, Resumption};
+use regatta_transport_tls::{HandshakeWatch, uses_tickets};
 use tokio::sync::{Mutex, mpsc};
 
 use regatta_transport_quic_common::{
@@ -35,7 +34,6 @@ use regatta_transport_sockets::{
 use crate::{
     connection::{Beginning, Closer, DONE, QuicConnection, Shared},
     drops::Drops,
-    figures::Offload,
     migration::Migration,
     options::{Needs, Options},
     runtime::WatchingRuntime,
@@ -69,7 +67,9 @@ pub struct QuicEndpoint {
     /// Receiver of the results; each caller that waits for a connection takes the next.
     next: Mutex<mpsc::UnboundedReceiver<Result<Attempt>>>,
     buffers: Buffers,
-    facts: BTreeMap<String, String>,
+    /// Maximum numbers of packets that the kernel takes and hands over at once.
+    send_packets: usize,
+    receive_packets: usize,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -78,15 +78,6 @@ pub(crate) struct Attempt {
     pub(crate) closer: Arc<Closer>,
     /// First message of the connection, in datagram mode.
     pub(crate) first: Option<Bytes>,
-}
-
-impl fmt::Debug for QuicEndpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("QuicEndpoint")
-            .field("end", &self.shared.end)
-            .field("listen", &self.listen)
-            .finish_non_exhaustive()
-    }
 }
 
 impl QuicEndpoint {
@@ -116,9 +107,10 @@ impl QuicEndpoint {
         ));
         let runtime = Tokio::new()?;
         let stack_runtime = Arc::new(WatchingRuntime::default());
-        let made = || -> io::Result<(Endpoint, Offload)> {
+        let made = || -> io::Result<(Endpoint, usize, usize)> {
             let _inside = runtime.enter();
-            let (socket, offload) = stack::wrap(socket, sizes.most_segments())?;
+            let (socket, send_packets, receive_packets) =
+                stack::wrap(socket, sizes.most_segments())?;
             let mut config = EndpointConfig::default();
             config
                 .max_udp_payload_size(sizes.payload_bytes)
@@ -129,9 +121,9 @@ impl QuicEndpoint {
                 socket,
                 Arc::<WatchingRuntime>::clone(&stack_runtime),
             )?;
-            Ok((endpoint, offload))
+            Ok((endpoint, send_packets, receive_packets))
         };
-        let (endpoint, offload) =
+        let (endpoint, send_packets, receive_packets) =
             made().map_err(TransportError::io("cannot make a QUIC endpoint"))?;
         let address = endpoint
             .local_addr()
@@ -156,7 +148,8 @@ impl QuicEndpoint {
             done,
             next: Mutex::new(next),
             buffers,
-            facts: facts_of(order, &options, &needs, buffers, offload),
+            send_packets,
+            receive_packets,
             shared: Arc::new(Shared {
                 end: order.role.name(),
                 drops,
@@ -202,13 +195,12 @@ impl QuicEndpoint {
             let connecting = self.endpoint.connect_with(client, peer, server_name);
             connecting.map_err(failed)
         };
-        let resumption = Resumption::from(self.handshake);
-        let (connecting, beginning) = if resumption == Resumption::Off {
+        let (connecting, beginning) = if !uses_tickets(self.handshake) {
             (connect()?, Beginning::Full)
         } else {
             let tickets = Arc::new(HandshakeWatch::default());
             let mut connecting = self.stack_runtime.watched(&tickets, connect)?;
-            if resumption == Resumption::EarlyData {
+            if self.handshake == Handshake::EarlyData {
                 match connecting.into_0rtt() {
                     Ok((connection, accepted)) => {
                         let beginning = Beginning::EarlyData(accepted.shared(), tickets);
@@ -315,7 +307,7 @@ impl QuicEndpoint {
             loop {
                 tokio::select! {
                     biased;
-                    Some(attempt) = self.take_attempt() => return Ok(attempt),
+                    Some(attempt) = async { self.next.lock().await.recv().await } => return Ok(attempt),
                     incoming = self.endpoint.accept() => {
                         let incoming = incoming.ok_or(TransportError::Closed {
                             flow: "QUIC endpoint",
@@ -345,41 +337,6 @@ impl QuicEndpoint {
         }
         self.begin(incoming)
     }
-
-    async fn take_attempt(&self) -> Option<Result<Attempt>> {
-        self.next.lock().await.recv().await
-    }
-}
-
-fn facts_of(
-    order: &TrialOrder,
-    options: &Options,
-    needs: &Needs,
-    buffers: Buffers,
-    offload: Offload,
-) -> BTreeMap<String, String> {
-    let send_packets = match options.common.gso {
-        true => offload.send_packets,
-        false => 1,
-    };
-    let end = order.role.name();
-    let mut facts = options.common.facts(end, &needs.sizes, &buffers);
-    let gso = facts::offload(send_packets);
-    let gro = facts::offload(offload.receive_packets);
-    let stated = stack_facts(
-        &options.common,
-        &needs.sizes,
-        order.local,
-        options.congestion_control.into_str(),
-        options.crypto.name(),
-        match order.role {
-            Role::Sender => &gso,
-            Role::Receiver => &gro,
-        },
-    );
-    facts.extend(stated.of_end(end));
-    facts.extend(of_end(end, [("gso", gso), ("gro", gro)]));
-    facts
 }
 
 impl Drop for QuicEndpoint {
@@ -423,9 +380,9 @@ impl StreamEndpoint for QuicEndpoint {
         arrived: &mut (impl FnMut() + Send),
     ) -> Result<Accepted<QuicConnection>> {
         let attempt = in_time(moment, "QUIC connection", self.next_attempt(stop, arrived)).await?;
-        let beginning = match Resumption::from(self.handshake) {
-            Resumption::Off => Beginning::Full,
-            _ => Beginning::Unknown,
+        let beginning = match uses_tickets(self.handshake) {
+            true => Beginning::Unknown,
+            false => Beginning::Full,
         };
         let shared = Arc::clone(&self.shared);
         let made = attempt.map(|it| QuicConnection::new(it.closer, shared, beginning, stop));
@@ -433,7 +390,24 @@ impl StreamEndpoint for QuicEndpoint {
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        self.facts.clone()
+        let (options, sizes, end) = (&self.options, &self.needs.sizes, self.shared.end);
+        let send_packets = match options.common.gso {
+            true => self.send_packets,
+            false => 1,
+        };
+        let gso = facts::offload(send_packets);
+        let gro = facts::offload(self.receive_packets);
+        let offloads = match self.order.role {
+            Role::Sender => &gso,
+            Role::Receiver => &gro,
+        };
+        let (control, crypto) = (options.congestion_control.into_str(), options.crypto.name());
+        let local = self.order.local;
+        let stated = stack_facts(&options.common, sizes, local, control, crypto, offloads);
+        let mut facts = options.common.facts(end, sizes, &self.buffers);
+        facts.extend(stated.of_end(end));
+        facts.extend(of_end(end, [("gso", gso), ("gro", gro)]));
+        facts
     }
 
     fn warnings(&self) -> Vec<Warning> {

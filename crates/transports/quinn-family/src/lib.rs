@@ -10,7 +10,6 @@ mod datagram;
 mod driver;
 mod drops;
 mod endpoint;
-mod figures;
 mod migration;
 #[cfg(feature = "noq")]
 mod noq_stack;

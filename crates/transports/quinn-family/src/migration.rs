@@ -65,7 +65,7 @@ impl Migration {
         let (socket, _) = socket::bind(self.local, None, receive, send)?;
         let moved = || -> io::Result<()> {
             let counters = Counters::of(&socket)?;
-            let (socket, _) = stack::wrap(socket, self.sizes.most_segments())?;
+            let (socket, ..) = stack::wrap(socket, self.sizes.most_segments())?;
             endpoint.rebind_abstract(socket)?;
             self.drops.moved_to(counters);
             Ok(())

@@ -60,7 +60,7 @@ impl Statistics {
 
     fn facts_of(&self, connection: &Connection) -> BTreeMap<String, String> {
         let end = self.shared.end;
-        let figures = stack::figures(connection);
+        let (stats, path) = stack::stats(connection);
         let controller = stack::congestion_state(connection);
         let initial_window = controller
             .as_ref()
@@ -73,14 +73,14 @@ impl Statistics {
             congestion_control: controller.and_then(CongestionControl::of).map(Into::into),
             cipher_suite: Some(tls::CIPHER_SUITE),
             alpn: alpn.as_deref(),
-            payload_bytes: figures.payload_bytes.into(),
-            blocked_frames: figures.blocked_frames,
+            payload_bytes: path.current_mtu.into(),
+            blocked_frames: stack::blocked_frames(&stats),
             receive_buffer_drops: self.shared.drops.count(),
         };
         let mut facts = facts.of_end(end);
         let events = [
-            ("quic.congestion_events", figures.congestion_events),
-            ("quic.black_holes", figures.black_holes),
+            ("quic.congestion_events", path.congestion_events),
+            ("quic.black_holes", path.black_holes_detected),
         ];
         facts.extend(of_end(end, events));
         if let (Some(window), "sender") = (initial_window, end) {
@@ -117,22 +117,23 @@ impl StatisticsSource for Statistics {
         let State::Open(connection) = &*self.connection.lock() else {
             return None;
         };
-        let figures = stack::figures(connection);
+        let (stats, path) = stack::stats(connection);
         let in_flight = self.watch.in_flight_bytes();
         // A connection that is closing has no window any more.
-        let window = (!self.watch.is_closing()).then_some(figures.window_bytes);
-        let window_limited = figures.blocked_frames.map(|frames| {
+        let window = (!self.watch.is_closing()).then_some(path.cwnd);
+        let window_limited = stack::blocked_frames(&stats).map(|frames| {
             self.blocked
                 .sample(frames, in_flight, window.unwrap_or_default())
         });
+        let (packets_sent, packets_lost) = stack::packets(&stats, &path);
         Some(ProtocolSample {
-            smoothed_rtt: Some(figures.smoothed_rtt),
-            min_rtt: figures.min_rtt,
+            smoothed_rtt: Some(path.rtt),
+            min_rtt: stack::min_rtt(&path),
             congestion_window_bytes: window,
             bytes_in_flight: Some(in_flight),
-            packets_sent: Some(figures.packets_sent),
-            retransmitted_packets: Some(figures.packets_lost),
-            congestion_events: Some(figures.congestion_events),
+            packets_sent: Some(packets_sent),
+            retransmitted_packets: Some(packets_lost),
+            congestion_events: Some(path.congestion_events),
             window_limited,
         })
     }

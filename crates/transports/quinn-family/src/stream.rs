@@ -61,7 +61,7 @@ impl QuicStream {
         Self {
             send,
             receive,
-            buffer: WriteBuffer::new(YIELD_BYTES).weigh_small_messages(SMALL_MESSAGE_BYTES),
+            buffer: WriteBuffer::new(YIELD_BYTES, SMALL_MESSAGE_BYTES),
             pieces: [const { Bytes::new() }; PIECES],
             early: early.map(|connection| Early {
                 connection,

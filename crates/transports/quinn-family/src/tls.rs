@@ -21,8 +21,8 @@ pub(crate) fn client_config(
     files: &Files,
     crypto: Crypto,
 ) -> Result<ClientConfig> {
-    let resumption = order.workload.kind.handshake().into();
-    let mut config = tls::client(&order.tls, Some(tls::ALPN), resumption, crypto)?;
+    let handshake = order.workload.kind.handshake();
+    let mut config = tls::client(&order.tls, Some(tls::ALPN), handshake, crypto)?;
     config.key_log = files.key_log()?;
     let crypto =
         QuicClientConfig::try_from(config).map_err(TransportError::stack("cannot set up TLS"))?;
@@ -38,8 +38,8 @@ pub(crate) fn server_config(
     files: &Files,
     crypto: Crypto,
 ) -> Result<ServerConfig> {
-    let resumption = order.workload.kind.handshake().into();
-    let mut config = tls::server(&order.tls, Some(tls::ALPN), resumption, crypto)?;
+    let handshake = order.workload.kind.handshake();
+    let mut config = tls::server(&order.tls, Some(tls::ALPN), handshake, crypto)?;
     config.key_log = files.key_log()?;
     let crypto =
         QuicServerConfig::try_from(config).map_err(TransportError::stack("cannot set up TLS"))?;

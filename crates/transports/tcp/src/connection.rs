@@ -25,7 +25,6 @@ pub struct Connection<S> {
     statistics: Arc<Statistics>,
     /// The only stream, until it is taken.
     stream: Mutex<Option<S>>,
-    opened: Arc<OnceLock<Opened>>,
 }
 
 impl<S: ByteStream> Connection<S> {
@@ -41,14 +40,13 @@ impl<S: ByteStream> Connection<S> {
         Self {
             statistics: Arc::new(Statistics {
                 socket: Arc::downgrade(socket),
-                opened: Arc::clone(&layered.opened),
+                opened: layered.opened,
                 facts,
                 subflows: multipath.then(Mutex::default),
                 time_outs: Mutex::default(),
                 end,
             }),
             stream: Mutex::new(Some(layered.stream)),
-            opened: layered.opened,
         }
     }
 
@@ -70,7 +68,7 @@ impl<S: ByteStream> StreamConnection for Connection<S> {
     }
 
     fn handshake(&self) -> Option<HandshakeMade> {
-        self.opened.get()?.handshake
+        self.statistics.opened.get()?.handshake
     }
 
     fn statistics(&self) -> Arc<dyn StatisticsSource> {

@@ -1,38 +1,25 @@
 //! Descriptors of the drivers `tcp`, `tcp-tls` and `mptcp`.
 
-use std::{collections::BTreeMap, io};
+use std::collections::BTreeMap;
 
 use regatta_control::TrialOrder;
-use regatta_model::OptionValue;
+use regatta_model::{Handshake, OptionValue};
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, OptionDefinition, OptionKind, Result, Session,
-    StreamSession, TrialContext, Unsupported,
+    Carries, Driver, DriverDescriptor, OptionDefinition, Result, Session, StreamSession,
+    TrialContext, Unsupported,
     options::{self, DSCP},
 };
-use regatta_transport_tls::{Crypto, crypto_option};
-use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{
     endpoint::Endpoint,
     mptcp,
     plain::Plain,
-    settings::{MSS, NO_DELAY, RATE, SOCKET_BUFFERS},
-    tls::Tls,
+    settings::{CC, CRYPTO, MSS, NO_DELAY, RATE, SOCKET_BUFFERS, check_congestion_control},
+    tls::{EarlyStream, RecordStream, Tls},
 };
 
 /// Version in `Cargo.lock`; a test compares the two.
 const RUSTLS_VERSION: &str = "0.23.46";
-
-/// The option that chooses the congestion control.
-pub const CC: OptionDefinition = OptionDefinition {
-    name: "cc",
-    kind: OptionKind::KernelCongestionControl,
-    default: "cubic",
-    help: "congestion control of the kernel, set on every socket and read back",
-};
-
-/// Library of the encryption of `tcp-tls`.
-pub(crate) const CRYPTO: OptionDefinition = crypto_option(Crypto::AwsLc);
 
 /// Driver of TCP of the kernel.
 pub(crate) struct KernelTcp {
@@ -74,7 +61,11 @@ pub(crate) static TCP_TLS: KernelTcp = KernelTcp {
     },
     supported: || Ok(()),
     prepare: |order, context| {
-        let endpoint = Endpoint::new(order, Tls::new(order)?)?;
+        if order.workload.kind.handshake() == Handshake::EarlyData {
+            let endpoint = Endpoint::new(order, Tls::<EarlyStream>::new(order)?)?;
+            return Ok(Box::new(StreamSession::new(endpoint, order, context)?));
+        }
+        let endpoint = Endpoint::new(order, Tls::<RecordStream>::new(order)?)?;
         Ok(Box::new(StreamSession::new(endpoint, order, context)?))
     },
 };
@@ -118,45 +109,6 @@ const SUBFLOW_DOWN_AFTER: OptionDefinition = options::time(
     "subflow_down_after",
     "take the further subflows down so long after the transfer's connection was made",
 );
-
-/// Returns the congestion control that the options ask for.
-pub(crate) fn congestion_control(options: &BTreeMap<String, OptionValue>) -> &str {
-    CC.text(options).unwrap_or(CC.default)
-}
-
-/// Returns the names in one of the kernel's lists of congestion controls.
-fn kernel_list(which: &str) -> String {
-    let path = format!("/proc/sys/net/ipv4/tcp_{which}_congestion_control");
-    std::fs::read_to_string(path)
-        .map(|names| names.trim().to_owned())
-        .unwrap_or_default()
-}
-
-/// Tries the congestion control that the options ask for on a socket: the kernel loads its module if permitted.
-pub(crate) fn check_congestion_control(
-    options: &BTreeMap<String, OptionValue>,
-) -> Result<(), Unsupported> {
-    let name = congestion_control(options);
-    let attempt = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))
-        .and_then(|socket| socket.set_tcp_congestion(name.as_bytes()));
-    let Err(error) = attempt else {
-        return Ok(());
-    };
-    if error.kind() == io::ErrorKind::PermissionDenied {
-        let allowed = kernel_list("allowed");
-        return Err(Unsupported::new(
-            format!("this user may not choose congestion control `{name}`; allowed are: {allowed}"),
-            format!(
-                "run `sysctl -w net.ipv4.tcp_allowed_congestion_control=\"{allowed} {name}\"` as root"
-            ),
-        ));
-    }
-    let available = kernel_list("available");
-    Err(Unsupported::new(
-        format!("this kernel has no congestion control `{name}`; it has: {available}"),
-        format!("run `modprobe tcp_{name}` as root"),
-    ))
-}
 
 impl Driver for KernelTcp {
     fn descriptor(&self) -> &'static DriverDescriptor {

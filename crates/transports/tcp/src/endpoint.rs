@@ -37,12 +37,7 @@ pub struct Endpoint<L> {
     sockets: Sockets,
     listener: Option<(Socket, SocketAddr)>,
     warnings: Vec<Warning>,
-    multipath: Option<Multipath>,
-}
-
-/// State of an endpoint of MPTCP beside that of TCP.
-struct Multipath {
-    /// At the connecting end, the addresses of further subflows.
+    /// At the connecting end of MPTCP, the addresses of further subflows.
     paths: Option<Arc<Paths>>,
     /// Time after the transfer's connection at which these are removed.
     down_after: Option<Duration>,
@@ -51,7 +46,7 @@ struct Multipath {
 impl<L: Layer> Endpoint<L> {
     /// Makes an endpoint; at a receiver it listens when this returns.
     pub(crate) fn new(order: &TrialOrder, layer: L) -> Result<Self> {
-        Self::with_paths(order, None, layer)
+        Self::with(Sockets::new(order), order, layer)
     }
 
     /// Makes an endpoint of MPTCP, with a subflow from each further address of this end's
@@ -61,35 +56,27 @@ impl<L: Layer> Endpoint<L> {
         down_after: Option<Duration>,
         layer: L,
     ) -> Result<Self> {
-        let mut multipath = Multipath {
-            paths: None,
-            down_after,
-        };
-        let mut alone = false;
+        let mut sockets = Sockets::new(order);
+        sockets.multipath = true;
+        let mut endpoint = Self::with(sockets, order, layer)?;
+        endpoint.down_after = down_after;
         if order.connects() {
             let addresses = mptcp::further_addresses(order.local);
-            alone = addresses.is_empty();
-            if !alone {
-                multipath.paths = Some(Paths::add(&addresses)?);
+            if addresses.is_empty() {
+                let local = order.local;
+                endpoint.warnings.push(Warning::new(
+                    "mptcp_one_path",
+                    format!("the interface of `{local}` has no other address, so MPTCP has one subflow only"),
+                    "give both hosts a second address on the path's interface",
+                ));
+            } else {
+                endpoint.paths = Some(Paths::add(&addresses)?);
             }
-        }
-        let mut endpoint = Self::with_paths(order, Some(multipath), layer)?;
-        if alone {
-            let local = order.local;
-            endpoint.warnings.push(Warning::new(
-                "mptcp_one_path",
-                format!(
-                    "the interface of `{local}` has no other address, so MPTCP has one subflow only"
-                ),
-                "give both hosts a second address on the path's interface",
-            ));
         }
         Ok(endpoint)
     }
 
-    fn with_paths(order: &TrialOrder, multipath: Option<Multipath>, layer: L) -> Result<Self> {
-        let mut sockets = Sockets::new(order);
-        sockets.multipath = multipath.is_some();
+    fn with(sockets: Sockets, order: &TrialOrder, layer: L) -> Result<Self> {
         let listens = !order.connects();
         Ok(Self {
             layer,
@@ -98,7 +85,8 @@ impl<L: Layer> Endpoint<L> {
             listener: listens.then(|| sockets.listen()).transpose()?,
             warnings: sockets.warnings(),
             sockets,
-            multipath,
+            paths: None,
+            down_after: None,
         })
     }
 
@@ -111,8 +99,7 @@ impl<L: Layer> Endpoint<L> {
         if let (Some(crypto), "sender") = (self.layer.crypto(), self.end) {
             facts.insert("crypto.sender".to_owned(), crypto.to_owned());
         }
-        let multipath = self.multipath.is_some();
-        Connection::new(socket, layered, self.end, facts, multipath)
+        Connection::new(socket, layered, self.end, facts, self.sockets.multipath)
     }
 
     /// Accepts a pending connection; `None` if that is gone again, or is not of the announced peer.
@@ -188,7 +175,7 @@ impl<L: Layer> StreamEndpoint for Endpoint<L> {
         let socket = self.sockets.connect(peer, until, stop)?;
         // A probe's message must leave at once. The transfer keeps the kernel's default, so that
         // small messages share packets, and pushes its last one.
-        let holds_back = purpose == Purpose::Transfer && !self.sockets.no_delay();
+        let holds_back = purpose == Purpose::Transfer && !self.sockets.settings.no_delay;
         if !holds_back {
             socket
                 .0
@@ -197,13 +184,10 @@ impl<L: Layer> StreamEndpoint for Endpoint<L> {
         }
         let facts = self.sockets.facts(socket.0.as_fd())?;
         let layered = self.layer.open(Arc::clone(&socket), holds_back, until)?;
-        if let Some(Multipath {
-            paths: Some(paths),
-            down_after: Some(time),
-        }) = &self.multipath
+        if let (Some(paths), Some(time)) = (&self.paths, self.down_after)
             && purpose == Purpose::Transfer
         {
-            paths.take_down_after(*time, stop);
+            paths.take_down_after(time, stop);
         }
         Ok(self.connection(&socket, layered, facts))
     }

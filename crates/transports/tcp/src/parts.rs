@@ -10,9 +10,9 @@ use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{ProtocolSample, Result, Unsupported};
 
-use crate::{driver, endpoint::Endpoint, info, plain::Plain};
+use crate::{endpoint::Endpoint, info, plain::Plain, settings};
 
-pub use crate::{driver::CC, sockets::Sockets as Settings};
+pub use crate::{settings::CC, sockets::Sockets as Settings};
 
 /// One end of plain TCP connections.
 pub type PlainEndpoint = Endpoint<Plain>;
@@ -30,7 +30,7 @@ pub fn plain(order: &TrialOrder) -> Result<PlainEndpoint> {
 /// # Errors
 /// The reason why not, with a command that may help.
 pub fn supported(options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
-    driver::check_congestion_control(options)
+    settings::check_congestion_control(options)
 }
 
 /// Returns the statistics of a connected socket; `None` if the kernel has none.

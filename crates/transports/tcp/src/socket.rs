@@ -1,9 +1,8 @@
 //! A connected TCP socket: its system calls, with absolute deadlines instead of time-outs.
 
 use std::{
-    io::{self, IoSlice},
+    io::{self, IoSlice, Read as _},
     net::Shutdown,
-    os::fd::AsRawFd,
     time::Duration,
 };
 
@@ -58,7 +57,6 @@ impl Connected {
 
     /// Receives the available bytes, waiting until `until` at most.
     pub(crate) fn receive(&self, place: &mut [u8], until: MonotonicTime) -> Result<Received> {
-        let fd = self.0.as_raw_fd();
         let failed = || TransportError::io("cannot receive");
         if until != MonotonicTime::NEVER
             && !wait::ready(&self.0, libc::POLLIN, until).map_err(failed())?
@@ -66,17 +64,11 @@ impl Connected {
             return Ok(Received::TimedOut);
         }
         loop {
-            // SAFETY: the place is valid for writes of its length.
-            let received = unsafe { libc::recv(fd, place.as_mut_ptr().cast(), place.len(), 0) };
-            if let Ok(received) = usize::try_from(received) {
-                return Ok(match received {
-                    0 => Received::Closed,
-                    received => Received::Bytes(received),
-                });
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(failed()(error));
+            match (&self.0).read(place) {
+                Ok(0) => return Ok(Received::Closed),
+                Ok(received) => return Ok(Received::Bytes(received)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(failed()(error)),
             }
         }
     }

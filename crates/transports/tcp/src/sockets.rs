@@ -14,7 +14,12 @@ use regatta_transport::{
 };
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use crate::{buffer::Buffer, driver, settings::SocketSettings, socket::Connected, stack};
+use crate::{
+    buffer::Buffer,
+    settings::{self, SocketSettings},
+    socket::Connected,
+    stack,
+};
 
 /// Backlog of the listening socket, for all flows of a transfer at once; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -27,7 +32,7 @@ pub struct Sockets {
     ports: Option<PortRange>,
     congestion_control: String,
     buffer: Option<Buffer>,
-    settings: SocketSettings,
+    pub(crate) settings: SocketSettings,
     /// Whether they are sockets of MPTCP.
     pub(crate) multipath: bool,
     /// Facts that do not depend on a connection.
@@ -41,7 +46,7 @@ impl Sockets {
     pub fn new(order: &TrialOrder) -> Self {
         let (buffer, warning) = Buffer::of(order);
         let options = &order.transport.options;
-        let congestion_control = driver::congestion_control(options);
+        let congestion_control = settings::congestion_control(options);
         Self {
             role: order.role,
             local: order.local,
@@ -90,11 +95,6 @@ impl Sockets {
             TransportError::io(format!("cannot bind to `{}`", self.local)),
         )?;
         Ok(socket)
-    }
-
-    /// Whether Nagle's algorithm is off for the transfer.
-    pub(crate) const fn no_delay(&self) -> bool {
-        self.settings.no_delay
     }
 
     /// Applies the common settings to a socket that is not connected.

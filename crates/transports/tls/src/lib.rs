@@ -21,7 +21,7 @@ use regatta_model::{Handshake, OptionValue};
 use regatta_transport::{OptionDefinition, OptionKind, Result, TransportError};
 use rustls::{
     ClientConfig, ServerConfig, SupportedProtocolVersion,
-    client::Resumption as ClientResumption,
+    client::Resumption,
     crypto::{CryptoProvider, aws_lc_rs, ring},
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
     version::TLS13,
@@ -110,26 +110,10 @@ impl Crypto {
     }
 }
 
-/// Handshakes that a connection may make after the first one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Resumption {
-    /// Full handshakes: none profits from another.
-    #[default]
-    Off,
-    /// Handshakes with a ticket of an earlier one (RFC 8446, 2.2).
-    Tickets,
-    /// Handshakes with a ticket, and data in the first flight (RFC 8446, 2.3).
-    EarlyData,
-}
-
-impl From<Handshake> for Resumption {
-    fn from(handshake: Handshake) -> Self {
-        match handshake {
-            Handshake::Full | Handshake::Retry => Self::Off,
-            Handshake::Resumed => Self::Tickets,
-            Handshake::EarlyData => Self::EarlyData,
-        }
-    }
+/// Whether connections with this handshake use tickets of earlier ones (RFC 8446 §2.2).
+#[must_use]
+pub const fn uses_tickets(handshake: Handshake) -> bool {
+    matches!(handshake, Handshake::Resumed | Handshake::EarlyData)
 }
 
 /// Seeds the random number generator of `provider`.
@@ -186,7 +170,7 @@ fn alpn_protocols(alpn: Option<&[u8]>) -> Vec<Vec<u8>> {
 pub fn client(
     material: &TlsMaterial,
     alpn: Option<&[u8]>,
-    resumption: Resumption,
+    handshake: Handshake,
     crypto: Crypto,
 ) -> Result<ClientConfig> {
     let provider = crypto.provider()?;
@@ -198,11 +182,11 @@ pub fn client(
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
     config.alpn_protocols = alpn_protocols(alpn);
-    config.resumption = match resumption {
-        Resumption::Off => ClientResumption::disabled(),
-        _ => ClientResumption::store(Arc::new(Tickets::default())),
+    config.resumption = match uses_tickets(handshake) {
+        true => Resumption::store(Arc::new(Tickets::default())),
+        false => Resumption::disabled(),
     };
-    config.enable_early_data = resumption == Resumption::EarlyData;
+    config.enable_early_data = handshake == Handshake::EarlyData;
     Ok(config)
 }
 
@@ -215,7 +199,7 @@ pub fn client(
 pub fn server(
     material: &TlsMaterial,
     alpn: Option<&[u8]>,
-    resumption: Resumption,
+    handshake: Handshake,
     crypto: Crypto,
 ) -> Result<ServerConfig> {
     let provider = crypto.provider()?;
@@ -227,11 +211,11 @@ pub fn server(
         .with_single_cert(vec![certificate(material)?], key)
         .map_err(stack)?;
     config.alpn_protocols = alpn_protocols(alpn);
-    config.send_tls13_tickets = match resumption {
-        Resumption::Off => 0,
-        _ => TICKETS,
+    config.send_tls13_tickets = match uses_tickets(handshake) {
+        true => TICKETS,
+        false => 0,
     };
-    if resumption == Resumption::EarlyData {
+    if handshake == Handshake::EarlyData {
         config.max_early_data_size = QUIC_EARLY_DATA_BYTES;
     }
     Ok(config)

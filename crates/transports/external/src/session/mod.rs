@@ -6,10 +6,10 @@ mod told;
 
 use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
 
-use regatta_control::{SideReport, TrialOrder};
+use regatta_control::{Note, SideReport, TrialOrder};
 use regatta_model::{Bytes, Direction, Finish, Pattern, PortRange, Warning, WorkloadKind};
 use regatta_transport::{
-    Phase, Result, Session, TransportError, Trial, TrialContext, complete_stack_facts,
+    Delivered, Phase, Result, Session, TransportError, Trial, TrialContext, complete_stack_facts,
 };
 
 use crate::{
@@ -35,7 +35,6 @@ const ABANDON: &str = "abandon";
 
 /// One end of one trial, whose program is ready.
 struct ProgramSession {
-    name: String,
     command: Command,
     description: Description,
     trial: Trial,
@@ -66,26 +65,24 @@ fn content(order: &TrialOrder) -> Result<(Content, Finish)> {
             "",
         ));
     };
-    let beyond = |what: &str| {
-        TransportError::unsupported(
+    let beyond = [
+        (
+            options.direction != Direction::Forward,
+            "transfer to the connecting host",
+        ),
+        (options.flows != 1, "transfer over several flows"),
+        (options.duration.is_some(), "transfer of a given duration"),
+        (!options.warm_up.is_zero(), "warm-up that is left out"),
+        (
+            pattern == Pattern::File,
+            "file that is read during the transfer",
+        ),
+    ];
+    if let Some((_, what)) = beyond.iter().find(|(is_asked, _)| *is_asked) {
+        return Err(TransportError::unsupported(
             format!("the contract with external programs has no {what}"),
             "leave it out, or use a transport that is no external program",
-        )
-    };
-    if options.direction != Direction::Forward {
-        return Err(beyond("transfer to the connecting host"));
-    }
-    if options.flows != 1 {
-        return Err(beyond("transfer over several flows"));
-    }
-    if options.duration.is_some() {
-        return Err(beyond("transfer of a given duration"));
-    }
-    if !options.warm_up.is_zero() {
-        return Err(beyond("warm-up that is left out"));
-    }
-    if pattern == Pattern::File {
-        return Err(beyond("file that is read during the transfer"));
+        ));
     }
     if message.0 == 0 {
         return Err(TransportError::order(
@@ -114,7 +111,6 @@ pub(crate) fn prepare(
     context: TrialContext,
 ) -> Result<Box<dyn Session>> {
     let (content, finish) = content(order)?;
-    let name = command.program.display().to_string();
     let message = MemoryFile::new(&content.message)
         .map_err(TransportError::io("cannot make the message's file"))?;
     let tls = TlsFiles::new(&order.tls)
@@ -149,9 +145,9 @@ pub(crate) fn prepare(
         };
         Ok((description, program, listen))
     };
-    let (description, program, listen) = ready().map_err(|broken: Broken| broken.explain(&name))?;
+    let (description, program, listen) =
+        ready().map_err(|broken: Broken| broken.explain(&command.program))?;
     Ok(Box::new(ProgramSession {
-        name,
         command,
         description,
         trial: Trial::new(order, context)?,
@@ -200,7 +196,7 @@ fn request(
         workload: WORKLOAD,
         size_bytes: content.size,
         message_bytes: content.message.len() as u64,
-        message_file: message.path(),
+        message_file: message.path.clone(),
         finish: match finish {
             Finish::Agree => "agree",
             Finish::Abandon => ABANDON,
@@ -209,8 +205,8 @@ fn request(
         deadline_ns: nanoseconds(order.deadline),
         connect_deadline_ns: nanoseconds(order.connect_deadline),
         tls: contract::Tls {
-            certificate_file: tls.certificate.path(),
-            key_file: tls.key.as_ref().map(MemoryFile::path),
+            certificate_file: tls.certificate.path.clone(),
+            key_file: tls.key.as_ref().map(|key| key.path.clone()),
             server_name: order.tls.server_name.clone(),
         },
         path: contract::Path {
@@ -247,7 +243,7 @@ impl Session for ProgramSession {
         let is_stopped = || this.trial.context.stop.is_stopped();
         let mut report = result.map_err(|broken| match is_stopped() {
             true => TransportError::Cancelled,
-            false => broken.explain(&this.name),
+            false => broken.explain(&this.command.program),
         })?;
         let side = this.trial.order.role.name();
         report.measurements.facts.insert(
@@ -276,6 +272,29 @@ impl ProgramSession {
             true => self.program.trial_process(),
             false => self.program.process(),
         }
+    }
+
+    /// Returns the first `bytes` of the content with the number of complete messages in them.
+    fn first(&self, bytes: u64) -> Delivered {
+        let messages = self.content.messages(bytes);
+        Delivered { bytes, messages }
+    }
+
+    /// Notifies the receiver of the end of the transfer.
+    fn note_sent(&self, sent: Delivered, deadline_reached: bool) {
+        let Delivered { bytes, messages } = sent;
+        self.trial.context.observer.send_note(Note::Sent {
+            messages,
+            bytes,
+            deadline_reached,
+        });
+    }
+
+    /// Tells the sender over control what has been received.
+    fn note_received(&self, received: Delivered) {
+        let Delivered { bytes, messages } = received;
+        let note = Note::Received { messages, bytes };
+        self.trial.context.observer.send_note(note);
     }
 
     /// Updates the live counters with the bytes handed over or delivered so far.

@@ -3,7 +3,7 @@
 use std::{sync::Arc, thread, time::Duration};
 
 use regatta_control::{Note, SideReport};
-use regatta_transport::{Delivered, Findings, MonotonicTime, Phase, TransportError, WindowEdge};
+use regatta_transport::{Findings, MonotonicTime, Phase, TransportError, WindowEdge};
 
 use super::{ProgramSession, wrong};
 use crate::{
@@ -46,9 +46,7 @@ impl ProgramSession {
             let limit = stopped.map_or(until, |at| at + STOP_LIMIT);
             let Some(event) = self.program.next(ask_at.unwrap_or(limit))? else {
                 if ask_at.take().is_some() {
-                    stopped = Some(MonotonicTime::now());
-                    observer.on_window(WindowEdge::End);
-                    self.program.tell(&ToProgram::Stop)?;
+                    stopped = Some(self.stop()?);
                     continue;
                 }
                 return Err(match stopped {
@@ -84,9 +82,7 @@ impl ProgramSession {
                     deadline_reached: true,
                     ..
                 }) if stopped.is_none() => {
-                    observer.on_window(WindowEdge::End);
-                    stopped = Some(MonotonicTime::now());
-                    self.program.tell(&ToProgram::Stop)?;
+                    stopped = Some(self.stop()?);
                 }
                 Event::Note(Note::Sent { .. }) => {
                     sender_is_done = true;
@@ -102,10 +98,7 @@ impl ProgramSession {
             }
         };
         self.check(&done, stopped.is_some() || self.abandons)?;
-        observer.send_note(Note::Received {
-            messages: self.content.messages(done.bytes),
-            bytes: done.bytes,
-        });
+        self.note_received(self.first(done.bytes));
         if stopped.is_none() && !sender_is_done {
             self.await_sender(until, done.bytes)?;
         }
@@ -117,6 +110,14 @@ impl ProgramSession {
         let fact = "external.times.receiver".to_owned();
         report.measurements.facts.insert(fact, times.to_owned());
         Ok(report)
+    }
+
+    /// Asks the program for the bytes that were delivered by now, and returns the time.
+    fn stop(&mut self) -> Result<MonotonicTime, Broken> {
+        let now = MonotonicTime::now();
+        self.trial.context.observer.on_window(WindowEdge::End);
+        self.program.tell(&ToProgram::Stop)?;
+        Ok(now)
     }
 
     /// Starts a thread that puts the other end's notes into the program's inbox.
@@ -169,10 +170,7 @@ impl ProgramSession {
                 }))) => {
                     if deadline_reached {
                         // The first answer may have come before the sender waited for it.
-                        self.trial.context.observer.send_note(Note::Received {
-                            messages: self.content.messages(bytes),
-                            bytes,
-                        });
+                        self.note_received(self.first(bytes));
                     }
                     return Ok(());
                 }
@@ -197,12 +195,8 @@ impl ProgramSession {
     ) -> SideReport {
         let mut findings = Findings::default();
         findings.span(started, MonotonicTime(ended.0.max(started.0 + 1)));
-        let delivered = Delivered {
-            bytes: done.bytes,
-            messages: self.content.messages(done.bytes),
-        };
         // The check holds for every byte, or the trial has failed.
-        findings.delivery(delivered, 0, None);
+        findings.delivery(self.first(done.bytes), 0, None);
         self.add(&mut findings.0, done);
         findings.0
     }

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use regatta_control::{Note, Role, SideReport};
+use regatta_control::{Role, SideReport};
 use regatta_model::{metric::id, units::format_duration};
 use regatta_transport::{Delivered, Findings, MonotonicTime, Phase, SenderEnd, WindowEdge};
 
@@ -60,7 +60,7 @@ impl ProgramSession {
                     observer.on_window(WindowEdge::End);
                     let mut sent = self.acknowledged(connected, done)?;
                     if self.abandons {
-                        sent.delivered = self.answer_over_control()?;
+                        sent.delivered = self.trial.answer_over_control()?.bytes;
                     }
                     break sent;
                 }
@@ -123,11 +123,7 @@ impl ProgramSession {
         self.count(done.bytes)?;
         // The receiver's program stays until then, in case the acknowledgement has to be sent
         // again.
-        self.trial.context.observer.send_note(Note::Sent {
-            messages: self.content.messages(done.bytes),
-            bytes: done.bytes,
-            deadline_reached: false,
-        });
+        self.note_sent(self.first(done.bytes), false);
         Ok(Sent {
             ended,
             heard: now,
@@ -136,24 +132,13 @@ impl ProgramSession {
         })
     }
 
-    /// Returns the bytes that the receiver reports over control.
-    fn answer_over_control(&self) -> Result<u64, Broken> {
-        let answer = self.trial.answer_over_control();
-        Ok(answer.map_err(Broken::Transport)?.bytes)
-    }
-
     /// Ends the transfer at its deadline: the bytes delivered by now count.
     fn stopped(&self, ended: MonotonicTime) -> Result<Sent, Broken> {
-        let sent = Delivered::sent(&self.trial.context.live);
-        self.trial.context.observer.send_note(Note::Sent {
-            messages: sent.messages,
-            bytes: sent.bytes,
-            deadline_reached: true,
-        });
+        self.note_sent(Delivered::sent(&self.trial.context.live), true);
         Ok(Sent {
             ended,
             heard: ended,
-            delivered: self.answer_over_control()?,
+            delivered: self.trial.answer_over_control()?.bytes,
             done: None,
         })
     }
@@ -167,10 +152,7 @@ impl ProgramSession {
         let live = Delivered::sent(&self.trial.context.live);
         let bytes = live.bytes.max(sent.delivered);
         let (at, messages) = (sent.ended, self.content.messages(bytes));
-        let delivered = Delivered {
-            bytes: sent.delivered,
-            messages: self.content.messages(sent.delivered),
-        };
+        let delivered = self.first(sent.delivered);
         let end = match &sent.done {
             Some(_) => SenderEnd::Acknowledged { at, delivered },
             None => SenderEnd::Deadline {

@@ -33,7 +33,7 @@ pub(super) async fn migrate(handle: Weak<Handle>, after: Duration, buffer_bytes:
             entry.migration = Some(Migration::make(&mut entry.quiche, address, after));
         }
         Ok(_) => {}
-        Err(error) => entry.migration = Some(Migration::Failed(error.reasons().join(": "))),
+        Err(error) => entry.migration = Some(Migration(Err(error.reasons().join(": ")))),
     });
     handle.changed();
 }

@@ -43,28 +43,12 @@ pub(super) fn longest(sizes: &Sizes) -> usize {
 /// Datagrams of one connection, which is closed when this is dropped, after all queued messages are
 /// sent.
 pub(super) struct QuicheFlow {
-    handle: Arc<Handle>,
-    statistics: Arc<Statistics>,
-    facts: Arc<BTreeMap<String, String>>,
-    arrived: Vec<Vec<u8>>,
+    pub handle: Arc<Handle>,
+    pub statistics: Arc<Statistics>,
+    pub facts: Arc<BTreeMap<String, String>>,
+    pub arrived: Vec<Vec<u8>>,
     /// Whether the messages queued at the time of the stop are sent or discarded.
-    settled: bool,
-}
-
-impl QuicheFlow {
-    pub(super) fn new(
-        handle: Arc<Handle>,
-        statistics: Arc<Statistics>,
-        facts: Arc<BTreeMap<String, String>>,
-    ) -> Self {
-        Self {
-            handle,
-            statistics,
-            facts,
-            arrived: Vec::new(),
-            settled: false,
-        }
-    }
+    pub settled: bool,
 }
 
 /// Whether the other end closed the connection, done or stopped: nothing more will come from it, as

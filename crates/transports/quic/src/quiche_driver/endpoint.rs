@@ -6,6 +6,7 @@ use regatta_control::TrialOrder;
 use regatta_model::Handshake;
 use regatta_transport::Result;
 use regatta_transport_sockets::driver::{End, MessageEnd, Settings, StreamEnd};
+use regatta_transport_tls::uses_tickets;
 
 use super::{
     connection::{Handle, QuicheConnection, migrate},
@@ -35,7 +36,7 @@ fn new(order: &TrialOrder, options: &Options, sizes: &Sizes) -> Result<End<Quic>
     let client = order.connects();
     let retries = !client && handshake == Handshake::Retry;
     let side = order.role.name();
-    let file_facts = files.facts(options, side);
+    let file_facts = files.facts(options);
     let mut end = End::new(
         order,
         Settings {
@@ -59,7 +60,7 @@ fn new(order: &TrialOrder, options: &Options, sizes: &Sizes) -> Result<End<Quic>
             retry: retries.then(RetryTokens::new).transpose()?,
             server_name: order.tls.server_name.clone(),
             spare_ids: options.migrate_after.is_some(),
-            keeps_tickets: client && matches!(handshake, Handshake::Resumed | Handshake::EarlyData),
+            keeps_tickets: client && uses_tickets(handshake),
             files,
             routes: HashMap::new(),
             begun: 0,
@@ -78,28 +79,24 @@ fn new(order: &TrialOrder, options: &Options, sizes: &Sizes) -> Result<End<Quic>
     Ok(end)
 }
 
-/// Returns the options and sizes that the order asks for.
-fn read(order: &TrialOrder) -> Result<(Options, Sizes)> {
+/// Maker of the statistics of a connection that is established, which has it migrate if that is asked for and this end
+/// has opened it.
+type Establish = Box<dyn Fn(&Arc<Handle>, bool) -> Arc<Statistics> + Send + Sync>;
+
+/// Creates the end of a trial, its sizes, and what its connections need.
+fn prepare(order: &TrialOrder) -> Result<(End<Quic>, Sizes, Establish)> {
     let options = Options::read(&order.transport.options);
     let sizes = Sizes::of(&order.path, order.local, &options.common)?;
-    Ok((options, sizes))
-}
-
-/// Returns what makes the statistics of a connection that is established, and has it migrate if that
-/// is asked for and this end has opened it.
-fn establish(
-    order: &TrialOrder,
-    (options, sizes): (Options, &Sizes),
-    end: &End<Quic>,
-) -> impl Fn(&Arc<Handle>, bool) -> Arc<Statistics> + Send + Sync + 'static {
+    let end = new(order, &options, &sizes)?;
     let (side, counters) = (order.role.name(), Arc::clone(&end.counters));
-    let buffer_bytes = sizes.windows.socket_buffer_bytes;
-    move |handle, connects| {
+    let establish = move |handle: &Arc<Handle>, connects| {
         if let Some(after) = options.migrate_after.filter(|_| connects) {
+            let buffer_bytes = sizes.windows.socket_buffer_bytes;
             tokio::spawn(migrate(handle.weak(), after, buffer_bytes));
         }
         Statistics::new(handle, side, options, Arc::clone(&counters))
-    }
+    };
+    Ok((end, sizes, Box::new(establish)))
 }
 
 /// Creates the end of a trial whose connections carry streams.
@@ -107,9 +104,7 @@ fn establish(
 /// # Errors
 /// As [`new`].
 pub(super) fn streams(order: &TrialOrder) -> Result<StreamEnd<Quic, QuicheConnection>> {
-    let (options, sizes) = read(order)?;
-    let end = new(order, &options, &sizes)?;
-    let establish = establish(order, (options, &sizes), &end);
+    let (end, _, establish) = prepare(order)?;
     Ok(StreamEnd::new(end, move |handle, connects, _| {
         let statistics = establish(&handle, connects);
         Ok(QuicheConnection { handle, statistics })
@@ -121,9 +116,7 @@ pub(super) fn streams(order: &TrialOrder) -> Result<StreamEnd<Quic, QuicheConnec
 /// # Errors
 /// As [`new`].
 pub(super) fn datagrams(order: &TrialOrder) -> Result<MessageEnd<Quic, QuicheFlow>> {
-    let (options, sizes) = read(order)?;
-    let end = new(order, &options, &sizes)?;
-    let establish = establish(order, (options, &sizes), &end);
+    let (end, sizes, establish) = prepare(order)?;
     let facts = Arc::new(end.facts.clone());
     let longest = longest(&sizes);
     Ok(MessageEnd::new(
@@ -132,7 +125,13 @@ pub(super) fn datagrams(order: &TrialOrder) -> Result<MessageEnd<Quic, QuicheFlo
         false,
         move |handle, connects, _| {
             let statistics = establish(&handle, connects);
-            Ok(QuicheFlow::new(handle, statistics, Arc::clone(&facts)))
+            Ok(QuicheFlow {
+                handle,
+                statistics,
+                facts: Arc::clone(&facts),
+                arrived: Vec::new(),
+                settled: false,
+            })
         },
     ))
 }

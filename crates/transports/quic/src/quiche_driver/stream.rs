@@ -50,7 +50,7 @@ impl QuicheStream {
         Self {
             handle,
             id,
-            buffer: WriteBuffer::new(YIELD_BYTES),
+            buffer: WriteBuffer::new(YIELD_BYTES, 0),
             finished: false,
             received_all: false,
         }

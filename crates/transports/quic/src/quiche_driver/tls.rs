@@ -94,8 +94,7 @@ pub(super) fn config(
         server(order)?
     };
     let handshake = order.workload.kind.handshake();
-    let tickets = matches!(handshake, Handshake::Resumed | Handshake::EarlyData);
-    if !tickets {
+    if !tls::uses_tickets(handshake) {
         builder.set_options(SslOptions::NO_TICKET);
     }
     let mut config = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, builder)

@@ -15,6 +15,7 @@ use tokio::sync::Mutex;
 
 use super::{
     events::{Board, Followed, Watch},
+    options::CongestionControl,
     statistics::Statistics,
     stream::{Held, S2nStream},
 };
@@ -52,6 +53,8 @@ impl Abort for Closer {
 /// State of an end that its connections need.
 #[derive(Clone)]
 pub(super) struct End {
+    /// Congestion control that runs; absent if its type is not listed here.
+    pub(super) congestion_control: Option<CongestionControl>,
     pub(super) board: Arc<Board>,
     pub(super) counters: Arc<Counters>,
     /// `sender` or `receiver`.

@@ -9,6 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use regatta_transport::Abort;
 use s2n_quic::{
     connection::Error,
     provider::datagram::{
@@ -40,10 +41,10 @@ pub(super) struct Datagrams {
 }
 
 impl Endpoint for Datagrams {
-    type Sender = Outlet;
-    type Receiver = Inlet;
+    type Sender = Half;
+    type Receiver = Half;
 
-    fn create_connection(&mut self, info: &ConnectionInfo) -> (Outlet, Inlet) {
+    fn create_connection(&mut self, info: &ConnectionInfo) -> (Half, Half) {
         // A transfer over streams is asked for datagrams at every packet as well.
         let queues = self.offered.then(|| {
             Arc::new(Queues {
@@ -52,7 +53,7 @@ impl Endpoint for Datagrams {
                 connection: info.waker.clone(),
             })
         });
-        (Outlet(queues.clone()), Inlet(queues))
+        (Half(queues.clone()), Half(queues))
     }
 
     fn max_datagram_frame_size(&self, _info: &PreConnectionInfo) -> u64 {
@@ -207,11 +208,26 @@ impl Queues {
     }
 }
 
-/// Sending half of the queues, called by the stack; `None` in a transfer over streams.
-#[derive(Debug)]
-pub(super) struct Outlet(pub(super) Option<Arc<Queues>>);
+impl Abort for Queues {
+    /// Wakes a flow that is stopped.
+    fn abort(&self) {
+        self.end(End::Stopped);
+    }
+}
 
-impl Sender for Outlet {
+/// Queues as the stack calls them; `None` in a transfer over streams.
+#[derive(Debug, Clone)]
+pub(super) struct Half(pub(super) Option<Arc<Queues>>);
+
+impl Half {
+    fn close(&self, error: Error) {
+        if let Some(queues) = &self.0 {
+            queues.end(End::Closed(error));
+        }
+    }
+}
+
+impl Sender for Half {
     fn on_transmit<P: Packet>(&mut self, packet: &mut P) {
         let Some(queues) = &self.0 else {
             return;
@@ -250,17 +266,11 @@ impl Sender for Outlet {
     }
 
     fn on_connection_error(&mut self, error: Error) {
-        if let Some(queues) = &self.0 {
-            queues.end(End::Closed(error));
-        }
+        self.close(error);
     }
 }
 
-/// Receiving half of the queues, called by the stack.
-#[derive(Debug)]
-pub(super) struct Inlet(Option<Arc<Queues>>);
-
-impl Receiver for Inlet {
+impl Receiver for Half {
     fn on_datagram(&mut self, _context: &ReceiveContext<'_>, datagram: &[u8]) {
         let Some(queues) = &self.0 else {
             return;
@@ -275,9 +285,7 @@ impl Receiver for Inlet {
     }
 
     fn on_connection_error(&mut self, error: Error) {
-        if let Some(queues) = &self.0 {
-            queues.end(End::Closed(error));
-        }
+        self.close(error);
     }
 }
 
@@ -314,13 +322,13 @@ mod tests {
         }
     }
 
-    fn outlet() -> (Outlet, Arc<Queues>) {
+    fn outlet() -> (Half, Arc<Queues>) {
         let queues = Arc::new(Queues {
             outgoing: Mutex::default(),
             incoming: Mutex::default(),
             connection: Waker::noop().clone(),
         });
-        (Outlet(Some(Arc::clone(&queues))), queues)
+        (Half(Some(Arc::clone(&queues))), queues)
     }
 
     fn send(queues: &Queues, bytes: usize, size: usize) -> usize {

@@ -1,9 +1,9 @@
 //! One end of s2n-quic in one trial as a [`StreamEndpoint`].
 
 use std::{
+    any::type_name,
     collections::BTreeMap,
     error::Error,
-    fmt,
     net::{IpAddr, SocketAddr, UdpSocket},
     sync::Arc,
 };
@@ -14,7 +14,7 @@ use regatta_transport::{
     MonotonicTime, Purpose, Result, StreamEndpoint, TransportError, stop::Stop, stream::Accepted,
 };
 use regatta_transport_quic_common::handshake::{check_peer, complete};
-use regatta_transport_tls::{self as tls, Resumption};
+use regatta_transport_tls as tls;
 use s2n_quic::{
     Client, Connection, Server,
     client::Connect,
@@ -31,7 +31,7 @@ use tokio::sync::{Mutex, mpsc};
 use super::{
     connection::{End, S2nConnection},
     datagram::Datagrams,
-    events::{Admission, Attempt, Board, Named, Writer},
+    events::{Admission, Attempt, Board, Writer},
     options::{self, CRYPTO, CongestionControl, Options},
 };
 use crate::{
@@ -39,19 +39,10 @@ use crate::{
     facts::of_end,
     files::Files,
     options::Mode,
-    path::Sizes,
+    path::{Sizes, headers_bytes},
     socket::{self, Buffers, Counters},
     wait::in_time,
 };
-
-/// Returns the size of the headers of IP and UDP before a payload, in bytes: s2n-quic includes them
-/// in the size of a packet.
-const fn headers_bytes(local: IpAddr) -> u16 {
-    match local {
-        IpAddr::V4(_) => 20 + 8,
-        IpAddr::V6(_) => 40 + 8,
-    }
-}
 
 /// End of a trial: its runtime and the stack's handle, which listens or connects.
 pub struct S2nEndpoint {
@@ -75,19 +66,13 @@ enum Stack {
     Listens(Mutex<Listener>),
 }
 
+/// A new stack, and the congestion control that it runs by the type of its controllers.
+type Started = (Stack, Option<CongestionControl>);
+
 /// Server of a listening end, and the attempts to connect to it.
 pub(super) struct Listener {
     server: Server,
     attempts: mpsc::UnboundedReceiver<Attempt>,
-}
-
-impl fmt::Debug for S2nEndpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("S2nEndpoint")
-            .field("role", &self.order.role)
-            .field("listen", &self.listen)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Creates the stack's input and output on a UDP socket.
@@ -126,7 +111,7 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    fn start(self, sizes: &Sizes) -> Result<Stack> {
+    fn start(self, sizes: &Sizes) -> Result<Started> {
         let window = Sizes::initial_window_bytes(sizes.first_payload_bytes);
         match self.options.congestion_control {
             CongestionControl::Cubic => {
@@ -140,7 +125,8 @@ impl Parts<'_> {
         }
     }
 
-    fn start_with(self, controllers: impl CongestionControllers) -> Result<Stack> {
+    fn start_with<C: CongestionControllers>(self, controllers: C) -> Result<Started> {
+        let runs = CongestionControl::of_type(type_name::<C::CongestionController>());
         let (order, io, limits) = (self.order, self.io, self.limits);
         let offered = self.options.common.mode == Mode::Datagram;
         let cannot = |error: Box<dyn Error>| {
@@ -151,12 +137,8 @@ impl Parts<'_> {
             board: Arc::clone(self.board),
             attempts: begun,
         };
-        let controllers = Named {
-            inner: controllers,
-            board: Arc::clone(self.board),
-        };
         if order.connects() {
-            let mut tls = tls::client(&order.tls, Some(tls::ALPN), Resumption::Off, CRYPTO)?;
+            let mut tls = tls::client(&order.tls, Some(tls::ALPN), Handshake::Full, CRYPTO)?;
             tls.key_log = self.files.key_log()?;
             let started = || {
                 Ok(Client::builder()
@@ -168,9 +150,10 @@ impl Parts<'_> {
                     .with_datagram(Datagrams { offered })?
                     .start()?)
             };
-            return started().map(Stack::Connects).map_err(cannot);
+            let connects = |client| (Stack::Connects(client), runs);
+            return started().map(connects).map_err(cannot);
         }
-        let mut tls = tls::server(&order.tls, Some(tls::ALPN), Resumption::Off, CRYPTO)?;
+        let mut tls = tls::server(&order.tls, Some(tls::ALPN), Handshake::Full, CRYPTO)?;
         tls.key_log = self.files.key_log()?;
         let admission = Admission {
             peer: order.peer,
@@ -187,7 +170,10 @@ impl Parts<'_> {
                 .with_datagram(Datagrams { offered })?
                 .start()?)
         };
-        let listens = |server| Stack::Listens(Mutex::new(Listener { server, attempts }));
+        let listens = |server| {
+            let listener = Listener { server, attempts };
+            (Stack::Listens(Mutex::new(listener)), runs)
+        };
         started().map(listens).map_err(cannot)
     }
 }
@@ -221,13 +207,14 @@ impl S2nEndpoint {
             options: &options,
             files: &files,
         };
-        let stack = parts.start(&sizes)?;
+        let (stack, congestion_control) = parts.start(&sizes)?;
         let side = order.role.name();
         Ok(Self {
             stack: Some(stack),
             order: order.clone(),
             listen: (!order.connects()).then_some(address),
             end: End {
+                congestion_control,
                 board,
                 counters: Arc::new(counters),
                 side,

@@ -1,7 +1,6 @@
 //! Events of s2n-quic's connections, kept where other threads can read them.
 
 use std::{
-    fmt,
     net::IpAddr,
     sync::{
         Arc, OnceLock,
@@ -13,14 +12,12 @@ use std::{
 use s2n_quic::{
     connection,
     provider::{
-        congestion_controller::{self, PathInfo},
         endpoint_limits::{ConnectionAttempt, Limiter, Outcome},
         event::{ConnectionInfo, ConnectionMeta, Meta, Subscriber, events},
     },
 };
 use tokio::sync::{Notify, SetOnce, mpsc};
 
-use super::options::CongestionControl;
 use crate::facts::offload;
 
 /// Figure that one task writes and others read, so that reading a value and writing the next need not be one step.
@@ -65,7 +62,6 @@ pub(super) struct Watch {
     pub(super) payload_bytes: Figure,
     pub(super) cipher_suite: OnceLock<String>,
     pub(super) alpn: OnceLock<Vec<u8>>,
-    handshake_complete: AtomicBool,
     /// Set when one of the ends has closed the connection, or the connection failed.
     closed: SetOnce<()>,
 }
@@ -120,7 +116,6 @@ impl Watch {
 /// State of an end as its stack reports it.
 #[derive(Debug, Default)]
 pub(super) struct Board {
-    congestion_control: OnceLock<Option<CongestionControl>>,
     /// Number of packets that are handed to the kernel at once; 1 if it has no such offload.
     segments: AtomicUsize,
     /// Whether the kernel hands over several packets at once.
@@ -135,12 +130,6 @@ pub(super) enum Attempt {
 }
 
 impl Board {
-    /// Returns the congestion control of the connections, from the type name of their controller;
-    /// `None` for a type that is not known here, or before the first connection.
-    pub(super) fn congestion_control(&self) -> Option<CongestionControl> {
-        self.congestion_control.get().copied().flatten()
-    }
-
     /// Describes the offloads of sending and of receiving.
     pub(super) fn offloads(&self) -> (String, String) {
         let gro = match self.receive_offload.load(Ordering::Relaxed) {
@@ -160,6 +149,7 @@ pub(super) struct Followed {
     pub(super) watch: Arc<Watch>,
     /// Whether this is a connection of a listening end.
     accepts: bool,
+    handshake_complete: bool,
 }
 
 impl Drop for Followed {
@@ -191,6 +181,7 @@ impl Subscriber for Writer {
         Followed {
             watch: Arc::default(),
             accepts,
+            handshake_complete: false,
         }
     }
 
@@ -294,8 +285,7 @@ impl Subscriber for Writer {
         event: &events::HandshakeStatusUpdated,
     ) {
         if matches!(event.status, events::HandshakeStatus::Complete { .. }) {
-            let complete = &followed.watch.handshake_complete;
-            complete.store(true, Ordering::Relaxed);
+            followed.handshake_complete = true;
         }
     }
 
@@ -307,7 +297,7 @@ impl Subscriber for Writer {
     ) {
         followed.watch.close();
         // One whose handshake is complete is handed over, and says itself that it is closed.
-        if followed.accepts && !followed.watch.handshake_complete.load(Ordering::Relaxed) {
+        if followed.accepts && !followed.handshake_complete {
             let _ = self.attempts.send(Attempt::Failed(event.error));
         }
     }
@@ -356,31 +346,6 @@ impl Limiter for Admission {
         } else {
             Outcome::allow()
         }
-    }
-}
-
-/// Factory of congestion controllers that records the type of the first one.
-pub(super) struct Named<E> {
-    pub(super) inner: E,
-    pub(super) board: Arc<Board>,
-}
-
-impl<E: fmt::Debug> fmt::Debug for Named<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
-    }
-}
-
-impl<E: congestion_controller::Endpoint> congestion_controller::Endpoint for Named<E> {
-    type CongestionController = E::CongestionController;
-
-    fn new_congestion_controller(&mut self, path: PathInfo<'_>) -> Self::CongestionController {
-        let made = self.inner.new_congestion_controller(path);
-        let name = std::any::type_name_of_val(&made);
-        self.board
-            .congestion_control
-            .get_or_init(|| CongestionControl::of_type(name));
-        made
     }
 }
 

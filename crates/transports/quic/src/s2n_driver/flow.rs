@@ -14,15 +14,14 @@ use regatta_control::TrialOrder;
 use regatta_model::Warning;
 use regatta_transport::{
     Arrival, MessageEndpoint, MessageFlow, MonotonicTime, Purpose, Result, StatisticsSource,
-    StreamEndpoint, TransportError,
-    stop::{Abort, Stop},
+    StreamEndpoint, TransportError, stop::Stop,
 };
 use s2n_quic::Connection;
 use tokio::{runtime::Handle, sync::Mutex};
 
 use super::{
     connection::{S2nConnection, is_done},
-    datagram::{End, Outlet, Queues},
+    datagram::{End, Half, Queues},
     endpoint::{Listener, S2nEndpoint},
 };
 use crate::{
@@ -47,7 +46,6 @@ const LINGER: Duration = Duration::from_millis(500);
 const COARSE: Duration = Duration::from_millis(2);
 
 /// End of a trial whose messages are QUIC datagrams.
-#[derive(Debug)]
 pub(super) struct S2nDatagrams {
     endpoint: S2nEndpoint,
     /// Connections that have not received their first message yet.
@@ -69,15 +67,13 @@ impl S2nDatagrams {
     fn flow(&self, connection: Connection, queues: Arc<Queues>, stop: &Stop) -> Result<S2nFlow> {
         // What stops the flow does not close the connection: what waits is sent first.
         let connection = S2nConnection::new(connection, &self.endpoint.end, &Stop::new())?;
-        let stopper = Arc::new(Stopper(Arc::clone(&queues)));
-        stop.on_stop(&stopper);
+        stop.on_stop(&queues);
         Ok(S2nFlow {
             connection: Some(connection),
             queues,
             taken: VecDeque::new(),
             facts: self.endpoint.facts(),
             side: self.endpoint.end.side,
-            _stopper: stopper,
         })
     }
 }
@@ -85,22 +81,12 @@ impl S2nDatagrams {
 /// Returns the queues of a connection, as long as its stack knows it.
 fn queues(connection: &Connection) -> Result<Arc<Queues>> {
     connection
-        .datagram_mut(|outlet: &mut Outlet| outlet.0.clone())
+        .datagram_mut(|half: &mut Half| half.0.clone())
         .map_err(|error| error.to_string())
         .and_then(|queues| queues.ok_or_else(|| "they were not offered".to_owned()))
         .map_err(TransportError::stack(
             "the QUIC connection has no datagrams",
         ))
-}
-
-/// Wakes a flow that is stopped.
-#[derive(Debug)]
-struct Stopper(Arc<Queues>);
-
-impl Abort for Stopper {
-    fn abort(&self) {
-        self.0.end(End::Stopped);
-    }
 }
 
 /// Datagrams of one connection, which is closed after the flow is dropped and all queued messages
@@ -112,7 +98,6 @@ pub(super) struct S2nFlow {
     taken: VecDeque<Bytes>,
     facts: BTreeMap<String, String>,
     side: &'static str,
-    _stopper: Arc<Stopper>,
 }
 
 impl Drop for S2nFlow {

@@ -75,7 +75,7 @@ impl StatisticsSource for Statistics {
     fn facts(&self) -> BTreeMap<String, String> {
         let (watch, side) = (&self.watch, self.end.side);
         let facts = ConnectionFacts {
-            congestion_control: self.end.board.congestion_control().map(Into::into),
+            congestion_control: self.end.congestion_control.map(Into::into),
             cipher_suite: watch.cipher_suite.get().map(String::as_str),
             alpn: watch.alpn.get().map(Vec::as_slice),
             payload_bytes: watch.payload_bytes.get() as usize,

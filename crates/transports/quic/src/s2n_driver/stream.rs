@@ -63,7 +63,7 @@ impl S2nStream {
         Self {
             send,
             receive,
-            buffer: WriteBuffer::new(YIELD_BYTES),
+            buffer: WriteBuffer::new(YIELD_BYTES, 0),
             pieces: [const { Bytes::new() }; PIECES],
             ended: false,
             written: 0,

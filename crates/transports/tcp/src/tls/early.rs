@@ -9,10 +9,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use regatta_transport::{HandshakeMade, MonotonicTime, Received, Result, TransportError};
+use regatta_transport::{
+    ByteStream, HandshakeMade, MonotonicTime, Received, Result, TransportError,
+};
 use rustls::{ClientConnection, CommonState, Connection, ServerConfig, ServerConnection};
 
-use super::{End, Incoming, RECORD_OVERHEAD, cannot_begin, facts, failed, unfinished};
+use super::{End, Incoming, RECORD_OVERHEAD, TlsStream, cannot_begin, facts, failed, unfinished};
 use crate::{layer::Opened, socket::Connected};
 
 /// Maximum early data of a connecting end, in bytes including the records' overhead: with a
@@ -76,15 +78,13 @@ impl Early {
 }
 
 /// Writer of records to the socket.
-struct Outgoing<'a>(&'a Connected);
-
-impl Write for Outgoing<'_> {
+impl Write for &Connected {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.send(&[IoSlice::new(bytes)])
+        self.send(&[IoSlice::new(bytes)])
     }
 
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.0.send(parts)
+        self.send(parts)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -107,44 +107,6 @@ pub(crate) struct EarlyStream {
 }
 
 impl EarlyStream {
-    /// Opens a stream. At a connecting end with a ticket that allows early data this sends nothing and does not wait;
-    /// otherwise it returns when the handshake is done or, at a listening end, early data can be read.
-    pub(super) fn open(
-        end: End,
-        socket: Arc<Connected>,
-        holds_back: bool,
-        opened: Arc<OnceLock<Opened>>,
-        until: MonotonicTime,
-    ) -> Result<Self> {
-        let mut early = None;
-        let tls: Connection = match end {
-            End::Connecting(config, server_name) => {
-                let mut client =
-                    ClientConnection::new(config, server_name).map_err(cannot_begin)?;
-                early = client.early_data().map(|_| Early {
-                    sent: Vec::new(),
-                    room: SENT_BYTES,
-                });
-                client.into()
-            }
-            End::Listening(config) => ServerConnection::new(config).map_err(cannot_begin)?.into(),
-        };
-        let mut stream = Self {
-            tls,
-            socket,
-            holds_back,
-            incoming: Incoming::new(INCOMING_BYTES),
-            early,
-            finished: false,
-            opened,
-        };
-        if stream.early.is_none() {
-            stream.shake_hands(until)?;
-            stream.send_records()?;
-        }
-        Ok(stream)
-    }
-
     /// Whether this end has accepted early data.
     fn takes_early_data(&mut self) -> bool {
         match &mut self.tls {
@@ -216,7 +178,7 @@ impl EarlyStream {
             return Ok(());
         };
         self.write(&mut [IoSlice::new(&early.sent)])?;
-        self.flush()
+        self.socket.flush(self.holds_back)
     }
 
     /// Encrypts and sends all of the parts; the handshake must allow that.
@@ -241,52 +203,10 @@ impl EarlyStream {
         // Behind its own end nothing can be sent any more: tickets that would follow are not.
         while !self.finished && self.tls.wants_write() {
             self.tls
-                .write_tls(&mut Outgoing(&self.socket))
+                .write_tls(&mut &*self.socket)
                 .map_err(TransportError::io("cannot send"))?;
         }
         Ok(())
-    }
-
-    pub(super) fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<()> {
-        let mut taken = 0;
-        if let (Some(early), Connection::Client(client)) = (&mut self.early, &mut self.tls) {
-            taken = early.take(client, header, payload)?;
-            if taken == header.len() + payload.len() {
-                return self.send_records();
-            }
-            // The rest waits for the end of the handshake.
-            self.shake_hands(MonotonicTime::NEVER)?;
-        }
-        let of_header = taken.min(header.len());
-        self.write(&mut [
-            IoSlice::new(&header[of_header..]),
-            IoSlice::new(&payload[taken - of_header..]),
-        ])
-    }
-
-    pub(super) fn flush(&mut self) -> Result<()> {
-        self.socket.flush(self.holds_back)
-    }
-
-    pub(super) fn receive(
-        &mut self,
-        scratch: &mut [u8],
-        until: MonotonicTime,
-        consume: &mut impl FnMut(&[u8]),
-    ) -> Result<Received> {
-        loop {
-            let received = self.decrypted(scratch)?;
-            if received > 0 {
-                consume(&scratch[..received]);
-                // What ends the handshake does not wait for the next call.
-                self.send_records()?;
-                return Ok(Received::Bytes(received));
-            }
-            match self.advance(until)? {
-                Received::Bytes(_) => {}
-                over => return Ok(over),
-            }
-        }
     }
 
     /// Reads decrypted data into `place`, in the order in which it was sent; returns the number of
@@ -307,8 +227,92 @@ impl EarlyStream {
             Err(error) => Err(failed()(error)),
         }
     }
+}
 
-    pub(super) fn finish(&mut self) -> Result<()> {
+impl TlsStream for EarlyStream {
+    /// Opens a stream. At a connecting end with a ticket that allows early data this sends nothing and does not wait;
+    /// otherwise it returns when the handshake is done or, at a listening end, early data can be read.
+    fn open(
+        end: End,
+        socket: Arc<Connected>,
+        holds_back: bool,
+        opened: &Arc<OnceLock<Opened>>,
+        until: MonotonicTime,
+    ) -> Result<Self> {
+        let mut early = None;
+        let tls: Connection = match end {
+            End::Connecting(config, server_name) => {
+                let mut client =
+                    ClientConnection::new(config, server_name).map_err(cannot_begin)?;
+                early = client.early_data().map(|_| Early {
+                    sent: Vec::new(),
+                    room: SENT_BYTES,
+                });
+                client.into()
+            }
+            End::Listening(config) => ServerConnection::new(config).map_err(cannot_begin)?.into(),
+        };
+        let mut stream = Self {
+            tls,
+            socket,
+            holds_back,
+            incoming: Incoming::new(INCOMING_BYTES),
+            early,
+            finished: false,
+            opened: Arc::clone(opened),
+        };
+        if stream.early.is_none() {
+            stream.shake_hands(until)?;
+            stream.send_records()?;
+        }
+        Ok(stream)
+    }
+}
+
+impl ByteStream for EarlyStream {
+    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<()> {
+        let mut taken = 0;
+        if let (Some(early), Connection::Client(client)) = (&mut self.early, &mut self.tls) {
+            taken = early.take(client, header, payload)?;
+            if taken == header.len() + payload.len() {
+                return self.send_records();
+            }
+            // The rest waits for the end of the handshake.
+            self.shake_hands(MonotonicTime::NEVER)?;
+        }
+        let of_header = taken.min(header.len());
+        self.write(&mut [
+            IoSlice::new(&header[of_header..]),
+            IoSlice::new(&payload[taken - of_header..]),
+        ])
+    }
+
+    async fn flush(&mut self) -> Result<()> {
+        self.socket.flush(self.holds_back)
+    }
+
+    async fn receive(
+        &mut self,
+        scratch: &mut [u8],
+        until: MonotonicTime,
+        consume: &mut (impl FnMut(&[u8]) + Send),
+    ) -> Result<Received> {
+        loop {
+            let received = self.decrypted(scratch)?;
+            if received > 0 {
+                consume(&scratch[..received]);
+                // What ends the handshake does not wait for the next call.
+                self.send_records()?;
+                return Ok(Received::Bytes(received));
+            }
+            match self.advance(until)? {
+                Received::Bytes(_) => {}
+                over => return Ok(over),
+            }
+        }
+    }
+
+    async fn finish(&mut self) -> Result<()> {
         if self.early.is_some() {
             // Without its last word in the handshake the other end would not believe what it got.
             self.shake_hands(MonotonicTime::NEVER)?;

@@ -10,22 +10,23 @@ mod records;
 use std::{
     collections::BTreeMap,
     fmt::Debug,
+    marker::PhantomData,
     sync::{Arc, OnceLock},
 };
 
-use bytes::Bytes;
 use regatta_control::TrialOrder;
+use regatta_model::Handshake;
 use regatta_transport::{
     ByteStream, HandshakeMade, MonotonicTime, Received, Result, TransportError,
 };
-use regatta_transport_tls::{self as tls, Crypto, Resumption};
+use regatta_transport_tls::{self as tls, Crypto};
 use rustls::{ClientConfig, CommonState, HandshakeKind, ServerConfig};
 use rustls_pki_types::ServerName;
 
-use self::{early::EarlyStream, records::RecordStream};
+pub(crate) use self::{early::EarlyStream, records::RecordStream};
 use crate::{
-    driver::CRYPTO,
     layer::{Layer, Layered, Opened},
+    settings::CRYPTO,
     socket::Connected,
 };
 
@@ -35,43 +36,58 @@ const RECORD_BYTES: usize = 16_384;
 /// Maximum overhead of a record: header, content type, tag.
 const RECORD_OVERHEAD: usize = 5 + 1 + 16;
 
-/// TLS with the certificate that was made for the run.
-pub(crate) struct Tls {
-    end: End,
-    crypto: Crypto,
-    /// Whether connections begin with early data where there is a ticket.
-    early: bool,
+/// A TLS connection as a stream of bytes.
+pub(crate) trait TlsStream: ByteStream + Sized + 'static {
+    /// Opens a stream; `opened` is set when the handshake is done.
+    fn open(
+        end: End,
+        socket: Arc<Connected>,
+        holds_back: bool,
+        opened: &Arc<OnceLock<Opened>>,
+        until: MonotonicTime,
+    ) -> Result<Self>;
 }
 
+/// TLS with the certificate that was made for the run, over streams of type `S`.
+pub(crate) struct Tls<S> {
+    end: End,
+    crypto: Crypto,
+    streams: PhantomData<fn() -> S>,
+}
+
+/// Configuration of this end.
 #[derive(Clone)]
-enum End {
+pub(crate) enum End {
     Connecting(Arc<ClientConfig>, ServerName<'static>),
     Listening(Arc<ServerConfig>),
 }
 
-impl Tls {
+impl<S> Tls<S> {
     pub(crate) fn new(order: &TrialOrder) -> Result<Self> {
-        let resumption = Resumption::from(order.workload.kind.handshake());
+        let handshake = order.workload.kind.handshake();
         let crypto = Crypto::read(&CRYPTO, &order.transport.options);
-        let early = resumption == Resumption::EarlyData;
         let end = if order.connects() {
-            let config = tls::client(&order.tls, None, resumption, crypto)?;
+            let config = tls::client(&order.tls, None, handshake, crypto)?;
             let server_name = ServerName::try_from(order.tls.server_name.clone())
                 .map_err(TransportError::stack("cannot use the server's name"))?;
             End::Connecting(Arc::new(config), server_name)
         } else {
-            let mut config = tls::server(&order.tls, None, resumption, crypto)?;
-            if early {
+            let mut config = tls::server(&order.tls, None, handshake, crypto)?;
+            if handshake == Handshake::EarlyData {
                 early::answer_at_once(&mut config);
             }
             End::Listening(Arc::new(config))
         };
-        Ok(Self { end, crypto, early })
+        Ok(Self {
+            end,
+            crypto,
+            streams: PhantomData,
+        })
     }
 }
 
-impl Layer for Tls {
-    type Stream = TlsStream;
+impl<S: TlsStream> Layer for Tls<S> {
+    type Stream = S;
 
     fn crypto(&self) -> Option<&'static str> {
         Some(self.crypto.name())
@@ -82,20 +98,11 @@ impl Layer for Tls {
         socket: Arc<Connected>,
         holds_back: bool,
         until: MonotonicTime,
-    ) -> Result<Layered<TlsStream>> {
+    ) -> Result<Layered<S>> {
         // The listening end sends each record at once.
         let holds_back = holds_back && matches!(self.end, End::Connecting(..));
-        let end = self.end.clone();
         let opened = Arc::new(OnceLock::new());
-        let stream = if self.early {
-            let to = Arc::clone(&opened);
-            let stream = EarlyStream::open(end, socket, holds_back, to, until)?;
-            TlsStream::Early(Box::new(stream))
-        } else {
-            let stream = RecordStream::open(end, socket, holds_back, until)?;
-            let _ = opened.set(facts(stream.state()));
-            TlsStream::Records(Box::new(stream))
-        };
+        let stream = S::open(self.end.clone(), socket, holds_back, &opened, until)?;
         Ok(Layered { stream, opened })
     }
 }
@@ -173,47 +180,6 @@ impl Incoming {
             self.start = 0;
         }
         &mut self.bytes[self.end..]
-    }
-}
-
-/// A TLS connection as a stream of bytes.
-pub(crate) enum TlsStream {
-    Records(Box<RecordStream>),
-    Early(Box<EarlyStream>),
-}
-
-impl ByteStream for TlsStream {
-    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<()> {
-        match self {
-            Self::Records(stream) => stream.send_message(header, payload),
-            Self::Early(stream) => stream.send_message(header, payload),
-        }
-    }
-
-    async fn flush(&mut self) -> Result<()> {
-        match self {
-            Self::Records(stream) => stream.flush(),
-            Self::Early(stream) => stream.flush(),
-        }
-    }
-
-    async fn receive(
-        &mut self,
-        scratch: &mut [u8],
-        until: MonotonicTime,
-        consume: &mut (impl FnMut(&[u8]) + Send),
-    ) -> Result<Received> {
-        match self {
-            Self::Records(stream) => stream.receive(until, consume),
-            Self::Early(stream) => stream.receive(scratch, until, consume),
-        }
-    }
-
-    async fn finish(&mut self) -> Result<()> {
-        match self {
-            Self::Records(stream) => stream.finish(),
-            Self::Early(stream) => stream.finish(),
-        }
     }
 }
 

@@ -3,10 +3,13 @@
 //! It reads and writes many records with one system call and encrypts and decrypts them in buffers
 //! of this module; the buffered interface reads 4 kB at a time.
 
-use std::{io::IoSlice, sync::Arc};
+use std::{
+    io::IoSlice,
+    sync::{Arc, OnceLock},
+};
 
 use bytes::Bytes;
-use regatta_transport::{MonotonicTime, Received, Result, TransportError};
+use regatta_transport::{ByteStream, MonotonicTime, Received, Result, TransportError};
 use rustls::{
     CommonState,
     client::UnbufferedClientConnection,
@@ -14,8 +17,11 @@ use rustls::{
     unbuffered::{ConnectionState, UnbufferedStatus},
 };
 
-use super::{End, Incoming, RECORD_BYTES, RECORD_OVERHEAD, cannot_begin, failed, unfinished};
-use crate::socket::Connected;
+use super::{
+    End, Incoming, RECORD_BYTES, RECORD_OVERHEAD, TlsStream, cannot_begin, facts, failed,
+    unfinished,
+};
+use crate::{layer::Opened, socket::Connected};
 
 /// Maximum number of full records that are encrypted before they are sent.
 const OUTGOING_RECORDS: usize = 16;
@@ -119,35 +125,8 @@ pub(crate) struct RecordStream {
 }
 
 impl RecordStream {
-    /// Completes the handshake.
-    pub(super) fn open(
-        end: End,
-        socket: Arc<Connected>,
-        holds_back: bool,
-        until: MonotonicTime,
-    ) -> Result<Self> {
-        let machine = match end {
-            End::Connecting(config, server_name) => {
-                UnbufferedClientConnection::new(config, server_name).map(Machine::Client)
-            }
-            End::Listening(config) => UnbufferedServerConnection::new(config).map(Machine::Server),
-        }
-        .map_err(cannot_begin)?;
-        let mut stream = Self {
-            machine,
-            socket,
-            holds_back,
-            incoming: Incoming::new(INCOMING_BYTES),
-            outgoing: Outgoing::default(),
-            first_record: Vec::with_capacity(RECORD_BYTES),
-            with_handshake: Vec::new(),
-        };
-        stream.shake_hands(until)?;
-        Ok(stream)
-    }
-
     /// Returns rustls's state of the connection.
-    pub(super) fn state(&self) -> &CommonState {
+    fn state(&self) -> &CommonState {
         match &self.machine {
             Machine::Client(client) => client,
             Machine::Server(server) => server,
@@ -208,8 +187,41 @@ impl RecordStream {
         };
         Ok(())
     }
+}
 
-    pub(super) fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<()> {
+impl TlsStream for RecordStream {
+    /// Completes the handshake.
+    fn open(
+        end: End,
+        socket: Arc<Connected>,
+        holds_back: bool,
+        opened: &Arc<OnceLock<Opened>>,
+        until: MonotonicTime,
+    ) -> Result<Self> {
+        let machine = match end {
+            End::Connecting(config, server_name) => {
+                UnbufferedClientConnection::new(config, server_name).map(Machine::Client)
+            }
+            End::Listening(config) => UnbufferedServerConnection::new(config).map(Machine::Server),
+        }
+        .map_err(cannot_begin)?;
+        let mut stream = Self {
+            machine,
+            socket,
+            holds_back,
+            incoming: Incoming::new(INCOMING_BYTES),
+            outgoing: Outgoing::default(),
+            first_record: Vec::with_capacity(RECORD_BYTES),
+            with_handshake: Vec::new(),
+        };
+        stream.shake_hands(until)?;
+        let _ = opened.set(facts(stream.state()));
+        Ok(stream)
+    }
+}
+
+impl ByteStream for RecordStream {
+    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<()> {
         let mut rest = &payload[..];
         if !header.is_empty() {
             // A record of its own for a header would cost as much as a full one.
@@ -240,14 +252,15 @@ impl RecordStream {
         }
     }
 
-    pub(super) fn flush(&mut self) -> Result<()> {
+    async fn flush(&mut self) -> Result<()> {
         self.socket.flush(self.holds_back)
     }
 
-    pub(super) fn receive(
+    async fn receive(
         &mut self,
+        _scratch: &mut [u8],
         until: MonotonicTime,
-        consume: &mut impl FnMut(&[u8]),
+        consume: &mut (impl FnMut(&[u8]) + Send),
     ) -> Result<Received> {
         if !self.with_handshake.is_empty() {
             let early = std::mem::take(&mut self.with_handshake);
@@ -274,7 +287,7 @@ impl RecordStream {
         }
     }
 
-    pub(super) fn finish(&mut self) -> Result<()> {
+    async fn finish(&mut self) -> Result<()> {
         self.socket.finish()
     }
 }

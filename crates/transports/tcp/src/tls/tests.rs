@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use regatta_control::Role;
 use regatta_model::{Handshake, WorkloadKind};
 use regatta_transport::{Blocking, Executor as _, testing};
@@ -15,7 +16,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::*;
 
-fn layer(role: Role) -> Tls {
+fn layer(role: Role) -> Tls<EarlyStream> {
     let mut order = testing::order_for(role, "tcp-tls", 1, 1);
     order.workload.kind = WorkloadKind::ShortConnections {
         connections: 1,
@@ -23,11 +24,11 @@ fn layer(role: Role) -> Tls {
         request: regatta_model::Bytes(1),
         response: regatta_model::Bytes(1),
     };
-    Tls::new(&order).expect("TLS")
+    Tls::<EarlyStream>::new(&order).expect("TLS")
 }
 
 /// Returns the listening end with a changed configuration.
-fn changed(server: &Tls, change: impl FnOnce(&mut ServerConfig)) -> Tls {
+fn changed(server: &Tls<EarlyStream>, change: impl FnOnce(&mut ServerConfig)) -> Tls<EarlyStream> {
     let End::Listening(config) = &server.end else {
         panic!("it listens");
     };
@@ -36,7 +37,7 @@ fn changed(server: &Tls, change: impl FnOnce(&mut ServerConfig)) -> Tls {
     Tls {
         end: End::Listening(Arc::new(config)),
         crypto: server.crypto,
-        early: true,
+        streams: PhantomData,
     }
 }
 
@@ -68,7 +69,7 @@ fn soon() -> MonotonicTime {
     MonotonicTime::now() + Duration::from_secs(10)
 }
 
-fn send(stream: &mut TlsStream, header: &[u8], payload: &[u8]) {
+fn send(stream: &mut EarlyStream, header: &[u8], payload: &[u8]) {
     let payload = Bytes::copy_from_slice(payload);
     now(stream.send_message(header, &payload)).expect("sent");
 }
@@ -79,7 +80,7 @@ fn now<F: Future>(future: F) -> F::Output {
 }
 
 /// Receives until `count` bytes have arrived.
-fn receive(stream: &mut TlsStream, count: usize) -> Vec<u8> {
+fn receive(stream: &mut EarlyStream, count: usize) -> Vec<u8> {
     let mut all = Vec::new();
     let mut scratch = vec![0; 64 << 10];
     while all.len() < count {
@@ -91,7 +92,7 @@ fn receive(stream: &mut TlsStream, count: usize) -> Vec<u8> {
 }
 
 /// Receives until the other end has finished.
-fn receive_all(stream: &mut TlsStream) -> Vec<u8> {
+fn receive_all(stream: &mut EarlyStream) -> Vec<u8> {
     let mut all = Vec::new();
     let mut scratch = vec![0; 64 << 10];
     loop {
@@ -105,7 +106,7 @@ fn receive_all(stream: &mut TlsStream) -> Vec<u8> {
 }
 
 /// Makes a connection on which the client gets tickets, with an exchange of one byte each way.
-fn get_tickets(client: &Tls, server: &Tls) {
+fn get_tickets(client: &Tls<EarlyStream>, server: &Tls<EarlyStream>) {
     let (here, there) = pair();
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -125,7 +126,7 @@ fn get_tickets(client: &Tls, server: &Tls) {
     });
 }
 
-fn made(layered: &Layered<TlsStream>) -> Option<HandshakeMade> {
+fn made(layered: &Layered<EarlyStream>) -> Option<HandshakeMade> {
     layered.opened.get()?.handshake
 }
 
@@ -158,8 +159,8 @@ fn early_data_is_answered_before_the_handshake_is_done() {
 /// Sends `question` over a new connection in messages of `message` bytes, finishes, and reads the
 /// answer; returns the bytes that the other end received, and the kind of the handshake.
 fn ask(
-    client: &Tls,
-    server: &Tls,
+    client: &Tls<EarlyStream>,
+    server: &Tls<EarlyStream>,
     question: &[u8],
     message: usize,
 ) -> (Vec<u8>, Option<HandshakeMade>) {
