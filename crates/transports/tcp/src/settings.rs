@@ -1,4 +1,5 @@
-//! Options of the drivers, most of which set the sockets of TCP up: congestion control, pacing, segment size, buffers, Nagle's algorithm, DSCP.
+//! Options of the drivers, most of which set the sockets of TCP up: congestion control, pacing, segment size, buffers,
+//! Nagle's algorithm, DSCP.
 
 use std::{collections::BTreeMap, io, os::fd::AsRawFd};
 
