@@ -4,6 +4,9 @@
 use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
+
+use crate::error::ProgramError;
 
 /// Version of this contract. A change that an older program would misread raises it.
 pub(crate) const CONTRACT_VERSION: u32 = 1;
@@ -100,25 +103,23 @@ pub(crate) struct Path {
 }
 
 /// Message of a program to the agent.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, IntoStaticStr)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub(crate) enum FromProgram {
     /// Answer to `describe`.
     Description(Description),
     /// Ready; a listening end names its port.
     Ready {
         /// The port, at a listening end.
-        #[serde(default)]
         port: Option<u16>,
     },
     /// The connection can carry data.
     Connected {
         /// Connecting end: `CLOCK_MONOTONIC` just before the connect call, in nanoseconds.
-        #[serde(default)]
         started_ns: Option<i64>,
         /// `CLOCK_MONOTONIC` when data could be sent, or, at the listening end, when the token was right,
         /// in nanoseconds.
-        #[serde(default)]
         at_ns: Option<i64>,
     },
     /// Progress: bytes handed to the transport, or delivered.
@@ -133,16 +134,10 @@ pub(crate) enum FromProgram {
 }
 
 impl FromProgram {
-    /// Returns the value of `type`.
-    pub(crate) const fn name(&self) -> &'static str {
-        match self {
-            Self::Description(_) => "description",
-            Self::Ready { .. } => "ready",
-            Self::Connected { .. } => "connected",
-            Self::Progress { .. } => "progress",
-            Self::Done(_) => "done",
-            Self::Over => "over",
-        }
+    /// Returns the error of a program that said this too early or too late, in words: `before it was ready`.
+    pub(crate) fn out_of_turn(&self, when: &'static str) -> ProgramError {
+        let said = self.into();
+        ProgramError::OutOfTurn { said, when }
     }
 }
 
@@ -177,16 +172,12 @@ pub(crate) struct Done {
     /// Receiver: bytes delivered. Sender: bytes that the receiver has acknowledged.
     pub bytes: u64,
     /// Receiver: CRC-32 (IEEE 802.3, as zlib's) of all bytes delivered.
-    #[serde(default)]
     pub crc32: Option<u32>,
     /// `CLOCK_MONOTONIC` when the receiver's acknowledgement arrived, or, at the receiver, when all
     /// was delivered, in nanoseconds.
-    #[serde(default)]
     pub at_ns: Option<i64>,
     /// Facts that the program read back.
-    #[serde(default)]
     pub facts: Option<BTreeMap<String, String>>,
     /// Values that the stack reports, by name in `regatta_model::METRICS`.
-    #[serde(default)]
     pub metrics: Option<BTreeMap<String, f64>>,
 }

@@ -5,18 +5,17 @@
 use std::{
     collections::HashMap,
     fs,
-    path::{Path, PathBuf},
-    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
+    sync::LazyLock,
     time::{Duration, SystemTime},
 };
 
-use regatta_transport::{MonotonicTime, Stop, Unsupported};
+use parking_lot::Mutex;
+use regatta_transport::{Stop, TransportError};
 
 use crate::{
     contract::{CONTRACT_VERSION, Description, FromProgram, REPEAT, ToProgram},
     error::{Broken, ProgramError},
-    inbox::Event,
-    program::Program,
+    program::{Command, Program},
 };
 
 /// Time in which a program must send its description.
@@ -28,23 +27,19 @@ const END_LIMIT: Duration = Duration::from_secs(1);
 /// The workload that programs carry out.
 pub(crate) const WORKLOAD: &str = "bulk";
 
-/// Arguments and file of a program, with the file's modification time and length.
+/// A program, with the modification time and length of its file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
-    program: PathBuf,
-    arguments: Vec<String>,
-    changed: Option<SystemTime>,
-    length: Option<u64>,
+    command: Command,
+    file: Option<(Option<SystemTime>, u64)>,
 }
 
 impl Key {
-    fn new(path: &Path, arguments: &[String]) -> Self {
-        let file = fs::metadata(path).ok();
+    fn new(command: &Command) -> Self {
+        let file = fs::metadata(&command.program).ok();
         Self {
-            program: path.to_path_buf(),
-            arguments: arguments.to_vec(),
-            changed: file.as_ref().and_then(|file| file.modified().ok()),
-            length: file.map(|file| file.len()),
+            command: command.clone(),
+            file: file.map(|file| (file.modified().ok(), file.len())),
         }
     }
 }
@@ -53,31 +48,22 @@ static DESCRIPTIONS: LazyLock<Mutex<HashMap<Key, Description>>> = LazyLock::new(
 
 static IDLE: LazyLock<Mutex<HashMap<Key, Program>>> = LazyLock::new(Mutex::default);
 
-fn lock<T>(kept: &Mutex<T>) -> MutexGuard<'_, T> {
-    kept.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Starts a program, or takes its idle process. Its events are put into its inbox, until `stop` is raised.
-pub(crate) fn start(
-    path: &Path,
-    arguments: &[String],
-    stop: &Stop,
-) -> Result<Program, ProgramError> {
-    let idle = lock(&IDLE).remove(&Key::new(path, arguments));
+pub(crate) fn start(command: &Command, stop: &Stop) -> Result<Program, ProgramError> {
+    let idle = IDLE.lock().remove(&Key::new(command));
     match idle.and_then(|program| program.renew(stop)) {
         Some(program) => Ok(program),
-        None => Program::start(path, arguments, stop),
+        None => Program::start(command, stop),
     }
 }
 
-/// Ends the trial of `program`, which was started with this path and these arguments, and keeps its process if it has
+/// Ends the trial of `program`, which was started with this command, and keeps its process if it has
 /// the capability `repeat`; returns a description of its end if that was not a success. It is killed after `within` at
 /// the latest.
 pub(crate) fn finish(
     program: Program,
     description: &Description,
-    path: &Path,
-    arguments: &[String],
+    command: &Command,
     within: Duration,
 ) -> Option<String> {
     if !description.can(REPEAT) {
@@ -85,7 +71,7 @@ pub(crate) fn finish(
     }
     match program.end_trial(within) {
         Ok(program) => {
-            lock(&IDLE).insert(Key::new(path, arguments), program);
+            IDLE.lock().insert(Key::new(command), program);
             None
         }
         Err(how) => Some(how),
@@ -93,45 +79,32 @@ pub(crate) fn finish(
 }
 
 /// Returns the description of a program, from the cache or by starting the program.
-pub(crate) fn describe(
-    path: &Path,
-    arguments: &[String],
-    stop: &Stop,
-) -> Result<Description, Broken> {
-    let key = Key::new(path, arguments);
-    if let Some(description) = lock(&DESCRIPTIONS).get(&key) {
+pub(crate) fn describe(command: &Command, stop: &Stop) -> Result<Description, Broken> {
+    let key = Key::new(command);
+    if let Some(description) = DESCRIPTIONS.lock().get(&key) {
         return Ok(description.clone());
     }
-    let (description, program) = ask(path, arguments, stop)?;
+    let (description, program) = ask(command, stop)?;
     if description.can(REPEAT) {
-        lock(&IDLE).insert(key.clone(), program);
+        IDLE.lock().insert(key.clone(), program);
     } else {
         program.finish(END_LIMIT);
     }
-    lock(&DESCRIPTIONS).insert(key, description.clone());
+    DESCRIPTIONS.lock().insert(key, description.clone());
     Ok(description)
 }
 
-fn ask(path: &Path, arguments: &[String], stop: &Stop) -> Result<(Description, Program), Broken> {
-    let mut program = Program::start(path, arguments, stop)?;
+fn ask(command: &Command, stop: &Stop) -> Result<(Description, Program), Broken> {
+    let mut program = Program::start(command, stop)?;
     program.tell(&ToProgram::Describe {
         contract: CONTRACT_VERSION,
     })?;
-    let until = MonotonicTime::now() + DESCRIBE_LIMIT;
-    let description = loop {
-        match program.next(until)? {
-            Some(Event::Said(FromProgram::Description(description))) => break description,
-            Some(Event::Said(said)) => {
-                return Err(ProgramError::OutOfTurn {
-                    said: said.name(),
-                    when: "when it was asked for its description",
-                }
-                .into());
-            }
-            Some(_) => {}
-            None => return Err(program.silent("description", DESCRIBE_LIMIT)),
-        }
-    };
+    let when = "when it was asked for its description";
+    let description =
+        program.await_message("description", DESCRIBE_LIMIT, when, |said| match said {
+            FromProgram::Description(description) => Ok(description),
+            said => Err(said),
+        })?;
     if description.contract != CONTRACT_VERSION {
         return Err(ProgramError::Wrong(format!(
             "it speaks version `{}` of the contract and not `{CONTRACT_VERSION}`",
@@ -140,10 +113,8 @@ fn ask(path: &Path, arguments: &[String], stop: &Stop) -> Result<(Description, P
         .into());
     }
     if !description.workloads.iter().any(|name| name == WORKLOAD) {
-        return Err(Broken::Unsupported(Unsupported {
-            reason: format!("`{}` does not carry out `{WORKLOAD}`", description.name),
-            hint: String::new(),
-        }));
+        let reason = format!("`{}` does not carry out `{WORKLOAD}`", description.name);
+        return Err(TransportError::unsupported(reason, "").into());
     }
     Ok((description, program))
 }
@@ -157,6 +128,8 @@ mod tests {
         unistd::Pid,
     };
 
+    use regatta_transport::MonotonicTime;
+
     use super::*;
 
     /// Longest time for an answer that comes.
@@ -164,7 +137,8 @@ mod tests {
 
     /// A program with the capability `repeat`, which answers `end` with `answer`.
     struct Repeating {
-        directory: tempfile::TempDir,
+        _directory: tempfile::TempDir,
+        command: Command,
         description: Description,
     }
 
@@ -178,21 +152,24 @@ mod tests {
             );
             fs::write(&path, script).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-            let description = describe(&path, &[], &Stop::new()).unwrap();
+            let command = Command {
+                program: path,
+                arguments: Vec::new(),
+            };
+            let description = describe(&command, &Stop::new()).unwrap();
             Self {
-                directory,
+                _directory: directory,
+                command,
                 description,
             }
         }
 
         fn start(&self) -> Program {
-            let path = self.directory.path().join("driver");
-            start(&path, &[], &Stop::new()).unwrap()
+            start(&self.command, &Stop::new()).unwrap()
         }
 
         fn finish(&self, program: Program, within: Duration) -> Option<String> {
-            let path = self.directory.path().join("driver");
-            finish(program, &self.description, &path, &[], within)
+            finish(program, &self.description, &self.command, within)
         }
     }
 

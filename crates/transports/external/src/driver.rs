@@ -9,11 +9,11 @@ use std::{
 use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, OptionDefinition, OptionError, OptionKind, Session, Stop,
-    TransportError, TrialContext, Unsupported,
+    Carries, Driver, DriverDescriptor, OptionDefinition, OptionError, OptionKind, Result, Session,
+    Stop, TransportError, TrialContext, Unsupported,
 };
 
-use crate::{describe, error::Broken, on_host::path_here, session};
+use crate::{describe, error::Broken, on_host::path_here, program::Command, session};
 
 /// Congestion control where none is asked for: the same for all transports, so that these are
 /// compared and not their defaults.
@@ -33,28 +33,39 @@ pub fn drivers() -> &'static [&'static dyn Driver] {
 }
 
 static DRIVERS: [&dyn Driver; 4] = [
-    &External,
-    &Named(&AIOQUIC),
-    &Named(&QUIC_GO),
-    &Named(&PYSCTP),
+    &Program(&EXTERNAL),
+    &Program(&AIOQUIC),
+    &Program(&QUIC_GO),
+    &Program(&PYSCTP),
 ];
 
-/// A program of the user's.
-struct External;
+/// A program of the user's, or one that comes with Regatta and is built by `make external`.
+struct Program(&'static DriverDescriptor);
+
+/// Properties that the programs share unless they say otherwise.
+const PLAIN: DriverDescriptor = DriverDescriptor {
+    name: "",
+    title: "",
+    summary: "",
+    carries: Carries::Streams,
+    reliable: true,
+    encrypted: false,
+    multiplexes: false,
+    congestion_control_choosable: false,
+    capabilities: &[],
+    stack: "",
+    stack_version: "",
+    options: &[],
+};
 
 pub(crate) static EXTERNAL: DriverDescriptor = DriverDescriptor {
     name: "external",
     title: "External program",
     summary: "a program of yours that speaks the contract of docs/external-drivers.md",
-    carries: Carries::Streams,
-    reliable: true,
-    encrypted: false,
-    multiplexes: false,
     congestion_control_choosable: true,
-    capabilities: &[],
     stack: "the program's own",
-    stack_version: "",
     options: &[PROGRAM, ARGUMENTS, DIRECTORY, CC],
+    ..PLAIN
 };
 
 /// Name of the file of a program that comes with Regatta, in its directory.
@@ -81,19 +92,12 @@ const ARGUMENTS: OptionDefinition = OptionDefinition {
     help: "what it is started with, in words as a shell would split them",
 };
 
-/// A program that comes with Regatta and is built by `make external`.
-struct Named(&'static DriverDescriptor);
-
 static AIOQUIC: DriverDescriptor = DriverDescriptor {
     name: "quic-aioquic",
     title: "QUIC (aioquic)",
     summary: "QUIC of aioquic in Python, a program of its own, as some published experiments used it",
-    carries: Carries::Streams,
-    reliable: true,
     encrypted: true,
-    multiplexes: false,
     congestion_control_choosable: true,
-    capabilities: &[],
     stack: "aioquic",
     stack_version: "1.7.2",
     options: &[OptionDefinition {
@@ -102,18 +106,14 @@ static AIOQUIC: DriverDescriptor = DriverDescriptor {
         default: DEFAULT_CC,
         help: "congestion control of aioquic, read back",
     }],
+    ..PLAIN
 };
 
 static QUIC_GO: DriverDescriptor = DriverDescriptor {
     name: "quic-go",
     title: "QUIC (quic-go)",
     summary: "QUIC of quic-go in Go, a program of its own",
-    carries: Carries::Streams,
-    reliable: true,
     encrypted: true,
-    multiplexes: false,
-    congestion_control_choosable: false,
-    capabilities: &[],
     stack: "quic-go",
     stack_version: "0.60.0",
     options: &[OptionDefinition {
@@ -123,6 +123,7 @@ static QUIC_GO: DriverDescriptor = DriverDescriptor {
         default: "reno",
         help: "congestion control of quic-go, which has this one alone",
     }],
+    ..PLAIN
 };
 
 static PYSCTP: DriverDescriptor = DriverDescriptor {
@@ -130,15 +131,9 @@ static PYSCTP: DriverDescriptor = DriverDescriptor {
     title: "SCTP (pysctp)",
     summary: "SCTP of the running kernel through pysctp in Python, a program of its own, as some \
               published experiments used it",
-    carries: Carries::Streams,
-    reliable: true,
-    encrypted: false,
-    multiplexes: false,
-    congestion_control_choosable: false,
-    capabilities: &[],
     stack: "pysctp",
     stack_version: "0.7.3",
-    options: &[],
+    ..PLAIN
 };
 
 /// Returns the directory of the programs that come with Regatta.
@@ -147,15 +142,6 @@ pub(crate) fn directory() -> Option<PathBuf> {
     named("REGATTA_EXTERNAL_DIR")
         .map(PathBuf::from)
         .or_else(|| named("HOME").map(|home| Path::new(&home).join(".cache/regatta/external")))
-}
-
-/// Program to start, and the congestion control to ask it for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Command {
-    pub program: PathBuf,
-    pub arguments: Vec<String>,
-    /// Congestion control; absent where there is no choice.
-    pub congestion_control: Option<String>,
 }
 
 /// Returns the congestion control that is asked for, or the driver's default.
@@ -210,100 +196,83 @@ fn chosen(options: &BTreeMap<String, OptionValue>) -> Result<Command, OptionErro
             hint: format!("`program` is to be in it: write `program = \"{files}/NAME\"`"),
         });
     }
-    Ok(Command {
-        program,
-        arguments: arguments(options)?,
-        congestion_control: congestion_control(&EXTERNAL, options),
-    })
-}
-
-fn arguments(options: &BTreeMap<String, OptionValue>) -> Result<Vec<String>, OptionError> {
-    let Some(words) = ARGUMENTS.text(options) else {
-        return Ok(Vec::new());
-    };
-    shlex::split(words).ok_or_else(|| OptionError::Value {
+    let words = ARGUMENTS.text(options).unwrap_or_default();
+    let arguments = shlex::split(words).ok_or_else(|| OptionError::Value {
         driver: EXTERNAL.name,
-        name: "arguments",
+        name: ARGUMENTS.name,
         value: words.to_owned(),
         hint: "close every quote".to_owned(),
+    })?;
+    Ok(Command { program, arguments })
+}
+
+/// Returns a program that comes with Regatta; its file must exist.
+fn installed(name: &str) -> Result<Command, Unsupported> {
+    let missing = |what: &str| {
+        let hint = "run `make external`, or set `REGATTA_EXTERNAL_DIR` to where it is";
+        Unsupported::new(format!("`{name}` is not installed: {what}"), hint)
+    };
+    let in_directory = || Some(directory()?.join(name).join(PROGRAM_FILE));
+    let program = path_here(name)
+        .or_else(in_directory)
+        .ok_or_else(|| missing("neither `REGATTA_EXTERNAL_DIR` nor `HOME` is set"))?;
+    if !program.is_file() {
+        return Err(missing(&format!("there is no `{}`", program.display())));
+    }
+    Ok(Command {
+        program,
+        arguments: Vec::new(),
     })
 }
 
-impl Driver for External {
-    fn descriptor(&self) -> &'static DriverDescriptor {
-        &EXTERNAL
+impl Program {
+    fn is_the_users(&self) -> bool {
+        self.0.name == EXTERNAL.name
     }
 
-    fn check_options(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), OptionError> {
-        EXTERNAL.check(options)?;
-        chosen(options).map(|_| ())
-    }
-
-    fn supported(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
-        // What is wrong with the options is said by `check_options`.
-        chosen(options).map_or(Ok(()), |command| can_run(&command))
-    }
-
-    fn prepare(
-        &self,
-        order: &TrialOrder,
-        context: TrialContext,
-    ) -> Result<Box<dyn Session>, TransportError> {
-        EXTERNAL.check(&order.transport.options)?;
-        session::prepare(chosen(&order.transport.options)?, order, context)
-    }
-}
-
-impl Named {
-    fn command(&self, options: &BTreeMap<String, OptionValue>) -> Result<Command, Unsupported> {
-        let missing = |what: String| Unsupported {
-            reason: format!("`{}` is not installed: {what}", self.0.name),
-            hint: "run `make external`, or set `REGATTA_EXTERNAL_DIR` to where it is".to_owned(),
-        };
-        let program = match path_here(self.0.name) {
-            Some(path) => path,
-            None => directory()
-                .ok_or_else(|| {
-                    missing("neither `REGATTA_EXTERNAL_DIR` nor `HOME` is set".to_owned())
-                })?
-                .join(self.0.name)
-                .join(PROGRAM_FILE),
-        };
-        if !program.is_file() {
-            return Err(missing(format!("there is no `{}`", program.display())));
-        }
-        Ok(Command {
-            program,
-            arguments: Vec::new(),
-            congestion_control: congestion_control(self.0, options),
+    fn command(&self, options: &BTreeMap<String, OptionValue>) -> Result<Command> {
+        Ok(match self.is_the_users() {
+            true => chosen(options)?,
+            false => installed(self.0.name)?,
         })
     }
 }
 
-impl Driver for Named {
+impl Driver for Program {
     fn descriptor(&self) -> &'static DriverDescriptor {
         self.0
     }
 
-    fn supported(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
-        can_run(&self.command(options)?)
+    fn check_options(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), OptionError> {
+        self.0.check(options)?;
+        if self.is_the_users() {
+            chosen(options)?;
+        }
+        Ok(())
     }
 
-    fn prepare(
-        &self,
-        order: &TrialOrder,
-        context: TrialContext,
-    ) -> Result<Box<dyn Session>, TransportError> {
-        self.check_options(&order.transport.options)?;
-        session::prepare(self.command(&order.transport.options)?, order, context)
+    fn supported(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
+        match self.command(options) {
+            Ok(command) => can_run(&command),
+            Err(TransportError::Unsupported(missing)) => Err(missing),
+            // What is wrong with the options is said by `check_options`.
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn prepare(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn Session>> {
+        let options = &order.transport.options;
+        self.0.check(options)?;
+        let congestion_control = congestion_control(self.0, options);
+        session::prepare(self.command(options)?, congestion_control, order, context)
     }
 }
 
 /// Checks that a program says that it can run here. A program that fails to answer counts as
 /// supported: the trial shows what is wrong with it.
 fn can_run(command: &Command) -> Result<(), Unsupported> {
-    match describe::describe(&command.program, &command.arguments, &Stop::new()) {
-        Err(Broken::Unsupported(unsupported)) => Err(unsupported),
+    match describe::describe(command, &Stop::new()) {
+        Err(Broken::Transport(TransportError::Unsupported(unsupported))) => Err(unsupported),
         _ => Ok(()),
     }
 }
@@ -328,13 +297,14 @@ mod tests {
         let command = chosen(&options(&path, "--a 'b c' d\\ e")).unwrap();
         assert_eq!(command.program, file.path());
         assert_eq!(command.arguments, ["--a", "b c", "d e"]);
-        assert_eq!(command.congestion_control.as_deref(), Some("cubic"));
-        let wrong = External.check_options(&options(&path, "'open"));
+        let congestion_control = congestion_control(&EXTERNAL, &BTreeMap::new());
+        assert_eq!(congestion_control.as_deref(), Some("cubic"));
+        let wrong = Program(&EXTERNAL).check_options(&options(&path, "'open"));
         assert!(matches!(wrong, Err(OptionError::Value { .. })), "{wrong:?}");
-        let gone = External.check_options(&options("no-such-driver", ""));
+        let gone = Program(&EXTERNAL).check_options(&options("no-such-driver", ""));
         let hint = gone.unwrap_err().hint().to_owned();
         assert_eq!(hint, "`./no-such-driver` is no file; name a program");
-        let none = External.check_options(&BTreeMap::new());
+        let none = Program(&EXTERNAL).check_options(&BTreeMap::new());
         assert!(matches!(none, Err(OptionError::Missing { .. })), "{none:?}");
     }
 

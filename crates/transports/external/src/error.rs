@@ -1,9 +1,9 @@
 //! Errors of external programs.
 
-use std::{io, time::Duration};
+use std::{io, path::Path, time::Duration};
 
 use regatta_model::units::format_duration;
-use regatta_transport::{TransportError, Unsupported};
+use regatta_transport::TransportError;
 
 /// Error of a program.
 #[derive(Debug, thiserror::Error)]
@@ -68,29 +68,23 @@ pub(crate) enum ProgramError {
 pub(crate) struct LastWords(pub String);
 
 /// Reason why a program cannot be used any further.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 pub(crate) enum Broken {
-    /// The host raised the trial's stop.
-    Cancelled,
-    /// The program does not support the request on this host.
-    Unsupported(Unsupported),
+    /// Not the program's fault: it does not support the request on this host, the host raised the trial's stop, or the
+    /// other end failed.
+    Transport(#[from] TransportError),
     /// The program failed or broke the contract.
-    Program(ProgramError),
-}
-
-impl From<ProgramError> for Broken {
-    fn from(error: ProgramError) -> Self {
-        Self::Program(error)
-    }
+    Program(#[from] ProgramError),
 }
 
 impl Broken {
     /// Converts to the error of a driver, with the program's name.
-    pub(crate) fn explain(self, program: &str) -> TransportError {
+    pub(crate) fn explain(self, program: &Path) -> TransportError {
         match self {
-            Self::Cancelled => TransportError::Cancelled,
-            Self::Unsupported(unsupported) => TransportError::Unsupported(unsupported),
+            Self::Transport(error) => error,
             Self::Program(error) => {
+                let program = program.display();
                 TransportError::stack(format!("the program `{program}` failed"))(error)
             }
         }

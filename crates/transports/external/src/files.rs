@@ -4,17 +4,19 @@
 use std::{
     fs::{self, File},
     io::{self, Write as _},
-    os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
+    os::fd::AsRawFd as _,
     path::PathBuf,
 };
 
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use regatta_control::TlsMaterial;
 
 /// A file in memory, open for as long as this value lives.
 #[derive(Debug)]
 pub(crate) struct MemoryFile {
-    file: File,
-    path: PathBuf,
+    /// Path at which a process of the same user can read the file.
+    pub path: PathBuf,
+    _file: File,
 }
 
 impl MemoryFile {
@@ -23,13 +25,7 @@ impl MemoryFile {
     /// # Errors
     /// Error of the system, if it has no memory or no file descriptor left.
     pub(crate) fn new(content: &[u8]) -> io::Result<Self> {
-        // SAFETY: the name ends with a zero byte.
-        let number = unsafe { libc::memfd_create(c"regatta".as_ptr(), libc::MFD_CLOEXEC) };
-        if number < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the number was just opened and belongs to nobody else.
-        let mut file = File::from(unsafe { OwnedFd::from_raw_fd(number) });
+        let mut file = File::from(memfd_create(c"regatta", MFdFlags::MFD_CLOEXEC)?);
         file.write_all(content)?;
         // As the program's `/proc` names this process, which is not its parent's number where it
         // has a namespace of processes of its own.
@@ -38,13 +34,7 @@ impl MemoryFile {
             .join(own)
             .join("fd")
             .join(file.as_raw_fd().to_string());
-        Ok(Self { file, path })
-    }
-
-    /// Returns the path at which a process of the same user can read the file.
-    pub(crate) fn path(&self) -> PathBuf {
-        debug_assert!(self.file.as_raw_fd() >= 0);
-        self.path.clone()
+        Ok(Self { path, _file: file })
     }
 }
 
@@ -75,17 +65,13 @@ impl TlsFiles {
 
 /// Wraps base64 as PEM, in lines of 64 characters.
 fn pem(label: &str, base64: &str) -> String {
-    let mut text = format!("-----BEGIN {label}-----\n");
-    let mut rest: String = base64.split_ascii_whitespace().collect();
-    while !rest.is_empty() {
-        let at = rest.char_indices().nth(64).map_or(rest.len(), |(at, _)| at);
-        let tail = rest.split_off(at);
-        text.push_str(&rest);
-        text.push('\n');
-        rest = tail;
-    }
-    text.push_str(&format!("-----END {label}-----\n"));
-    text
+    let characters: Vec<char> = base64
+        .chars()
+        .filter(|c| !c.is_ascii_whitespace())
+        .collect();
+    let lines = characters.chunks(64).map(|line| line.iter().chain(&['\n']));
+    let body: String = lines.flatten().collect();
+    format!("-----BEGIN {label}-----\n{body}-----END {label}-----\n")
 }
 
 #[cfg(test)]
@@ -95,7 +81,7 @@ mod tests {
     #[test]
     fn a_file_is_read_by_its_path_while_it_lives() {
         let file = MemoryFile::new(b"content").unwrap();
-        let path = file.path();
+        let path = file.path.clone();
         assert_eq!(fs::read(&path).unwrap(), b"content");
         drop(file);
         assert!(fs::read(&path).map_or(true, |content| content != b"content"));

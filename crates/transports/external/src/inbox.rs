@@ -1,11 +1,9 @@
 //! Queue of all events of a session: messages of its program, the program's end, notes of the other
 //! end, the host's abort.
 
-use std::{
-    collections::VecDeque,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::VecDeque;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use regatta_control::Note;
 use regatta_transport::{Abort, MonotonicTime};
 
@@ -55,20 +53,11 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that can panic runs under this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Appends an event, waiting for room; returns false if the queue is closed.
     pub(crate) fn put(&self, event: Event) -> bool {
-        let mut state = self.lock();
-        while state.events.len() >= MOST_EVENTS && !state.closed {
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
+        let mut state = self.state.lock();
+        let is_full = |state: &mut State| state.events.len() >= MOST_EVENTS && !state.closed;
+        self.changed.wait_while(&mut state, is_full);
         if state.closed {
             return false;
         }
@@ -114,15 +103,15 @@ impl Inbox {
         moment: MonotonicTime,
         waits: impl FnMut(&mut State) -> bool,
     ) -> MutexGuard<'_, State> {
-        let waited = self
-            .changed
-            .wait_timeout_while(self.lock(), moment.remaining(), waits);
-        waited.unwrap_or_else(PoisonError::into_inner).0
+        let mut state = self.state.lock();
+        let limit = moment.remaining();
+        self.changed.wait_while_for(&mut state, waits, limit);
+        state
     }
 
     /// Discards all events, queued and future ones.
     pub(crate) fn close(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.closed = true;
         state.events.clear();
         drop(state);
@@ -132,7 +121,7 @@ impl Inbox {
 
 impl Abort for Inbox {
     fn abort(&self) {
-        self.lock().aborted = true;
+        self.state.lock().aborted = true;
         self.changed.notify_all();
     }
 }

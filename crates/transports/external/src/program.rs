@@ -9,15 +9,15 @@
 use std::{
     io::{self, BufRead as _, BufReader, Read, Write as _},
     os::unix::process::CommandExt as _,
-    path::Path,
-    process::{ChildStdin, Command, Stdio},
+    path::PathBuf,
+    process::{self, ChildStdin, Stdio},
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
         mpsc::{Receiver, Sender, channel},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use nix::{
@@ -27,8 +27,9 @@ use nix::{
     },
     unistd::Pid,
 };
+use parking_lot::Mutex;
 use regatta_process::{children, die_with_parent, kill_marked, wait_without_reaping};
-use regatta_transport::{MonotonicTime, Stop, Unsupported};
+use regatta_transport::{MonotonicTime, Stop, TransportError};
 
 use crate::{
     contract::{FromProgram, ToProgram, UNSUPPORTED_EXIT},
@@ -54,13 +55,22 @@ const END_LIMIT: Duration = Duration::from_secs(2);
 /// Environment variable that marks a program and the processes it starts.
 const MARK: &str = "REGATTA_PROGRAM";
 
+/// Program to start.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Command {
+    pub program: PathBuf,
+    pub arguments: Vec<String>,
+}
+
 /// A running program, killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Program {
     input: Option<ChildStdin>,
     inbox: Arc<Inbox>,
-    addressed: Arc<Addressed>,
-    output: Arc<Output>,
+    /// Inbox of the trial that the program carries out: the threads that read its output outlive a trial.
+    addressed: Arc<Mutex<Arc<Inbox>>>,
+    /// The end of standard error.
+    words: Arc<Mutex<Vec<u8>>>,
     group: Group,
     /// Dropped when the process may be reaped, so that its number is used again.
     forget: Option<Sender<()>>,
@@ -76,98 +86,25 @@ struct Group {
     enclosed: bool,
 }
 
-/// Inbox of the trial that a program carries out: the threads that read its output outlive a trial.
-#[derive(Debug)]
-struct Addressed(Mutex<Arc<Inbox>>);
-
-impl Addressed {
-    fn lock(&self) -> MutexGuard<'_, Arc<Inbox>> {
-        // Nothing that can panic runs under this lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn put(&self, event: Event) -> bool {
-        let inbox = Arc::clone(&self.lock());
-        inbox.put(event)
-    }
-}
-
-/// Output of a program so far.
-#[derive(Debug, Default)]
-struct Output {
-    state: Mutex<Written>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Written {
-    /// The end of standard error.
-    words: Vec<u8>,
-    /// Number of streams that have ended, of standard output and standard error.
-    closed: u32,
-}
-
-impl Output {
-    fn lock(&self) -> MutexGuard<'_, Written> {
-        // Nothing that can panic runs under this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn close_one(&self) {
-        self.lock().closed += 1;
-        self.changed.notify_all();
-    }
-
-    fn wait_closed(&self, within: Duration) {
-        let until = Instant::now() + within;
-        let mut written = self.lock();
-        while written.closed < 2 {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
-            }
-            written = self
-                .changed
-                .wait_timeout(written, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-        }
-    }
-
-    /// Returns the lines of standard error that are kept.
-    fn lines(&self) -> Vec<String> {
-        let written = self.lock();
-        String::from_utf8_lossy(&written.words)
-            .lines()
-            .map(|line| visible(line.trim()))
-            .filter(|line| !line.is_empty())
-            .collect()
-    }
-
-    fn last_words(&self) -> Option<LastWords> {
-        let lines = self.lines();
-        let last = &lines[lines.len().saturating_sub(3)..];
-        (!last.is_empty()).then(|| LastWords(last.join(" / ")))
-    }
+/// Starts a thread of a program.
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), ProgramError> {
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
+    thread.map(|_| ()).map_err(ProgramError::Start)
 }
 
 impl Program {
     /// Starts a program. Its events are put into its inbox, until `stop` is raised.
-    pub(crate) fn start(
-        program: &Path,
-        arguments: &[String],
-        stop: &Stop,
-    ) -> Result<Self, ProgramError> {
+    pub(crate) fn start(command: &Command, stop: &Stop) -> Result<Self, ProgramError> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let mark = format!(
             "{}-{}-{}",
-            std::process::id(),
+            process::id(),
             MonotonicTime::now().0,
             COUNT.fetch_add(1, Ordering::Relaxed)
         );
-        let mut command = Command::new(program);
-        command
-            .args(arguments)
+        let mut start = process::Command::new(&command.program);
+        start
+            .args(&command.arguments)
             .env(MARK, &mark)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -175,7 +112,7 @@ impl Program {
         // SAFETY: between fork and exec this calls only what is safe in a signal handler, and
         // touches no memory.
         unsafe {
-            command.pre_exec(|| {
+            start.pre_exec(|| {
                 libc::setsid();
                 let _ = die_with_parent();
                 // The agent ignores it, which a program would inherit.
@@ -184,45 +121,43 @@ impl Program {
             });
         }
         let inbox = Arc::new(Inbox::default());
-        let addressed = Arc::new(Addressed(Mutex::new(Arc::clone(&inbox))));
-        let output = Arc::new(Output::default());
+        let addressed = Arc::new(Mutex::new(Arc::clone(&inbox)));
         let (tell, told) = channel();
         let (forget, may_forget) = channel();
         let (forgotten_tell, forgotten) = channel();
-        let (waiter_inbox, waiter_output) = (Arc::clone(&addressed), Arc::clone(&output));
+        // Dropped by each thread that reads output when that ends.
+        let (open, closed) = channel::<()>();
+        let waiter_inbox = Arc::clone(&addressed);
         // The kernel ends the program with the thread that started it, so the thread stays; and a
         // thread that has asked for a process namespace can start nothing else.
-        thread::Builder::new()
-            .name("program".to_owned())
-            .spawn(move || {
-                // SAFETY: takes no pointer; only this thread's children are concerned.
-                let enclosed = unsafe { libc::unshare(libc::CLONE_NEWPID) } == 0;
-                let mut child = match command.spawn() {
-                    Ok(child) => child,
-                    Err(error) => {
-                        let _ = tell.send(Err(error));
-                        return;
-                    }
-                };
-                let process = Pid::from_raw(child.id().cast_signed());
-                let group = Group {
-                    process,
-                    mark,
-                    enclosed,
-                };
-                let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-                let _ = tell.send(Ok((group.clone(), pipes)));
-                let ending = wait_for(process);
-                // What it left behind would hold its output open.
-                group.end();
-                waiter_output.wait_closed(LAST_WORDS);
-                waiter_inbox.put(Event::Ended(ending));
-                // Until then the process's number is its own, so that it can be read and killed.
-                let _ = may_forget.recv();
-                let _ = child.wait();
-                drop(forgotten_tell);
-            })
-            .map_err(ProgramError::Start)?;
+        spawn("program", move || {
+            // SAFETY: takes no pointer; only this thread's children are concerned.
+            let enclosed = unsafe { libc::unshare(libc::CLONE_NEWPID) } == 0;
+            let mut child = match start.spawn() {
+                Ok(child) => child,
+                Err(error) => {
+                    let _ = tell.send(Err(error));
+                    return;
+                }
+            };
+            let process = Pid::from_raw(child.id().cast_signed());
+            let group = Group {
+                process,
+                mark,
+                enclosed,
+            };
+            let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+            let _ = tell.send(Ok((group.clone(), pipes)));
+            let ending = wait_for(process);
+            // What it left behind would hold its output open.
+            group.end();
+            let _ = closed.recv_timeout(LAST_WORDS);
+            put(&waiter_inbox, Event::Ended(ending));
+            // Until then the process's number is its own, so that it can be read and killed.
+            let _ = may_forget.recv();
+            let _ = child.wait();
+            drop(forgotten_tell);
+        })?;
         let (group, (input, out, errors)) = told
             .recv()
             .map_err(|_| ProgramError::Start(io::ErrorKind::BrokenPipe.into()))?
@@ -231,13 +166,13 @@ impl Program {
             input,
             inbox,
             addressed,
-            output,
+            words: Arc::default(),
             group,
             forget: Some(forget),
             forgotten,
         };
         if let (Some(out), Some(errors)) = (out, errors) {
-            program.read(out, errors)?;
+            program.read(out, errors, open)?;
         }
         stop.on_stop(&program.inbox);
         Ok(program)
@@ -248,24 +183,34 @@ impl Program {
         &self,
         out: impl Read + Send + 'static,
         errors: impl Read + Send + 'static,
+        open: Sender<()>,
     ) -> Result<(), ProgramError> {
-        let (inbox, output) = (Arc::clone(&self.addressed), Arc::clone(&self.output));
-        thread::Builder::new()
-            .name("program-output".to_owned())
-            .spawn(move || {
-                read_lines(out, &inbox);
-                output.close_one();
-            })
-            .map_err(ProgramError::Start)?;
-        let output = Arc::clone(&self.output);
-        thread::Builder::new()
-            .name("program-errors".to_owned())
-            .spawn(move || {
-                keep_words(errors, &output);
-                output.close_one();
-            })
-            .map_err(ProgramError::Start)?;
-        Ok(())
+        let (inbox, still_open) = (Arc::clone(&self.addressed), open.clone());
+        spawn("program-output", move || {
+            read_lines(out, &inbox);
+            drop(still_open);
+        })?;
+        let words = Arc::clone(&self.words);
+        spawn("program-errors", move || {
+            keep_words(errors, &words);
+            drop(open);
+        })
+    }
+
+    /// Returns the lines of standard error that are kept.
+    fn lines(&self) -> Vec<String> {
+        let words = self.words.lock();
+        String::from_utf8_lossy(&words)
+            .lines()
+            .map(|line| visible(line.trim()))
+            .filter(|line| !line.is_empty())
+            .collect()
+    }
+
+    fn last_words(&self) -> Option<LastWords> {
+        let lines = self.lines();
+        let last = &lines[lines.len().saturating_sub(3)..];
+        (!last.is_empty()).then(|| LastWords(last.join(" / ")))
     }
 
     /// Returns the program's process number, as this process sees it.
@@ -314,7 +259,7 @@ impl Program {
         if before.ended_by(MonotonicTime::now()).is_some() {
             return None;
         }
-        self.output.lock().words.clear();
+        self.words.lock().clear();
         stop.on_stop(&self.inbox);
         Some(self)
     }
@@ -347,16 +292,36 @@ impl Program {
     pub(crate) fn next(&self, until: MonotonicTime) -> Result<Option<Event>, Broken> {
         match self.inbox.take_until(until) {
             None => Ok(None),
-            Some(Event::Aborted) => Err(Broken::Cancelled),
+            Some(Event::Aborted) => Err(TransportError::Cancelled.into()),
             Some(Event::Rubbish(error)) => Err(error.into()),
             Some(Event::Ended(ending)) => Err(self.broken_by(ending)),
             Some(event) => Ok(Some(event)),
         }
     }
 
+    /// Waits for the message `what`, from which `take` takes its content; any other one comes too early, `when`.
+    pub(crate) fn await_message<T>(
+        &self,
+        what: &'static str,
+        within: Duration,
+        when: &'static str,
+        take: impl FnOnce(FromProgram) -> Result<T, FromProgram>,
+    ) -> Result<T, Broken> {
+        let until = MonotonicTime::now() + within;
+        loop {
+            match self.next(until)? {
+                Some(Event::Said(said)) => {
+                    return take(said).map_err(|said| said.out_of_turn(when).into());
+                }
+                Some(_) => {}
+                None => return Err(self.silent(what, within)),
+            }
+        }
+    }
+
     /// Returns the error of a program that did not send `what` within this time.
     pub(crate) fn silent(&self, what: &'static str, within: Duration) -> Broken {
-        let words = self.output.last_words();
+        let words = self.last_words();
         ProgramError::Silent {
             what,
             within,
@@ -368,24 +333,21 @@ impl Program {
     /// Returns the error of a program that ended too early.
     fn broken_by(&self, ending: Ending) -> Broken {
         if ending == Ending::Code(UNSUPPORTED_EXIT) {
-            let (hints, reasons): (Vec<_>, Vec<_>) = self
-                .output
-                .lines()
-                .into_iter()
-                .partition(|line| line.starts_with("hint: "));
-            let hint = hints.last().and_then(|line| line.strip_prefix("hint: "));
-            let reason = match reasons.last() {
-                Some(reason) => reason.clone(),
-                None => "the program says that it cannot run here, and not why".to_owned(),
-            };
-            return Broken::Unsupported(Unsupported {
-                reason,
-                hint: hint.unwrap_or_default().to_owned(),
-            });
+            let lines = self.lines();
+            let hint = lines
+                .iter()
+                .rev()
+                .find_map(|line| line.strip_prefix("hint: "));
+            let reason = lines.iter().rev().find(|line| !line.starts_with("hint: "));
+            let reason = reason.map_or(
+                "the program says that it cannot run here, and not why",
+                String::as_str,
+            );
+            return TransportError::unsupported(reason, hint.unwrap_or_default()).into();
         }
         ProgramError::Ended {
             how: in_words(ending),
-            words: self.output.last_words(),
+            words: self.last_words(),
         }
         .into()
     }
@@ -394,18 +356,18 @@ impl Program {
     /// that was not a success. The program is killed after `within` at the latest.
     pub(crate) fn finish(mut self, within: Duration) -> Option<String> {
         self.input = None;
-        let words = |how: String| match self.output.last_words() {
-            Some(words) => format!("{how}; {words}"),
-            None => how,
-        };
-        match self.inbox.ended_by(MonotonicTime::now() + within) {
-            Some(Ending::Code(0)) => None,
-            Some(ending) => Some(words(in_words(ending))),
-            None => Some(words(format!(
+        let how = match self.inbox.ended_by(MonotonicTime::now() + within) {
+            Some(Ending::Code(0)) => return None,
+            Some(ending) => in_words(ending),
+            None => format!(
                 "did not end within {} s of its input's end",
                 within.as_secs()
-            ))),
-        }
+            ),
+        };
+        Some(match self.last_words() {
+            Some(words) => format!("{how}; {words}"),
+            None => how,
+        })
     }
 }
 
@@ -458,9 +420,14 @@ impl Group {
     }
 }
 
+fn put(inbox: &Mutex<Arc<Inbox>>, event: Event) -> bool {
+    let inbox = Arc::clone(&inbox.lock());
+    inbox.put(event)
+}
+
 /// Puts each line into the inbox, until the pipe ends or a line is malformed: after that no output
 /// of the program is understood.
-fn read_lines(out: impl Read, inbox: &Addressed) {
+fn read_lines(out: impl Read, inbox: &Mutex<Arc<Inbox>>) {
     let mut reader = BufReader::new(out);
     loop {
         let mut line = Vec::new();
@@ -484,7 +451,7 @@ fn read_lines(out: impl Read, inbox: &Addressed) {
             }
         };
         let last = matches!(event, Event::Rubbish(_));
-        if !inbox.put(event) || last {
+        if !put(inbox, event) || last {
             // The program can go on writing; it is ended soon.
             let _ = io::copy(&mut reader, &mut io::sink());
             return;
@@ -500,19 +467,15 @@ fn shown(line: &[u8]) -> String {
 
 /// Escapes control characters: the text comes from a program, and goes to a terminal.
 fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() {
-            shown.extend(character.escape_default());
-        } else {
-            shown.push(character);
-        }
-    }
-    shown
+    let escaped = |character: char| match character.is_control() {
+        true => character.escape_default().to_string(),
+        false => character.to_string(),
+    };
+    text.chars().map(escaped).collect()
 }
 
 /// Keeps the end of the program's standard error.
-fn keep_words(mut errors: impl Read, output: &Output) {
+fn keep_words(mut errors: impl Read, words: &Mutex<Vec<u8>>) {
     let mut piece = [0; 1024];
     loop {
         let length = match errors.read(&mut piece) {
@@ -521,9 +484,9 @@ fn keep_words(mut errors: impl Read, output: &Output) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(_) => return,
         };
-        let mut written = output.lock();
-        written.words.extend_from_slice(&piece[..length]);
-        let surplus = written.words.len().saturating_sub(KEPT_WORDS);
-        written.words.drain(..surplus);
+        let mut words = words.lock();
+        words.extend_from_slice(&piece[..length]);
+        let surplus = words.len().saturating_sub(KEPT_WORDS);
+        words.drain(..surplus);
     }
 }

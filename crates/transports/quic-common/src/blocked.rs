@@ -3,46 +3,59 @@
 
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
+use regatta_transport::WindowLimited;
+
 /// Estimator of the time for which flow control held a sender back.
 ///
 /// The time between two samples counts if the stack reported in between that flow control blocked
 /// it, and the congestion window has room at the end of that time: with a full congestion window
 /// the path is the limit, whatever flow control says.
 #[derive(Debug)]
-pub struct Blocked {
+pub struct Blocked(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
     sampled: Instant,
     frames: u64,
     total: Duration,
 }
 
+impl Default for Blocked {
+    fn default() -> Self {
+        Self::new(Instant::now())
+    }
+}
+
 impl Blocked {
     /// Creates an estimator without samples that starts at `now`.
-    #[must_use]
-    pub fn new(now: Instant) -> Self {
-        Self {
+    fn new(now: Instant) -> Self {
+        Self(Mutex::new(State {
             sampled: now,
             frames: 0,
             total: Duration::ZERO,
+        }))
+    }
+
+    /// Adds a sample, taken now, and returns the time for which flow control has held the sender back so far.
+    ///
+    /// `frames` is the number of DATA_BLOCKED and STREAM_DATA_BLOCKED frames (RFC 9000 §19.12 f.)
+    /// sent so far; `in_flight_bytes` and `window_bytes` are the state of the congestion control.
+    pub fn sample(&self, frames: u64, in_flight_bytes: u64, window_bytes: u64) -> WindowLimited {
+        WindowLimited {
+            time: self.add(Instant::now(), frames, in_flight_bytes, window_bytes),
+            hint: "set the transport's option `stream_window` to a larger size",
         }
     }
 
-    /// Adds a sample and returns the time for which flow control has held the sender back so far.
-    ///
-    /// `frames` is the number of DATA_BLOCKED and STREAM_DATA_BLOCKED frames (RFC 9000 §19.12 f.)
-    /// sent by `now`; `in_flight_bytes` and `window_bytes` are the state of the congestion control.
-    pub fn add(
-        &mut self,
-        now: Instant,
-        frames: u64,
-        in_flight_bytes: u64,
-        window_bytes: u64,
-    ) -> Duration {
-        if frames > self.frames && has_room(in_flight_bytes, window_bytes) {
-            self.total += now.saturating_duration_since(self.sampled);
+    fn add(&self, now: Instant, frames: u64, in_flight_bytes: u64, window_bytes: u64) -> Duration {
+        let state = &mut *self.0.lock();
+        if frames > state.frames && has_room(in_flight_bytes, window_bytes) {
+            state.total += now.saturating_duration_since(state.sampled);
         }
-        self.sampled = now;
-        self.frames = frames;
-        self.total
+        state.sampled = now;
+        state.frames = frames;
+        state.total
     }
 }
 
@@ -59,7 +72,7 @@ mod tests {
     fn only_the_time_in_which_it_was_blocked_counts() {
         let begun = Instant::now();
         let at = |ms| begun + Duration::from_millis(ms);
-        let mut blocked = Blocked::new(begun);
+        let blocked = Blocked::new(begun);
         let ms = Duration::from_millis;
         assert_eq!(blocked.add(at(100), 0, 0, 100), ms(0));
         assert_eq!(blocked.add(at(200), 3, 0, 100), ms(100));

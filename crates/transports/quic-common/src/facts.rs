@@ -1,14 +1,87 @@
-//! Facts that every stack reports of its end.
+//! Facts that every stack reports of its end and of each connection.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{collections::BTreeMap, fmt::Display, net::IpAddr};
 
 use regatta_model::{StackFacts, stack};
 use regatta_transport_sockets::socket::Buffers;
 
 use crate::{
     options::{Common, Mode},
-    path::{INITIAL_WINDOW_PACKETS, LEAST_PAYLOAD_BYTES, Sizes},
+    path::{INITIAL_WINDOW_PACKETS, Sizes, headers_bytes},
 };
+
+/// Returns facts of an end, keyed by their full names, of their short names and values.
+pub fn of_end<const N: usize, V: Display>(
+    end: &str,
+    facts: [(&str, V); N],
+) -> [(String, String); N] {
+    facts.map(|(name, value)| (format!("{name}.{end}"), value.to_string()))
+}
+
+/// Describes an offload: `off`, or the maximum number of packets that pass the kernel as one.
+#[must_use]
+pub fn offload(packets: usize) -> String {
+    match packets {
+        0 | 1 => "off".to_owned(),
+        packets => format!("on, {packets} packets at most"),
+    }
+}
+
+/// Figures of a connection from which its facts are made.
+#[derive(Debug, Default)]
+pub struct ConnectionFacts<'a> {
+    /// Congestion control as read back; absent if it is not known here.
+    pub congestion_control: Option<&'static str>,
+    /// Name of the cipher suite, once it is negotiated.
+    pub cipher_suite: Option<&'a str>,
+    /// Application protocol, once it is negotiated.
+    pub alpn: Option<&'a [u8]>,
+    /// UDP payload of a full packet, in bytes.
+    pub payload_bytes: usize,
+    /// DATA_BLOCKED and STREAM_DATA_BLOCKED frames sent (RFC 9000 §19.12 f.); absent where the stack sends none.
+    pub blocked_frames: Option<u64>,
+    /// Packets that did not fit the receive buffer; absent where the kernel does not count them.
+    pub receive_buffer_drops: Option<u64>,
+}
+
+impl ConnectionFacts<'_> {
+    /// Returns the facts of the connection at `end`, `sender` or `receiver`, keyed by the full name of the fact.
+    #[must_use]
+    pub fn of_end(self, end: &str) -> BTreeMap<String, String> {
+        let cipher = self
+            .cipher_suite
+            .filter(|_| end == "sender")
+            .map(stack::cipher);
+        let alpn = self.alpn.map(String::from_utf8_lossy);
+        let connection = [
+            ("tls.version", Some("1.3")),
+            ("quic.version", Some("1")),
+            ("tls.cipher_suite", self.cipher_suite),
+            ("cipher.sender", cipher.as_deref()),
+            ("tls.alpn", alpn.as_deref()),
+        ];
+        let counts = [
+            ("udp_payload_bytes", Some(self.payload_bytes as u64)),
+            ("quic.flow_control_blocked_frames", self.blocked_frames),
+            ("receive_buffer_drops", self.receive_buffer_drops),
+        ];
+        let words = [
+            (
+                "congestion_control",
+                self.congestion_control.unwrap_or("unknown"),
+            ),
+            (
+                "retransmitted_packets",
+                "packets declared lost (RFC 9002); QUIC sends their content again in new packets",
+            ),
+        ];
+        let connection = (connection.into_iter())
+            .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
+        let counts = (counts.into_iter())
+            .filter_map(|(name, count)| Some((format!("{name}.{end}"), count?.to_string())));
+        connection.chain(counts).chain(of_end(end, words)).collect()
+    }
+}
 
 impl Common {
     /// Returns the facts of an end that are known before any connection, keyed by the full name of
@@ -23,7 +96,7 @@ impl Common {
         let mut facts = BTreeMap::from(buffers.facts(side));
         facts.extend(
             [
-                ("quic.mode", self.mode.name().to_owned()),
+                ("quic.mode", <&str>::from(self.mode).to_owned()),
                 ("mtu_discovery", discovery.to_owned()),
                 ("packet_payload_bytes", payload),
                 (
@@ -52,7 +125,7 @@ pub fn stack_facts(
     crypto: &'static str,
     offloads: &str,
 ) -> StackFacts {
-    let headers = if local.is_ipv4() { 20 + 8 } else { 40 + 8 };
+    let headers = headers_bytes(local);
     let full = sizes.payload_bytes + headers;
     StackFacts {
         initial_window: format!("{INITIAL_WINDOW_PACKETS} packets").into(),
@@ -63,7 +136,7 @@ pub fn stack_facts(
         },
         pacing: "by the stack".into(),
         packet_size: if options.mtu_discovery {
-            let first = LEAST_PAYLOAD_BYTES + headers;
+            let first = sizes.first_payload_bytes + headers;
             format!("{first} B, searched up to {full} B").into()
         } else {
             format!("{full} B, fixed").into()
@@ -84,5 +157,17 @@ pub fn stack_facts(
             .into(),
             Mode::Datagram => "none for DATAGRAM frames".into(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_packet_at_a_time_is_no_offload() {
+        assert_eq!(offload(0), "off");
+        assert_eq!(offload(1), "off");
+        assert_eq!(offload(10), "on, 10 packets at most");
     }
 }

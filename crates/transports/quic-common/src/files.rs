@@ -13,9 +13,9 @@ use std::{
 
 use regatta_control::TrialOrder;
 use regatta_model::Warning;
-use regatta_transport::{FILE_OPTIONS, TransportError};
+use regatta_transport::{FILE_OPTIONS, Result, TransportError};
 use regatta_transport_tls as tls;
-use rustls::KeyLog;
+use rustls::{KeyLog, NoKeyLog};
 
 /// Output file of one connection's events (qlog, as a sequence of JSON texts, RFC 7464).
 pub struct EventLog {
@@ -68,7 +68,7 @@ impl Files {
     }
 
     /// Returns the directory for the file that `option` asks for, and creates it if need be.
-    fn place(&self, option: &str) -> Result<Option<&PathBuf>, TransportError> {
+    fn place(&self, option: &str) -> Result<Option<&PathBuf>> {
         let Some(directory) = self.has(option) else {
             return Ok(None);
         };
@@ -83,20 +83,20 @@ impl Files {
         format!("{}.keylog", self.end)
     }
 
-    /// Creates the key log, if it was asked for and the trial has a directory for files.
+    /// Creates the key log of a configuration of TLS, which writes nothing unless it was asked for and the trial has a
+    /// directory for files.
     ///
     /// # Errors
     /// [`TransportError::Io`] when the file cannot be created.
-    pub fn key_log(&self) -> Result<Option<Arc<dyn KeyLog>>, TransportError> {
+    pub fn key_log(&self) -> Result<Arc<dyn KeyLog>> {
         let Some(directory) = self.place("keylog")? else {
-            return Ok(None);
+            return Ok(Arc::new(NoKeyLog));
         };
         let path = directory.join(self.key_log_name());
-        let log = tls::key_log(&path).map_err(TransportError::io(format!(
+        tls::key_log(&path).map_err(TransportError::io(format!(
             "cannot make the key log `{}`",
             path.display()
-        )))?;
-        Ok(Some(log))
+        )))
     }
 
     /// Creates the file for the next connection's events, if it was asked for and the trial has a
@@ -104,7 +104,7 @@ impl Files {
     ///
     /// # Errors
     /// [`TransportError::Io`] when it cannot be made.
-    pub fn next_event_log(&self) -> Result<Option<EventLog>, TransportError> {
+    pub fn next_event_log(&self) -> Result<Option<EventLog>> {
         let Some(directory) = self.place("qlog")? else {
             return Ok(None);
         };
@@ -151,13 +151,13 @@ impl Files {
             [one] => (format!("`{one}` was"), "it is not"),
             both => (format!("`{}` were", both.join("` and `")), "they are not"),
         };
-        Some(Warning {
-            code: "no_place_for_files".to_owned(),
-            message: format!(
+        Some(Warning::new(
+            "no_place_for_files",
+            format!(
                 "{asked} asked for, but the {} was given no directory for files, so {them} written",
                 self.end
             ),
-            hint: "take the options out, or give the run a directory with `--out DIR`".to_owned(),
-        })
+            "take the options out, or give the run a directory with `--out DIR`",
+        ))
     }
 }

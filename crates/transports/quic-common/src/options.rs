@@ -1,18 +1,29 @@
 //! Options that mean the same for every stack: definitions and parser.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, str::FromStr};
 
 use regatta_model::OptionValue;
 pub use regatta_transport::options::{
     GSO, RECEIVE_BUFFER, SEND_BUFFER, congestion_control, flag, size, time,
 };
 use regatta_transport::{Carries, OptionDefinition, OptionKind};
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 /// Largest value of a QUIC variable-length integer (RFC 9000 §16).
 pub const MOST_VARINT: u64 = (1 << 62) - 1;
 
+/// Reads an option that is one of a few names from options that were checked.
+pub fn choice<T: FromStr + Default>(
+    definition: &OptionDefinition,
+    options: &BTreeMap<String, OptionValue>,
+) -> T {
+    let named = definition.text(options).and_then(|name| name.parse().ok());
+    named.unwrap_or_default()
+}
+
 /// Carrier of the messages of a transfer: streams or DATAGRAM frames.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase")]
 pub enum Mode {
     /// Streams (RFC 9000 §2).
     #[default]
@@ -22,25 +33,10 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Names of the modes, as written in a study.
-    pub const NAMES: [&'static str; 2] = ["stream", "datagram"];
-
-    /// Returns the name of the mode, as written in a study.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Stream => "stream",
-            Self::Datagram => "datagram",
-        }
-    }
-
     /// Reads the mode from options that were checked.
     #[must_use]
     pub fn read(options: &BTreeMap<String, OptionValue>) -> Self {
-        match MODE.text(options) {
-            Some("datagram") => Self::Datagram,
-            _ => Self::Stream,
-        }
+        choice(&MODE, options)
     }
 
     /// Returns the workloads that a driver carries in this mode.
@@ -96,7 +92,7 @@ impl Common {
 /// Definition of the option for the carrier of messages.
 pub const MODE: OptionDefinition = OptionDefinition {
     name: "mode",
-    kind: OptionKind::OneOf(&Mode::NAMES),
+    kind: OptionKind::OneOf(Mode::VARIANTS),
     default: "stream",
     help: "send over streams, or each message in a DATAGRAM frame (RFC 9221), which is not sent again when it is lost",
 };

@@ -41,11 +41,22 @@ const LEAST_HELD_BYTES: u64 = 1 << 20;
 /// slow start, and room for a write.
 const HELD_CONGESTION_WINDOWS: u64 = 4;
 
+/// Returns the size of the headers of IP and UDP before a payload, in bytes.
+#[must_use]
+pub const fn headers_bytes(local: IpAddr) -> u16 {
+    match local {
+        IpAddr::V4(_) => 20 + 8,
+        IpAddr::V6(_) => 40 + 8,
+    }
+}
+
 /// Sizes for one end of one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
     /// UDP payload of a full packet, in bytes.
     pub payload_bytes: u16,
+    /// UDP payload of a connection's first full packets, in bytes: less where the stack searches for the packet size.
+    pub first_payload_bytes: u16,
     /// Sizes of windows and buffers.
     pub windows: WindowSizes,
     /// Receive and send buffer that is asked of the socket, in bytes.
@@ -78,20 +89,16 @@ impl Sizes {
         local: IpAddr,
         options: &Common,
     ) -> Result<Self, Unsupported> {
-        let headers = if local.is_ipv4() { 20 + 8 } else { 40 + 8 };
+        let headers = u32::from(headers_bytes(local));
         let payload = path.mtu_bytes.saturating_sub(headers);
         if payload < u32::from(LEAST_PAYLOAD_BYTES) {
-            return Err(Unsupported {
-                reason: format!(
-                    "the path carries packets of at most {} bytes, QUIC needs {} (RFC 9000, 14)",
-                    path.mtu_bytes,
-                    u32::from(LEAST_PAYLOAD_BYTES) + headers,
+            let (mtu, least) = (path.mtu_bytes, u32::from(LEAST_PAYLOAD_BYTES) + headers);
+            return Err(Unsupported::new(
+                format!(
+                    "the path carries packets of at most {mtu} bytes, QUIC needs {least} (RFC 9000, 14)"
                 ),
-                hint: format!(
-                    "set the condition's MTU to at least {}",
-                    u32::from(LEAST_PAYLOAD_BYTES) + headers
-                ),
-            });
+                format!("set the condition's MTU to at least {least}"),
+            ));
         }
         let payload_bytes = u16::try_from(payload)
             .map_or(MOST_PAYLOAD_BYTES, |bytes| bytes.min(MOST_PAYLOAD_BYTES));
@@ -106,6 +113,10 @@ impl Sizes {
         let buffer = |asked: Option<usize>| asked.unwrap_or(windows.socket_buffer_bytes);
         Ok(Self {
             payload_bytes,
+            first_payload_bytes: match options.mtu_discovery {
+                true => LEAST_PAYLOAD_BYTES,
+                false => payload_bytes,
+            },
             windows,
             socket_buffers_bytes: (
                 buffer(options.receive_buffer_bytes),

@@ -12,6 +12,17 @@ const COPIED_BELOW_BYTES: usize = 4096;
 /// Size of the pieces in which copied messages are handed over, in bytes.
 const PIECE_BYTES: usize = 16 << 10;
 
+/// Passes received pieces on, each of which is released then; returns the number of bytes.
+pub fn pass_on(pieces: &mut [Bytes], consume: &mut impl FnMut(&[u8])) -> usize {
+    let mut bytes = 0;
+    for piece in pieces {
+        let piece = std::mem::take(piece);
+        bytes += piece.len();
+        consume(&piece);
+    }
+    bytes
+}
+
 /// Data that is to be handed to the stack: one piece, or a header and its payload.
 #[derive(Debug)]
 pub struct Pieces([Bytes; 2]);
@@ -38,24 +49,17 @@ pub struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    /// Makes an empty buffer. The sender yields to the stack's task after `yield_bytes`: on a
-    /// current-thread runtime nothing is sent while the application writes.
+    /// Makes an empty buffer. The sender yields to the stack's task after `yield_bytes`: on a current-thread runtime
+    /// nothing is sent while the application writes. Each small message counts as `small_message_bytes` beside its
+    /// bytes, so that the sender can also yield after some thousands of them.
     #[must_use]
-    pub fn new(yield_bytes: usize) -> Self {
+    pub fn new(yield_bytes: usize, small_message_bytes: usize) -> Self {
         Self {
             pending: BytesMut::new(),
             yield_bytes,
-            small_message_bytes: 0,
+            small_message_bytes,
             since_yield: 0,
         }
-    }
-
-    /// Gives each small message this weight beside its bytes, so that the sender also yields after
-    /// some thousands of them.
-    #[must_use]
-    pub const fn weigh_small_messages(mut self, bytes: usize) -> Self {
-        self.small_message_bytes = bytes;
-        self
     }
 
     /// Adds a message; returns the data that is to be handed over now.
@@ -108,7 +112,7 @@ mod tests {
 
     #[test]
     fn small_messages_are_joined_and_large_ones_are_not_copied() {
-        let mut buffer = WriteBuffer::new(20_000).weigh_small_messages(1);
+        let mut buffer = WriteBuffer::new(20_000, 1);
         let small = Bytes::from(vec![1; 4000]);
         for _ in 0..4 {
             assert!(buffer.add(&[0; 16], &small).is_none());

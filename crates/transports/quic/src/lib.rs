@@ -33,14 +33,15 @@ use regatta_transport_sockets::{executor, socket, timer, wait};
 /// Returns all drivers of this crate, in the order of tables.
 #[must_use]
 pub fn drivers() -> &'static [&'static dyn Driver] {
-    &[
+    static DRIVERS: &[&dyn Driver] = &[
         #[cfg(feature = "quinn")]
-        &quinn_driver::Quic,
+        &quinn_driver::DRIVER,
         #[cfg(feature = "noq")]
-        &noq_driver::Quic,
+        &noq_driver::DRIVER,
         #[cfg(feature = "quiche")]
-        &quiche_driver::QuicQuiche,
+        &quiche_driver::DRIVER,
         #[cfg(feature = "s2n")]
-        &s2n_driver::QuicS2n,
-    ]
+        &s2n_driver::DRIVER,
+    ];
+    DRIVERS
 }

@@ -5,10 +5,10 @@ use std::{fs, time::Duration};
 use regatta_control::TrialOrder;
 use regatta_model::{Bytes, Handshake, OptionValue, WorkloadKind};
 use regatta_transport::testing::{Pair, run_pair};
-use regatta_transport_quic::quiche_driver::QuicQuiche;
+use regatta_transport_quic::quiche_driver::DRIVER as QUICHE;
 
 fn pair_of(size: u64, message: u64, change: impl Fn(&mut TrialOrder)) -> Pair {
-    run_pair(&QuicQuiche, size, message, |order| {
+    run_pair(&QUICHE, size, message, |order| {
         order.path.mtu_bytes = 1500;
         change(order);
     })

@@ -15,10 +15,10 @@ use regatta_transport::{
     stream::Accepted,
     testing::{Pair, order_for, run_pair},
 };
-use regatta_transport_quic::s2n_driver::{QuicS2n, S2nEndpoint};
+use regatta_transport_quic::s2n_driver::{DRIVER as S2N, S2nEndpoint};
 
 fn pair(size: u64, message: u64, change: impl Fn(&mut TrialOrder)) -> Pair {
-    run_pair(&QuicS2n, size, message, |order| {
+    run_pair(&S2N, size, message, |order| {
         order.path.mtu_bytes = 1500;
         change(order);
     })

@@ -1,22 +1,22 @@
 //! A connection of the stack as a [`StreamConnection`].
 
 use std::{
-    future::{Future, poll_fn},
-    pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll, Waker},
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Waker},
     time::Duration,
 };
 
+use futures_util::{FutureExt as _, future::Shared as SharedFuture};
 use regatta_transport::{
-    HandshakeMade, MonotonicTime, StatisticsSource, StreamConnection, TransportError,
+    HandshakeMade, MonotonicTime, Result, StatisticsSource, StreamConnection, TransportError,
     stop::{Abort, Stop},
 };
 use regatta_transport_tls::HandshakeWatch;
 use tokio::{runtime::Handle, task::coop::unconstrained};
 
 use regatta_transport_quic_common::{files::Files, path::Sizes};
-use regatta_transport_sockets::wait::{timed_out, within};
+use regatta_transport_sockets::wait::{in_time, within};
 
 use crate::{
     drops::Drops,
@@ -43,8 +43,6 @@ pub(crate) const ABORTED: VarInt = VarInt::from_u32(1);
 pub(crate) struct Shared {
     /// `sender` or `receiver`.
     pub(crate) end: &'static str,
-    /// UDP payload of a connection's first packets, in bytes.
-    pub(crate) initial_payload_bytes: u16,
     pub(crate) drops: Arc<Drops>,
     pub(crate) files: Files,
     /// Whether every connection begins with a Retry packet.
@@ -63,50 +61,10 @@ pub(crate) enum Beginning {
     /// Resumption, if there was a ticket and the other end accepted it.
     Ticket(Arc<HandshakeWatch>),
     /// Resumption with early data; the stack reports later whether that was accepted.
-    EarlyData(Mutex<EarlyData>, Arc<HandshakeWatch>),
+    EarlyData(SharedFuture<ZeroRttAccepted>, Arc<HandshakeWatch>),
 }
 
-impl Beginning {
-    pub(crate) fn early(accepted: ZeroRttAccepted, watch: Arc<HandshakeWatch>) -> Self {
-        Self::EarlyData(Mutex::new(EarlyData::Sent(accepted)), watch)
-    }
-
-    /// Returns the watch on the handshake, at a connecting end that uses tickets.
-    fn watch(&self) -> Option<&Arc<HandshakeWatch>> {
-        match self {
-            Self::Unknown | Self::Full => None,
-            Self::Ticket(watch) | Self::EarlyData(_, watch) => Some(watch),
-        }
-    }
-}
-
-/// State of the data in the first flight.
-pub(crate) enum EarlyData {
-    /// Sent; the other end has not answered yet.
-    Sent(ZeroRttAccepted),
-    /// Accepted (`true`) or rejected by the other end.
-    Answered(bool),
-}
-
-impl EarlyData {
-    /// Whether early data was accepted, as far as is known now.
-    fn answer(&mut self) -> Option<bool> {
-        if let Self::Sent(accepted) = self {
-            // Outside of the runtime's budget: a look must not find nothing for want of a turn.
-            let mut accepted = unconstrained(accepted);
-            match Pin::new(&mut accepted).poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(taken) => *self = Self::Answered(taken),
-                Poll::Pending => return None,
-            }
-        }
-        match self {
-            Self::Answered(taken) => Some(*taken),
-            Self::Sent(_) => None,
-        }
-    }
-}
-
-/// Closes the connection when the trial, or the transfer, is stopped.
+/// A connection and the state of its controller; closed when the trial, or the transfer, is stopped.
 pub(crate) struct Closer {
     pub(crate) connection: Connection,
     pub(crate) watch: Arc<Watch>,
@@ -139,14 +97,13 @@ pub struct QuicConnection {
 
 impl QuicConnection {
     pub(crate) fn new(
-        (connection, watch): (Connection, Arc<Watch>),
+        closer: Arc<Closer>,
         shared: Arc<Shared>,
         beginning: Beginning,
         stop: &Stop,
     ) -> Self {
         let sizes = shared.sizes;
-        let statistics = Statistics::new(connection.clone(), Arc::clone(&watch), shared);
-        let closer = Closer::new(connection, watch);
+        let statistics = Statistics::new(&closer, shared);
         stop.on_stop(&closer);
         Self {
             closer,
@@ -156,17 +113,9 @@ impl QuicConnection {
         }
     }
 
-    pub(crate) fn closer(&self) -> &Arc<Closer> {
-        &self.closer
-    }
-
-    fn connection(&self) -> &Connection {
-        &self.closer.connection
-    }
-
     fn send_window(&self) -> Option<SendWindow> {
         (self.sizes.follows_congestion_window)
-            .then(|| SendWindow::new(self.connection().clone(), self.sizes))
+            .then(|| SendWindow::new(self.closer.connection.clone(), self.sizes))
     }
 }
 
@@ -179,16 +128,19 @@ fn patience(rtt: Duration) -> Duration {
 impl Drop for QuicConnection {
     fn drop(&mut self) {
         self.statistics.release();
-        let tickets = self.beginning.watch().map(Arc::clone);
+        let tickets = match &self.beginning {
+            Beginning::Unknown | Beginning::Full => None,
+            Beginning::Ticket(watch) | Beginning::EarlyData(_, watch) => Some(Arc::clone(watch)),
+        };
         if let (Some(tickets), Ok(runtime)) = (tickets, Handle::try_current())
-            && self.connection().close_reason().is_none()
+            && self.closer.connection.close_reason().is_none()
             && tickets
                 .poll_ticket(&Context::from_waker(Waker::noop()))
                 .is_pending()
         {
             // Closed now, it would take none, and the next connection had to begin without.
             let closer = Arc::clone(&self.closer);
-            let within = patience(stack::figures(self.connection()).smoothed_rtt);
+            let within = patience(stack::stats(&self.closer.connection).1.rtt);
             runtime.spawn(async move {
                 let ticket = poll_fn(|context| tickets.poll_ticket(context));
                 let _ = tokio::time::timeout(within, ticket).await;
@@ -203,10 +155,10 @@ impl Drop for QuicConnection {
 impl StreamConnection for QuicConnection {
     type Stream = QuicStream;
 
-    async fn open_stream(&self) -> Result<QuicStream, TransportError> {
-        let opened = self.connection().open_bi().await;
+    async fn open_stream(&self) -> Result<QuicStream> {
+        let opened = self.closer.connection.open_bi().await;
         let early = match &self.beginning {
-            Beginning::EarlyData(..) => Some(self.connection().clone()),
+            Beginning::EarlyData(..) => Some(self.closer.connection.clone()),
             _ => None,
         };
         opened
@@ -214,14 +166,13 @@ impl StreamConnection for QuicConnection {
             .map_err(TransportError::stack("cannot open a QUIC stream"))
     }
 
-    async fn accept_stream(&self, moment: MonotonicTime) -> Result<QuicStream, TransportError> {
-        let since = MonotonicTime::now();
-        match within(moment, self.connection().accept_bi()).await {
-            Some(accepted) => accepted
-                .map(|halves| QuicStream::new(halves, None, self.send_window()))
-                .map_err(TransportError::stack("no QUIC stream was opened")),
-            None => Err(timed_out("QUIC stream", since)),
-        }
+    async fn accept_stream(&self, moment: MonotonicTime) -> Result<QuicStream> {
+        let accepted = async {
+            let halves = self.closer.connection.accept_bi().await;
+            halves.map_err(TransportError::stack("no QUIC stream was opened"))
+        };
+        let halves = in_time(moment, "QUIC stream", accepted).await?;
+        Ok(QuicStream::new(halves, None, self.send_window()))
     }
 
     fn handshake(&self) -> Option<HandshakeMade> {
@@ -231,14 +182,11 @@ impl StreamConnection for QuicConnection {
             Beginning::Ticket(watch) if watch.certificate_seen() => Some(HandshakeMade::Full),
             Beginning::Ticket(_) => Some(HandshakeMade::Resumed),
             Beginning::EarlyData(early, _) => {
-                let answer = early
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .answer()?;
-                Some(if answer {
-                    HandshakeMade::EarlyDataTaken
-                } else {
-                    HandshakeMade::EarlyDataRefused
+                // Outside of the runtime's budget: a look must not find nothing for want of a turn.
+                let answer = unconstrained(early.clone()).now_or_never()?;
+                Some(match answer {
+                    true => HandshakeMade::EarlyDataTaken,
+                    false => HandshakeMade::EarlyDataRefused,
                 })
             }
         }
@@ -251,9 +199,9 @@ impl StreamConnection for QuicConnection {
     async fn close(self, moment: MonotonicTime) {
         // Closing forgets what is not acknowledged. The end that sent last is the listening one,
         // so it waits for the connecting one to close, which has nothing under way any more.
-        match self.connection().side() {
+        match self.closer.connection.side() {
             Side::Server => {
-                let _ = within(moment, self.connection().closed()).await;
+                let _ = within(moment, self.closer.connection.closed()).await;
             }
             Side::Client => {
                 self.statistics.release();

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    future::ready,
     net::SocketAddr,
     sync::{
         Arc,
@@ -14,15 +15,16 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use regatta_model::Warning;
 use regatta_transport::{
-    Arrival, MessageEndpoint, MessageFlow, MonotonicTime, Purpose, StatisticsSource,
-    StreamEndpoint as _, TransportError, Unsupported,
+    Arrival, MessageEndpoint, MessageFlow, MonotonicTime, Purpose, Result, StatisticsSource,
+    StreamEndpoint as _, TransportError,
     stop::{Abort, Stop},
 };
-use tokio::sync::watch;
+use tokio::sync::SetOnce;
 
+use regatta_transport_quic_common::facts::of_end;
 use regatta_transport_sockets::{
     executor::Tokio,
-    wait::{timed_out, within},
+    wait::{in_time, within},
 };
 
 use crate::{
@@ -30,10 +32,9 @@ use crate::{
     endpoint::{Attempt, QuicEndpoint},
     stack::{
         self, NAME,
-        quic::{Connection, ConnectionError, SendDatagramError},
+        quic::{ConnectionError, SendDatagramError},
     },
     statistics::Statistics,
-    watch::Watch,
 };
 
 /// Overhead of a packet beside a message, in bytes: one byte of flags, a connection identifier of 8
@@ -56,49 +57,33 @@ pub(crate) const fn longest_message(payload_bytes: u16) -> usize {
 }
 
 /// End of a trial that sends messages in datagrams.
-#[derive(Debug)]
-pub struct QuicDatagramEndpoint(QuicEndpoint);
+pub struct QuicDatagramEndpoint(pub(crate) QuicEndpoint);
 
 impl QuicDatagramEndpoint {
-    pub(crate) fn new(endpoint: QuicEndpoint) -> Self {
-        Self(endpoint)
-    }
-
-    fn flow(
-        &self,
-        (connection, watch): (Connection, Arc<Watch>),
-        first: Option<Bytes>,
-        stop: &Stop,
-    ) -> DatagramFlow {
-        let statistics = Statistics::new(
-            connection.clone(),
-            Arc::clone(&watch),
-            Arc::clone(self.0.shared()),
-        );
-        let (stopped, on_stop) = watch::channel(false);
-        let stopper = Arc::new(Stopper(stopped));
+    fn flow(&self, closer: Arc<Closer>, taken: u64, stop: &Stop) -> DatagramFlow {
+        let stopper = Arc::new(Stopper::default());
         stop.on_stop(&stopper);
         DatagramFlow {
-            closer: Closer::new(connection, watch),
-            statistics,
+            statistics: Statistics::new(&closer, Arc::clone(&self.0.shared)),
+            closer,
             stopper,
-            on_stop,
-            end: self.0.shared().end,
-            facts: self.0.facts_of_end(),
+            end: self.0.shared.end,
+            facts: self.0.facts(),
             handed_over: 0,
             left: AtomicU64::new(0),
-            taken: u64::from(first.is_some()),
+            taken,
         }
     }
 }
 
 /// Wakes a flow that waits. Its connection stays until the flow is dropped, because messages under
 /// way at a deadline still arrive.
-struct Stopper(watch::Sender<bool>);
+#[derive(Default)]
+struct Stopper(SetOnce<()>);
 
 impl Abort for Stopper {
     fn abort(&self) {
-        self.0.send_replace(true);
+        let _ = self.0.set(());
     }
 }
 
@@ -108,7 +93,6 @@ pub struct DatagramFlow {
     statistics: Arc<Statistics>,
     /// Strong reference, since a [`Stop`] holds only a weak one.
     stopper: Arc<Stopper>,
-    on_stop: watch::Receiver<bool>,
     end: &'static str,
     facts: BTreeMap<String, String>,
     /// Number of messages that the stack has taken.
@@ -123,7 +107,7 @@ pub struct DatagramFlow {
 impl Drop for DatagramFlow {
     fn drop(&mut self) {
         self.statistics.release();
-        if *self.stopper.0.borrow() {
+        if self.stopper.0.initialized() {
             self.closer.close(ABORTED, b"stopped");
         } else {
             self.closer.close(DONE, b"done");
@@ -142,15 +126,11 @@ fn is_gone(error: &ConnectionError) -> bool {
 }
 
 impl DatagramFlow {
-    fn connection(&self) -> &Connection {
-        &self.closer.connection
-    }
-
-    async fn send(&mut self, message: Bytes) -> Result<(), TransportError> {
+    async fn send(&mut self, message: Bytes) -> Result<()> {
         let length = message.len();
         let sent = tokio::select! {
             biased;
-            _ = self.on_stop.wait_for(|stopped| *stopped) => return Err(TransportError::Cancelled),
+            _ = self.stopper.0.wait() => return Err(TransportError::Cancelled),
             sent = self.closer.connection.send_datagram_wait(message) => sent,
         };
         match sent {
@@ -159,14 +139,17 @@ impl DatagramFlow {
                 Ok(())
             }
             Err(SendDatagramError::TooLarge) => {
-                let most = self.connection().max_datagram_size().unwrap_or_default();
-                Err(Unsupported {
-                    reason: format!(
+                let most = self
+                    .closer
+                    .connection
+                    .max_datagram_size()
+                    .unwrap_or_default();
+                Err(TransportError::unsupported(
+                    format!(
                         "a message of `{length} B` is longer than the other end, or the path, takes"
                     ),
-                    hint: format!("choose a message of at most {most} B"),
-                }
-                .into())
+                    format!("choose a message of at most {most} B"),
+                ))
             }
             Err(SendDatagramError::ConnectionLost(error)) => Err(broken(error)),
             Err(error) => Err(TransportError::stack("cannot send a QUIC datagram")(error)),
@@ -175,18 +158,18 @@ impl DatagramFlow {
 
     /// Returns the number of messages that wait in the stack to be sent.
     fn waiting(&self) -> u64 {
-        let sent = stack::figures(self.connection()).datagram_frames_sent;
+        let sent = stack::stats(&self.closer.connection).0.frame_tx.datagram;
         self.handed_over.saturating_sub(sent)
     }
 
     /// Returns the number of received messages that a stopped flow has left in the stack. The stack
     /// has no counter for them, so they are taken out to be counted.
     fn untaken(&self) -> u64 {
-        if !*self.stopper.0.borrow() {
+        if !self.stopper.0.initialized() {
             return 0;
         }
         let mut left = self.left.load(Ordering::Relaxed);
-        while let Some(Ok(_)) = self.connection().read_datagram().now_or_never() {
+        while let Some(Ok(_)) = self.closer.connection.read_datagram().now_or_never() {
             left += 1;
         }
         self.left.store(left, Ordering::Relaxed);
@@ -194,12 +177,12 @@ impl DatagramFlow {
     }
 
     /// Waits for a message until `moment`; returns `None` at that time.
-    async fn next(&mut self, moment: MonotonicTime) -> Result<Option<Bytes>, TransportError> {
+    async fn next(&mut self, moment: MonotonicTime) -> Result<Option<Bytes>> {
         let received = async {
             tokio::select! {
                 biased;
                 message = self.closer.connection.read_datagram() => message.map(Some),
-                _ = self.on_stop.wait_for(|stopped| *stopped) => Ok(None),
+                _ = self.stopper.0.wait() => Ok(None),
             }
         };
         match within(moment, received).await {
@@ -208,7 +191,7 @@ impl DatagramFlow {
             Some(Err(error)) if is_gone(&error) => {
                 // Nothing more comes until then, and who is stopped must hear of it: it would ask
                 // for ever.
-                match within(moment, self.on_stop.wait_for(|stopped| *stopped)).await {
+                match within(moment, self.stopper.0.wait()).await {
                     Some(_) => Err(TransportError::Cancelled),
                     None => Ok(None),
                 }
@@ -224,11 +207,7 @@ impl MessageFlow for DatagramFlow {
         (BATCH_BYTES / message_bytes.max(1)).clamp(1, MOST_AT_ONCE)
     }
 
-    async fn send_batch(
-        &mut self,
-        batch: &[u8],
-        message_bytes: usize,
-    ) -> Result<(), TransportError> {
+    async fn send_batch(&mut self, batch: &[u8], message_bytes: usize) -> Result<()> {
         // One piece of memory for all: each message is a part of it.
         let mut rest = Bytes::copy_from_slice(batch);
         while !rest.is_empty() {
@@ -246,7 +225,7 @@ impl MessageFlow for DatagramFlow {
         &mut self,
         moment: MonotonicTime,
         consume: &mut (impl FnMut(Arrival<'_>) + Send),
-    ) -> Result<usize, TransportError> {
+    ) -> Result<usize> {
         let Some(first) = self.next(moment).await? else {
             return Ok(0);
         };
@@ -263,7 +242,7 @@ impl MessageFlow for DatagramFlow {
     }
 
     async fn settle(&mut self) -> u64 {
-        let connection = self.connection();
+        let connection = &self.closer.connection;
         let left = async {
             tokio::select! {
                 () = self.closer.watch.wait_while(|| self.waiting() > 0) => {}
@@ -281,14 +260,11 @@ impl MessageFlow for DatagramFlow {
     fn facts(&self) -> BTreeMap<String, String> {
         let mut facts = self.facts.clone();
         facts.extend(self.statistics.facts());
-        let received = stack::figures(self.connection()).datagram_frames_received;
+        let received = stack::stats(&self.closer.connection).0.frame_rx.datagram;
         // What came and was not taken: the stack throws the oldest away when the application is
         // late, and does not count that. What it still has it has not thrown away.
         let not_taken = received.saturating_sub(self.taken + self.untaken());
-        facts.insert(
-            format!("quic.datagrams_not_taken.{}", self.end),
-            not_taken.to_string(),
-        );
+        facts.extend(of_end(self.end, [("quic.datagrams_not_taken", not_taken)]));
         facts
     }
 }
@@ -302,11 +278,11 @@ impl MessageEndpoint for QuicDatagramEndpoint {
     }
 
     fn listen_address(&self) -> Option<SocketAddr> {
-        self.0.listens()
+        self.0.listen_address()
     }
 
     fn longest_message(&self) -> usize {
-        longest_message(self.0.least_payload_bytes())
+        longest_message(self.0.shared.sizes.first_payload_bytes)
     }
 
     async fn connect(
@@ -314,22 +290,20 @@ impl MessageEndpoint for QuicDatagramEndpoint {
         peer: SocketAddr,
         purpose: Purpose,
         stop: &Stop,
-    ) -> Result<DatagramFlow, TransportError> {
-        let moment = MonotonicTime::now() + self.0.handshake_limit();
-        let (connection, watch, _) = self.0.establish(peer, moment, stop).await?;
-        let most = connection.max_datagram_size().unwrap_or_default();
+    ) -> Result<DatagramFlow> {
+        let moment = MonotonicTime::now() + self.0.order.connect_deadline;
+        let (closer, _) = self.0.establish(peer, moment, stop).await?;
+        let most = closer.connection.max_datagram_size().unwrap_or_default();
         if most < self.longest_message() {
-            return Err(Unsupported {
-                reason: format!("the other end's `{NAME}` takes messages of at most `{most} B`"),
-                hint: "set `mode = \"datagram\"` at both ends".to_owned(),
-            }
-            .into());
+            return Err(TransportError::unsupported(
+                format!("the other end's `{NAME}` takes messages of at most `{most} B`"),
+                "set `mode = \"datagram\"` at both ends",
+            ));
         }
-        let flow = self.flow((connection, watch), None, stop);
         if purpose == Purpose::Transfer {
-            self.0.schedule_migration(&flow.closer);
+            self.0.schedule_migration(&closer);
         }
-        Ok(flow)
+        Ok(self.flow(closer, 0, stop))
     }
 
     async fn accept(
@@ -337,32 +311,28 @@ impl MessageEndpoint for QuicDatagramEndpoint {
         moment: MonotonicTime,
         stop: &Stop,
         admit: &mut (impl FnMut(&[u8]) -> bool + Send),
-    ) -> Result<DatagramFlow, TransportError> {
-        let since = MonotonicTime::now();
+    ) -> Result<DatagramFlow> {
         let accepted = async {
             loop {
                 // One that failed before it said anything is no flow.
                 let attempt = self.0.next_attempt(stop, &mut || {}).await?;
                 if let Ok(Attempt {
-                    connection,
-                    watch,
+                    closer,
                     first: Some(first),
                 }) = attempt
                 {
                     if admit(&first) {
-                        return Ok(self.flow((connection, watch), Some(first), stop));
+                        return Ok(self.flow(closer, 1, stop));
                     }
-                    self.0.await_message(connection, watch);
+                    let connection = ready(Ok(closer.connection.clone()));
+                    self.0.queue(connection, Arc::clone(&closer.watch));
                 }
             }
         };
-        match within(moment, accepted).await {
-            Some(accepted) => accepted,
-            None => Err(timed_out("flow of messages", since)),
-        }
+        in_time(moment, "flow of messages", accepted).await
     }
 
     fn warnings(&self, _message_bytes: usize) -> Vec<Warning> {
-        self.0.warnings_of_end()
+        self.0.warnings()
     }
 }

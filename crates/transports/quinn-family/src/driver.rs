@@ -1,25 +1,22 @@
 //! The driver.
 
-use std::collections::BTreeMap;
+use regatta_transport::{Carries, DriverDescriptor, MessageSession, StreamSession};
+use regatta_transport_quic_common::driver::QuicDriver;
 
-use regatta_control::TrialOrder;
-use regatta_model::OptionValue;
-use regatta_transport::{
-    Carries, Driver, DriverDescriptor, MessageSession, Session, StreamSession, TransportError,
-    TrialContext, Unsupported,
-};
-use regatta_transport_quic_common::options::Mode;
-
-use crate::{
-    datagram::QuicDatagramEndpoint,
-    endpoint::QuicEndpoint,
-    options::{self, Options},
-    stack,
-};
+use crate::{datagram::QuicDatagramEndpoint, endpoint::QuicEndpoint, options, stack};
 
 /// Driver of the stack, on tokio: one current-thread runtime per end.
-#[derive(Debug, Clone, Copy)]
-pub struct Quic;
+pub static DRIVER: QuicDriver = QuicDriver {
+    descriptor: &DESCRIPTOR,
+    streams: |order, context| {
+        let endpoint = QuicEndpoint::new(order)?;
+        Ok(Box::new(StreamSession::new(endpoint, order, context)?))
+    },
+    datagrams: |order, context| {
+        let endpoint = QuicDatagramEndpoint(QuicEndpoint::new(order)?);
+        Ok(Box::new(MessageSession::new(endpoint, order, context)?))
+    },
+};
 
 /// Capabilities of both stacks, and last the one that a build may be without.
 const CAPABILITIES: &[&str] = &[
@@ -50,42 +47,14 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     options: options::DEFINITIONS,
 };
 
-impl Driver for Quic {
-    fn descriptor(&self) -> &'static DriverDescriptor {
-        &DESCRIPTOR
-    }
-
-    fn carries(&self, options: &BTreeMap<String, OptionValue>) -> Carries {
-        Mode::read(options).carries()
-    }
-
-    fn prepare(
-        &self,
-        order: &TrialOrder,
-        context: TrialContext,
-    ) -> Result<Box<dyn Session>, TransportError> {
-        self.check_options(&order.transport.options)?;
-        if !stack::LOGS_EVENTS && Options::read(&order.transport.options).event_log {
-            return Err(TransportError::Unsupported(Unsupported {
-                reason: format!("this build writes no `qlog` of {}", stack::NAME),
-                hint: "build Regatta with `--features noq-qlog`, which costs all trials of noq a third more CPU time, or \
-                       take `quic-quinn`"
-                    .to_owned(),
-            }));
-        }
-        let endpoint = QuicEndpoint::new(order)?;
-        Ok(match self.carries(&order.transport.options) {
-            Carries::Messages => {
-                let endpoint = QuicDatagramEndpoint::new(endpoint);
-                Box::new(MessageSession::new(endpoint, order, context)?)
-            }
-            _ => Box::new(StreamSession::new(endpoint, order, context)?),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use regatta_model::OptionValue;
+    use regatta_transport::Driver as _;
+    use strum::VariantNames as _;
+
     use super::*;
     use crate::controller::CongestionControl;
 
@@ -99,12 +68,12 @@ mod tests {
     #[test]
     fn options_are_checked_before_any_trial() {
         let check =
-            |name: &str, value| Quic.check_options(&BTreeMap::from([(name.to_owned(), value)]));
-        for name in CongestionControl::NAMES {
+            |name: &str, value| DRIVER.check_options(&BTreeMap::from([(name.to_owned(), value)]));
+        for &name in CongestionControl::VARIANTS {
             assert_eq!(check("cc", OptionValue::Text(name.to_owned())), Ok(()));
         }
         let error = check("cc", OptionValue::Text("hybla".to_owned())).expect_err("unknown");
-        let names = CongestionControl::NAMES.join("`, `");
+        let names = CongestionControl::VARIANTS.join("`, `");
         assert_eq!(error.hint(), format!("write one of `{names}`"));
         assert!(check("gso", OptionValue::Number(1)).is_err());
         assert!(check("migrate_after", OptionValue::Text("0s".to_owned())).is_err());

@@ -2,93 +2,83 @@
 
 use std::{
     collections::BTreeMap,
-    fmt, io,
-    net::{IpAddr, SocketAddr},
+    future::{Future, ready},
+    io,
+    net::SocketAddr,
     sync::Arc,
-    time::Duration,
 };
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{Handshake, Warning};
 use regatta_transport::{
-    MonotonicTime, Purpose, StreamEndpoint, TransportError, stop::Stop, stream::Accepted,
+    MonotonicTime, Purpose, Result, StreamEndpoint, TransportError, Unsupported, stop::Stop,
+    stream::Accepted,
 };
-use regatta_transport_tls::{HandshakeWatch, Resumption};
+use regatta_transport_tls::{HandshakeWatch, uses_tickets};
 use tokio::sync::{Mutex, mpsc};
 
 use regatta_transport_quic_common::{
-    facts::stack_facts, files::Files, options::Mode, path::LEAST_PAYLOAD_BYTES,
+    facts::{self, of_end, stack_facts},
+    files::Files,
+    handshake::{check_peer, complete},
+    options::Mode,
 };
 use regatta_transport_sockets::{
     executor::Tokio,
     socket::{self, Buffers, Counters},
     timer,
-    wait::{timed_out, within},
+    wait::in_time,
 };
 
 use crate::{
     connection::{Beginning, Closer, DONE, QuicConnection, Shared},
     drops::Drops,
-    figures::Offload,
     migration::Migration,
     options::{Needs, Options},
     runtime::WatchingRuntime,
     stack::{
         self,
         quic::{
-            ClientConfig, Connecting, Connection, ConnectionError, Endpoint, EndpointConfig,
-            Incoming, ServerConfig, TransportConfig,
+            ClientConfig, Connection, ConnectionError, Endpoint, EndpointConfig, Incoming,
+            ServerConfig, TransportConfig,
         },
     },
-    tls::{client_config, resumption, server_config},
+    tls::{client_config, server_config},
     watch::Watch,
 };
 
 /// End of a trial: its runtime, its socket, its configuration.
 pub struct QuicEndpoint {
+    pub(crate) order: TrialOrder,
     runtime: Tokio,
     stack_runtime: Arc<WatchingRuntime>,
     endpoint: Endpoint,
-    peer: IpAddr,
     listen: Option<SocketAddr>,
-    server_name: String,
     /// Configuration of the connecting end, including its tickets.
     client: Option<ClientConfig>,
     /// Configuration of the listening end.
     server: Option<ServerConfig>,
     handshake: Handshake,
-    connect_deadline: Duration,
     options: Options,
     needs: Needs,
-    attempts: Attempts,
+    /// Queue of the results of concurrent handshakes at the listening end.
+    done: mpsc::UnboundedSender<Result<Attempt>>,
+    /// Receiver of the results; each caller that waits for a connection takes the next.
+    next: Mutex<mpsc::UnboundedReceiver<Result<Attempt>>>,
     buffers: Buffers,
-    facts: BTreeMap<String, String>,
-    shared: Arc<Shared>,
+    /// Maximum numbers of packets that the kernel takes and hands over at once.
+    send_packets: usize,
+    receive_packets: usize,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// Accepted connection.
 pub(crate) struct Attempt {
-    pub(crate) connection: Connection,
-    pub(crate) watch: Arc<Watch>,
+    pub(crate) closer: Arc<Closer>,
     /// First message of the connection, in datagram mode.
     pub(crate) first: Option<Bytes>,
-}
-
-/// Concurrent handshakes of the listening end, and a queue of their results.
-struct Attempts {
-    done: mpsc::UnboundedSender<Result<Attempt, TransportError>>,
-    /// Receiver of the results; each caller that waits for a connection takes the next.
-    next: Mutex<mpsc::UnboundedReceiver<Result<Attempt, TransportError>>>,
-}
-
-impl fmt::Debug for QuicEndpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("QuicEndpoint")
-            .field("end", &self.shared.end)
-            .field("listen", &self.listen)
-            .finish_non_exhaustive()
-    }
 }
 
 impl QuicEndpoint {
@@ -96,11 +86,20 @@ impl QuicEndpoint {
     /// returns.
     ///
     /// # Errors
-    /// [`TransportError::Unsupported`] for a path with too small packets, [`TransportError::Order`]
+    /// [`TransportError::Unsupported`] for a path with too small packets or a log of events that this build does not
+    /// write, [`TransportError::Order`]
     /// for TLS material that cannot be read, [`TransportError::Io`] for a socket that cannot be
     /// opened or a file that cannot be made.
-    pub fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+    pub fn new(order: &TrialOrder) -> Result<Self> {
         let options = Options::read(&order.transport.options);
+        if options.event_log && !stack::LOGS_EVENTS {
+            return Err(TransportError::Unsupported(Unsupported {
+                reason: format!("this build writes no `qlog` of {}", stack::NAME),
+                hint: "build Regatta with `--features noq-qlog`, which costs all trials of noq a third more CPU time, or \
+                       take `quic-quinn`"
+                    .to_owned(),
+            }));
+        }
         let needs = Needs::of(order, &options)?;
         let sizes = &needs.sizes;
         let files = Files::new(order, options.common.key_log, options.event_log);
@@ -118,9 +117,10 @@ impl QuicEndpoint {
         ));
         let runtime = Tokio::new()?;
         let stack_runtime = Arc::new(WatchingRuntime::default());
-        let made = || -> io::Result<(Endpoint, Offload)> {
+        let made = || -> io::Result<(Endpoint, usize, usize)> {
             let _inside = runtime.enter();
-            let (socket, offload) = stack::wrap(socket, sizes.most_segments())?;
+            let (socket, send_packets, receive_packets) =
+                stack::wrap(socket, sizes.most_segments())?;
             let mut config = EndpointConfig::default();
             config
                 .max_udp_payload_size(sizes.payload_bytes)
@@ -131,54 +131,37 @@ impl QuicEndpoint {
                 socket,
                 Arc::<WatchingRuntime>::clone(&stack_runtime),
             )?;
-            Ok((endpoint, offload))
+            Ok((endpoint, send_packets, receive_packets))
         };
-        let (endpoint, offload) =
+        let (endpoint, send_packets, receive_packets) =
             made().map_err(TransportError::io("cannot make a QUIC endpoint"))?;
         let address = endpoint
             .local_addr()
             .map_err(TransportError::io("cannot read the address of the socket"))?;
 
-        let migration = options
-            .migrate_after
-            .filter(|_| order.connects())
-            .map(|after| {
-                Migration::new(
-                    after,
-                    order.local,
-                    sizes.socket_buffers_bytes,
-                    sizes.most_segments(),
-                    Arc::clone(&drops),
-                )
-            });
+        let migrate_after = options.migrate_after.filter(|_| order.connects());
+        let migration = migrate_after
+            .map(|after| Migration::new(after, order.local, *sizes, Arc::clone(&drops)));
         let handshake = order.workload.kind.handshake();
         let (done, next) = mpsc::unbounded_channel();
         Ok(Self {
+            order: order.clone(),
             runtime,
             stack_runtime,
             endpoint,
-            peer: order.peer,
             listen: (!order.connects()).then_some(address),
-            server_name: order.tls.server_name.clone(),
             client,
             server,
             handshake,
-            connect_deadline: order.connect_deadline,
             options,
             needs,
-            attempts: Attempts {
-                done,
-                next: Mutex::new(next),
-            },
+            done,
+            next: Mutex::new(next),
             buffers,
-            facts: facts(order, &options, &needs, buffers, offload),
+            send_packets,
+            receive_packets,
             shared: Arc::new(Shared {
                 end: order.role.name(),
-                initial_payload_bytes: if options.common.mtu_discovery {
-                    LEAST_PAYLOAD_BYTES
-                } else {
-                    needs.sizes.payload_bytes
-                },
                 drops,
                 files,
                 retries: handshake == Handshake::Retry,
@@ -188,41 +171,9 @@ impl QuicEndpoint {
         })
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
-    }
-
-    pub(crate) fn listens(&self) -> Option<SocketAddr> {
-        self.listen
-    }
-
-    /// Returns the maximum duration of a handshake.
-    pub(crate) fn handshake_limit(&self) -> Duration {
-        self.connect_deadline
-    }
-
-    /// Returns the UDP payload of the connection's first full packets, in bytes.
-    pub(crate) fn least_payload_bytes(&self) -> u16 {
-        self.shared.initial_payload_bytes
-    }
-
-    /// Returns the facts that are known before any connection, keyed by the full name of the fact.
-    pub(crate) fn facts_of_end(&self) -> BTreeMap<String, String> {
-        self.facts.clone()
-    }
-
-    /// Returns the warnings about this end for the reader of the results.
-    pub(crate) fn warnings_of_end(&self) -> Vec<Warning> {
-        let buffer = self.buffers.warning(self.shared.end);
-        [buffer, self.shared.files.warning(), self.needs.warning()]
-            .into_iter()
-            .flatten()
-            .collect()
-    }
-
     /// Returns the transport configuration for a new connection, and the watch on its congestion
     /// control.
-    fn transport(&self) -> Result<(Arc<TransportConfig>, Arc<Watch>), TransportError> {
+    fn transport(&self) -> Result<(Arc<TransportConfig>, Arc<Watch>)> {
         let watch = Arc::new(Watch::default());
         let mut transport = self.options.transport(&self.needs, &watch);
         if let Some(log) = self.shared.files.next_event_log()? {
@@ -240,49 +191,39 @@ impl QuicEndpoint {
         peer: SocketAddr,
         moment: MonotonicTime,
         stop: &Stop,
-    ) -> Result<(Connection, Arc<Watch>, Beginning), TransportError> {
-        let since = MonotonicTime::now();
-        let what = || format!("cannot connect to `{}`", peer.ip());
-        let mut client = self.client.clone().ok_or_else(|| TransportError::Order {
-            what: "a listening end does not connect".to_owned(),
-        })?;
-        if peer.ip().to_canonical() != self.peer.to_canonical() {
-            return Err(TransportError::Order {
-                what: format!("`{}` is not the announced peer `{}`", peer.ip(), self.peer),
-            });
-        }
+    ) -> Result<(Arc<Closer>, Beginning)> {
+        let mut client = self
+            .client
+            .clone()
+            .ok_or_else(|| TransportError::order("a listening end does not connect"))?;
+        check_peer(peer.ip(), self.order.peer)?;
         let (transport, watch) = self.transport()?;
         client.transport_config(transport);
-        let connect = || self.endpoint.connect_with(client, peer, &self.server_name);
-        let (mut connecting, mut beginning) = match resumption(self.handshake) {
-            Resumption::Off => (connect(), Beginning::Full),
-            _ => {
-                let handshake = Arc::new(HandshakeWatch::default());
-                let connecting = self.stack_runtime.watched(&handshake, connect);
-                (connecting, Beginning::Ticket(handshake))
-            }
+        let server_name = &self.order.tls.server_name;
+        let connect = || {
+            let failed = TransportError::stack(format!("cannot connect to `{}`", peer.ip()));
+            let connecting = self.endpoint.connect_with(client, peer, server_name);
+            connecting.map_err(failed)
         };
-        if let (Handshake::EarlyData, Beginning::Ticket(handshake)) = (self.handshake, &beginning) {
-            match connecting.map(Connecting::into_0rtt) {
-                Ok(Ok((connection, accepted))) => {
-                    beginning = Beginning::early(accepted, Arc::clone(handshake));
-                    return Ok((connection, watch, beginning));
+        let (connecting, beginning) = if !uses_tickets(self.handshake) {
+            (connect()?, Beginning::Full)
+        } else {
+            let tickets = Arc::new(HandshakeWatch::default());
+            let mut connecting = self.stack_runtime.watched(&tickets, connect)?;
+            if self.handshake == Handshake::EarlyData {
+                match connecting.into_0rtt() {
+                    Ok((connection, accepted)) => {
+                        let beginning = Beginning::EarlyData(accepted.shared(), tickets);
+                        return Ok((Closer::new(connection, watch), beginning));
+                    }
+                    // There is no ticket yet.
+                    Err(whole) => connecting = whole,
                 }
-                // There is no ticket yet.
-                Ok(Err(whole)) => connecting = Ok(whole),
-                Err(error) => connecting = Err(error),
             }
-        }
-        let connecting = connecting.map_err(TransportError::stack(what()))?;
-        let connected =
-            stop.unless_raised(async { connecting.await.map_err(TransportError::stack(what())) });
-        match within(moment, connected).await {
-            Some(connection) => Ok((connection?, watch, beginning)),
-            None => Err(timed_out(
-                format!("QUIC handshake with `{}`", peer.ip()),
-                since,
-            )),
-        }
+            (connecting, Beginning::Ticket(tickets))
+        };
+        let connection = complete(connecting, peer.ip(), moment, stop).await?;
+        Ok((Closer::new(connection, watch), beginning))
     }
 
     /// Schedules this end's migration in mid-transfer, if the options ask for it and this is the
@@ -307,7 +248,7 @@ impl QuicEndpoint {
 
     /// Begins the handshake of an incoming attempt; its result is queued with the finished
     /// attempts.
-    fn begin(&self, incoming: Incoming) -> Result<(), TransportError> {
+    fn begin(&self, incoming: Incoming) -> Result<()> {
         let from = incoming.remote_address().ip();
         let failed = move |error: ConnectionError| {
             TransportError::stack(format!("the QUIC handshake with `{from}` failed"))(error)
@@ -321,66 +262,45 @@ impl QuicEndpoint {
             None => incoming.accept(),
         };
         let connecting = match accepted {
-            Ok(connecting) => connecting,
+            Ok(connecting) if self.handshake == Handshake::EarlyData => connecting.into_0rtt(),
+            Ok(connecting) => Err(connecting),
             Err(error) => {
-                self.attempts.add(Err(failed(error)));
+                // The receiving half is beside it.
+                let _ = self.done.send(Err(failed(error)));
                 return Ok(());
             }
         };
-        let connecting = if self.handshake == Handshake::EarlyData {
-            match connecting.into_0rtt() {
-                // Early data is there before the handshake is done, and is answered at once.
-                Ok((connection, _)) => {
-                    self.established(connection, watch);
-                    return Ok(());
-                }
-                Err(connecting) => connecting,
-            }
-        } else {
-            connecting
-        };
-        let done = self.attempts.done.clone();
-        let messages = self.options.common.mode == Mode::Datagram;
-        self.runtime.spawn(async move {
-            let attempt = match connecting.await {
-                Ok(connection) if messages => first_message(connection, watch).await,
-                Ok(connection) => Ok(Attempt {
-                    connection,
-                    watch,
-                    first: None,
-                }),
-                Err(error) => Err(failed(error)),
-            };
-            // An endpoint that is gone takes none.
-            let _ = done.send(attempt);
-        });
+        match connecting {
+            // Early data is there before the handshake is done, and is answered at once. It is so in its turn:
+            // connections whose packets came before have theirs first, to end their handshakes and give their
+            // tickets before anybody closes them.
+            Ok((connection, _)) => self.queue(ready(Ok(connection)), watch),
+            Err(connecting) => self.queue(async move { connecting.await.map_err(failed) }, watch),
+        }
         Ok(())
     }
 
-    /// Queues a connection, which may be there before its handshake is done, as a finished attempt;
-    /// in datagram mode, waits for its first message before.
-    fn established(&self, connection: Connection, watch: Arc<Watch>) {
-        if self.options.common.mode == Mode::Datagram {
-            self.await_message(connection, watch);
-            return;
-        }
-        let done = self.attempts.done.clone();
-        // In its turn: connections whose packets came before have theirs first, to end their
-        // handshakes and give their tickets before anybody closes them.
+    /// Queues the connection that a handshake makes as a finished attempt, in datagram mode with its next message.
+    pub(crate) fn queue(
+        &self,
+        handshake: impl Future<Output = Result<Connection>> + Send + 'static,
+        watch: Arc<Watch>,
+    ) {
+        let done = self.done.clone();
+        let messages = self.options.common.mode == Mode::Datagram;
+        let attempt = async move {
+            let connection = handshake.await?;
+            let mut first = None;
+            if messages {
+                let message = connection.read_datagram().await;
+                first = Some(message.map_err(TransportError::stack("no QUIC datagram came"))?);
+            }
+            let closer = Closer::new(connection, watch);
+            Ok(Attempt { closer, first })
+        };
         self.runtime.spawn(async move {
-            let _ = done.send(Ok(Attempt {
-                connection,
-                watch,
-                first: None,
-            }));
-        });
-    }
-
-    /// Waits for a connection's next message in a task of its own.
-    pub(crate) fn await_message(&self, connection: Connection, watch: Arc<Watch>) {
-        let done = self.attempts.done.clone();
-        self.runtime.spawn(async move {
-            let _ = done.send(first_message(connection, watch).await);
+            // An endpoint that is gone takes none.
+            let _ = done.send(attempt.await);
         });
     }
 
@@ -392,12 +312,12 @@ impl QuicEndpoint {
         &self,
         stop: &Stop,
         arrived: &mut (impl FnMut() + Send),
-    ) -> Result<Result<Attempt, TransportError>, TransportError> {
+    ) -> Result<Result<Attempt>> {
         stop.unless_raised(async {
             loop {
                 tokio::select! {
                     biased;
-                    Some(attempt) = self.attempts.take() => return Ok(attempt),
+                    Some(attempt) = async { self.next.lock().await.recv().await } => return Ok(attempt),
                     incoming = self.endpoint.accept() => {
                         let incoming = incoming.ok_or(TransportError::Closed {
                             flow: "QUIC endpoint",
@@ -412,12 +332,8 @@ impl QuicEndpoint {
 
     /// Begins an attempt of the announced peer, or sends it a Retry packet to validate its address;
     /// refuses any other peer.
-    fn meet(
-        &self,
-        incoming: Incoming,
-        arrived: &mut (impl FnMut() + Send),
-    ) -> Result<(), TransportError> {
-        if incoming.remote_address().ip().to_canonical() != self.peer.to_canonical() {
+    fn meet(&self, incoming: Incoming, arrived: &mut (impl FnMut() + Send)) -> Result<()> {
+        if incoming.remote_address().ip().to_canonical() != self.order.peer.to_canonical() {
             incoming.refuse();
             return Ok(());
         }
@@ -431,65 +347,6 @@ impl QuicEndpoint {
         }
         self.begin(incoming)
     }
-}
-
-impl Attempts {
-    fn add(&self, attempt: Result<Attempt, TransportError>) {
-        // The receiving half is beside it.
-        let _ = self.done.send(attempt);
-    }
-
-    async fn take(&self) -> Option<Result<Attempt, TransportError>> {
-        self.next.lock().await.recv().await
-    }
-}
-
-async fn first_message(
-    connection: Connection,
-    watch: Arc<Watch>,
-) -> Result<Attempt, TransportError> {
-    let first = connection
-        .read_datagram()
-        .await
-        .map_err(TransportError::stack("no QUIC datagram came"))?;
-    Ok(Attempt {
-        connection,
-        watch,
-        first: Some(first),
-    })
-}
-
-fn facts(
-    order: &TrialOrder,
-    options: &Options,
-    needs: &Needs,
-    buffers: Buffers,
-    offload: Offload,
-) -> BTreeMap<String, String> {
-    let send_packets = if options.common.gso {
-        offload.send_packets
-    } else {
-        1
-    };
-    let end = order.role.name();
-    let mut facts = options.common.facts(end, &needs.sizes, &buffers);
-    let gso = Offload::in_words(send_packets);
-    let gro = Offload::in_words(offload.receive_packets);
-    let stated = stack_facts(
-        &options.common,
-        &needs.sizes,
-        order.local,
-        options.congestion_control.name(),
-        options.crypto.name(),
-        match order.role {
-            Role::Sender => &gso,
-            Role::Receiver => &gro,
-        },
-    );
-    facts.extend(stated.of_end(end));
-    facts.insert(format!("gso.{end}"), gso);
-    facts.insert(format!("gro.{end}"), gro);
-    facts
 }
 
 impl Drop for QuicEndpoint {
@@ -508,7 +365,7 @@ impl StreamEndpoint for QuicEndpoint {
     }
 
     fn listen_address(&self) -> Option<SocketAddr> {
-        self.listens()
+        self.listen
     }
 
     async fn connect(
@@ -517,18 +374,13 @@ impl StreamEndpoint for QuicEndpoint {
         purpose: Purpose,
         moment: MonotonicTime,
         stop: &Stop,
-    ) -> Result<QuicConnection, TransportError> {
-        let (connection, watch, beginning) = self.establish(peer, moment, stop).await?;
-        let connection = QuicConnection::new(
-            (connection, watch),
-            Arc::clone(&self.shared),
-            beginning,
-            stop,
-        );
+    ) -> Result<QuicConnection> {
+        let (closer, beginning) = self.establish(peer, moment, stop).await?;
         if purpose == Purpose::Transfer {
-            self.schedule_migration(connection.closer());
+            self.schedule_migration(&closer);
         }
-        Ok(connection)
+        let shared = Arc::clone(&self.shared);
+        Ok(QuicConnection::new(closer, shared, beginning, stop))
     }
 
     async fn accept(
@@ -536,34 +388,43 @@ impl StreamEndpoint for QuicEndpoint {
         moment: MonotonicTime,
         stop: &Stop,
         arrived: &mut (impl FnMut() + Send),
-    ) -> Result<Accepted<QuicConnection>, TransportError> {
-        let since = MonotonicTime::now();
-        let attempt = match within(moment, self.next_attempt(stop, arrived)).await {
-            Some(attempt) => attempt?,
-            None => return Err(timed_out("QUIC connection", since)),
+    ) -> Result<Accepted<QuicConnection>> {
+        let attempt = in_time(moment, "QUIC connection", self.next_attempt(stop, arrived)).await?;
+        let beginning = match uses_tickets(self.handshake) {
+            true => Beginning::Unknown,
+            false => Beginning::Full,
         };
-        let beginning = match resumption(self.handshake) {
-            Resumption::Off => Beginning::Full,
-            _ => Beginning::Unknown,
-        };
-        Ok(match attempt {
-            Ok(Attempt {
-                connection, watch, ..
-            }) => Accepted::Connection(QuicConnection::new(
-                (connection, watch),
-                Arc::clone(&self.shared),
-                beginning,
-                stop,
-            )),
-            Err(error) => Accepted::Failed(error),
-        })
+        let shared = Arc::clone(&self.shared);
+        let made = attempt.map(|it| QuicConnection::new(it.closer, shared, beginning, stop));
+        Ok(made.map_or_else(Accepted::Failed, Accepted::Connection))
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        self.facts_of_end()
+        let (options, sizes, end) = (&self.options, &self.needs.sizes, self.shared.end);
+        let send_packets = match options.common.gso {
+            true => self.send_packets,
+            false => 1,
+        };
+        let gso = facts::offload(send_packets);
+        let gro = facts::offload(self.receive_packets);
+        let offloads = match self.order.role {
+            Role::Sender => &gso,
+            Role::Receiver => &gro,
+        };
+        let (control, crypto) = (options.congestion_control.into_str(), options.crypto.name());
+        let local = self.order.local;
+        let stated = stack_facts(&options.common, sizes, local, control, crypto, offloads);
+        let mut facts = options.common.facts(end, sizes, &self.buffers);
+        facts.extend(stated.of_end(end));
+        facts.extend(of_end(end, [("gso", gso), ("gro", gro)]));
+        facts
     }
 
     fn warnings(&self) -> Vec<Warning> {
-        self.warnings_of_end()
+        let buffer = self.buffers.warning(self.shared.end);
+        [buffer, self.shared.files.warning(), self.needs.warning()]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 }

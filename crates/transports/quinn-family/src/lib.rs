@@ -10,7 +10,6 @@ mod datagram;
 mod driver;
 mod drops;
 mod endpoint;
-mod figures;
 mod migration;
 #[cfg(feature = "noq")]
 mod noq_stack;
@@ -29,10 +28,5 @@ use noq_stack as stack;
 #[cfg(feature = "quinn")]
 use quinn_stack as stack;
 
-pub use connection::QuicConnection;
-pub use controller::CongestionControl;
-pub use datagram::{DatagramFlow, QuicDatagramEndpoint};
-pub use driver::Quic;
+pub use driver::DRIVER;
 pub use endpoint::QuicEndpoint;
-pub use options::{Needs, Options};
-pub use stream::QuicStream;

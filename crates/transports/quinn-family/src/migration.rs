@@ -11,8 +11,9 @@ use std::{
 };
 
 use regatta_model::units::format_duration;
-use regatta_transport::{MonotonicTime, TransportError};
+use regatta_transport::{MonotonicTime, Result, TransportError};
 
+use regatta_transport_quic_common::path::Sizes;
 use regatta_transport_sockets::socket::{self, Counters};
 
 use crate::{
@@ -23,31 +24,20 @@ use crate::{
 /// Migration of one end, which happens once.
 #[derive(Debug)]
 pub(crate) struct Migration {
-    pub(crate) after: Duration,
-    pub(crate) local: IpAddr,
-    pub(crate) receive_buffer_bytes: usize,
-    pub(crate) send_buffer_bytes: usize,
-    /// Maximum number of packets that the kernel takes at once.
-    pub(crate) most_packets: usize,
-    pub(crate) drops: Arc<Drops>,
+    after: Duration,
+    local: IpAddr,
+    sizes: Sizes,
+    drops: Arc<Drops>,
     begun: AtomicBool,
     done: OnceLock<Result<(), String>>,
 }
 
 impl Migration {
-    pub(crate) fn new(
-        after: Duration,
-        local: IpAddr,
-        (receive_buffer_bytes, send_buffer_bytes): (usize, usize),
-        most_packets: usize,
-        drops: Arc<Drops>,
-    ) -> Self {
+    pub(crate) fn new(after: Duration, local: IpAddr, sizes: Sizes, drops: Arc<Drops>) -> Self {
         Self {
             after,
             local,
-            receive_buffer_bytes,
-            send_buffer_bytes,
-            most_packets,
+            sizes,
             drops,
             begun: AtomicBool::new(false),
             done: OnceLock::new(),
@@ -70,16 +60,12 @@ impl Migration {
         let _ = self.done.set(done);
     }
 
-    fn rebind(&self, endpoint: &Endpoint) -> Result<(), TransportError> {
-        let (socket, _) = socket::bind(
-            self.local,
-            None,
-            self.receive_buffer_bytes,
-            self.send_buffer_bytes,
-        )?;
+    fn rebind(&self, endpoint: &Endpoint) -> Result<()> {
+        let (receive, send) = self.sizes.socket_buffers_bytes;
+        let (socket, _) = socket::bind(self.local, None, receive, send)?;
         let moved = || -> io::Result<()> {
             let counters = Counters::of(&socket)?;
-            let (socket, _) = stack::wrap(socket, self.most_packets)?;
+            let (socket, ..) = stack::wrap(socket, self.sizes.most_segments())?;
             endpoint.rebind_abstract(socket)?;
             self.drops.moved_to(counters);
             Ok(())

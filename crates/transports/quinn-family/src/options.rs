@@ -5,17 +5,20 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{Bytes, OptionValue, Warning, WorkloadKind, warning_code};
 use regatta_transport::{OptionDefinition, Unsupported};
+use strum::VariantNames as _;
 
 use regatta_transport_quic_common::{
     options::{self as common, Common, MOST_VARINT, Mode},
-    path::{LEAST_PAYLOAD_BYTES, Sizes},
+    path::Sizes,
 };
 use regatta_transport_tls::{Crypto, crypto_option};
 
 use crate::{
     controller::CongestionControl,
-    stack::quic::{MtuDiscoveryConfig, TransportConfig, VarInt},
-    stack::{self},
+    stack::{
+        self,
+        quic::{MtuDiscoveryConfig, TransportConfig, VarInt},
+    },
     watch::Watch,
 };
 
@@ -40,7 +43,7 @@ const LEAST_QUEUED: usize = 10;
 
 /// Congestion control.
 const CC: OptionDefinition = common::congestion_control(
-    &CongestionControl::NAMES,
+    CongestionControl::VARIANTS,
     "congestion control of the sender, the stack's own implementation",
 );
 
@@ -78,32 +81,26 @@ pub(crate) const DEFINITIONS: &[OptionDefinition] = &[
 
 /// The options of a trial, with their defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// Options that every stack has.
-    pub common: Common,
+    pub(crate) common: Common,
     /// Congestion control of the sender.
-    pub congestion_control: CongestionControl,
+    pub(crate) congestion_control: CongestionControl,
     /// Library of the encryption.
-    pub crypto: Crypto,
+    pub(crate) crypto: Crypto,
     /// Time after the establishment of the transfer's connection at which the connecting end
     /// migrates.
-    pub migrate_after: Option<Duration>,
+    pub(crate) migrate_after: Option<Duration>,
     /// Whether events are written to files.
-    pub event_log: bool,
+    pub(crate) event_log: bool,
 }
 
 impl Options {
     /// Reads options that were checked against the driver's descriptor.
-    #[must_use]
-    pub fn read(options: &BTreeMap<String, OptionValue>) -> Self {
-        let control = |name: &str| {
-            CongestionControl::ALL
-                .into_iter()
-                .find(|control| control.name() == name)
-        };
+    pub(crate) fn read(options: &BTreeMap<String, OptionValue>) -> Self {
         Self {
             common: Common::read(options),
-            congestion_control: CC.text(options).and_then(control).unwrap_or_default(),
+            congestion_control: common::choice(&CC, options),
             crypto: Crypto::read(&CRYPTO, options),
             migrate_after: MIGRATE_AFTER.time(options),
             event_log: EVENT_LOG.flag(options),
@@ -111,15 +108,21 @@ impl Options {
     }
 
     /// Returns the transport configuration for a connection of the trial, the same at both ends.
-    #[must_use]
-    pub fn transport(&self, needs: &Needs, watch: &Arc<Watch>) -> TransportConfig {
+    pub(crate) fn transport(&self, needs: &Needs, watch: &Arc<Watch>) -> TransportConfig {
         let sizes = &needs.sizes;
         let window = |bytes: u64| VarInt::from_u64(bytes.min(MOST_VARINT)).unwrap_or(VarInt::MAX);
+        let mut discovery = MtuDiscoveryConfig::default();
+        discovery.upper_bound(sizes.payload_bytes);
         let mut transport = TransportConfig::default();
         transport
             .stream_receive_window(window(sizes.windows.stream_bytes))
             .receive_window(window(sizes.windows.connection_bytes))
             .send_window(sizes.held_bytes(0))
+            // Random loss must not be taken for a path that swallows large packets, so the first size is the least one
+            // too.
+            .initial_mtu(sizes.first_payload_bytes)
+            .min_mtu(sizes.first_payload_bytes)
+            .mtu_discovery_config(self.common.mtu_discovery.then_some(discovery))
             .enable_segmentation_offload(self.common.gso)
             .congestion_controller_factory(self.congestion_control.watched(watch))
             .max_idle_timeout(IDLE_TIMEOUT.try_into().ok())
@@ -132,35 +135,21 @@ impl Options {
                 .datagram_receive_buffer_size(Some(sizes.windows.socket_buffer_bytes))
                 .datagram_send_buffer_size(needs.datagram_queue_bytes),
         };
-        if self.common.mtu_discovery {
-            let mut discovery = MtuDiscoveryConfig::default();
-            discovery.upper_bound(sizes.payload_bytes);
-            transport
-                .initial_mtu(LEAST_PAYLOAD_BYTES)
-                .mtu_discovery_config(Some(discovery));
-        } else {
-            // The path's packet size is known, so nothing is searched for; and random loss must
-            // not be taken for a path that swallows large packets, so it is the least one too.
-            transport
-                .initial_mtu(sizes.payload_bytes)
-                .min_mtu(sizes.payload_bytes)
-                .mtu_discovery_config(None);
-        }
         transport
     }
 }
 
 /// Requirements of a trial's connections, from its path and its workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Needs {
+pub(crate) struct Needs {
     /// Sizes of packets, windows and buffers.
-    pub sizes: Sizes,
+    pub(crate) sizes: Sizes,
     /// Number of streams that may be open at once.
-    pub streams: u32,
+    pub(crate) streams: u32,
     /// Capacity of the stack's queue of messages, in bytes.
-    pub datagram_queue_bytes: usize,
+    pub(crate) datagram_queue_bytes: usize,
     /// Bandwidth-delay product of the path, at a receiver whose stack holds no window of that size.
-    pub window_missed_bytes: Option<u64>,
+    pub(crate) window_missed_bytes: Option<u64>,
 }
 
 impl Needs {
@@ -168,7 +157,7 @@ impl Needs {
     ///
     /// # Errors
     /// [`Unsupported`] if the path's packets are too small for QUIC.
-    pub fn of(order: &TrialOrder, options: &Options) -> Result<Self, Unsupported> {
+    pub(crate) fn of(order: &TrialOrder, options: &Options) -> Result<Self, Unsupported> {
         let (path, common) = (&order.path, &options.common);
         let sizes = Sizes::with_at_most(stack::MOST_WINDOW_PACKETS, path, order.local, common)?;
         let rate = path.link_rate_bps.unwrap_or_default() as f64;
@@ -195,18 +184,17 @@ impl Needs {
     /// Returns the warning that the stack's window, not the path, is the limit.
     pub(crate) fn warning(&self) -> Option<Warning> {
         let missed = self.window_missed_bytes?;
-        Some(Warning {
-            code: warning_code::WINDOW_LIMITED.to_owned(),
-            message: format!(
+        Some(Warning::new(
+            warning_code::WINDOW_LIMITED,
+            format!(
                 "the window of a stream is {}, as {} ends a connection with more packets unread, \
                  and the path holds {}",
                 Bytes(self.sizes.windows.stream_bytes),
                 stack::STACK,
                 Bytes(missed)
             ),
-            hint: "set `stream_window`, if a connection that fails after a loss is acceptable"
-                .to_owned(),
-        })
+            "set `stream_window`, if a connection that fails after a loss is acceptable",
+        ))
     }
 }
 
@@ -217,7 +205,7 @@ mod tests {
     #[test]
     fn defaults_are_those_of_the_definitions() {
         let options = Options::read(&BTreeMap::new());
-        assert_eq!(options.congestion_control.name(), "cubic");
+        assert_eq!(options.congestion_control.into_str(), "cubic");
         assert_eq!(options.crypto, Crypto::Ring);
         assert!(!options.event_log);
         assert_eq!(options.migrate_after, None);
@@ -245,9 +233,9 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let text = |text: &str| OptionValue::Text(text.to_owned());
-        for control in CongestionControl::ALL {
-            let options = BTreeMap::from([("cc".to_owned(), text(control.name()))]);
-            assert_eq!(Options::read(&options).congestion_control, control);
+        for &name in CongestionControl::VARIANTS {
+            let options = BTreeMap::from([("cc".to_owned(), text(name))]);
+            assert_eq!(Options::read(&options).congestion_control.into_str(), name);
         }
         let options = Options::read(&BTreeMap::from([
             ("migrate_after".to_owned(), text("500ms")),

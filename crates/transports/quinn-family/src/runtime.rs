@@ -5,10 +5,11 @@ use std::{
     io,
     net::UdpSocket,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Instant,
 };
 
+use parking_lot::Mutex;
 use regatta_transport_tls::HandshakeWatch;
 
 use crate::stack::{
@@ -24,17 +25,12 @@ pub(crate) struct WatchingRuntime {
 }
 
 impl WatchingRuntime {
-    fn set_next(&self, watch: Option<Arc<HandshakeWatch>>) -> Option<Arc<HandshakeWatch>> {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *next, watch)
-    }
-
     /// Creates a connection whose handshake is watched: the task that the stack spawns during
     /// `make` is the connection's.
     pub(crate) fn watched<T>(&self, watch: &Arc<HandshakeWatch>, make: impl FnOnce() -> T) -> T {
-        self.set_next(Some(Arc::clone(watch)));
+        *self.next.lock() = Some(Arc::clone(watch));
         let made = watch.during(make);
-        self.set_next(None);
+        *self.next.lock() = None;
         made
     }
 }
@@ -45,7 +41,8 @@ impl Runtime for WatchingRuntime {
     }
 
     fn spawn(&self, mut future: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        match self.set_next(None) {
+        let next = self.next.lock().take();
+        match next {
             None => TokioRuntime.spawn(future),
             Some(watch) => TokioRuntime.spawn(Box::pin(poll_fn(move |context| {
                 watch.during(|| future.as_mut().poll(context))

@@ -31,7 +31,7 @@ impl SendWindow {
             return;
         }
         self.since_look_bytes = 0;
-        let congestion_window = stack::figures(&self.connection).window_bytes;
+        let congestion_window = stack::stats(&self.connection).1.cwnd;
         self.connection
             .set_send_window(self.sizes.held_bytes(congestion_window));
     }

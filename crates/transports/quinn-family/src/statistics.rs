@@ -1,19 +1,18 @@
 //! Statistics of a connection as the stack reports them, readable from another thread.
 
-use std::{
-    collections::BTreeMap,
-    net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
-};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
-use regatta_transport::{ProtocolSample, StatisticsSource, WindowLimited};
+use parking_lot::Mutex;
+use regatta_transport::{ProtocolSample, StatisticsSource};
 use regatta_transport_tls as tls;
 
-use regatta_transport_quic_common::blocked::Blocked;
+use regatta_transport_quic_common::{
+    blocked::Blocked,
+    facts::{ConnectionFacts, of_end},
+};
 
 use crate::{
-    connection::Shared,
+    connection::{Closer, Shared},
     controller::CongestionControl,
     stack::{
         self,
@@ -30,7 +29,7 @@ pub(crate) struct Statistics {
     remote: Option<SocketAddr>,
     shared: Arc<Shared>,
     watch: Arc<Watch>,
-    limited: Mutex<Blocked>,
+    blocked: Blocked,
 }
 
 enum State {
@@ -40,26 +39,19 @@ enum State {
 }
 
 impl Statistics {
-    pub(crate) fn new(connection: Connection, watch: Arc<Watch>, shared: Arc<Shared>) -> Arc<Self> {
+    pub(crate) fn new(closer: &Closer, shared: Arc<Shared>) -> Arc<Self> {
         Arc::new(Self {
-            remote: stack::remote(&connection),
-            connection: Mutex::new(State::Open(connection)),
+            remote: stack::remote(&closer.connection),
+            connection: Mutex::new(State::Open(closer.connection.clone())),
             shared,
-            watch,
-            limited: Mutex::new(Blocked::new(Instant::now())),
+            watch: Arc::clone(&closer.watch),
+            blocked: Blocked::default(),
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that can panic runs under this lock.
-        self.connection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Drops the connection and keeps its facts.
     pub(crate) fn release(&self) {
-        let mut state = self.lock();
+        let mut state = self.connection.lock();
         if let State::Open(connection) = &*state {
             let facts = self.facts_of(connection);
             *state = State::Closed(facts);
@@ -68,62 +60,35 @@ impl Statistics {
 
     fn facts_of(&self, connection: &Connection) -> BTreeMap<String, String> {
         let end = self.shared.end;
-        let figures = stack::figures(connection);
-        let control = stack::congestion_state(connection).and_then(CongestionControl::of);
-        let mut facts = BTreeMap::from([
-            (
-                format!("congestion_control.{end}"),
-                control
-                    .map_or("unknown", CongestionControl::name)
-                    .to_owned(),
-            ),
-            ("tls.version".to_owned(), "1.3".to_owned()),
-            ("tls.cipher_suite".to_owned(), tls::CIPHER_SUITE.to_owned()),
-            ("quic.version".to_owned(), "1".to_owned()),
-            (
-                format!("udp_payload_bytes.{end}"),
-                figures.payload_bytes.to_string(),
-            ),
-            (
-                format!("quic.congestion_events.{end}"),
-                figures.congestion_events.to_string(),
-            ),
-            (
-                format!("quic.black_holes.{end}"),
-                figures.black_holes.to_string(),
-            ),
-            (
-                format!("retransmitted_packets.{end}"),
-                "packets declared lost (RFC 9002); QUIC sends their content again in new packets"
-                    .to_owned(),
-            ),
-        ]);
-        if let (Some(controller), "sender") = (stack::congestion_state(connection), end) {
-            let window = controller.initial_window();
-            let packet = u64::from(self.shared.initial_payload_bytes);
+        let (stats, path) = stack::stats(connection);
+        let controller = stack::congestion_state(connection);
+        let initial_window = controller
+            .as_ref()
+            .map(|controller| controller.initial_window());
+        let handshake = connection.handshake_data();
+        let alpn = handshake
+            .and_then(|data| data.downcast::<HandshakeData>().ok())
+            .and_then(|data| data.protocol);
+        let facts = ConnectionFacts {
+            congestion_control: controller.and_then(CongestionControl::of).map(Into::into),
+            cipher_suite: Some(tls::CIPHER_SUITE),
+            alpn: alpn.as_deref(),
+            payload_bytes: path.current_mtu.into(),
+            blocked_frames: stack::blocked_frames(&stats),
+            receive_buffer_drops: self.shared.drops.count(),
+        };
+        let mut facts = facts.of_end(end);
+        let events = [
+            ("quic.congestion_events", path.congestion_events),
+            ("quic.black_holes", path.black_holes_detected),
+        ];
+        facts.extend(of_end(end, events));
+        if let (Some(window), "sender") = (initial_window, end) {
+            let packet = u64::from(self.shared.sizes.first_payload_bytes);
             facts.insert(
                 "initial_window.sender".to_owned(),
                 regatta_model::stack::packets(window, packet),
             );
-        }
-        if let Some(frames) = figures.blocked_frames {
-            facts.insert(
-                format!("quic.flow_control_blocked_frames.{end}"),
-                frames.to_string(),
-            );
-        }
-        if let Some(protocol) = connection
-            .handshake_data()
-            .and_then(|data| data.downcast::<HandshakeData>().ok())
-            .and_then(|data| data.protocol)
-        {
-            facts.insert(
-                "tls.alpn".to_owned(),
-                String::from_utf8_lossy(&protocol).into_owned(),
-            );
-        }
-        if let Some(drops) = self.shared.drops.count() {
-            facts.insert(format!("receive_buffer_drops.{end}"), drops.to_string());
         }
         if self.shared.retries && connection.side() == Side::Server {
             facts.insert(
@@ -149,40 +114,32 @@ impl Statistics {
 
 impl StatisticsSource for Statistics {
     fn sample(&self) -> Option<ProtocolSample> {
-        let State::Open(connection) = &*self.lock() else {
+        let State::Open(connection) = &*self.connection.lock() else {
             return None;
         };
-        let figures = stack::figures(connection);
+        let (stats, path) = stack::stats(connection);
         let in_flight = self.watch.in_flight_bytes();
         // A connection that is closing has no window any more.
-        let window = (!self.watch.is_closing()).then_some(figures.window_bytes);
-        let window_limited = figures.blocked_frames.map(|frames| WindowLimited {
-            time: self
-                .limited
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .add(
-                    Instant::now(),
-                    frames,
-                    in_flight,
-                    window.unwrap_or_default(),
-                ),
-            hint: "set the transport's option `stream_window` to a larger size",
+        let window = (!self.watch.is_closing()).then_some(path.cwnd);
+        let window_limited = stack::blocked_frames(&stats).map(|frames| {
+            self.blocked
+                .sample(frames, in_flight, window.unwrap_or_default())
         });
+        let (packets_sent, packets_lost) = stack::packets(&stats, &path);
         Some(ProtocolSample {
-            smoothed_rtt: Some(figures.smoothed_rtt),
-            min_rtt: figures.min_rtt,
+            smoothed_rtt: Some(path.rtt),
+            min_rtt: stack::min_rtt(&path),
             congestion_window_bytes: window,
             bytes_in_flight: Some(in_flight),
-            packets_sent: Some(figures.packets_sent),
-            retransmitted_packets: Some(figures.packets_lost),
-            congestion_events: Some(figures.congestion_events),
+            packets_sent: Some(packets_sent),
+            retransmitted_packets: Some(packets_lost),
+            congestion_events: Some(path.congestion_events),
             window_limited,
         })
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        match &*self.lock() {
+        match &*self.connection.lock() {
             State::Open(connection) => self.facts_of(connection),
             State::Closed(facts) => facts.clone(),
         }

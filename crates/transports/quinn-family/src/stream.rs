@@ -1,9 +1,9 @@
 //! A bidirectional stream of the stack as a [`ByteStream`].
 
 use bytes::Bytes;
-use regatta_transport::{ByteStream, MonotonicTime, Received, TransportError};
+use regatta_transport::{ByteStream, MonotonicTime, Received, Result, TransportError};
 
-use regatta_transport_quic_common::write_buffer::{Pieces, WriteBuffer};
+use regatta_transport_quic_common::write_buffer::{Pieces, WriteBuffer, pass_on};
 use regatta_transport_sockets::wait::within;
 
 use crate::{
@@ -61,7 +61,7 @@ impl QuicStream {
         Self {
             send,
             receive,
-            buffer: WriteBuffer::new(YIELD_BYTES).weigh_small_messages(SMALL_MESSAGE_BYTES),
+            buffer: WriteBuffer::new(YIELD_BYTES, SMALL_MESSAGE_BYTES),
             pieces: [const { Bytes::new() }; PIECES],
             early: early.map(|connection| Early {
                 connection,
@@ -74,7 +74,7 @@ impl QuicStream {
 
     /// Sends early data that the other end has rejected again, on a stream of the connection that
     /// is established now. Returns `false` if there is none.
-    async fn send_again(&mut self) -> Result<bool, TransportError> {
+    async fn send_again(&mut self) -> Result<bool> {
         let Some(mut early) = self.early.take() else {
             return Ok(false);
         };
@@ -89,7 +89,10 @@ impl QuicStream {
         Ok(true)
     }
 
-    async fn write(&mut self, mut pieces: Pieces) -> Result<(), TransportError> {
+    async fn write(&mut self, pieces: Option<Pieces>) -> Result<()> {
+        let Some(mut pieces) = pieces else {
+            return Ok(());
+        };
         let pieces = pieces.as_mut();
         if let Some(early) = &mut self.early {
             // Pieces are shared, not copied.
@@ -109,25 +112,17 @@ impl QuicStream {
         }
         Ok(())
     }
-
-    async fn write_pending(&mut self) -> Result<(), TransportError> {
-        match self.buffer.take() {
-            Some(pieces) => self.write(pieces).await,
-            None => Ok(()),
-        }
-    }
 }
 
 impl ByteStream for QuicStream {
-    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<(), TransportError> {
-        match self.buffer.add(header, payload) {
-            Some(pieces) => self.write(pieces).await,
-            None => Ok(()),
-        }
+    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<()> {
+        let pieces = self.buffer.add(header, payload);
+        self.write(pieces).await
     }
 
-    async fn flush(&mut self) -> Result<(), TransportError> {
-        self.write_pending().await?;
+    async fn flush(&mut self) -> Result<()> {
+        let pieces = self.buffer.take();
+        self.write(pieces).await?;
         // It leaves when the connection's own task has its turn.
         tokio::task::yield_now().await;
         Ok(())
@@ -138,18 +133,13 @@ impl ByteStream for QuicStream {
         _scratch: &mut [u8],
         moment: MonotonicTime,
         consume: &mut (impl FnMut(&[u8]) + Send),
-    ) -> Result<Received, TransportError> {
+    ) -> Result<Received> {
         loop {
             let taken = stack::read_chunks(&mut self.receive, &mut self.pieces);
             match within(moment, taken).await {
                 Some(Ok(Some(count))) => {
                     self.early = None;
-                    let mut bytes = 0;
-                    for piece in &mut self.pieces[..count] {
-                        let piece = std::mem::take(piece);
-                        bytes += piece.len();
-                        consume(&piece);
-                    }
+                    let bytes = pass_on(&mut self.pieces[..count], consume);
                     return Ok(Received::Bytes(bytes));
                 }
                 Some(Ok(None)) => return Ok(Received::Closed),
@@ -170,8 +160,9 @@ impl ByteStream for QuicStream {
         let _ = self.send.reset(ABORTED);
     }
 
-    async fn finish(&mut self) -> Result<(), TransportError> {
-        self.write_pending().await?;
+    async fn finish(&mut self) -> Result<()> {
+        let pieces = self.buffer.take();
+        self.write(pieces).await?;
         if let Some(early) = &mut self.early {
             early.finished = true;
         }

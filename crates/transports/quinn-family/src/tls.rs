@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use regatta_control::TrialOrder;
-use regatta_model::Handshake;
-use regatta_transport::TransportError;
+use regatta_transport::{Result, TransportError};
 use regatta_transport_quic_common::files::Files;
-use regatta_transport_tls::{self as tls, Crypto, Resumption};
+use regatta_transport_tls::{self as tls, Crypto};
 
 use crate::stack::quic::{
     ClientConfig, ServerConfig, ValidationTokenConfig,
@@ -21,12 +20,10 @@ pub(crate) fn client_config(
     order: &TrialOrder,
     files: &Files,
     crypto: Crypto,
-) -> Result<ClientConfig, TransportError> {
+) -> Result<ClientConfig> {
     let handshake = order.workload.kind.handshake();
-    let mut config = tls::client(&order.tls, Some(tls::ALPN), resumption(handshake), crypto)?;
-    if let Some(log) = files.key_log()? {
-        config.key_log = log;
-    }
+    let mut config = tls::client(&order.tls, Some(tls::ALPN), handshake, crypto)?;
+    config.key_log = files.key_log()?;
     let crypto =
         QuicClientConfig::try_from(config).map_err(TransportError::stack("cannot set up TLS"))?;
     Ok(ClientConfig::new(Arc::new(crypto)))
@@ -40,12 +37,10 @@ pub(crate) fn server_config(
     order: &TrialOrder,
     files: &Files,
     crypto: Crypto,
-) -> Result<ServerConfig, TransportError> {
+) -> Result<ServerConfig> {
     let handshake = order.workload.kind.handshake();
-    let mut config = tls::server(&order.tls, Some(tls::ALPN), resumption(handshake), crypto)?;
-    if let Some(log) = files.key_log()? {
-        config.key_log = log;
-    }
+    let mut config = tls::server(&order.tls, Some(tls::ALPN), handshake, crypto)?;
+    config.key_log = files.key_log()?;
     let crypto =
         QuicServerConfig::try_from(config).map_err(TransportError::stack("cannot set up TLS"))?;
     let mut config = ServerConfig::with_crypto(Arc::new(crypto));
@@ -54,13 +49,4 @@ pub(crate) fn server_config(
     tokens.sent(0);
     config.validation_token_config(tokens);
     Ok(config)
-}
-
-/// Returns the use of session tickets that a kind of handshake needs.
-pub(crate) const fn resumption(handshake: Handshake) -> Resumption {
-    match handshake {
-        Handshake::Full | Handshake::Retry => Resumption::Off,
-        Handshake::Resumed => Resumption::Tickets,
-        Handshake::EarlyData => Resumption::EarlyData,
-    }
 }

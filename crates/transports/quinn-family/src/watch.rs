@@ -6,11 +6,11 @@ use tokio::sync::Notify;
 
 /// Congestion window of a connection that is closing, in bytes: the stacks send without pacing
 /// above 4 GiB.
-pub const OPEN_WINDOW_BYTES: u64 = 1 << 40;
+pub(crate) const OPEN_WINDOW_BYTES: u64 = 1 << 40;
 
 /// State that one connection's controller shares with its driver.
 #[derive(Debug, Default)]
-pub struct Watch {
+pub(crate) struct Watch {
     closing: AtomicBool,
     in_flight_bytes: AtomicU64,
     /// Whether somebody waits for packets to be sent.
@@ -24,24 +24,22 @@ impl Watch {
     /// quinn 0.11 holds CONNECTION_CLOSE back while stream data waits for the congestion window,
     /// and a closed connection processes no acknowledgements, so that the window never opens again
     /// and the other end would learn nothing before its idle timeout.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
     }
 
     /// Whether [`Watch::close`] was called.
-    #[must_use]
-    pub fn is_closing(&self) -> bool {
+    pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Relaxed)
     }
 
     /// Returns the number of bytes sent, not acknowledged and not declared lost (RFC 9002 §2).
-    #[must_use]
-    pub fn in_flight_bytes(&self) -> u64 {
+    pub(crate) fn in_flight_bytes(&self) -> u64 {
         self.in_flight_bytes.load(Ordering::Relaxed)
     }
 
     /// Records that this many bytes were sent.
-    pub fn on_sent(&self, bytes: u64) {
+    pub(crate) fn on_sent(&self, bytes: u64) {
         self.set_in_flight(self.in_flight_bytes() + bytes);
         if self.is_awaited.load(Ordering::Relaxed) {
             self.sent.notify_waiters();
@@ -49,7 +47,7 @@ impl Watch {
     }
 
     /// Waits while a condition holds that changes with the packets that are sent.
-    pub async fn wait_while(&self, holds: impl Fn() -> bool) {
+    pub(crate) async fn wait_while(&self, holds: impl Fn() -> bool) {
         self.is_awaited.store(true, Ordering::Relaxed);
         loop {
             let mut sent = std::pin::pin!(self.sent.notified());
@@ -64,7 +62,7 @@ impl Watch {
 
     /// Records the number of bytes in flight. Only the connection's own task calls this, so that
     /// reading and writing need not be one step.
-    pub fn set_in_flight(&self, bytes: u64) {
+    pub(crate) fn set_in_flight(&self, bytes: u64) {
         self.in_flight_bytes.store(bytes, Ordering::Relaxed);
     }
 }

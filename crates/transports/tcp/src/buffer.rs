@@ -67,26 +67,25 @@ impl Buffer {
     /// Sets the buffer, with `SO_SNDBUFFORCE` or `SO_RCVBUFFORCE` where permitted; returns its size
     /// as read back, in bytes.
     pub(crate) fn set(self, socket: &Socket) -> io::Result<usize> {
-        let force = match self.role {
-            Role::Sender => libc::SO_SNDBUFFORCE,
-            Role::Receiver => libc::SO_RCVBUFFORCE,
+        type Set = fn(&Socket, usize) -> io::Result<()>;
+        type Get = fn(&Socket) -> io::Result<usize>;
+        let (force, set, get): (_, Set, Get) = match self.role {
+            Role::Sender => (
+                libc::SO_SNDBUFFORCE,
+                Socket::set_send_buffer_size,
+                Socket::send_buffer_size,
+            ),
+            Role::Receiver => (
+                libc::SO_RCVBUFFORCE,
+                Socket::set_recv_buffer_size,
+                Socket::recv_buffer_size,
+            ),
         };
         let half = self.size / 2;
         let value = libc::c_int::try_from(half).unwrap_or(libc::c_int::MAX);
-        let forced = set_integer(socket, libc::SOL_SOCKET, force, value).is_ok();
-        match self.role {
-            Role::Sender => {
-                if !forced {
-                    socket.set_send_buffer_size(half)?;
-                }
-                socket.send_buffer_size()
-            }
-            Role::Receiver => {
-                if !forced {
-                    socket.set_recv_buffer_size(half)?;
-                }
-                socket.recv_buffer_size()
-            }
+        if set_integer(socket, libc::SOL_SOCKET, force, value).is_err() {
+            set(socket, half)?;
         }
+        get(socket)
     }
 }

@@ -3,16 +3,14 @@
 use std::{
     collections::BTreeMap,
     os::fd::{AsRawFd, RawFd},
-    sync::{
-        Arc, Mutex, OnceLock, PoisonError, Weak,
-        atomic::{AtomicBool, AtomicU8, Ordering},
-    },
+    sync::{Arc, OnceLock, Weak},
 };
 
+use parking_lot::Mutex;
 use regatta_model::stack;
 use regatta_transport::{
-    ByteStream, HandshakeMade, MonotonicTime, ProtocolSample, StatisticsSource, StreamConnection,
-    TransportError,
+    ByteStream, HandshakeMade, MonotonicTime, ProtocolSample, Result, StatisticsSource,
+    StreamConnection, TransportError,
 };
 
 use crate::{
@@ -27,7 +25,6 @@ pub struct Connection<S> {
     statistics: Arc<Statistics>,
     /// The only stream, until it is taken.
     stream: Mutex<Option<S>>,
-    opened: Arc<OnceLock<Opened>>,
 }
 
 impl<S: ByteStream> Connection<S> {
@@ -43,45 +40,39 @@ impl<S: ByteStream> Connection<S> {
         Self {
             statistics: Arc::new(Statistics {
                 socket: Arc::downgrade(socket),
-                opened: Arc::clone(&layered.opened),
+                opened: layered.opened,
                 facts,
-                subflows: multipath.then(Subflows::default),
+                subflows: multipath.then(Mutex::default),
                 time_outs: Mutex::default(),
                 end,
             }),
             stream: Mutex::new(Some(layered.stream)),
-            opened: layered.opened,
         }
     }
 
-    fn take(&self) -> Result<S, TransportError> {
-        self.stream
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-            .ok_or_else(|| TransportError::Protocol {
-                what: "a TCP connection has one stream".to_owned(),
-            })
+    fn take(&self) -> Result<S> {
+        let stream = self.stream.lock().take();
+        stream.ok_or_else(|| TransportError::protocol("a TCP connection has one stream"))
     }
 }
 
 impl<S: ByteStream> StreamConnection for Connection<S> {
     type Stream = S;
 
-    async fn open_stream(&self) -> Result<S, TransportError> {
+    async fn open_stream(&self) -> Result<S> {
         self.take()
     }
 
-    async fn accept_stream(&self, _until: MonotonicTime) -> Result<S, TransportError> {
+    async fn accept_stream(&self, _until: MonotonicTime) -> Result<S> {
         self.take()
     }
 
     fn handshake(&self) -> Option<HandshakeMade> {
-        self.opened.get()?.handshake
+        self.statistics.opened.get()?.handshake
     }
 
     fn statistics(&self) -> Arc<dyn StatisticsSource> {
-        Arc::clone(&self.statistics) as Arc<dyn StatisticsSource>
+        Arc::<Statistics>::clone(&self.statistics)
     }
 
     async fn close(self, _until: MonotonicTime) {
@@ -95,32 +86,27 @@ struct Statistics {
     opened: Arc<OnceLock<Opened>>,
     facts: BTreeMap<String, String>,
     /// Subflows of an MPTCP connection.
-    subflows: Option<Subflows>,
+    subflows: Option<Mutex<Subflows>>,
     /// Metrics of retransmission time-outs at the last sample: the connection may be closed before
     /// they are asked for.
     time_outs: Mutex<BTreeMap<&'static str, f64>>,
     end: &'static str,
 }
 
-/// Subflows of an MPTCP connection, updated at every sample.
+/// Numbers of subflows of an MPTCP connection, updated at every sample.
 #[derive(Default)]
 struct Subflows {
-    most: AtomicU8,
-    last: AtomicU8,
-    fell_back: AtomicBool,
+    most: u8,
+    last: u8,
+    fell_back: bool,
 }
 
 impl Subflows {
-    fn look(&self, socket: RawFd) {
-        if let Some(state) = mptcp::state(socket) {
-            let now = if state.fell_back {
-                1
-            } else {
-                state.further_subflows.saturating_add(1)
-            };
-            self.most.fetch_max(now, Ordering::Relaxed);
-            self.last.store(now, Ordering::Relaxed);
-            self.fell_back.fetch_or(state.fell_back, Ordering::Relaxed);
+    fn look(&mut self, socket: RawFd) {
+        if let Some((now, fell_back)) = mptcp::state(socket) {
+            self.most = self.most.max(now);
+            self.last = now;
+            self.fell_back |= fell_back;
         }
     }
 }
@@ -132,14 +118,11 @@ impl StatisticsSource for Statistics {
         match &self.subflows {
             None => {
                 let (sample, time_outs) = info::sample_and_time_outs(descriptor)?;
-                *self
-                    .time_outs
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner) = time_outs;
+                *self.time_outs.lock() = time_outs;
                 Some(sample)
             }
             Some(subflows) => {
-                subflows.look(descriptor);
+                subflows.lock().look(descriptor);
                 mptcp::sample(descriptor)
             }
         }
@@ -148,38 +131,30 @@ impl StatisticsSource for Statistics {
     fn metrics(&self) -> BTreeMap<&'static str, f64> {
         // The last figures of a socket that is still there.
         self.sample();
-        self.time_outs
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.time_outs.lock().clone()
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
         let mut facts = self.facts.clone();
-        facts.extend(
-            self.opened
-                .get()
-                .into_iter()
-                .flat_map(|opened| opened.facts.clone()),
-        );
-        let cipher = facts
-            .get("tls.cipher_suite")
-            .map(|suite| stack::cipher(suite));
-        if let (Some(cipher), "sender") = (cipher, self.end) {
+        if let Some(opened) = self.opened.get() {
+            facts.extend(opened.facts.clone());
+        }
+        let suite = facts.get("tls.cipher_suite");
+        if let (Some(suite), "sender") = (suite, self.end) {
+            let cipher = stack::cipher(suite);
             facts.insert("cipher.sender".to_owned(), cipher);
         }
         if let Some(subflows) = &self.subflows {
+            let mut subflows = subflows.lock();
             if let Some(socket) = self.socket.upgrade() {
                 subflows.look(socket.0.as_raw_fd());
             }
             let mut fact = |name: &str, value: String| {
                 facts.insert(format!("mptcp.{name}.{}", self.end), value);
             };
-            let number = |of: &AtomicU8| of.load(Ordering::Relaxed).to_string();
-            fact("subflows_most", number(&subflows.most));
-            fact("subflows_at_end", number(&subflows.last));
-            let fell_back = subflows.fell_back.load(Ordering::Relaxed);
-            fact("fell_back_to_tcp", fell_back.to_string());
+            fact("subflows_most", subflows.most.to_string());
+            fact("subflows_at_end", subflows.last.to_string());
+            fact("fell_back_to_tcp", subflows.fell_back.to_string());
         }
         facts
     }

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     io,
     net::{IpAddr, SocketAddr},
+    os::fd::AsFd,
     sync::Arc,
     time::Duration,
 };
@@ -11,12 +12,12 @@ use std::{
 use regatta_control::TrialOrder;
 use regatta_model::Warning;
 use regatta_transport::{
-    Blocking, MonotonicTime, Purpose, Stop, StreamEndpoint, TransportError, stream::Accepted, wait,
+    Blocking, MonotonicTime, Purpose, Result, Stop, StreamEndpoint, TransportError,
+    stream::Accepted, wait,
 };
 use socket2::Socket;
 
 use crate::{
-    buffer::Buffer,
     connection::Connection,
     layer::{Layer, Layered},
     mptcp::{self, Paths},
@@ -36,82 +37,56 @@ pub struct Endpoint<L> {
     sockets: Sockets,
     listener: Option<(Socket, SocketAddr)>,
     warnings: Vec<Warning>,
-    multipath: Option<Multipath>,
-}
-
-/// State of an endpoint of MPTCP beside that of TCP.
-struct Multipath {
-    /// At the connecting end, the addresses of further subflows.
-    paths: Option<Paths>,
+    /// At the connecting end of MPTCP, the addresses of further subflows.
+    paths: Option<Arc<Paths>>,
     /// Time after the transfer's connection at which these are removed.
     down_after: Option<Duration>,
 }
 
 impl<L: Layer> Endpoint<L> {
     /// Makes an endpoint; at a receiver it listens when this returns.
-    pub(crate) fn new(
-        order: &TrialOrder,
-        congestion_control: &str,
-        layer: L,
-    ) -> Result<Self, TransportError> {
-        Self::with_paths(order, congestion_control, None, layer)
+    pub(crate) fn new(order: &TrialOrder, layer: L) -> Result<Self> {
+        Self::with(Sockets::new(order), order, layer)
     }
 
     /// Makes an endpoint of MPTCP, with a subflow from each further address of this end's
     /// interface.
     pub(crate) fn multipath(
         order: &TrialOrder,
-        congestion_control: &str,
         down_after: Option<Duration>,
         layer: L,
-    ) -> Result<Self, TransportError> {
-        let mut multipath = Multipath {
-            paths: None,
-            down_after,
-        };
-        let mut alone = false;
+    ) -> Result<Self> {
+        let mut sockets = Sockets::new(order);
+        sockets.multipath = true;
+        let mut endpoint = Self::with(sockets, order, layer)?;
+        endpoint.down_after = down_after;
         if order.connects() {
             let addresses = mptcp::further_addresses(order.local);
-            alone = addresses.is_empty();
-            if !alone {
-                multipath.paths = Some(Paths::add(&addresses)?);
+            if addresses.is_empty() {
+                let local = order.local;
+                endpoint.warnings.push(Warning::new(
+                    "mptcp_one_path",
+                    format!("the interface of `{local}` has no other address, so MPTCP has one subflow only"),
+                    "give both hosts a second address on the path's interface",
+                ));
+            } else {
+                endpoint.paths = Some(Paths::add(&addresses)?);
             }
-        }
-        let mut endpoint = Self::with_paths(order, congestion_control, Some(multipath), layer)?;
-        if alone {
-            endpoint.warnings.push(Warning {
-                code: "mptcp_one_path".to_owned(),
-                message: format!(
-                    "the interface of `{}` has no other address, so MPTCP has one subflow only",
-                    order.local
-                ),
-                hint: "give both hosts a second address on the path's interface".to_owned(),
-            });
         }
         Ok(endpoint)
     }
 
-    fn with_paths(
-        order: &TrialOrder,
-        congestion_control: &str,
-        multipath: Option<Multipath>,
-        layer: L,
-    ) -> Result<Self, TransportError> {
-        let (buffer, warning) = Buffer::of(order);
-        let sockets = Sockets::new(order, congestion_control, buffer, multipath.is_some());
-        let listener = if order.connects() {
-            None
-        } else {
-            Some(sockets.listen()?)
-        };
+    fn with(sockets: Sockets, order: &TrialOrder, layer: L) -> Result<Self> {
+        let listens = !order.connects();
         Ok(Self {
             layer,
             end: order.role.name(),
             peer: order.peer,
+            listener: listens.then(|| sockets.listen()).transpose()?,
+            warnings: sockets.warnings(),
             sockets,
-            listener,
-            warnings: warning.into_iter().collect(),
-            multipath,
+            paths: None,
+            down_after: None,
         })
     }
 
@@ -124,8 +99,7 @@ impl<L: Layer> Endpoint<L> {
         if let (Some(crypto), "sender") = (self.layer.crypto(), self.end) {
             facts.insert("crypto.sender".to_owned(), crypto.to_owned());
         }
-        let multipath = self.multipath.is_some();
-        Connection::new(socket, layered, self.end, facts, multipath)
+        Connection::new(socket, layered, self.end, facts, self.sockets.multipath)
     }
 
     /// Accepts a pending connection; `None` if that is gone again, or is not of the announced peer.
@@ -134,7 +108,7 @@ impl<L: Layer> Endpoint<L> {
         listener: &Socket,
         stop: &Stop,
         arrived: &mut impl FnMut(),
-    ) -> Result<Option<Accepted<Connection<L::Stream>>>, TransportError> {
+    ) -> Result<Option<Accepted<Connection<L::Stream>>>> {
         let failed = || TransportError::io("cannot accept a connection");
         let (socket, address) = match listener.accept() {
             Ok(accepted) => accepted,
@@ -157,7 +131,7 @@ impl<L: Layer> Endpoint<L> {
         let socket = Arc::new(Connected(socket));
         stop.on_stop(&socket);
         // Before a handshake of TLS, which moves the congestion window.
-        let facts = self.sockets.facts(&socket.0)?;
+        let facts = self.sockets.facts(socket.0.as_fd())?;
         let opened = socket
             .0
             .set_nonblocking(false)
@@ -166,7 +140,7 @@ impl<L: Layer> Endpoint<L> {
             .map_err(failed())
             .and_then(|()| {
                 let until = MonotonicTime::now() + HANDSHAKE_TIME;
-                self.layer.server(Arc::clone(&socket), until)
+                self.layer.open(Arc::clone(&socket), true, until)
             });
         match opened {
             Ok(layered) => {
@@ -197,26 +171,23 @@ impl<L: Layer> StreamEndpoint for Endpoint<L> {
         purpose: Purpose,
         until: MonotonicTime,
         stop: &Stop,
-    ) -> Result<Self::Connection, TransportError> {
+    ) -> Result<Self::Connection> {
         let socket = self.sockets.connect(peer, until, stop)?;
         // A probe's message must leave at once. The transfer keeps the kernel's default, so that
         // small messages share packets, and pushes its last one.
-        let holds_back = purpose == Purpose::Transfer && !self.sockets.no_delay();
+        let holds_back = purpose == Purpose::Transfer && !self.sockets.settings.no_delay;
         if !holds_back {
             socket
                 .0
                 .set_tcp_nodelay(true)
                 .map_err(TransportError::io("cannot set TCP_NODELAY"))?;
         }
-        let facts = self.sockets.facts(&socket.0)?;
-        let layered = self.layer.client(Arc::clone(&socket), holds_back, until)?;
-        if let Some(Multipath {
-            paths: Some(paths),
-            down_after: Some(time),
-        }) = &self.multipath
+        let facts = self.sockets.facts(socket.0.as_fd())?;
+        let layered = self.layer.open(Arc::clone(&socket), holds_back, until)?;
+        if let (Some(paths), Some(time)) = (&self.paths, self.down_after)
             && purpose == Purpose::Transfer
         {
-            paths.take_down_after(*time, stop);
+            paths.take_down_after(time, stop);
         }
         Ok(self.connection(&socket, layered, facts))
     }
@@ -226,11 +197,9 @@ impl<L: Layer> StreamEndpoint for Endpoint<L> {
         until: MonotonicTime,
         stop: &Stop,
         arrived: &mut (impl FnMut() + Send),
-    ) -> Result<Accepted<Self::Connection>, TransportError> {
+    ) -> Result<Accepted<Self::Connection>> {
         let Some((listener, _)) = &self.listener else {
-            return Err(TransportError::Protocol {
-                what: "a sender does not listen".to_owned(),
-            });
+            return Err(TransportError::protocol("a sender does not listen"));
         };
         let mut admit = || self.admit(listener, stop, arrived);
         wait::for_next(listener, "connection", until, stop, &mut admit)

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use regatta_transport::{ByteStream, HandshakeMade, MonotonicTime, TransportError};
+use regatta_transport::{ByteStream, HandshakeMade, MonotonicTime, Result};
 
 use crate::socket::Connected;
 
@@ -19,20 +19,13 @@ pub trait Layer: Send + Sync + 'static {
         None
     }
 
-    /// Opens a stream at the connecting end. `holds_back` is true if Nagle's algorithm is on.
-    fn client(
+    /// Opens a stream at the layer's end. `holds_back` is true if Nagle's algorithm may be on.
+    fn open(
         &self,
         socket: Arc<Connected>,
         holds_back: bool,
         until: MonotonicTime,
-    ) -> Result<Layered<Self::Stream>, TransportError>;
-
-    /// Opens a stream at the listening end.
-    fn server(
-        &self,
-        socket: Arc<Connected>,
-        until: MonotonicTime,
-    ) -> Result<Layered<Self::Stream>, TransportError>;
+    ) -> Result<Layered<Self::Stream>>;
 }
 
 /// A stream that can carry data.

@@ -23,5 +23,6 @@ use regatta_transport::Driver;
 /// The drivers of this crate: `tcp`, `tcp-tls`, `mptcp`.
 #[must_use]
 pub fn drivers() -> &'static [&'static dyn Driver] {
-    &[&driver::Tcp, &driver::TcpTls, &driver::Mptcp]
+    static DRIVERS: [&dyn Driver; 3] = [&driver::TCP, &driver::TCP_TLS, &driver::MPTCP];
+    &DRIVERS
 }

@@ -6,11 +6,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use regatta_transport::{ByteStream, HandshakeMade, MonotonicTime, Received, TransportError};
+use regatta_transport::{ByteStream, HandshakeMade, MonotonicTime, Received, Result};
 
 use crate::{
     layer::{Layer, Layered, Opened},
-    socket::{Connected, Read},
+    socket::Connected,
 };
 
 /// The empty layer: a plain socket.
@@ -19,12 +19,12 @@ pub struct Plain;
 impl Layer for Plain {
     type Stream = PlainStream;
 
-    fn client(
+    fn open(
         &self,
         socket: Arc<Connected>,
         holds_back: bool,
         _until: MonotonicTime,
-    ) -> Result<Layered<PlainStream>, TransportError> {
+    ) -> Result<Layered<PlainStream>> {
         Ok(Layered {
             stream: PlainStream { socket, holds_back },
             opened: Arc::new(OnceLock::from(Opened {
@@ -32,14 +32,6 @@ impl Layer for Plain {
                 ..Opened::default()
             })),
         })
-    }
-
-    fn server(
-        &self,
-        socket: Arc<Connected>,
-        until: MonotonicTime,
-    ) -> Result<Layered<PlainStream>, TransportError> {
-        self.client(socket, true, until)
     }
 }
 
@@ -51,16 +43,13 @@ pub struct PlainStream {
 }
 
 impl ByteStream for PlainStream {
-    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<(), TransportError> {
+    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<()> {
         self.socket
             .send_all(&mut [IoSlice::new(header), IoSlice::new(payload)])
     }
 
-    async fn flush(&mut self) -> Result<(), TransportError> {
-        if self.holds_back {
-            self.socket.push()?;
-        }
-        Ok(())
+    async fn flush(&mut self) -> Result<()> {
+        self.socket.flush(self.holds_back)
     }
 
     async fn receive(
@@ -68,18 +57,15 @@ impl ByteStream for PlainStream {
         scratch: &mut [u8],
         until: MonotonicTime,
         consume: &mut (impl FnMut(&[u8]) + Send),
-    ) -> Result<Received, TransportError> {
-        Ok(match self.socket.receive(scratch, until)? {
-            Read::Bytes(received) => {
-                consume(&scratch[..received]);
-                Received::Bytes(received)
-            }
-            Read::TimedOut => Received::TimedOut,
-            Read::Closed => Received::Closed,
-        })
+    ) -> Result<Received> {
+        let received = self.socket.receive(scratch, until)?;
+        if let Received::Bytes(bytes) = received {
+            consume(&scratch[..bytes]);
+        }
+        Ok(received)
     }
 
-    async fn finish(&mut self) -> Result<(), TransportError> {
+    async fn finish(&mut self) -> Result<()> {
         self.socket.finish()
     }
 }

@@ -1,14 +1,27 @@
-//! Options that set the sockets of TCP up: pacing, segment size, buffers, Nagle's algorithm, DSCP.
+//! Options of the drivers, most of which set the sockets of TCP up: congestion control, pacing, segment size, buffers,
+//! Nagle's algorithm, DSCP.
 
 use std::{collections::BTreeMap, io, os::fd::AsRawFd};
 
 use regatta_model::OptionValue;
 use regatta_transport::{
-    OptionDefinition, OptionKind, TransportError,
+    OptionDefinition, OptionKind, Result, TransportError, Unsupported,
     options::{self, DSCP},
     socket_option::{set_dscp, set_integer},
 };
-use socket2::{Domain, Socket};
+use regatta_transport_tls::{Crypto, crypto_option};
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// The option that chooses the congestion control.
+pub const CC: OptionDefinition = OptionDefinition {
+    name: "cc",
+    kind: OptionKind::KernelCongestionControl,
+    default: "cubic",
+    help: "congestion control of the kernel, set on every socket and read back",
+};
+
+/// Library of the encryption of `tcp-tls`.
+pub(crate) const CRYPTO: OptionDefinition = crypto_option(Crypto::AwsLc);
 
 /// Largest rate of each connection.
 pub(crate) const RATE: OptionDefinition = OptionDefinition {
@@ -41,6 +54,45 @@ pub(crate) const NO_DELAY: OptionDefinition = options::flag(
     false,
     "send each message of the connecting end at once, without Nagle's algorithm (TCP_NODELAY)",
 );
+
+/// Returns the congestion control that the options ask for.
+pub(crate) fn congestion_control(options: &BTreeMap<String, OptionValue>) -> &str {
+    CC.text(options).unwrap_or(CC.default)
+}
+
+/// Returns the names in one of the kernel's lists of congestion controls.
+fn kernel_list(which: &str) -> String {
+    let path = format!("/proc/sys/net/ipv4/tcp_{which}_congestion_control");
+    std::fs::read_to_string(path)
+        .map(|names| names.trim().to_owned())
+        .unwrap_or_default()
+}
+
+/// Tries the congestion control that the options ask for on a socket: the kernel loads its module if permitted.
+pub(crate) fn check_congestion_control(
+    options: &BTreeMap<String, OptionValue>,
+) -> Result<(), Unsupported> {
+    let name = congestion_control(options);
+    let attempt = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))
+        .and_then(|socket| socket.set_tcp_congestion(name.as_bytes()));
+    let Err(error) = attempt else {
+        return Ok(());
+    };
+    if error.kind() == io::ErrorKind::PermissionDenied {
+        let allowed = kernel_list("allowed");
+        return Err(Unsupported::new(
+            format!("this user may not choose congestion control `{name}`; allowed are: {allowed}"),
+            format!(
+                "run `sysctl -w net.ipv4.tcp_allowed_congestion_control=\"{allowed} {name}\"` as root"
+            ),
+        ));
+    }
+    let available = kernel_list("available");
+    Err(Unsupported::new(
+        format!("this kernel has no congestion control `{name}`; it has: {available}"),
+        format!("run `modprobe tcp_{name}` as root"),
+    ))
+}
 
 /// Part of a second of which a paced socket takes the bytes in advance: a full send buffer would take seconds to leave
 /// after the end of a transfer with a duration.
@@ -78,7 +130,7 @@ impl SocketSettings {
     }
 
     /// Applies the settings to a socket that is not connected.
-    pub(crate) fn apply(&self, socket: &Socket) -> Result<(), TransportError> {
+    pub(crate) fn apply(&self, socket: &Socket) -> Result<()> {
         let done = |what: &str, result: io::Result<()>| {
             result.map_err(TransportError::io(format!("cannot set {what}")))
         };
@@ -126,8 +178,6 @@ fn pace(socket: &Socket, rate: u64) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use socket2::{Protocol, Type};
-
     use super::*;
 
     #[test]

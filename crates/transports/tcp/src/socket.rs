@@ -1,24 +1,13 @@
 //! A connected TCP socket: its system calls, with absolute deadlines instead of time-outs.
 
 use std::{
-    io::{self, IoSlice},
+    io::{self, IoSlice, Read as _},
     net::Shutdown,
-    os::fd::AsRawFd,
     time::Duration,
 };
 
-use regatta_transport::{Abort, MonotonicTime, TransportError, wait};
+use regatta_transport::{Abort, MonotonicTime, Received, Result, TransportError, wait};
 use socket2::Socket;
-
-/// Result of one receive call.
-pub(crate) enum Read {
-    /// Number of bytes received, at least one.
-    Bytes(usize),
-    /// Nothing came before the deadline.
-    TimedOut,
-    /// The other end has finished.
-    Closed,
-}
 
 /// A socket whose blocking calls a stop can end.
 #[derive(Debug)]
@@ -36,7 +25,7 @@ impl Abort for Connected {
 
 impl Connected {
     /// Sends all of the parts, in order.
-    pub(crate) fn send_all(&self, parts: &mut [IoSlice<'_>]) -> Result<(), TransportError> {
+    pub(crate) fn send_all(&self, parts: &mut [IoSlice<'_>]) -> Result<()> {
         let mut parts = parts;
         // Empty parts at the front would look like a socket that takes nothing.
         IoSlice::advance_slices(&mut parts, 0);
@@ -60,45 +49,36 @@ impl Connected {
     }
 
     /// Shuts down the sending direction, after everything that was sent.
-    pub(crate) fn finish(&self) -> Result<(), TransportError> {
+    pub(crate) fn finish(&self) -> Result<()> {
         self.0
             .shutdown(Shutdown::Write)
             .map_err(TransportError::io("cannot finish sending"))
     }
 
     /// Receives the available bytes, waiting until `until` at most.
-    pub(crate) fn receive(
-        &self,
-        place: &mut [u8],
-        until: MonotonicTime,
-    ) -> Result<Read, TransportError> {
-        let fd = self.0.as_raw_fd();
+    pub(crate) fn receive(&self, place: &mut [u8], until: MonotonicTime) -> Result<Received> {
         let failed = || TransportError::io("cannot receive");
         if until != MonotonicTime::NEVER
             && !wait::ready(&self.0, libc::POLLIN, until).map_err(failed())?
         {
-            return Ok(Read::TimedOut);
+            return Ok(Received::TimedOut);
         }
         loop {
-            // SAFETY: the place is valid for writes of its length.
-            let received = unsafe { libc::recv(fd, place.as_mut_ptr().cast(), place.len(), 0) };
-            if let Ok(received) = usize::try_from(received) {
-                return Ok(if received == 0 {
-                    Read::Closed
-                } else {
-                    Read::Bytes(received)
-                });
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(failed()(error));
+            match (&self.0).read(place) {
+                Ok(0) => return Ok(Received::Closed),
+                Ok(received) => return Ok(Received::Bytes(received)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(failed()(error)),
             }
         }
     }
 
-    /// Sends at once the bytes that the kernel holds back for a fuller packet (Nagle's algorithm),
-    /// and turns the algorithm on again.
-    pub(crate) fn push(&self) -> Result<(), TransportError> {
+    /// Sends at once the bytes that the kernel holds back for a fuller packet if Nagle's algorithm is on
+    /// (`holds_back`), and turns it on again.
+    pub(crate) fn flush(&self, holds_back: bool) -> Result<()> {
+        if !holds_back {
+            return Ok(());
+        }
         self.0
             .set_tcp_nodelay(true)
             .and_then(|()| self.0.set_tcp_nodelay(false))

@@ -3,55 +3,71 @@
 use std::{
     collections::BTreeMap,
     net::{IpAddr, SocketAddr},
+    os::fd::{AsFd, BorrowedFd},
     sync::Arc,
 };
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{PortRange, StackFacts};
-use regatta_transport::{MonotonicTime, Stop, TransportError, socket_option::set_integer, wait};
-use socket2::{Domain, Protocol, Socket, Type};
+use regatta_model::{PortRange, StackFacts, Warning};
+use regatta_transport::{
+    MonotonicTime, Result, Stop, TransportError, socket_option::set_integer, wait,
+};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use crate::{buffer::Buffer, settings::SocketSettings, socket::Connected, stack};
+use crate::{
+    buffer::Buffer,
+    settings::{self, SocketSettings},
+    socket::Connected,
+    stack,
+};
 
 /// Backlog of the listening socket, for all flows of a transfer at once; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
 /// Common settings of the sockets of one end.
-pub(crate) struct Sockets {
+pub struct Sockets {
     role: Role,
     local: IpAddr,
     /// Ports to listen on.
     ports: Option<PortRange>,
     congestion_control: String,
     buffer: Option<Buffer>,
-    settings: SocketSettings,
-    multipath: bool,
+    pub(crate) settings: SocketSettings,
+    /// Whether they are sockets of MPTCP.
+    pub(crate) multipath: bool,
     /// Facts that do not depend on a connection.
     stated: StackFacts,
+    warning: Option<Warning>,
 }
 
 impl Sockets {
-    /// Returns settings for sockets of TCP, or of MPTCP.
-    pub(crate) fn new(
-        order: &TrialOrder,
-        congestion_control: &str,
-        buffer: Option<Buffer>,
-        multipath: bool,
-    ) -> Self {
+    /// Returns the settings that the options and the path ask for, for sockets of TCP.
+    #[must_use]
+    pub fn new(order: &TrialOrder) -> Self {
+        let (buffer, warning) = Buffer::of(order);
+        let options = &order.transport.options;
+        let congestion_control = settings::congestion_control(options);
         Self {
             role: order.role,
             local: order.local,
             ports: order.ports,
             congestion_control: congestion_control.to_owned(),
             buffer,
-            settings: SocketSettings::of(&order.transport.options),
-            multipath,
+            settings: SocketSettings::of(options),
+            multipath: false,
             stated: stack::of_end(congestion_control),
+            warning,
         }
     }
 
+    /// Returns the warnings about these sockets over this path.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Warning> {
+        self.warning.iter().cloned().collect()
+    }
+
     /// Opens and binds a socket.
-    fn open(&self) -> Result<Socket, TransportError> {
+    fn open(&self) -> Result<Socket> {
         let (protocol, name) = if self.multipath {
             (Protocol::MPTCP, "an MPTCP")
         } else {
@@ -64,7 +80,7 @@ impl Sockets {
             Some(protocol),
         )
         .map_err(TransportError::io(format!("cannot open {name} socket")))?;
-        self.set_up(&socket)?;
+        self.set_up(socket.as_fd())?;
         // Of many connections one after another each would keep its port from all others for a
         // minute after its end, were the port chosen here and not when it connects.
         set_integer(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
@@ -81,13 +97,12 @@ impl Sockets {
         Ok(socket)
     }
 
-    /// Whether Nagle's algorithm is off for the transfer.
-    pub(crate) const fn no_delay(&self) -> bool {
-        self.settings.no_delay
-    }
-
     /// Applies the common settings to a socket that is not connected.
-    pub(crate) fn set_up(&self, socket: &Socket) -> Result<(), TransportError> {
+    ///
+    /// # Errors
+    /// A setting that the kernel does not allow.
+    pub fn set_up(&self, socket: BorrowedFd<'_>) -> Result<()> {
+        let socket = &*SockRef::from(&socket);
         let cc = &self.congestion_control;
         socket
             .set_tcp_congestion(cc.as_bytes())
@@ -103,7 +118,7 @@ impl Sockets {
     }
 
     /// Returns a listening socket and its address.
-    pub(crate) fn listen(&self) -> Result<(Socket, SocketAddr), TransportError> {
+    pub(crate) fn listen(&self) -> Result<(Socket, SocketAddr)> {
         let socket = self.open()?;
         socket
             .listen(BACKLOG)
@@ -115,8 +130,8 @@ impl Sockets {
             .local_addr()
             .map_err(TransportError::io("cannot read the listening address"))?
             .as_socket()
-            .ok_or_else(|| TransportError::Protocol {
-                what: "the listening socket has no internet address".to_owned(),
+            .ok_or_else(|| {
+                TransportError::protocol("the listening socket has no internet address")
             })?;
         Ok((socket, address))
     }
@@ -127,7 +142,7 @@ impl Sockets {
         peer: SocketAddr,
         until: MonotonicTime,
         stop: &Stop,
-    ) -> Result<Arc<Connected>, TransportError> {
+    ) -> Result<Arc<Connected>> {
         let failed = || TransportError::io(format!("cannot connect to `{}`", peer.ip()));
         let socket = self.open()?;
         socket.set_nonblocking(true).map_err(failed())?;
@@ -139,10 +154,8 @@ impl Sockets {
             Ok(()) => {}
             Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {
                 if !wait::ready(&socket.0, libc::POLLOUT, until).map_err(failed())? {
-                    return Err(TransportError::TimedOut {
-                        what: format!("answer from `{}` to a connect call", peer.ip()),
-                        seconds: MonotonicTime::now().since(begun).as_secs_f64(),
-                    });
+                    let what = format!("answer from `{}` to a connect call", peer.ip());
+                    return Err(TransportError::timed_out_since(what, begun));
                 }
                 if let Some(error) = socket.0.take_error().map_err(failed())? {
                     return Err(failed()(error));
@@ -159,10 +172,11 @@ impl Sockets {
 
     /// Returns the facts of a connected socket, whose congestion control must be the one that was
     /// asked for.
-    pub(crate) fn facts(
-        &self,
-        socket: &Socket,
-    ) -> Result<BTreeMap<String, String>, TransportError> {
+    ///
+    /// # Errors
+    /// The kernel's use of another congestion control.
+    pub fn facts(&self, socket: BorrowedFd<'_>) -> Result<BTreeMap<String, String>> {
+        let socket = &*SockRef::from(&socket);
         let end = self.role.name();
         let (which, size) = match self.role {
             Role::Sender => ("send_buffer", socket.send_buffer_size()),
@@ -186,19 +200,17 @@ impl Sockets {
         Ok(facts)
     }
 
-    fn read_back(&self, socket: &Socket) -> Result<String, TransportError> {
+    fn read_back(&self, socket: &Socket) -> Result<String> {
         let name = socket.tcp_congestion().map_err(TransportError::io(
             "cannot read the congestion control back",
         ))?;
         let name: Vec<u8> = name.into_iter().take_while(|byte| *byte != 0).collect();
         let name = String::from_utf8_lossy(&name).into_owned();
         if name != self.congestion_control {
-            return Err(TransportError::Protocol {
-                what: format!(
-                    "the kernel uses congestion control `{name}` where `{}` was set",
-                    self.congestion_control
-                ),
-            });
+            return Err(TransportError::protocol(format!(
+                "the kernel uses congestion control `{name}` where `{}` was set",
+                self.congestion_control
+            )));
         }
         Ok(name)
     }

@@ -48,20 +48,15 @@ pub(crate) fn of_socket(of_end: &StackFacts, socket: &Socket, fixed_buffer: bool
 /// `hystart` of its module is 0.
 fn slow_start_exit(control: &str) -> Cow<'static, str> {
     match control {
-        "cubic" => match parameter("hystart").as_deref() {
-            Some("0") => "loss".into(),
-            Some(_) => "HyStart".into(),
-            None => format!("{}: no parameters of the module", stack::NOT_KNOWN).into(),
+        "cubic" => match fs::read_to_string("/sys/module/tcp_cubic/parameters/hystart") {
+            Ok(value) if value.trim() == "0" => "loss".into(),
+            Ok(_) => "HyStart".into(),
+            Err(_) => format!("{}: no parameters of the module", stack::NOT_KNOWN).into(),
         },
         "reno" | "hybla" | "westwood" | "htcp" | "bic" => "loss".into(),
         control if control.starts_with("bbr") => "bandwidth plateau".into(),
         control => format!("{}: `{control}` is not listed", stack::NOT_KNOWN).into(),
     }
-}
-
-fn parameter(name: &str) -> Option<String> {
-    let value = fs::read_to_string(format!("/sys/module/tcp_cubic/parameters/{name}")).ok()?;
-    Some(value.trim().to_owned())
 }
 
 fn flow_control() -> Cow<'static, str> {

@@ -6,9 +6,10 @@ use std::{
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::Mutex;
 use rustls::KeyLog;
 
 /// File of secrets, as lines of `label client_random secret`, hexadecimal, as named by
@@ -22,23 +23,16 @@ impl fmt::Debug for KeyLogFile {
 }
 
 fn line(label: &str, client_random: &[u8], secret: &[u8]) -> String {
-    let hexadecimal =
-        |bytes: &[u8]| -> String { bytes.iter().map(|byte| format!("{byte:02x}")).collect() };
-    format!(
-        "{label} {} {}\n",
-        hexadecimal(client_random),
-        hexadecimal(secret)
-    )
+    let [client_random, secret] = [client_random, secret]
+        .map(|bytes| -> String { bytes.iter().map(|byte| format!("{byte:02x}")).collect() });
+    format!("{label} {client_random} {secret}\n")
 }
 
 impl KeyLog for KeyLogFile {
     fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
         // One write for a line. A full disk costs the log and not the connection.
-        let _ = self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .write_all(line(label, client_random, secret).as_bytes());
+        let line = line(label, client_random, secret);
+        let _ = self.0.lock().write_all(line.as_bytes());
     }
 }
 

@@ -17,15 +17,16 @@ pub use watch::HandshakeWatch;
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use pinned::PinnedCertificate;
 use regatta_control::TlsMaterial;
-use regatta_model::OptionValue;
-use regatta_transport::{OptionDefinition, OptionKind, TransportError};
+use regatta_model::{Handshake, OptionValue};
+use regatta_transport::{OptionDefinition, OptionKind, Result, TransportError};
 use rustls::{
     ClientConfig, ServerConfig, SupportedProtocolVersion,
-    client::Resumption as ClientResumption,
+    client::Resumption,
     crypto::{CryptoProvider, aws_lc_rs, ring},
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
     version::TLS13,
 };
+use strum::{EnumString, VariantNames};
 use tickets::Tickets;
 
 /// Application protocol of every QUIC connection between two ends (RFC 7301).
@@ -52,48 +53,42 @@ const TICKETS: usize = 4;
 pub const fn crypto_option(default: Crypto) -> OptionDefinition {
     OptionDefinition {
         name: "crypto",
-        kind: OptionKind::OneOf(&Crypto::NAMES),
+        kind: OptionKind::OneOf(Crypto::VARIANTS),
         default: default.name(),
         help: "library that encrypts handshakes and data, through rustls",
     }
 }
 
 /// Library that encrypts, for stacks that leave the choice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumString, VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Crypto {
     /// AWS-LC.
+    #[default]
     AwsLc,
     /// ring.
     Ring,
 }
 
 impl Crypto {
-    /// Names, as written in a study and in facts.
-    pub const NAMES: [&'static str; 2] = [Self::AwsLc.name(), Self::Ring.name()];
-
     /// Returns the name, as written in a study and in facts.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::AwsLc => "aws-lc",
-            Self::Ring => "ring",
-        }
+        Self::VARIANTS[self as usize]
     }
 
     /// Reads the option `definition` from options that were checked.
     #[must_use]
     pub fn read(definition: &OptionDefinition, options: &BTreeMap<String, OptionValue>) -> Self {
-        match definition.text(options) {
-            Some("ring") => Self::Ring,
-            _ => Self::AwsLc,
-        }
+        let name = definition.text(options).and_then(|name| name.parse().ok());
+        name.unwrap_or_default()
     }
 
     /// Returns the provider for rustls, with the one cipher suite, seeded.
     ///
     /// # Errors
     /// The system gives no random numbers.
-    fn provider(self) -> Result<Arc<CryptoProvider>, TransportError> {
+    fn provider(self) -> Result<Arc<CryptoProvider>> {
         static AWS_LC: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
         static RING: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
         let provider = match self {
@@ -115,16 +110,10 @@ impl Crypto {
     }
 }
 
-/// Handshakes that a connection may make after the first one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Resumption {
-    /// Full handshakes: none profits from another.
-    #[default]
-    Off,
-    /// Handshakes with a ticket of an earlier one (RFC 8446, 2.2).
-    Tickets,
-    /// Handshakes with a ticket, and data in the first flight (RFC 8446, 2.3).
-    EarlyData,
+/// Whether connections with this handshake use tickets of earlier ones (RFC 8446 §2.2).
+#[must_use]
+pub const fn uses_tickets(handshake: Handshake) -> bool {
+    matches!(handshake, Handshake::Resumed | Handshake::EarlyData)
 }
 
 /// Seeds the random number generator of `provider`.
@@ -132,24 +121,24 @@ pub enum Resumption {
 /// AWS-LC does that when a process first needs a random number, from the CPU's jitter, which takes
 /// some 20 to 50 ms: within a handshake they would count as the transport's. Threads that start
 /// later seed theirs from it in microseconds.
-fn seed(provider: &CryptoProvider) -> Result<(), TransportError> {
+fn seed(provider: &CryptoProvider) -> Result<()> {
     let mut number = [0; 16];
     provider.secure_random.fill(&mut number).map_err(|_| {
         TransportError::stack("cannot set up TLS")("the system gives no random numbers")
     })
 }
 
-fn decode(base64: &str, what: &str) -> Result<Vec<u8>, TransportError> {
-    BASE64.decode(base64).map_err(|_| TransportError::Order {
-        what: format!("the {what} of the run is not base64"),
-    })
+fn decode(base64: &str, what: &str) -> Result<Vec<u8>> {
+    BASE64
+        .decode(base64)
+        .map_err(|_| TransportError::order(format!("the {what} of the run is not base64")))
 }
 
 /// Returns the run's certificate.
 ///
 /// # Errors
 /// [`TransportError::Order`] if it is not base64.
-pub fn certificate(material: &TlsMaterial) -> Result<CertificateDer<'static>, TransportError> {
+pub fn certificate(material: &TlsMaterial) -> Result<CertificateDer<'static>> {
     decode(&material.certificate_der_base64, "certificate").map(Into::into)
 }
 
@@ -157,13 +146,11 @@ pub fn certificate(material: &TlsMaterial) -> Result<CertificateDer<'static>, Tr
 ///
 /// # Errors
 /// [`TransportError::Order`] if it is absent or not base64.
-pub fn key(material: &TlsMaterial) -> Result<PrivatePkcs8KeyDer<'static>, TransportError> {
+pub fn key(material: &TlsMaterial) -> Result<PrivatePkcs8KeyDer<'static>> {
     let key = material
         .key_der_base64
         .as_deref()
-        .ok_or_else(|| TransportError::Order {
-            what: "the listening end was given no key".to_owned(),
-        })?;
+        .ok_or_else(|| TransportError::order("the listening end was given no key"))?;
     decode(key, "key").map(Into::into)
 }
 
@@ -183,9 +170,9 @@ fn alpn_protocols(alpn: Option<&[u8]>) -> Vec<Vec<u8>> {
 pub fn client(
     material: &TlsMaterial,
     alpn: Option<&[u8]>,
-    resumption: Resumption,
+    handshake: Handshake,
     crypto: Crypto,
-) -> Result<ClientConfig, TransportError> {
+) -> Result<ClientConfig> {
     let provider = crypto.provider()?;
     let verifier = PinnedCertificate::new(certificate(material)?, &provider);
     let mut config = ClientConfig::builder_with_provider(provider)
@@ -195,11 +182,11 @@ pub fn client(
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
     config.alpn_protocols = alpn_protocols(alpn);
-    config.resumption = match resumption {
-        Resumption::Off => ClientResumption::disabled(),
-        _ => ClientResumption::store(Arc::new(Tickets::default())),
+    config.resumption = match uses_tickets(handshake) {
+        true => Resumption::store(Arc::new(Tickets::default())),
+        false => Resumption::disabled(),
     };
-    config.enable_early_data = resumption == Resumption::EarlyData;
+    config.enable_early_data = handshake == Handshake::EarlyData;
     Ok(config)
 }
 
@@ -212,9 +199,9 @@ pub fn client(
 pub fn server(
     material: &TlsMaterial,
     alpn: Option<&[u8]>,
-    resumption: Resumption,
+    handshake: Handshake,
     crypto: Crypto,
-) -> Result<ServerConfig, TransportError> {
+) -> Result<ServerConfig> {
     let provider = crypto.provider()?;
     let key = PrivateKeyDer::from(key(material)?);
     let mut config = ServerConfig::builder_with_provider(provider)
@@ -224,12 +211,11 @@ pub fn server(
         .with_single_cert(vec![certificate(material)?], key)
         .map_err(stack)?;
     config.alpn_protocols = alpn_protocols(alpn);
-    if resumption == Resumption::Off {
-        config.send_tls13_tickets = 0;
-    } else {
-        config.send_tls13_tickets = TICKETS;
-    }
-    if resumption == Resumption::EarlyData {
+    config.send_tls13_tickets = match uses_tickets(handshake) {
+        true => TICKETS,
+        false => 0,
+    };
+    if handshake == Handshake::EarlyData {
         config.max_early_data_size = QUIC_EARLY_DATA_BYTES;
     }
     Ok(config)
@@ -250,7 +236,7 @@ mod tests {
         for crypto in [Crypto::AwsLc, Crypto::Ring] {
             let option = crypto_option(crypto);
             assert_eq!(Crypto::read(&option, &BTreeMap::new()), crypto);
-            for name in Crypto::NAMES {
+            for &name in Crypto::VARIANTS {
                 let value = OptionValue::Text(name.to_owned());
                 let options = BTreeMap::from([("crypto".to_owned(), value)]);
                 assert_eq!(Crypto::read(&option, &options).name(), name);

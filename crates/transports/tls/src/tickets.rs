@@ -1,10 +1,8 @@
 //! The tickets of a connecting end.
 
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::VecDeque;
 
+use parking_lot::Mutex;
 use rustls::{
     NamedGroup,
     client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue},
@@ -26,19 +24,13 @@ struct Kept {
     tickets: VecDeque<Tls13ClientSessionValue>,
 }
 
-impl Tickets {
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl ClientSessionStore for Tickets {
     fn set_kx_hint(&self, _server: ServerName<'static>, group: NamedGroup) {
-        self.lock().group = Some(group);
+        self.0.lock().group = Some(group);
     }
 
     fn kx_hint(&self, _server: &ServerName<'_>) -> Option<NamedGroup> {
-        self.lock().group
+        self.0.lock().group
     }
 
     // TLS 1.2 is not spoken.
@@ -52,7 +44,7 @@ impl ClientSessionStore for Tickets {
     fn remove_tls12_session(&self, _server: &ServerName<'static>) {}
 
     fn insert_tls13_ticket(&self, _server: ServerName<'static>, ticket: Tls13ClientSessionValue) {
-        let mut kept = self.lock();
+        let mut kept = self.0.lock();
         kept.tickets.push_back(ticket);
         if kept.tickets.len() > MOST {
             kept.tickets.pop_front();
@@ -62,6 +54,6 @@ impl ClientSessionStore for Tickets {
     }
 
     fn take_tls13_ticket(&self, _server: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
-        self.lock().tickets.pop_back()
+        self.0.lock().tickets.pop_back()
     }
 }

@@ -3,11 +3,13 @@
 use std::{
     cell::RefCell,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, Waker},
 };
+
+use parking_lot::Mutex;
 
 thread_local! {
     /// Watch of the connection whose TLS runs in this thread.
@@ -47,13 +49,9 @@ impl HandshakeWatch {
         self.certificate_seen.load(Ordering::Acquire)
     }
 
-    fn ticket(&self) -> MutexGuard<'_, Ticket> {
-        self.ticket.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns `Ready` once a ticket for later connections has come; one task may wait for it.
     pub fn poll_ticket(&self, context: &Context<'_>) -> Poll<()> {
-        let mut ticket = self.ticket();
+        let mut ticket = self.ticket.lock();
         if ticket.seen {
             return Poll::Ready(());
         }
@@ -65,7 +63,7 @@ impl HandshakeWatch {
 /// Notes that a ticket came over the connection that is driven in this thread.
 pub(crate) fn note_ticket() {
     let waker = CURRENT.with_borrow(|current| {
-        let mut ticket = current.as_ref()?.ticket();
+        let mut ticket = current.as_ref()?.ticket.lock();
         ticket.seen = true;
         ticket.awaited_by.take()
     });

@@ -6,22 +6,19 @@ mod told;
 
 use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
 
-use regatta_control::{SideReport, TrialOrder};
+use regatta_control::{Note, SideReport, TrialOrder};
 use regatta_model::{Bytes, Direction, Finish, Pattern, PortRange, Warning, WorkloadKind};
 use regatta_transport::{
-    MonotonicTime, Phase, Session, TransportError, Trial, TrialContext, Unsupported,
-    complete_stack_facts,
+    Delivered, Phase, Result, Session, TransportError, Trial, TrialContext, complete_stack_facts,
 };
 
 use crate::{
     content::Content,
     contract::{self, CONTRACT_VERSION, Description, FromProgram, REPEAT, ToProgram},
     describe::{self, WORKLOAD},
-    driver::Command,
     error::{Broken, ProgramError},
     files::{MemoryFile, TlsFiles},
-    inbox::Event,
-    program::Program,
+    program::{Command, Program},
 };
 
 /// Longest message, in bytes: one is held in memory whole.
@@ -38,7 +35,6 @@ const ABANDON: &str = "abandon";
 
 /// One end of one trial, whose program is ready.
 struct ProgramSession {
-    name: String,
     command: Command,
     description: Description,
     trial: Trial,
@@ -52,16 +48,8 @@ struct ProgramSession {
     _tls: TlsFiles,
 }
 
-fn unsupported(reason: impl Into<String>, hint: impl Into<String>) -> TransportError {
-    Unsupported {
-        reason: reason.into(),
-        hint: hint.into(),
-    }
-    .into()
-}
-
 /// Returns the content and the end of the workload, if the contract supports that.
-fn content(order: &TrialOrder) -> Result<(Content, Finish), TransportError> {
+fn content(order: &TrialOrder) -> Result<(Content, Finish)> {
     let WorkloadKind::Bulk {
         size,
         message,
@@ -69,7 +57,7 @@ fn content(order: &TrialOrder) -> Result<(Content, Finish), TransportError> {
         options,
     } = order.workload.kind
     else {
-        return Err(unsupported(
+        return Err(TransportError::unsupported(
             format!(
                 "external programs carry out `{WORKLOAD}` and not `{}`",
                 order.workload.kind.name()
@@ -77,38 +65,36 @@ fn content(order: &TrialOrder) -> Result<(Content, Finish), TransportError> {
             "",
         ));
     };
-    let beyond = |what: &str| {
-        unsupported(
+    let beyond = [
+        (
+            options.direction != Direction::Forward,
+            "transfer to the connecting host",
+        ),
+        (options.flows != 1, "transfer over several flows"),
+        (options.duration.is_some(), "transfer of a given duration"),
+        (!options.warm_up.is_zero(), "warm-up that is left out"),
+        (
+            pattern == Pattern::File,
+            "file that is read during the transfer",
+        ),
+    ];
+    if let Some((_, what)) = beyond.iter().find(|(is_asked, _)| *is_asked) {
+        return Err(TransportError::unsupported(
             format!("the contract with external programs has no {what}"),
             "leave it out, or use a transport that is no external program",
-        )
-    };
-    if options.direction != Direction::Forward {
-        return Err(beyond("transfer to the connecting host"));
-    }
-    if options.flows != 1 {
-        return Err(beyond("transfer over several flows"));
-    }
-    if options.duration.is_some() {
-        return Err(beyond("transfer of a given duration"));
-    }
-    if !options.warm_up.is_zero() {
-        return Err(beyond("warm-up that is left out"));
-    }
-    if pattern == Pattern::File {
-        return Err(beyond("file that is read during the transfer"));
+        ));
     }
     if message.0 == 0 {
-        return Err(TransportError::Order {
-            what: "a message of zero bytes cannot be sent".to_owned(),
-        });
+        return Err(TransportError::order(
+            "a message of zero bytes cannot be sent",
+        ));
     }
     // A message is never longer than all of it.
     let longest = message.0.min(size.0.max(1));
     let length = usize::try_from(longest).unwrap_or(usize::MAX);
     if longest > LONGEST_MESSAGE {
         let limit = Bytes(LONGEST_MESSAGE);
-        return Err(unsupported(
+        return Err(TransportError::unsupported(
             format!("a message of `{message}` is longer than `{limit}`"),
             format!("send messages of at most `{limit}`"),
         ));
@@ -120,46 +106,48 @@ fn content(order: &TrialOrder) -> Result<(Content, Finish), TransportError> {
 /// Starts a program and waits until it is ready.
 pub(crate) fn prepare(
     command: Command,
+    congestion_control: Option<String>,
     order: &TrialOrder,
     context: TrialContext,
-) -> Result<Box<dyn Session>, TransportError> {
+) -> Result<Box<dyn Session>> {
     let (content, finish) = content(order)?;
-    let name = command.program.display().to_string();
     let message = MemoryFile::new(&content.message)
         .map_err(TransportError::io("cannot make the message's file"))?;
     let tls = TlsFiles::new(&order.tls)
         .map_err(TransportError::io("cannot make the certificate's file"))?;
     let ready = || {
-        let description = describe::describe(&command.program, &command.arguments, &context.stop)?;
+        let description = describe::describe(&command, &context.stop)?;
         if finish == Finish::Abandon && !description.can(ABANDON) {
-            return Err(Broken::Unsupported(Unsupported {
-                reason: format!(
-                    "`{}` does not end without the receiver's acknowledgement",
-                    description.name
-                ),
-                hint: "leave `finish` out".to_owned(),
-            }));
+            let name = &description.name;
+            return Err(Broken::from(TransportError::unsupported(
+                format!("`{name}` does not end without the receiver's acknowledgement"),
+                "leave `finish` out",
+            )));
         }
-        let mut program = describe::start(&command.program, &command.arguments, &context.stop)?;
-        let request = Box::new(request(order, &command, &content, finish, &message, &tls));
+        let mut program = describe::start(&command, &context.stop)?;
+        let request = request(order, congestion_control, &content, finish, &message, &tls);
+        let request = Box::new(request);
         program.tell(&match order.connects() {
             true => ToProgram::Connect(request),
             false => ToProgram::Listen(request),
         })?;
-        let port = await_ready(&program)?;
-        Ok((description, program, port))
+        let before = "before it was ready";
+        let port = program.await_message("ready", READY_LIMIT, before, |said| match said {
+            FromProgram::Ready { port } => Ok(port),
+            said => Err(said),
+        })?;
+        let listen = match order.connects() {
+            true => None,
+            false => Some(SocketAddr::new(
+                order.local,
+                listening_port(port, order.ports)?,
+            )),
+        };
+        Ok((description, program, listen))
     };
-    let (description, program, port) = ready().map_err(|broken: Broken| broken.explain(&name))?;
-    let listen = match (order.connects(), port) {
-        (true, _) => None,
-        (false, port) => {
-            let port = listening_port(port, order.ports);
-            let port = port.map_err(|wrong| Broken::from(wrong).explain(&name))?;
-            Some(SocketAddr::new(order.local, port))
-        }
-    };
+    let (description, program, listen) =
+        ready().map_err(|broken: Broken| broken.explain(&command.program))?;
     Ok(Box::new(ProgramSession {
-        name,
         command,
         description,
         trial: Trial::new(order, context)?,
@@ -193,7 +181,7 @@ fn nanoseconds(time: Duration) -> u64 {
 
 fn request(
     order: &TrialOrder,
-    command: &Command,
+    congestion_control: Option<String>,
     content: &Content,
     finish: Finish,
     message: &MemoryFile,
@@ -208,17 +196,17 @@ fn request(
         workload: WORKLOAD,
         size_bytes: content.size,
         message_bytes: content.message.len() as u64,
-        message_file: message.path(),
+        message_file: message.path.clone(),
         finish: match finish {
             Finish::Agree => "agree",
             Finish::Abandon => ABANDON,
         },
-        congestion_control: command.congestion_control.clone(),
+        congestion_control,
         deadline_ns: nanoseconds(order.deadline),
         connect_deadline_ns: nanoseconds(order.connect_deadline),
         tls: contract::Tls {
-            certificate_file: tls.certificate.path(),
-            key_file: tls.key.as_ref().map(MemoryFile::path),
+            certificate_file: tls.certificate.path.clone(),
+            key_file: tls.key.as_ref().map(|key| key.path.clone()),
             server_name: order.tls.server_name.clone(),
         },
         path: contract::Path {
@@ -230,23 +218,6 @@ fn request(
     }
 }
 
-fn await_ready(program: &Program) -> Result<Option<u16>, Broken> {
-    let until = MonotonicTime::now() + READY_LIMIT;
-    loop {
-        match program.next(until)? {
-            Some(Event::Said(FromProgram::Ready { port })) => return Ok(port),
-            Some(Event::Said(said)) => return Err(out_of_turn(&said, "before it was ready")),
-            Some(_) => {}
-            None => return Err(program.silent("ready", READY_LIMIT)),
-        }
-    }
-}
-
-fn out_of_turn(said: &FromProgram, when: &'static str) -> Broken {
-    let said = said.name();
-    ProgramError::OutOfTurn { said, when }.into()
-}
-
 fn wrong(what: impl Into<String>) -> Broken {
     ProgramError::Wrong(what.into()).into()
 }
@@ -256,45 +227,33 @@ impl Session for ProgramSession {
         self.listen
     }
 
-    fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport, TransportError> {
+    fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport> {
         let mut this = *self;
         this.trial.context.stop.on_stop(&this.trial.context.mailbox);
         let result = match (this.trial.order.connects(), peer) {
             (true, Some(peer)) => this.send(peer),
-            (true, None) => Err(Failure::Transport(TransportError::Order {
-                what: "a sender needs the receiver's address".to_owned(),
-            })),
+            (true, None) => Err(Broken::Transport(TransportError::order(
+                "a sender needs the receiver's address",
+            ))),
             (false, _) => this.receive(),
         };
         this.trial.context.live.set_phase(Phase::Done);
         // Ends the thread that waits for notes.
         this.trial.context.mailbox.close();
-        let mut report = match result {
-            Ok(report) => report,
-            Err(_) if this.trial.context.stop.is_stopped() => {
-                return Err(TransportError::Cancelled);
-            }
-            Err(Failure::Broken(broken)) => return Err(broken.explain(&this.name)),
-            Err(Failure::Transport(error)) => return Err(error),
-        };
+        let is_stopped = || this.trial.context.stop.is_stopped();
+        let mut report = result.map_err(|broken| match is_stopped() {
+            true => TransportError::Cancelled,
+            false => broken.explain(&this.command.program),
+        })?;
         let side = this.trial.order.role.name();
         report.measurements.facts.insert(
             format!("external.{side}"),
             format!("{} {}", this.description.name, this.description.version),
         );
         complete_stack_facts(&mut report, &this.trial.order, "the program does not tell");
-        let Command {
-            program, arguments, ..
-        } = &this.command;
-        let end = describe::finish(
-            this.program,
-            &this.description,
-            program,
-            arguments,
-            END_LIMIT,
-        );
+        let end = describe::finish(this.program, &this.description, &this.command, END_LIMIT);
         if let Some(how) = end
-            && !this.trial.context.stop.is_stopped()
+            && !is_stopped()
         {
             report.measurements.warnings.push(Warning {
                 code: "external_end".to_owned(),
@@ -306,18 +265,6 @@ impl Session for ProgramSession {
     }
 }
 
-/// Reason why there is no report.
-enum Failure {
-    Broken(Broken),
-    Transport(TransportError),
-}
-
-impl<T: Into<Broken>> From<T> for Failure {
-    fn from(broken: T) -> Self {
-        Self::Broken(broken.into())
-    }
-}
-
 impl ProgramSession {
     /// Returns the number of the process that carries out the trial.
     fn process(&self) -> u32 {
@@ -325,6 +272,29 @@ impl ProgramSession {
             true => self.program.trial_process(),
             false => self.program.process(),
         }
+    }
+
+    /// Returns the first `bytes` of the content with the number of complete messages in them.
+    fn first(&self, bytes: u64) -> Delivered {
+        let messages = self.content.messages(bytes);
+        Delivered { bytes, messages }
+    }
+
+    /// Notifies the receiver of the end of the transfer.
+    fn note_sent(&self, sent: Delivered, deadline_reached: bool) {
+        let Delivered { bytes, messages } = sent;
+        self.trial.context.observer.send_note(Note::Sent {
+            messages,
+            bytes,
+            deadline_reached,
+        });
+    }
+
+    /// Tells the sender over control what has been received.
+    fn note_received(&self, received: Delivered) {
+        let Delivered { bytes, messages } = received;
+        let note = Note::Received { messages, bytes };
+        self.trial.context.observer.send_note(note);
     }
 
     /// Updates the live counters with the bytes handed over or delivered so far.

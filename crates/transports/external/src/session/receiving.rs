@@ -3,9 +3,9 @@
 use std::{sync::Arc, thread, time::Duration};
 
 use regatta_control::{Note, SideReport};
-use regatta_transport::{Delivered, Findings, MonotonicTime, Phase, TransportError, WindowEdge};
+use regatta_transport::{Findings, MonotonicTime, Phase, TransportError, WindowEdge};
 
-use super::{Failure, ProgramSession, out_of_turn, wrong};
+use super::{ProgramSession, wrong};
 use crate::{
     contract::{Done, FromProgram, ToProgram},
     error::{Broken, ProgramError},
@@ -27,7 +27,7 @@ const ABANDON_LIMIT: Duration = Duration::from_secs(5);
 
 impl ProgramSession {
     /// Has the program receive, until everything has arrived or the sender was stopped.
-    pub(super) fn receive(&mut self) -> Result<SideReport, Failure> {
+    pub(super) fn receive(&mut self) -> Result<SideReport, Broken> {
         let observer = Arc::clone(&self.trial.context.observer);
         observer.on_process(self.process());
         let within = FIRST_FLOW + self.trial.order.longest_transfer() + MARGIN;
@@ -46,17 +46,12 @@ impl ProgramSession {
             let limit = stopped.map_or(until, |at| at + STOP_LIMIT);
             let Some(event) = self.program.next(ask_at.unwrap_or(limit))? else {
                 if ask_at.take().is_some() {
-                    stopped = Some(MonotonicTime::now());
-                    observer.on_window(WindowEdge::End);
-                    self.program.tell(&ToProgram::Stop)?;
+                    stopped = Some(self.stop()?);
                     continue;
                 }
                 return Err(match stopped {
-                    Some(_) => self.program.silent("done", STOP_LIMIT).into(),
-                    None => Failure::Transport(TransportError::TimedOut {
-                        what: "end of the transfer".to_owned(),
-                        seconds: within.as_secs_f64(),
-                    }),
+                    Some(_) => self.program.silent("done", STOP_LIMIT),
+                    None => TransportError::timed_out("end of the transfer", within).into(),
                 });
             };
             match event {
@@ -87,9 +82,7 @@ impl ProgramSession {
                     deadline_reached: true,
                     ..
                 }) if stopped.is_none() => {
-                    observer.on_window(WindowEdge::End);
-                    stopped = Some(MonotonicTime::now());
-                    self.program.tell(&ToProgram::Stop)?;
+                    stopped = Some(self.stop()?);
                 }
                 Event::Note(Note::Sent { .. }) => {
                     sender_is_done = true;
@@ -99,16 +92,13 @@ impl ProgramSession {
                     }
                 }
                 Event::Said(said @ (FromProgram::Ready { .. } | FromProgram::Description(_))) => {
-                    return Err(out_of_turn(&said, "when it had to receive").into());
+                    return Err(said.out_of_turn("when it had to receive").into());
                 }
                 _ => {}
             }
         };
         self.check(&done, stopped.is_some() || self.abandons)?;
-        observer.send_note(Note::Received {
-            messages: self.content.messages(done.bytes),
-            bytes: done.bytes,
-        });
+        self.note_received(self.first(done.bytes));
         if stopped.is_none() && !sender_is_done {
             self.await_sender(until, done.bytes)?;
         }
@@ -122,8 +112,16 @@ impl ProgramSession {
         Ok(report)
     }
 
+    /// Asks the program for the bytes that were delivered by now, and returns the time.
+    fn stop(&mut self) -> Result<MonotonicTime, Broken> {
+        let now = MonotonicTime::now();
+        self.trial.context.observer.on_window(WindowEdge::End);
+        self.program.tell(&ToProgram::Stop)?;
+        Ok(now)
+    }
+
     /// Starts a thread that puts the other end's notes into the program's inbox.
-    fn listen_for_notes(&self, until: MonotonicTime) -> Result<(), Failure> {
+    fn listen_for_notes(&self, until: MonotonicTime) -> Result<(), Broken> {
         let (inbox, mailbox) = (
             Arc::clone(self.program.inbox()),
             Arc::clone(&self.trial.context.mailbox),
@@ -138,7 +136,7 @@ impl ProgramSession {
                 }
             })
             .map(|_| ())
-            .map_err(|error| Failure::Transport(TransportError::thread(error)))
+            .map_err(|error| Broken::Transport(TransportError::thread(error)))
     }
 
     /// Checks that the bytes that the receiver's program reports are those that were sent.
@@ -164,7 +162,7 @@ impl ProgramSession {
     }
 
     /// Waits until the sender has the acknowledgement, or was stopped before that came.
-    fn await_sender(&self, until: MonotonicTime, bytes: u64) -> Result<(), Failure> {
+    fn await_sender(&self, until: MonotonicTime, bytes: u64) -> Result<(), Broken> {
         loop {
             match self.program.next(until) {
                 Ok(Some(Event::Note(Note::Sent {
@@ -172,22 +170,18 @@ impl ProgramSession {
                 }))) => {
                     if deadline_reached {
                         // The first answer may have come before the sender waited for it.
-                        self.trial.context.observer.send_note(Note::Received {
-                            messages: self.content.messages(bytes),
-                            bytes,
-                        });
+                        self.note_received(self.first(bytes));
                     }
                     return Ok(());
                 }
                 Ok(Some(_)) => {}
                 // It has done its part, and the sender says how it goes on.
                 Err(Broken::Program(ProgramError::Ended { .. })) => {}
-                Err(broken) => return Err(broken.into()),
+                Err(broken) => return Err(broken),
                 Ok(None) => {
-                    return Err(Failure::Transport(TransportError::TimedOut {
-                        what: "end of the sender's part".to_owned(),
-                        seconds: MARGIN.as_secs_f64(),
-                    }));
+                    return Err(
+                        TransportError::timed_out("end of the sender's part", MARGIN).into(),
+                    );
                 }
             }
         }
@@ -201,12 +195,8 @@ impl ProgramSession {
     ) -> SideReport {
         let mut findings = Findings::default();
         findings.span(started, MonotonicTime(ended.0.max(started.0 + 1)));
-        let delivered = Delivered {
-            bytes: done.bytes,
-            messages: self.content.messages(done.bytes),
-        };
         // The check holds for every byte, or the trial has failed.
-        findings.delivery(delivered, 0, None);
+        findings.delivery(self.first(done.bytes), 0, None);
         self.add(&mut findings.0, done);
         findings.0
     }

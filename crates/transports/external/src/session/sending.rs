@@ -2,11 +2,11 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use regatta_control::{Note, Role, SideReport};
+use regatta_control::{Role, SideReport};
 use regatta_model::{metric::id, units::format_duration};
 use regatta_transport::{Delivered, Findings, MonotonicTime, Phase, SenderEnd, WindowEdge};
 
-use super::{Failure, ProgramSession, out_of_turn, wrong};
+use super::{ProgramSession, wrong};
 use crate::{
     contract::{Done, FromProgram, ToProgram},
     error::Broken,
@@ -30,7 +30,7 @@ struct Sent {
 
 impl ProgramSession {
     /// Has the program send, until the receiver has everything or the deadline comes.
-    pub(super) fn send(&mut self, peer: SocketAddr) -> Result<SideReport, Failure> {
+    pub(super) fn send(&mut self, peer: SocketAddr) -> Result<SideReport, Broken> {
         let observer = Arc::clone(&self.trial.context.observer);
         observer.on_process(self.process());
         self.trial.context.live.set_phase(Phase::Transfer);
@@ -60,18 +60,18 @@ impl ProgramSession {
                     observer.on_window(WindowEdge::End);
                     let mut sent = self.acknowledged(connected, done)?;
                     if self.abandons {
-                        sent.delivered = self.answer_over_control()?;
+                        sent.delivered = self.trial.answer_over_control()?.bytes;
                     }
                     break sent;
                 }
                 Event::Said(said) => {
-                    return Err(out_of_turn(&said, "when it had to send").into());
+                    return Err(said.out_of_turn("when it had to send").into());
                 }
                 _ => {}
             }
         };
         let Some((started, at)) = connected else {
-            return Err(Failure::Transport(self.trial.no_connection()));
+            return Err(Broken::Transport(self.trial.no_connection()));
         };
         Ok(self.sender_report(started, at, sent))
     }
@@ -123,11 +123,7 @@ impl ProgramSession {
         self.count(done.bytes)?;
         // The receiver's program stays until then, in case the acknowledgement has to be sent
         // again.
-        self.trial.context.observer.send_note(Note::Sent {
-            messages: self.content.messages(done.bytes),
-            bytes: done.bytes,
-            deadline_reached: false,
-        });
+        self.note_sent(self.first(done.bytes), false);
         Ok(Sent {
             ended,
             heard: now,
@@ -136,24 +132,13 @@ impl ProgramSession {
         })
     }
 
-    /// Returns the bytes that the receiver reports over control.
-    fn answer_over_control(&self) -> Result<u64, Failure> {
-        let answer = self.trial.answer_over_control();
-        Ok(answer.map_err(Failure::Transport)?.bytes)
-    }
-
     /// Ends the transfer at its deadline: the bytes delivered by now count.
-    fn stopped(&self, ended: MonotonicTime) -> Result<Sent, Failure> {
-        let sent = Delivered::sent(&self.trial.context.live);
-        self.trial.context.observer.send_note(Note::Sent {
-            messages: sent.messages,
-            bytes: sent.bytes,
-            deadline_reached: true,
-        });
+    fn stopped(&self, ended: MonotonicTime) -> Result<Sent, Broken> {
+        self.note_sent(Delivered::sent(&self.trial.context.live), true);
         Ok(Sent {
             ended,
             heard: ended,
-            delivered: self.answer_over_control()?,
+            delivered: self.trial.answer_over_control()?.bytes,
             done: None,
         })
     }
@@ -167,10 +152,7 @@ impl ProgramSession {
         let live = Delivered::sent(&self.trial.context.live);
         let bytes = live.bytes.max(sent.delivered);
         let (at, messages) = (sent.ended, self.content.messages(bytes));
-        let delivered = Delivered {
-            bytes: sent.delivered,
-            messages: self.content.messages(sent.delivered),
-        };
+        let delivered = self.first(sent.delivered);
         let end = match &sent.done {
             Some(_) => SenderEnd::Acknowledged { at, delivered },
             None => SenderEnd::Deadline {

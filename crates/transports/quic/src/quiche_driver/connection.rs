@@ -7,14 +7,14 @@ use std::{
 };
 
 use regatta_transport::{
-    HandshakeMade, MonotonicTime, StatisticsSource, StreamConnection, TransportError,
+    HandshakeMade, MonotonicTime, Result, StatisticsSource, StreamConnection, TransportError,
 };
 use regatta_transport_sockets::driver;
 
 use super::{
     end::End, migration::Migration, protocol::Quic, statistics::Statistics, stream::QuicheStream,
 };
-use crate::wait::{timed_out, within};
+use crate::wait::{in_time, within};
 
 /// Handle to a connection.
 pub(super) type Handle = driver::Handle<Quic>;
@@ -33,21 +33,15 @@ pub(super) async fn migrate(handle: Weak<Handle>, after: Duration, buffer_bytes:
             entry.migration = Some(Migration::make(&mut entry.quiche, address, after));
         }
         Ok(_) => {}
-        Err(error) => entry.migration = Some(Migration::Failed(error.reasons().join(": "))),
+        Err(error) => entry.migration = Some(Migration(Err(error.reasons().join(": ")))),
     });
     handle.changed();
 }
 
 /// An established connection; closed when dropped.
-pub struct QuicheConnection {
-    handle: Arc<Handle>,
-    statistics: Arc<Statistics>,
-}
-
-impl QuicheConnection {
-    pub(super) const fn new(handle: Arc<Handle>, statistics: Arc<Statistics>) -> Self {
-        Self { handle, statistics }
-    }
+pub(super) struct QuicheConnection {
+    pub handle: Arc<Handle>,
+    pub statistics: Arc<Statistics>,
 }
 
 impl Drop for QuicheConnection {
@@ -59,7 +53,7 @@ impl Drop for QuicheConnection {
 impl StreamConnection for QuicheConnection {
     type Stream = QuicheStream;
 
-    async fn open_stream(&self) -> Result<QuicheStream, TransportError> {
+    async fn open_stream(&self) -> Result<QuicheStream> {
         let opened = self.handle.poll(|entry, context| {
             if let Some(end) = &entry.end {
                 return Poll::Ready(Err(end.clone()));
@@ -67,7 +61,7 @@ impl StreamConnection for QuicheConnection {
             match entry.open() {
                 Some(stream) => Poll::Ready(Ok(stream)),
                 None => {
-                    entry.wait_to_send(context);
+                    entry.senders.register(context);
                     Poll::Pending
                 }
             }
@@ -78,8 +72,7 @@ impl StreamConnection for QuicheConnection {
             .map_err(TransportError::stack("cannot open a QUIC stream"))
     }
 
-    async fn accept_stream(&self, moment: MonotonicTime) -> Result<QuicheStream, TransportError> {
-        let since = MonotonicTime::now();
+    async fn accept_stream(&self, moment: MonotonicTime) -> Result<QuicheStream> {
         let accepted = self.handle.poll(|entry, context| {
             if let Some(stream) = entry.opened.pop_front() {
                 return Poll::Ready(Ok(stream));
@@ -87,15 +80,16 @@ impl StreamConnection for QuicheConnection {
             if let Some(end) = &entry.end {
                 return Poll::Ready(Err(end.clone()));
             }
-            entry.wait(context);
+            entry.watchers.register(context);
             Poll::Pending
         });
-        match within(moment, accepted).await {
-            Some(accepted) => accepted
-                .map(|stream| QuicheStream::new(Arc::clone(&self.handle), stream))
-                .map_err(TransportError::stack("no QUIC stream was opened")),
-            None => Err(timed_out("QUIC stream", since)),
-        }
+        let accepted = async {
+            let stream = accepted
+                .await
+                .map_err(TransportError::stack("no QUIC stream was opened"))?;
+            Ok(QuicheStream::new(Arc::clone(&self.handle), stream))
+        };
+        in_time(moment, "QUIC stream", accepted).await
     }
 
     fn handshake(&self) -> Option<HandshakeMade> {
@@ -109,7 +103,7 @@ impl StreamConnection for QuicheConnection {
     async fn close(self, moment: MonotonicTime) {
         // Closing forgets what is not acknowledged. The end that sent last is the listening one,
         // so it waits for the connecting one to close, which has nothing under way any more.
-        let closes = self.handle.with(|entry| entry.is_client()) == Ok(true);
+        let closes = self.handle.with(|entry| entry.kind.client) == Ok(true);
         if closes {
             self.statistics.release();
             let _ = self.handle.with(|entry| entry.close(End::Done));
@@ -124,8 +118,8 @@ impl StreamConnection for QuicheConnection {
             if over {
                 return Poll::Ready(Ok::<_, End>(()));
             }
-            entry.wait(context);
-            entry.wait_to_send(context);
+            entry.watchers.register(context);
+            entry.senders.register(context);
             Poll::Pending
         });
         let _ = within(moment, closed).await;

@@ -2,20 +2,18 @@
 
 use std::{collections::BTreeMap, sync::Arc, task::Poll, time::Duration};
 
-use regatta_transport::{Arrival, MessageFlow, MonotonicTime, StatisticsSource, TransportError};
+use regatta_transport::{
+    Arrival, MessageFlow, MonotonicTime, Result, StatisticsSource, TransportError,
+};
 
 use super::{
     connection::Handle,
     end::End,
     entry::{Entry, LONGEST_PACKET_BYTES},
-    options::Options,
     protocol::ID_BYTES,
     statistics::Statistics,
 };
-use crate::{
-    path::{LEAST_PAYLOAD_BYTES, Sizes},
-    wait::within,
-};
+use crate::{path::Sizes, wait::within};
 
 /// Maximum number of messages in quiche's send queue. Small, because a message in the queue is
 /// neither sent nor visible as waiting, yet enough for several calls of the kernel.
@@ -36,41 +34,21 @@ const BATCH_BYTES: usize = 64 << 10;
 const OVERHEAD_BYTES: usize = 1 + 4 + 16 + 1 + 2;
 
 /// Returns the longest message that fits one packet, in bytes.
-pub(super) fn longest(sizes: &Sizes, options: &Options) -> usize {
-    let packet = if options.common.mtu_discovery {
-        // Longer ones have to be found first.
-        usize::from(LEAST_PAYLOAD_BYTES)
-    } else {
-        usize::from(sizes.payload_bytes).min(LONGEST_PACKET_BYTES)
-    };
+pub(super) fn longest(sizes: &Sizes) -> usize {
+    // With a search for the packet size longer ones have to be found first.
+    let packet = usize::from(sizes.first_payload_bytes).min(LONGEST_PACKET_BYTES);
     packet - OVERHEAD_BYTES - ID_BYTES
 }
 
 /// Datagrams of one connection, which is closed when this is dropped, after all queued messages are
 /// sent.
-pub struct QuicheFlow {
-    handle: Arc<Handle>,
-    statistics: Arc<Statistics>,
-    facts: Arc<BTreeMap<String, String>>,
-    arrived: Vec<Vec<u8>>,
+pub(super) struct QuicheFlow {
+    pub handle: Arc<Handle>,
+    pub statistics: Arc<Statistics>,
+    pub facts: Arc<BTreeMap<String, String>>,
+    pub arrived: Vec<Vec<u8>>,
     /// Whether the messages queued at the time of the stop are sent or discarded.
-    settled: bool,
-}
-
-impl QuicheFlow {
-    pub(super) fn new(
-        handle: Arc<Handle>,
-        statistics: Arc<Statistics>,
-        facts: Arc<BTreeMap<String, String>>,
-    ) -> Self {
-        Self {
-            handle,
-            statistics,
-            facts,
-            arrived: Vec::new(),
-            settled: false,
-        }
-    }
+    pub settled: bool,
 }
 
 /// Whether the other end closed the connection, done or stopped: nothing more will come from it, as
@@ -98,11 +76,7 @@ impl MessageFlow for QuicheFlow {
         (BATCH_BYTES / message_bytes.max(1)).clamp(1, WAITING_MESSAGES)
     }
 
-    async fn send_batch(
-        &mut self,
-        batch: &[u8],
-        message_bytes: usize,
-    ) -> Result<(), TransportError> {
+    async fn send_batch(&mut self, batch: &[u8], message_bytes: usize) -> Result<()> {
         let handle = &self.handle;
         let mut messages = batch.chunks(message_bytes.max(1)).peekable();
         let sent = handle.poll(|entry, context| {
@@ -124,7 +98,7 @@ impl MessageFlow for QuicheFlow {
                         messages.next();
                     }
                     Err(quiche::Error::Done) => {
-                        entry.wait_to_send(context);
+                        entry.senders.register(context);
                         handle.changed();
                         return Poll::Pending;
                     }
@@ -142,7 +116,7 @@ impl MessageFlow for QuicheFlow {
         &mut self,
         moment: MonotonicTime,
         consume: &mut (impl FnMut(Arrival<'_>) + Send),
-    ) -> Result<usize, TransportError> {
+    ) -> Result<usize> {
         let arrived = &mut self.arrived;
         let received = self.handle.poll(|entry, context| {
             if entry.halted {
@@ -163,7 +137,7 @@ impl MessageFlow for QuicheFlow {
                 Some(end) => return Poll::Ready(Err(end.clone())),
                 None => {}
             }
-            entry.wait(context);
+            entry.watchers.register(context);
             Poll::Pending
         });
         match within(moment, received).await {
@@ -183,7 +157,7 @@ impl MessageFlow for QuicheFlow {
             if entry.has_sent_datagrams() {
                 return Poll::Ready(Ok::<_, End>(()));
             }
-            entry.wait_to_send(context);
+            entry.senders.register(context);
             Poll::Pending
         });
         let _ = tokio::time::timeout(LEAVING, left).await;
@@ -222,6 +196,7 @@ mod tests {
     use regatta_transport::testing::order_for;
 
     use super::*;
+    use crate::quiche_driver::options::Options;
 
     #[test]
     fn the_longest_message_fills_a_packet() {
@@ -230,6 +205,6 @@ mod tests {
         let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let options = Options::read(&order.transport.options);
         let sizes = Sizes::of(&order.path, local, &options.common).expect("large enough");
-        assert_eq!(longest(&sizes, &options), 1472 - 24 - 16);
+        assert_eq!(longest(&sizes), 1472 - 24 - 16);
     }
 }

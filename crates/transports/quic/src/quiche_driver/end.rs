@@ -1,10 +1,7 @@
 //! End of a connection: its reason, the wait for room in the congestion window, and repetition of
 //! the closing packet.
 
-use std::{
-    fmt,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use regatta_transport_sockets::driver::{Gone, Transmit};
 
@@ -13,64 +10,50 @@ use regatta_transport_sockets::driver::{Gone, Transmit};
 pub(super) const CLOSE_REPEATS: u32 = 2;
 
 /// Reason for which a connection has ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum End {
     /// Closed in good order.
+    #[error("the connection is closed")]
     Done,
     /// Stopped by this end.
+    #[error("the connection was stopped")]
     Stopped,
     /// The other end's certificate is not the run's.
+    #[error("invalid peer certificate: it is not the one that was made for the run")]
     Certificate,
     /// Idle timeout: no packet came from the other end.
+    #[error("nothing came from the other end for 30 s")]
     Idle,
     /// Closed by quiche at this end, with an error code of RFC 9000 §20 and, if known, quiche's
     /// error.
+    #[error("quiche gave up with {}error code {code:#x}", error(.1), code = .0)]
     Gave(u64, Option<quiche::Error>),
     /// Closed by the other end: by its application or its stack, with an error code and a reason.
+    #[error("the other end's {} closed it with error code {code:#x}{}", who(*.application), after(.reason))]
     Told {
         application: bool,
         code: u64,
         reason: String,
     },
     /// Closed without a known reason.
+    #[error("the connection is gone")]
     Gone,
 }
 
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Done => f.write_str("the connection is closed"),
-            Self::Stopped => f.write_str("the connection was stopped"),
-            Self::Certificate => {
-                f.write_str("invalid peer certificate: it is not the one that was made for the run")
-            }
-            Self::Idle => f.write_str("nothing came from the other end for 30 s"),
-            Self::Gave(code, Some(error)) => {
-                write!(f, "quiche gave up with `{error:?}`, error code {code:#x}")
-            }
-            Self::Gave(code, None) => write!(f, "quiche gave up with error code {code:#x}"),
-            Self::Told {
-                application,
-                code,
-                reason,
-            } => {
-                let who = if *application { "application" } else { "stack" };
-                write!(
-                    f,
-                    "the other end's {who} closed it with error code {code:#x}"
-                )?;
-                if reason.is_empty() {
-                    Ok(())
-                } else {
-                    write!(f, ": {reason}")
-                }
-            }
-            Self::Gone => f.write_str("the connection is gone"),
-        }
-    }
+fn error(error: &Option<quiche::Error>) -> String {
+    error.map_or_else(String::new, |error| format!("`{error:?}`, "))
 }
 
-impl std::error::Error for End {}
+const fn who(application: bool) -> &'static str {
+    if application { "application" } else { "stack" }
+}
+
+fn after(reason: &str) -> String {
+    match reason {
+        "" => String::new(),
+        reason => format!(": {reason}"),
+    }
+}
 
 impl From<Gone> for End {
     fn from(_: Gone) -> Self {

@@ -4,11 +4,12 @@ use std::{collections::HashMap, sync::Arc};
 
 use regatta_control::TrialOrder;
 use regatta_model::Handshake;
-use regatta_transport::TransportError;
+use regatta_transport::Result;
 use regatta_transport_sockets::{
     driver::{End, Settings},
     endpoints::{MessageEnd, StreamEnd},
 };
+use regatta_transport_tls::uses_tickets;
 
 use super::{
     connection::{Handle, QuicheConnection, migrate},
@@ -28,21 +29,17 @@ const MOST_SEGMENTS: usize = 64;
 /// Creates the end of a trial that the order describes; a listening end listens when this returns.
 ///
 /// # Errors
-/// [`TransportError::Unsupported`] for a path with too small packets, [`TransportError::Order`] or
-/// [`TransportError::Stack`] for TLS material that cannot be used, [`TransportError::Io`] for a socket
+/// `TransportError::Unsupported` for a path with too small packets, `TransportError::Order` or
+/// `TransportError::Stack` for TLS material that cannot be used, `TransportError::Io` for a socket
 /// that cannot be opened.
-fn new(order: &TrialOrder, options: &Options, sizes: &Sizes) -> Result<End<Quic>, TransportError> {
+fn new(order: &TrialOrder, options: &Options, sizes: &Sizes) -> Result<End<Quic>> {
     let config = tls::config(order, options, sizes)?;
     let files = Files::new(order, options)?;
     let handshake = order.workload.kind.handshake();
     let client = order.connects();
-    let retry = if !client && handshake == Handshake::Retry {
-        Some(RetryTokens::new()?)
-    } else {
-        None
-    };
+    let retries = !client && handshake == Handshake::Retry;
     let side = order.role.name();
-    let file_facts = files.facts(options, side);
+    let file_facts = files.facts(options);
     let mut end = End::new(
         order,
         Settings {
@@ -61,12 +58,12 @@ fn new(order: &TrialOrder, options: &Options, sizes: &Sizes) -> Result<End<Quic>
             kind: Kind {
                 client,
                 carries_datagrams: options.common.mode == Mode::Datagram,
-                paces: options.congestion_control.paces() && options.pacing,
+                paces: options.paces(),
             },
-            retry,
+            retry: retries.then(RetryTokens::new).transpose()?,
             server_name: order.tls.server_name.clone(),
             spare_ids: options.migrate_after.is_some(),
-            keeps_tickets: client && matches!(handshake, Handshake::Resumed | Handshake::EarlyData),
+            keeps_tickets: client && uses_tickets(handshake),
             files,
             routes: HashMap::new(),
             begun: 0,
@@ -87,45 +84,37 @@ fn new(order: &TrialOrder, options: &Options, sizes: &Sizes) -> Result<End<Quic>
     Ok(end)
 }
 
-/// Returns the options and sizes that the order asks for.
-fn read(order: &TrialOrder) -> Result<(Options, Sizes), TransportError> {
+/// Maker of the statistics of a connection that is established, which has it migrate if that is asked for and this end
+/// has opened it.
+type Establish = Box<dyn Fn(&Arc<Handle>, bool) -> Arc<Statistics> + Send + Sync>;
+
+/// Creates the end of a trial, its sizes, and what its connections need.
+fn prepare(order: &TrialOrder) -> Result<(End<Quic>, Sizes, Establish)> {
     let options = Options::read(&order.transport.options);
     let sizes = Sizes::of(&order.path, order.local, &options.common)?;
-    Ok((options, sizes))
-}
-
-/// Returns what makes the statistics of a connection that is established, and has it migrate if that
-/// is asked for and this end has opened it.
-fn establish(
-    order: &TrialOrder,
-    (options, sizes): (Options, &Sizes),
-    end: &End<Quic>,
-) -> impl Fn(&Arc<Handle>, bool) -> Arc<Statistics> + Send + Sync + 'static {
+    let end = new(order, &options, &sizes)?;
     let (side, counters) = (order.role.name(), Arc::clone(&end.counters));
-    let buffer_bytes = sizes.windows.socket_buffer_bytes;
-    move |handle, connects| {
+    let establish = move |handle: &Arc<Handle>, connects| {
         if let Some(after) = options.migrate_after.filter(|_| connects) {
+            let buffer_bytes = sizes.windows.socket_buffer_bytes;
             tokio::spawn(migrate(handle.weak(), after, buffer_bytes));
         }
         Statistics::new(handle, side, options, Arc::clone(&counters))
-    }
+    };
+    Ok((end, sizes, Box::new(establish)))
 }
 
 /// Creates the end of a trial whose connections carry streams.
 ///
 /// # Errors
 /// As [`new`].
-pub(super) fn streams(
-    order: &TrialOrder,
-) -> Result<StreamEnd<End<Quic>, QuicheConnection>, TransportError> {
-    let (options, sizes) = read(order)?;
-    let end = new(order, &options, &sizes)?;
-    let establish = establish(order, (options, &sizes), &end);
+pub(super) fn streams(order: &TrialOrder) -> Result<StreamEnd<End<Quic>, QuicheConnection>> {
+    let (end, _, establish) = prepare(order)?;
     Ok(StreamEnd {
         end,
         make: Box::new(move |handle, connects, _| {
             let statistics = establish(&handle, connects);
-            Ok(QuicheConnection::new(handle, statistics))
+            Ok(QuicheConnection { handle, statistics })
         }),
     })
 }
@@ -134,21 +123,23 @@ pub(super) fn streams(
 ///
 /// # Errors
 /// As [`new`].
-pub(super) fn datagrams(
-    order: &TrialOrder,
-) -> Result<MessageEnd<End<Quic>, QuicheFlow>, TransportError> {
-    let (options, sizes) = read(order)?;
-    let end = new(order, &options, &sizes)?;
-    let establish = establish(order, (options, &sizes), &end);
+pub(super) fn datagrams(order: &TrialOrder) -> Result<MessageEnd<End<Quic>, QuicheFlow>> {
+    let (end, sizes, establish) = prepare(order)?;
     let facts = Arc::new(end.base.facts.clone());
-    let longest = longest(&sizes, &options);
+    let longest = longest(&sizes);
     Ok(MessageEnd {
         end,
         longest,
         reliable: false,
         make: Box::new(move |handle, connects, _| {
             let statistics = establish(&handle, connects);
-            Ok(QuicheFlow::new(handle, statistics, Arc::clone(&facts)))
+            Ok(QuicheFlow {
+                handle,
+                statistics,
+                facts: Arc::clone(&facts),
+                arrived: Vec::new(),
+                settled: false,
+            })
         }),
     })
 }

@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use quiche::{BufFactory, ConnectionId, RecvInfo, Shutdown};
-use regatta_transport::TransportError;
+use regatta_transport::{Result, TransportError};
 use regatta_transport_sockets::driver::{Admission, Connection, Transmit, Wakers};
 
 use super::{
@@ -61,7 +61,7 @@ pub(super) type Quiche = quiche::Connection<Pieces>;
 pub(super) struct Kind {
     /// Whether this end opens the connection.
     pub client: bool,
-    /// Whether it carries datagrams, not streams.
+    /// Whether it carries datagrams, of which those that wait are sent when it is stopped, not streams.
     pub carries_datagrams: bool,
     /// Whether packets wait for the time that the congestion control sets (pacing).
     pub paces: bool,
@@ -70,30 +70,27 @@ pub(super) struct Kind {
 /// State of one connection.
 pub(super) struct Entry {
     pub quiche: Quiche,
-    client: bool,
+    pub kind: Kind,
     peer: SocketAddr,
     /// First packets of a connection that was not accepted, so that its handshake has not begun.
     held: Option<Vec<(Vec<u8>, RecvInfo)>>,
-    /// Whether the connection carries datagrams, of which those that wait are sent when it is stopped.
-    carries_datagrams: bool,
-    /// Whether packets wait for their pacing time.
-    paces: bool,
     /// Whether everything that could be sent was sent. Only then is quiche's figure for stream
     /// capacity right: it counts the room in the congestion window, and not the data that quiche
     /// already holds.
     pub flushed: bool,
-    readers: HashMap<u64, Waker>,
-    writers: HashMap<u64, Waker>,
+    /// Wakers of the tasks that read from streams, and of those that write to them.
+    pub readers: HashMap<u64, Waker>,
+    pub writers: HashMap<u64, Waker>,
     /// Wakers of tasks that wait for room to send, other than the writers of streams.
-    senders: Wakers,
+    pub senders: Wakers,
     /// Wakers of tasks that wait for anything else.
-    watchers: Wakers,
+    pub watchers: Wakers,
     /// Streams that the other end opened and the application has not taken.
     pub opened: VecDeque<u64>,
     next_remote: u64,
     next_local: u64,
     /// Streams with an open handle.
-    open: BTreeSet<u64>,
+    pub open_streams: BTreeSet<u64>,
     pub end: Option<End>,
     /// Error that quiche returned when it failed.
     failure: Option<quiche::Error>,
@@ -115,26 +112,22 @@ pub(super) struct Entry {
 
 impl Entry {
     pub fn new(quiche: Quiche, peer: SocketAddr, kind: Kind) -> Self {
-        let client = kind.client;
-        // Two lowest bits of a stream's number: who opened it, and 0 for both directions
-        // (RFC 9000 §2.1).
-        let (local, remote) = if client { (0, 1) } else { (1, 0) };
         Self {
             quiche,
-            client,
+            kind,
             peer,
-            held: (!client).then(Vec::new),
-            carries_datagrams: kind.carries_datagrams,
-            paces: kind.paces,
+            held: (!kind.client).then(Vec::new),
             flushed: true,
             readers: HashMap::new(),
             writers: HashMap::new(),
             senders: Wakers::default(),
             watchers: Wakers::default(),
             opened: VecDeque::new(),
-            next_remote: remote,
-            next_local: local,
-            open: BTreeSet::new(),
+            // Two lowest bits of a stream's number: who opened it, and 0 for both directions
+            // (RFC 9000 §2.1).
+            next_remote: kind.client.into(),
+            next_local: (!kind.client).into(),
+            open_streams: BTreeSet::new(),
             end: None,
             failure: None,
             closing: None,
@@ -148,10 +141,6 @@ impl Entry {
             migration: None,
             datagrams_taken: 0,
         }
-    }
-
-    pub const fn is_client(&self) -> bool {
-        self.client
     }
 
     /// Whether streams can be opened: the handshake is done, or early data can be sent or read.
@@ -171,30 +160,9 @@ impl Entry {
         }
     }
 
-    pub fn wait(&mut self, context: &Context<'_>) {
-        self.watchers.register(context);
-    }
-
-    pub fn wait_to_send(&mut self, context: &Context<'_>) {
-        self.senders.register(context);
-    }
-
-    pub fn wait_to_read(&mut self, stream: u64, context: &Context<'_>) {
-        self.readers.insert(stream, context.waker().clone());
-    }
-
-    pub fn wait_to_write(&mut self, stream: u64, context: &Context<'_>) {
-        self.writers.insert(stream, context.waker().clone());
-    }
-
-    /// Records that this stream has an open handle.
-    pub fn hold_stream(&mut self, stream: u64) {
-        self.open.insert(stream);
-    }
-
     /// Records that this stream has no open handle any more.
     pub fn forget_stream(&mut self, stream: u64) {
-        self.open.remove(&stream);
+        self.open_streams.remove(&stream);
         self.readers.remove(&stream);
         self.writers.remove(&stream);
     }
@@ -307,7 +275,7 @@ impl Entry {
         if self.end.is_none() && self.quiche.is_established() {
             if end == End::Stopped {
                 // What waits to be sent is not wanted any more, and would take the room.
-                for stream in std::mem::take(&mut self.open) {
+                for stream in std::mem::take(&mut self.open_streams) {
                     let _ = self
                         .quiche
                         .stream_shutdown(stream, Shutdown::Write, ABORTED);
@@ -424,7 +392,7 @@ impl Entry {
 
     const fn is_remote(&self, stream: u64) -> bool {
         // 1 for those of the server, 2 for those of one direction.
-        stream & 3 == self.client as u64
+        stream & 3 == self.kind.client as u64
     }
 
     /// Returns the next datagram that has arrived.
@@ -486,7 +454,7 @@ impl Connection for Entry {
                         bytes,
                         from: Some(info.from),
                         to: info.to,
-                        at: self.paces.then_some(info.at),
+                        at: self.kind.paces.then_some(info.at),
                     };
                     let closes = !was_draining && self.quiche.is_draining();
                     if closes && self.repeated_close.is_none() {
@@ -523,11 +491,11 @@ impl Connection for Entry {
         self.notice();
     }
 
-    fn poll_open(&mut self, context: &Context<'_>) -> Poll<Result<(), TransportError>> {
+    fn poll_open(&mut self, context: &Context<'_>) -> Poll<Result<()>> {
         self.accept();
         if let Some(end) = &self.end {
             let peer = self.peer.ip();
-            let what = if self.client {
+            let what = if self.kind.client {
                 format!("cannot connect to `{peer}`")
             } else {
                 format!("the QUIC handshake with `{peer}` failed")
@@ -540,12 +508,12 @@ impl Connection for Entry {
         if self.is_usable() {
             return Poll::Ready(Ok(()));
         }
-        self.wait(context);
+        self.watchers.register(context);
         Poll::Pending
     }
 
     fn abort(&mut self) {
-        if self.carries_datagrams && self.end.is_none() {
+        if self.kind.carries_datagrams && self.end.is_none() {
             // What stops the flow does not close the connection: what waits is sent first.
             self.halt();
         } else {
@@ -583,7 +551,7 @@ impl Admission for Entry {
         &mut self,
         admit: &mut dyn FnMut(&[u8]) -> bool,
         context: &Context<'_>,
-    ) -> Poll<Result<(), TransportError>> {
+    ) -> Poll<Result<()>> {
         self.accept();
         while let Some(message) = self.take_datagram() {
             if admit(&message) {
@@ -594,7 +562,7 @@ impl Admission for Entry {
             let ended = TransportError::stack("the QUIC connection broke");
             return Poll::Ready(Err(ended(end.clone())));
         }
-        self.wait(context);
+        self.watchers.register(context);
         Poll::Pending
     }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use regatta_control::TrialOrder;
-use regatta_transport::{FILE_OPTIONS, TransportError};
+use regatta_transport::{FILE_OPTIONS, Result, TransportError};
 
 use super::{entry::Quiche, options::Options};
 
@@ -27,7 +27,7 @@ impl Files {
     ///
     /// # Errors
     /// [`TransportError::Io`] if the directory or the file of secrets cannot be made.
-    pub fn new(order: &TrialOrder, options: &Options) -> Result<Self, TransportError> {
+    pub fn new(order: &TrialOrder, options: &Options) -> Result<Self> {
         let end = order.role.name();
         let directory = order
             .files
@@ -35,16 +35,14 @@ impl Files {
             .filter(|_| options.common.key_log || options.qlog);
         let mut secrets = None;
         if let Some(directory) = &directory {
-            let what = || format!("cannot make files in `{}`", directory.display());
-            fs::create_dir_all(directory).map_err(TransportError::io(what()))?;
-            if options.common.key_log {
-                let file = OpenOptions::new()
-                    .create(true)
-                    .append(true)
-                    .open(directory.join(format!("{end}.keylog")))
-                    .map_err(TransportError::io(what()))?;
-                secrets = Some(file);
-            }
+            let opened = || -> io::Result<Option<File>> {
+                fs::create_dir_all(directory)?;
+                let path = directory.join(format!("{end}.keylog"));
+                let open = || OpenOptions::new().create(true).append(true).open(path);
+                options.common.key_log.then(open).transpose()
+            };
+            let what = format!("cannot make files in `{}`", directory.display());
+            secrets = opened().map_err(TransportError::io(what))?;
         }
         Ok(Self {
             events: options.qlog && directory.is_some(),
@@ -80,7 +78,7 @@ impl Files {
 
     /// Returns the facts about the files: their names, or the reason for which they are not
     /// written.
-    pub fn facts(&self, options: &Options, side: &str) -> BTreeMap<String, String> {
+    pub fn facts(&self, options: &Options) -> BTreeMap<String, String> {
         let fact = |asked: bool, made: bool, name: &str| match (asked, made) {
             (false, _) => None,
             (true, true) => Some(name.to_owned()),
@@ -99,7 +97,7 @@ impl Files {
         FILE_OPTIONS
             .into_iter()
             .zip([keys, events])
-            .filter_map(|(name, value)| Some((format!("{name}.{side}"), value?)))
+            .filter_map(|(name, value)| Some((format!("{name}.{}", self.end), value?)))
             .collect()
     }
 }

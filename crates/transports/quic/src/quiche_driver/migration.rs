@@ -5,13 +5,8 @@ use std::{net::SocketAddr, time::Duration};
 
 use quiche::{BufFactory, Connection};
 
-/// Result of a move to another port.
-pub(super) enum Migration {
-    /// Migrated to this address after this delay.
-    Moved(SocketAddr, Duration),
-    /// Not migrated, for this reason.
-    Failed(String),
-}
+/// Result of a move to another port: the address and the delay after which it was made, or the reason why not.
+pub(super) struct Migration(pub Result<(SocketAddr, Duration), String>);
 
 impl Migration {
     /// Migrates a connection to another local port.
@@ -26,17 +21,15 @@ impl Migration {
             .ok_or(quiche::Error::InvalidState)
             .and_then(|path| quiche.probe_path(local, path.peer_addr))
             .and_then(|_| quiche.migrate_source(local));
-        match moved {
-            Ok(_) => Self::Moved(local, after),
-            Err(error) => Self::Failed(format!("quiche refused with `{error:?}`")),
-        }
+        let refused = |error| format!("quiche refused with `{error:?}`");
+        Self(moved.map(|_| (local, after)).map_err(refused))
     }
 
     /// Describes the result, as it is now.
     pub fn in_words(&self, quiche: &Connection<impl BufFactory>) -> String {
-        let (local, after) = match self {
-            Self::Failed(why) => return format!("failed: {why}"),
-            Self::Moved(local, after) => (*local, after.as_secs_f64()),
+        let (local, after) = match &self.0 {
+            Ok((local, after)) => (*local, after.as_secs_f64()),
+            Err(why) => return format!("failed: {why}"),
         };
         let mut paths = quiche.path_stats();
         match paths.find(|path| path.local_addr == local) {

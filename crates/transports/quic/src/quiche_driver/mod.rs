@@ -17,28 +17,24 @@ mod statistics;
 mod stream;
 mod tls;
 
-use std::collections::BTreeMap;
-
-use regatta_control::TrialOrder;
-use regatta_model::OptionValue;
-use regatta_transport::{
-    Carries, Driver, DriverDescriptor, MessageSession, Session, StreamSession, TransportError,
-    TrialContext,
-};
-
-use crate::options::Mode;
-
-pub use connection::QuicheConnection;
-pub use datagram::QuicheFlow;
-pub use options::{CongestionControl, Options};
-pub use stream::QuicheStream;
+use regatta_transport::{Carries, DriverDescriptor, MessageSession, StreamSession};
+use regatta_transport_quic_common::driver::QuicDriver;
 
 /// Version of quiche that this crate is built with.
 pub const QUICHE_VERSION: &str = "0.30.0";
 
 /// The driver `quic-quiche`.
-#[derive(Debug, Clone, Copy)]
-pub struct QuicQuiche;
+pub static DRIVER: QuicDriver = QuicDriver {
+    descriptor: &DESCRIPTOR,
+    streams: |order, context| {
+        let endpoint = endpoint::streams(order)?;
+        Ok(Box::new(StreamSession::new(endpoint, order, context)?))
+    },
+    datagrams: |order, context| {
+        let endpoint = endpoint::datagrams(order)?;
+        Ok(Box::new(MessageSession::new(endpoint, order, context)?))
+    },
+};
 
 static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     name: "quic-quiche",
@@ -63,37 +59,16 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     options: options::DEFINITIONS,
 };
 
-impl Driver for QuicQuiche {
-    fn descriptor(&self) -> &'static DriverDescriptor {
-        &DESCRIPTOR
-    }
-
-    fn carries(&self, options: &BTreeMap<String, OptionValue>) -> Carries {
-        Mode::read(options).carries()
-    }
-
-    fn prepare(
-        &self,
-        order: &TrialOrder,
-        context: TrialContext,
-    ) -> Result<Box<dyn Session>, TransportError> {
-        self.check_options(&order.transport.options)?;
-        match self.carries(&order.transport.options) {
-            Carries::Messages => {
-                let endpoint = endpoint::datagrams(order)?;
-                Ok(Box::new(MessageSession::new(endpoint, order, context)?))
-            }
-            _ => {
-                let endpoint = endpoint::streams(order)?;
-                Ok(Box::new(StreamSession::new(endpoint, order, context)?))
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use regatta_model::OptionValue;
+    use regatta_transport::Driver as _;
+    use strum::VariantNames as _;
+
     use super::*;
+    use crate::quiche_driver::options::CongestionControl;
 
     #[test]
     fn the_version_is_the_one_that_is_built() {
@@ -105,10 +80,9 @@ mod tests {
 
     #[test]
     fn options_are_checked_before_any_trial() {
-        let check = |name: &str, value| {
-            QuicQuiche.check_options(&BTreeMap::from([(name.to_owned(), value)]))
-        };
-        for name in CongestionControl::NAMES {
+        let check =
+            |name: &str, value| DRIVER.check_options(&BTreeMap::from([(name.to_owned(), value)]));
+        for &name in CongestionControl::VARIANTS {
             assert_eq!(check("cc", OptionValue::Text(name.to_owned())), Ok(()));
         }
         let error = check("cc", OptionValue::Text("hybla".to_owned())).expect_err("unknown");

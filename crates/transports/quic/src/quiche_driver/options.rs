@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 use quiche::CongestionControlAlgorithm;
 use regatta_model::{OptionValue, StackFacts};
 use regatta_transport::OptionDefinition;
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use crate::{
     facts::stack_facts,
@@ -13,8 +14,9 @@ use crate::{
 };
 
 /// A congestion control that quiche has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CongestionControl {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase", const_into_str)]
+pub(super) enum CongestionControl {
     /// RFC 9438.
     #[default]
     Cubic,
@@ -25,30 +27,8 @@ pub enum CongestionControl {
 }
 
 impl CongestionControl {
-    /// Names of the congestion controls, as written in a study.
-    pub const NAMES: [&'static str; 3] = ["cubic", "reno", "bbr2"];
-
-    /// Returns the name of the congestion control, as written in a study.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cubic => "cubic",
-            Self::Reno => "reno",
-            Self::Bbr2 => "bbr2",
-        }
-    }
-
-    fn from_name(name: &str) -> Self {
-        match name {
-            "reno" => Self::Reno,
-            "bbr2" => Self::Bbr2,
-            _ => Self::Cubic,
-        }
-    }
-
     /// Returns quiche's value for this congestion control.
-    #[must_use]
-    pub const fn algorithm(self) -> CongestionControlAlgorithm {
+    pub(super) const fn algorithm(self) -> CongestionControlAlgorithm {
         match self {
             Self::Cubic => CongestionControlAlgorithm::CUBIC,
             Self::Reno => CongestionControlAlgorithm::Reno,
@@ -57,15 +37,14 @@ impl CongestionControl {
     }
 
     /// Whether quiche spreads the packets of this congestion control over the round-trip time.
-    #[must_use]
-    pub const fn paces(self) -> bool {
+    pub(super) const fn paces(self) -> bool {
         matches!(self, Self::Bbr2)
     }
 }
 
 /// Congestion control.
 const CC: OptionDefinition = common::congestion_control(
-    &CongestionControl::NAMES,
+    CongestionControl::VARIANTS,
     "congestion control of the sender, quiche's own implementation",
 );
 
@@ -114,7 +93,7 @@ pub(super) const DEFINITIONS: &[OptionDefinition] = &[
 
 /// The options of a trial, with their defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
+pub(super) struct Options {
     /// Options that every stack has.
     pub common: Common,
     /// Congestion control of the sender.
@@ -132,19 +111,20 @@ pub struct Options {
 
 impl Options {
     /// Reads options that were checked against the driver's descriptor.
-    #[must_use]
-    pub fn read(options: &BTreeMap<String, OptionValue>) -> Self {
+    pub(super) fn read(options: &BTreeMap<String, OptionValue>) -> Self {
         Self {
             common: Common::read(options),
-            congestion_control: CC
-                .text(options)
-                .map(CongestionControl::from_name)
-                .unwrap_or_default(),
+            congestion_control: common::choice(&CC, options),
             hystart: HYSTART.flag(options),
             pacing: PACING.flag(options),
             migrate_after: MIGRATE_AFTER.time(options),
             qlog: EVENT_LOG.flag(options),
         }
+    }
+
+    /// Whether packets wait for the time that the congestion control sets (pacing).
+    pub(super) const fn paces(&self) -> bool {
+        self.congestion_control.paces() && self.pacing
     }
 
     /// Returns the settings of quiche at an end, for the comparison of stacks.
@@ -154,7 +134,7 @@ impl Options {
             &self.common,
             sizes,
             local,
-            control.name(),
+            control.into_str(),
             "BoringSSL",
             offloads,
         );
@@ -163,10 +143,9 @@ impl Options {
                 (CongestionControl::Cubic | CongestionControl::Reno, true) => "HyStart++".into(),
                 _ => common.slow_start_exit,
             },
-            pacing: if control.paces() && self.pacing {
-                "by the stack".into()
-            } else {
-                "none".into()
+            pacing: match self.paces() {
+                true => "by the stack".into(),
+                false => "none".into(),
             },
             acknowledgements: "each batch of packets that the socket gives, at once".into(),
             ..common
@@ -180,11 +159,12 @@ mod tests {
 
     #[test]
     fn names_are_read_back() {
-        for name in CongestionControl::NAMES {
-            assert_eq!(CongestionControl::from_name(name).name(), name);
+        for &name in CongestionControl::VARIANTS {
+            let control: CongestionControl = name.parse().expect("a name");
+            assert_eq!(control.into_str(), name);
         }
         let options = Options::read(&BTreeMap::new());
-        assert_eq!(options.congestion_control.name(), "cubic");
+        assert_eq!(options.congestion_control.into_str(), "cubic");
         assert!(options.hystart && options.pacing && !options.qlog);
         assert_eq!(options.migrate_after, None);
     }

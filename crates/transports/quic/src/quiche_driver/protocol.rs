@@ -3,7 +3,7 @@
 use std::{collections::HashMap, net::SocketAddr, time::Instant};
 
 use quiche::{ConnectionId, Header, RecvInfo};
-use regatta_transport::{Purpose, TransportError};
+use regatta_transport::{Purpose, Result, TransportError};
 use regatta_transport_sockets::driver::{Arrived, Connections, Incoming, Number, Protocol};
 
 use super::{
@@ -115,7 +115,7 @@ impl Quic {
         retry: Option<&[u8]>,
         way: RecvInfo,
         connections: &mut Connections<Entry>,
-    ) -> Result<Number, TransportError> {
+    ) -> Result<Number> {
         let failed = |error| TransportError::stack("cannot accept a QUIC connection")(error);
         let own = tls::random::<ID_BYTES>()?;
         let own_id = ConnectionId::from_ref(&own);
@@ -177,7 +177,7 @@ impl Protocol for Quic {
         peer: SocketAddr,
         _purpose: Purpose,
         connections: &mut Connections<Entry>,
-    ) -> Result<Number, TransportError> {
+    ) -> Result<Number> {
         let failed = |error| TransportError::stack("cannot begin a QUIC connection")(error);
         let own = tls::random::<ID_BYTES>()?;
         let mut quiche = quiche::connect_with_buffer_factory(

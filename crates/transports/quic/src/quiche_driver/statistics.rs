@@ -2,13 +2,12 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    time::Instant,
+    sync::{Arc, Weak},
 };
 
 use boring::ssl::SslRef;
-use regatta_model::stack;
-use regatta_transport::{HandshakeMade, ProtocolSample, StatisticsSource, WindowLimited};
+use parking_lot::Mutex;
+use regatta_transport::{HandshakeMade, ProtocolSample, StatisticsSource};
 use regatta_transport_tls as tls;
 
 use super::{
@@ -16,7 +15,7 @@ use super::{
     entry::{Entry, Quiche},
     options::Options,
 };
-use crate::{blocked::Blocked, options::Mode, socket::Counters};
+use crate::{blocked::Blocked, facts::ConnectionFacts, options::Mode, socket::Counters};
 
 /// Cipher suite whose name quiche spells differently from other stacks (RFC 8446 §B.4).
 const AES_128_GCM: u16 = 0x1301;
@@ -28,14 +27,9 @@ pub(super) struct Statistics {
     side: &'static str,
     options: Options,
     counters: Arc<Counters>,
-    blocked: Mutex<Blocked>,
+    blocked: Blocked,
     /// Facts recorded when the connection was closed.
     closed: Mutex<Option<BTreeMap<String, String>>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that can panic runs under these locks.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Statistics {
@@ -50,8 +44,8 @@ impl Statistics {
             side,
             options,
             counters,
-            blocked: Mutex::new(Blocked::new(Instant::now())),
-            closed: Mutex::new(None),
+            blocked: Blocked::default(),
+            closed: Mutex::default(),
         })
     }
 
@@ -61,61 +55,35 @@ impl Statistics {
 
     /// Records the facts of a connection that is about to be closed.
     pub fn release(&self) {
-        let mut closed = lock(&self.closed);
+        let mut closed = self.closed.lock();
         if closed.is_none() {
             *closed = self.with(|entry| self.facts_of(entry));
         }
     }
 
     fn facts_of(&self, entry: &mut Entry) -> BTreeMap<String, String> {
-        let side = self.side;
         let quiche = &mut entry.quiche;
         let stats = quiche.stats();
         let control = self.options.congestion_control;
         // quiche does not say which one runs, but of which of its two families.
-        let of_bbr = quiche.gcongestion_enabled();
-        let runs = if of_bbr == Some(control.paces()) {
-            control.name()
-        } else {
-            "unknown"
+        let runs = quiche.gcongestion_enabled() == Some(control.paces());
+        let cipher_suite = cipher_suite(quiche);
+        let facts = ConnectionFacts {
+            congestion_control: runs.then(|| control.into_str()),
+            cipher_suite: Some(&cipher_suite),
+            alpn: Some(quiche.application_proto()),
+            payload_bytes: quiche.max_send_udp_payload_size(),
+            blocked_frames: Some(blocked_frames(&stats)),
+            receive_buffer_drops: self.counters.receive_buffer_drops(),
         };
-        let mut facts: BTreeMap<String, String> = BTreeMap::from([
-            ("tls.version".to_owned(), "1.3".to_owned()),
-            ("tls.cipher_suite".to_owned(), cipher_suite(quiche)),
-            ("quic.version".to_owned(), "1".to_owned()),
-            (
-                "tls.alpn".to_owned(),
-                String::from_utf8_lossy(quiche.application_proto()).into_owned(),
-            ),
-            (
-                format!("retransmitted_packets.{side}"),
-                "packets declared lost (RFC 9002); QUIC sends their content again in new packets"
-                    .to_owned(),
-            ),
-        ]);
-        let cipher = stack::cipher(&facts["tls.cipher_suite"]);
+        let mut facts = facts.of_end(self.side);
         let mut fact = |name: &str, value: String| {
-            facts.insert(format!("{name}.{side}"), value);
+            facts.insert(format!("{name}.{}", self.side), value);
         };
-        if side == "sender" {
-            fact("cipher", cipher);
-        }
-        fact("congestion_control", runs.to_owned());
-        fact(
-            "udp_payload_bytes",
-            quiche.max_send_udp_payload_size().to_string(),
-        );
-        fact(
-            "quic.flow_control_blocked_frames",
-            blocked_frames(&stats).to_string(),
-        );
         fact(
             "quic.spuriously_lost_packets",
             stats.spurious_lost.to_string(),
         );
-        if let Some(drops) = self.counters.receive_buffer_drops() {
-            fact("receive_buffer_drops", drops.to_string());
-        }
         if self.options.common.mode == Mode::Datagram {
             fact(
                 "quic.datagrams_not_taken",
@@ -167,7 +135,6 @@ impl StatisticsSource for Statistics {
         let in_flight = stats.sent_bytes.saturating_sub(gone);
         let frames = blocked_frames(&stats);
         let window = path.cwnd as u64;
-        let limited = lock(&self.blocked).add(Instant::now(), frames, in_flight, window);
         Some(ProtocolSample {
             smoothed_rtt: Some(path.rtt),
             min_rtt: path.min_rtt,
@@ -176,15 +143,12 @@ impl StatisticsSource for Statistics {
             packets_sent: Some(stats.sent as u64),
             retransmitted_packets: Some(stats.lost as u64),
             congestion_events: None,
-            window_limited: Some(WindowLimited {
-                time: limited,
-                hint: "set the transport's option `stream_window` to a larger size",
-            }),
+            window_limited: Some(self.blocked.sample(frames, in_flight, window)),
         })
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        let closed = lock(&self.closed).clone();
+        let closed = self.closed.lock().clone();
         closed
             .or_else(|| self.with(|entry| self.facts_of(entry)))
             .unwrap_or_default()

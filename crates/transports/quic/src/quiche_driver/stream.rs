@@ -4,7 +4,7 @@ use std::{sync::Arc, task::Poll};
 
 use bytes::Bytes;
 use quiche::Shutdown;
-use regatta_transport::{ByteStream, MonotonicTime, Received, TransportError};
+use regatta_transport::{ByteStream, MonotonicTime, Received, Result, TransportError};
 
 use super::{connection::Handle, end::End, entry::ABORTED};
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 const YIELD_BYTES: usize = 256 << 10;
 
 /// Bidirectional stream.
-pub struct QuicheStream {
+pub(super) struct QuicheStream {
     handle: Arc<Handle>,
     id: u64,
     buffer: WriteBuffer,
@@ -46,11 +46,11 @@ fn end_of(error: quiche::Error) -> End {
 impl QuicheStream {
     pub(super) fn new(handle: Arc<Handle>, id: u64) -> Self {
         // One that is gone holds none.
-        let _ = handle.with(|entry| entry.hold_stream(id));
+        let _ = handle.with(|entry| entry.open_streams.insert(id));
         Self {
             handle,
             id,
-            buffer: WriteBuffer::new(YIELD_BYTES),
+            buffer: WriteBuffer::new(YIELD_BYTES, 0),
             finished: false,
             received_all: false,
         }
@@ -58,7 +58,7 @@ impl QuicheStream {
 
     /// Writes a piece without ever handing quiche more than its stated capacity, and only while
     /// nothing waits to be sent, since quiche would queue everything it is given.
-    async fn write_piece(&self, piece: Bytes) -> Result<(), TransportError> {
+    async fn write_piece(&self, piece: Bytes) -> Result<()> {
         let mut rest = Some(piece);
         let (id, handle) = (self.id, &self.handle);
         let written = handle.poll(|entry, context| {
@@ -75,7 +75,7 @@ impl QuicheStream {
                     let _ = entry.quiche.stream_writable(id, piece.len());
                     rest = Some(piece);
                     entry.flushed = false;
-                    entry.wait_to_write(id, context);
+                    entry.writers.insert(id, context.waker().clone());
                     handle.changed();
                     return Poll::Pending;
                 }
@@ -91,7 +91,10 @@ impl QuicheStream {
         Ok(())
     }
 
-    async fn write(&mut self, mut pieces: Pieces) -> Result<(), TransportError> {
+    async fn write(&mut self, pieces: Option<Pieces>) -> Result<()> {
+        let Some(mut pieces) = pieces else {
+            return Ok(());
+        };
         for piece in pieces.as_mut() {
             self.write_piece(std::mem::take(piece)).await?;
         }
@@ -99,13 +102,6 @@ impl QuicheStream {
             tokio::task::yield_now().await;
         }
         Ok(())
-    }
-
-    async fn write_pending(&mut self) -> Result<(), TransportError> {
-        match self.buffer.take() {
-            Some(pieces) => self.write(pieces).await,
-            None => Ok(()),
-        }
     }
 
     /// Ends the sending direction after the data written so far.
@@ -125,15 +121,14 @@ impl QuicheStream {
 }
 
 impl ByteStream for QuicheStream {
-    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<(), TransportError> {
-        match self.buffer.add(header, payload) {
-            Some(pieces) => self.write(pieces).await,
-            None => Ok(()),
-        }
+    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<()> {
+        let pieces = self.buffer.add(header, payload);
+        self.write(pieces).await
     }
 
-    async fn flush(&mut self) -> Result<(), TransportError> {
-        self.write_pending().await
+    async fn flush(&mut self) -> Result<()> {
+        let pieces = self.buffer.take();
+        self.write(pieces).await
     }
 
     async fn receive(
@@ -141,7 +136,7 @@ impl ByteStream for QuicheStream {
         scratch: &mut [u8],
         moment: MonotonicTime,
         consume: &mut (impl FnMut(&[u8]) + Send),
-    ) -> Result<Received, TransportError> {
+    ) -> Result<Received> {
         if self.received_all {
             return Ok(Received::Closed);
         }
@@ -169,7 +164,7 @@ impl ByteStream for QuicheStream {
                 Some(End::Done) => Poll::Ready(Ok((0, true))),
                 Some(end) => Poll::Ready(Err(end.clone())),
                 None => {
-                    entry.wait_to_read(id, context);
+                    entry.readers.insert(id, context.waker().clone());
                     Poll::Pending
                 }
             }
@@ -199,8 +194,8 @@ impl ByteStream for QuicheStream {
         self.handle.changed();
     }
 
-    async fn finish(&mut self) -> Result<(), TransportError> {
-        self.write_pending().await?;
+    async fn finish(&mut self) -> Result<()> {
+        self.flush().await?;
         self.end_sending().map_err(broken)
     }
 }

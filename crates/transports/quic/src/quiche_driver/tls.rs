@@ -14,7 +14,7 @@ use boring::{
 };
 use regatta_control::TrialOrder;
 use regatta_model::Handshake;
-use regatta_transport::TransportError;
+use regatta_transport::{Result, TransportError};
 use regatta_transport_tls as tls;
 
 use super::options::Options;
@@ -51,7 +51,7 @@ fn refused(error: quiche::Error) -> TransportError {
 
 /// Creates the client's TLS context, which accepts the run's certificate, byte for byte. BoringSSL
 /// checks that the other end has its key.
-fn client(order: &TrialOrder) -> Result<SslContextBuilder, TransportError> {
+fn client(order: &TrialOrder) -> Result<SslContextBuilder> {
     let pinned = tls::certificate(&order.tls)?;
     let mut builder = SslContext::builder(SslMethod::tls()).map_err(failed)?;
     builder.set_custom_verify_callback(SslVerifyMode::PEER, move |ssl| {
@@ -67,7 +67,7 @@ fn client(order: &TrialOrder) -> Result<SslContextBuilder, TransportError> {
     Ok(builder)
 }
 
-fn server(order: &TrialOrder) -> Result<SslContextBuilder, TransportError> {
+fn server(order: &TrialOrder) -> Result<SslContextBuilder> {
     let certificate = X509::from_der(&tls::certificate(&order.tls)?).map_err(failed)?;
     let key = tls::key(&order.tls)?;
     let key = PKey::private_key_from_pkcs8(key.secret_pkcs8_der()).map_err(failed)?;
@@ -87,15 +87,14 @@ pub(super) fn config(
     order: &TrialOrder,
     options: &Options,
     sizes: &Sizes,
-) -> Result<quiche::Config, TransportError> {
+) -> Result<quiche::Config> {
     let mut builder = if order.connects() {
         client(order)?
     } else {
         server(order)?
     };
     let handshake = order.workload.kind.handshake();
-    let tickets = matches!(handshake, Handshake::Resumed | Handshake::EarlyData);
-    if !tickets {
+    if !tls::uses_tickets(handshake) {
         builder.set_options(SslOptions::NO_TICKET);
     }
     let mut config = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, builder)
@@ -138,7 +137,7 @@ pub(super) fn config(
 ///
 /// # Errors
 /// The system provides no random bytes.
-pub(super) fn random<const N: usize>() -> Result<[u8; N], TransportError> {
+pub(super) fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     boring::rand::rand_bytes(&mut bytes).map_err(failed)?;
     Ok(bytes)
@@ -151,7 +150,7 @@ pub(super) struct RetryTokens([u8; 32]);
 const CODE_BYTES: usize = 32;
 
 impl RetryTokens {
-    pub fn new() -> Result<Self, TransportError> {
+    pub fn new() -> Result<Self> {
         random().map(Self)
     }
 

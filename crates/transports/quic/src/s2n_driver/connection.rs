@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use regatta_transport::{
-    MonotonicTime, StatisticsSource, StreamConnection, TransportError,
+    MonotonicTime, Result, StatisticsSource, StreamConnection, TransportError,
     stop::{Abort, Stop},
 };
 use s2n_quic::{
@@ -15,13 +15,14 @@ use tokio::sync::Mutex;
 
 use super::{
     events::{Board, Followed, Watch},
+    options::CongestionControl,
     statistics::Statistics,
     stream::{Held, S2nStream},
 };
 use crate::{
     path::Sizes,
     socket::Counters,
-    wait::{timed_out, within},
+    wait::{in_time, within},
 };
 
 /// Application error code of a connection that is closed in good order.
@@ -52,6 +53,8 @@ impl Abort for Closer {
 /// State of an end that its connections need.
 #[derive(Clone)]
 pub(super) struct End {
+    /// Congestion control that runs; absent if its type is not listed here.
+    pub(super) congestion_control: Option<CongestionControl>,
     pub(super) board: Arc<Board>,
     pub(super) counters: Arc<Counters>,
     /// `sender` or `receiver`.
@@ -66,8 +69,7 @@ pub struct S2nConnection {
     acceptor: Mutex<StreamAcceptor>,
     watch: Arc<Watch>,
     statistics: Arc<Statistics>,
-    connects: bool,
-    sizes: Sizes,
+    end: End,
 }
 
 impl S2nConnection {
@@ -75,11 +77,7 @@ impl S2nConnection {
     ///
     /// # Errors
     /// [`TransportError::Stack`] if the stack has forgotten the connection.
-    pub(super) fn new(
-        connection: Connection,
-        end: &End,
-        stop: &Stop,
-    ) -> Result<Self, TransportError> {
+    pub(super) fn new(connection: Connection, end: &End, stop: &Stop) -> Result<Self> {
         let watch = connection
             .query_event_context(|followed: &Followed| Arc::clone(&followed.watch))
             .map_err(|error| {
@@ -93,15 +91,15 @@ impl S2nConnection {
             acceptor: Mutex::new(acceptor),
             statistics: Arc::new(Statistics::new(Arc::clone(&watch), end.clone())),
             watch,
-            connects: end.connects,
-            sizes: end.sizes,
+            end: end.clone(),
         })
     }
 
     fn held(&self) -> Option<Held> {
-        self.sizes.follows_congestion_window.then(|| Held {
+        let sizes = self.end.sizes;
+        sizes.follows_congestion_window.then(|| Held {
             watch: Arc::clone(&self.watch),
-            sizes: self.sizes,
+            sizes,
         })
     }
 
@@ -120,7 +118,7 @@ impl Drop for S2nConnection {
 impl StreamConnection for S2nConnection {
     type Stream = S2nStream;
 
-    async fn open_stream(&self) -> Result<S2nStream, TransportError> {
+    async fn open_stream(&self) -> Result<S2nStream> {
         self.closer
             .0
             .clone()
@@ -130,23 +128,18 @@ impl StreamConnection for S2nConnection {
             .map_err(TransportError::stack("cannot open a QUIC stream"))
     }
 
-    async fn accept_stream(&self, moment: MonotonicTime) -> Result<S2nStream, TransportError> {
-        let since = MonotonicTime::now();
+    async fn accept_stream(&self, moment: MonotonicTime) -> Result<S2nStream> {
         let accepted = async {
-            self.acceptor
-                .lock()
-                .await
-                .accept_bidirectional_stream()
-                .await
+            let mut acceptor = self.acceptor.lock().await;
+            match acceptor.accept_bidirectional_stream().await {
+                Ok(Some(stream)) => Ok(S2nStream::new(stream, self.held())),
+                Ok(None) => Err(TransportError::Closed {
+                    flow: "QUIC connection",
+                }),
+                Err(error) => Err(TransportError::stack("no QUIC stream was opened")(error)),
+            }
         };
-        match within(moment, accepted).await {
-            Some(Ok(Some(stream))) => Ok(S2nStream::new(stream, self.held())),
-            Some(Ok(None)) => Err(TransportError::Closed {
-                flow: "QUIC connection",
-            }),
-            Some(Err(error)) => Err(TransportError::stack("no QUIC stream was opened")(error)),
-            None => Err(timed_out("QUIC stream", since)),
-        }
+        in_time(moment, "QUIC stream", accepted).await
     }
 
     fn statistics(&self) -> Arc<dyn StatisticsSource> {
@@ -156,7 +149,7 @@ impl StreamConnection for S2nConnection {
     async fn close(self, moment: MonotonicTime) {
         // Closing forgets what is not acknowledged. The end that sent last is the listening one,
         // so it waits for the connecting one to close, which has nothing under way any more.
-        if self.connects {
+        if self.end.connects {
             self.close_now();
         } else {
             let _ = within(moment, self.watch.closed()).await;

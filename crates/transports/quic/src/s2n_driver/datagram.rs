@@ -3,11 +3,13 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll, Waker},
 };
 
 use bytes::Bytes;
+use parking_lot::Mutex;
+use regatta_transport::Abort;
 use s2n_quic::{
     connection::Error,
     provider::datagram::{
@@ -39,10 +41,10 @@ pub(super) struct Datagrams {
 }
 
 impl Endpoint for Datagrams {
-    type Sender = Outlet;
-    type Receiver = Inlet;
+    type Sender = Half;
+    type Receiver = Half;
 
-    fn create_connection(&mut self, info: &ConnectionInfo) -> (Outlet, Inlet) {
+    fn create_connection(&mut self, info: &ConnectionInfo) -> (Half, Half) {
         // A transfer over streams is asked for datagrams at every packet as well.
         let queues = self.offered.then(|| {
             Arc::new(Queues {
@@ -51,7 +53,7 @@ impl Endpoint for Datagrams {
                 connection: info.waker.clone(),
             })
         });
-        (Outlet(queues.clone()), Inlet(queues))
+        (Half(queues.clone()), Half(queues))
     }
 
     fn max_datagram_frame_size(&self, _info: &PreConnectionInfo) -> u64 {
@@ -94,11 +96,6 @@ pub(super) enum End {
     Closed(Error),
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that can panic runs under these locks.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn wake(waker: &mut Option<Waker>) {
     if let Some(waker) = waker.take() {
         waker.wake();
@@ -115,7 +112,7 @@ impl Queues {
         at: &mut usize,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), End>> {
-        let mut outgoing = lock(&self.outgoing);
+        let mut outgoing = self.outgoing.lock();
         if let Some(end) = outgoing.end {
             return Poll::Ready(Err(end));
         }
@@ -133,16 +130,15 @@ impl Queues {
         if *at > before {
             self.connection.wake_by_ref();
         }
-        if all {
-            Poll::Ready(Ok(()))
-        } else {
-            Poll::Pending
+        match all {
+            true => Poll::Ready(Ok(())),
+            false => Poll::Pending,
         }
     }
 
     /// Waits until no message waits to be sent, or none can be sent any more.
     pub(super) fn poll_sent(&self, context: &mut Context<'_>) -> Poll<()> {
-        let mut outgoing = lock(&self.outgoing);
+        let mut outgoing = self.outgoing.lock();
         if outgoing.waiting.is_empty() || matches!(outgoing.end, Some(End::Closed(_))) {
             return Poll::Ready(());
         }
@@ -157,7 +153,7 @@ impl Queues {
         empty: &mut VecDeque<Bytes>,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), End>> {
-        let mut incoming = lock(&self.incoming);
+        let mut incoming = self.incoming.lock();
         if !incoming.arrived.is_empty() {
             std::mem::swap(&mut incoming.arrived, empty);
             return Poll::Ready(Ok(()));
@@ -171,35 +167,35 @@ impl Queues {
 
     /// Discards the messages that wait to be sent, and returns their number.
     pub(super) fn give_up(&self) -> u64 {
-        std::mem::take(&mut lock(&self.outgoing).waiting).len() as u64
+        std::mem::take(&mut self.outgoing.lock().waiting).len() as u64
     }
 
     /// Returns one received message, if there is one.
     pub(super) fn take_one(&self) -> Option<Bytes> {
-        lock(&self.incoming).arrived.pop_front()
+        self.incoming.lock().arrived.pop_front()
     }
 
     /// Whether the connection is over and every received message was taken.
     pub(super) fn is_over(&self) -> bool {
-        let incoming = lock(&self.incoming);
+        let incoming = self.incoming.lock();
         incoming.end.is_some() && incoming.arrived.is_empty()
     }
 
     /// Registers the task to be woken by the next message or the end. Returns `true` if there is
     /// one already.
     pub(super) fn register(&self, context: &mut Context<'_>) -> bool {
-        let mut incoming = lock(&self.incoming);
+        let mut incoming = self.incoming.lock();
         incoming.waker = Some(context.waker().clone());
         incoming.end.is_some() || !incoming.arrived.is_empty()
     }
 
     /// Ends the queues: they take no more messages, and waiting tasks are woken.
     pub(super) fn end(&self, end: End) {
-        let mut outgoing = lock(&self.outgoing);
+        let mut outgoing = self.outgoing.lock();
         outgoing.end = Some(end);
         wake(&mut outgoing.waker);
         drop(outgoing);
-        let mut incoming = lock(&self.incoming);
+        let mut incoming = self.incoming.lock();
         incoming.end = Some(end);
         wake(&mut incoming.waker);
     }
@@ -207,21 +203,36 @@ impl Queues {
     /// Returns the numbers of messages dropped at this end: those too long for the path's packets,
     /// and those that arrived while the queue was full.
     pub(super) fn dropped(&self) -> (u64, u64) {
-        let outgoing = lock(&self.outgoing).dropped;
-        (outgoing, lock(&self.incoming).dropped)
+        let outgoing = self.outgoing.lock().dropped;
+        (outgoing, self.incoming.lock().dropped)
     }
 }
 
-/// Sending half of the queues, called by the stack; `None` in a transfer over streams.
-#[derive(Debug)]
-pub(super) struct Outlet(pub(super) Option<Arc<Queues>>);
+impl Abort for Queues {
+    /// Wakes a flow that is stopped.
+    fn abort(&self) {
+        self.end(End::Stopped);
+    }
+}
 
-impl Sender for Outlet {
+/// Queues as the stack calls them; `None` in a transfer over streams.
+#[derive(Debug, Clone)]
+pub(super) struct Half(pub(super) Option<Arc<Queues>>);
+
+impl Half {
+    fn close(&self, error: Error) {
+        if let Some(queues) = &self.0 {
+            queues.end(End::Closed(error));
+        }
+    }
+}
+
+impl Sender for Half {
     fn on_transmit<P: Packet>(&mut self, packet: &mut P) {
         let Some(queues) = &self.0 else {
             return;
         };
-        let outgoing = &mut *lock(&queues.outgoing);
+        let outgoing = &mut *queues.outgoing.lock();
         let mut written = false;
         while let Some(first) = outgoing.waiting.front() {
             match packet.write_datagram(first) {
@@ -251,26 +262,20 @@ impl Sender for Outlet {
     fn has_transmission_interest(&self) -> bool {
         self.0
             .as_ref()
-            .is_some_and(|queues| !lock(&queues.outgoing).waiting.is_empty())
+            .is_some_and(|queues| !queues.outgoing.lock().waiting.is_empty())
     }
 
     fn on_connection_error(&mut self, error: Error) {
-        if let Some(queues) = &self.0 {
-            queues.end(End::Closed(error));
-        }
+        self.close(error);
     }
 }
 
-/// Receiving half of the queues, called by the stack.
-#[derive(Debug)]
-pub(super) struct Inlet(Option<Arc<Queues>>);
-
-impl Receiver for Inlet {
+impl Receiver for Half {
     fn on_datagram(&mut self, _context: &ReceiveContext<'_>, datagram: &[u8]) {
         let Some(queues) = &self.0 else {
             return;
         };
-        let mut incoming = lock(&queues.incoming);
+        let mut incoming = queues.incoming.lock();
         if incoming.arrived.len() >= ARRIVED_MESSAGES {
             incoming.dropped += 1;
             return;
@@ -280,9 +285,7 @@ impl Receiver for Inlet {
     }
 
     fn on_connection_error(&mut self, error: Error) {
-        if let Some(queues) = &self.0 {
-            queues.end(End::Closed(error));
-        }
+        self.close(error);
     }
 }
 
@@ -319,13 +322,13 @@ mod tests {
         }
     }
 
-    fn outlet() -> (Outlet, Arc<Queues>) {
+    fn outlet() -> (Half, Arc<Queues>) {
         let queues = Arc::new(Queues {
             outgoing: Mutex::default(),
             incoming: Mutex::default(),
             connection: Waker::noop().clone(),
         });
-        (Outlet(Some(Arc::clone(&queues))), queues)
+        (Half(Some(Arc::clone(&queues))), queues)
     }
 
     fn send(queues: &Queues, bytes: usize, size: usize) -> usize {

@@ -1,20 +1,20 @@
 //! One end of s2n-quic in one trial as a [`StreamEndpoint`].
 
 use std::{
+    any::type_name,
     collections::BTreeMap,
-    fmt,
-    future::poll_fn,
+    error::Error,
     net::{IpAddr, SocketAddr, UdpSocket},
     sync::Arc,
-    task::Poll,
 };
 
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{Handshake, Warning};
 use regatta_transport::{
-    MonotonicTime, Purpose, StreamEndpoint, TransportError, stop::Stop, stream::Accepted,
+    MonotonicTime, Purpose, Result, StreamEndpoint, TransportError, stop::Stop, stream::Accepted,
 };
-use regatta_transport_tls::{self as tls, Resumption};
+use regatta_transport_quic_common::handshake::{check_peer, complete};
+use regatta_transport_tls as tls;
 use s2n_quic::{
     Client, Connection, Server,
     client::Connect,
@@ -22,75 +22,60 @@ use s2n_quic::{
     provider::{
         congestion_controller::{Endpoint as CongestionControllers, bbr, cubic},
         io::tokio::Builder as Io,
+        limits::Limits,
         tls::rustls as provider,
     },
 };
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, mpsc};
 
 use super::{
     connection::{End, S2nConnection},
     datagram::Datagrams,
-    events::{Admission, Board, Named, Writer},
+    events::{Admission, Attempt, Board, Writer},
     options::{self, CRYPTO, CongestionControl, Options},
 };
 use crate::{
     executor::Tokio,
+    facts::of_end,
     files::Files,
     options::Mode,
-    path::{LEAST_PAYLOAD_BYTES, Sizes},
+    path::{Sizes, headers_bytes},
     socket::{self, Buffers, Counters},
-    wait::{timed_out, within},
+    wait::in_time,
 };
 
 /// Bytes of the buffers for received packets. By default s2n-quic goes round in 8 MiB, which no processor's cache holds.
 const RECEIVE_RING_BYTES: usize = 1 << 20;
-
-/// Returns the size of the headers of IP and UDP before a payload, in bytes: s2n-quic includes them
-/// in the size of a packet.
-const fn headers_bytes(local: IpAddr) -> u16 {
-    match local {
-        IpAddr::V4(_) => 20 + 8,
-        IpAddr::V6(_) => 40 + 8,
-    }
-}
 
 /// End of a trial: its runtime and the stack's handle, which listens or connects.
 pub struct S2nEndpoint {
     /// Handle of the stack, taken when the end is dropped so that the stack closes connections that
     /// were never accepted.
     stack: Option<Stack>,
-    role: Role,
-    peer: IpAddr,
+    pub(super) order: TrialOrder,
     listen: Option<SocketAddr>,
-    server_name: String,
-    end: End,
+    /// State of this end that its connections need.
+    pub(super) end: End,
     buffers: Buffers,
-    payload_bytes: usize,
     files: Files,
     facts: BTreeMap<String, String>,
     options: Options,
-    sizes: Sizes,
-    local: IpAddr,
     /// Runtime of the stack's tasks; the last field, so that it is dropped last.
     runtime: Tokio,
 }
 
 enum Stack {
     Connects(Client),
-    Listens(Mutex<Server>),
+    Listens(Mutex<Listener>),
 }
 
-impl fmt::Debug for S2nEndpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("S2nEndpoint")
-            .field("role", &self.role)
-            .field("listen", &self.listen)
-            .finish_non_exhaustive()
-    }
-}
+/// A new stack, and the congestion control that it runs by the type of its controllers.
+type Started = (Stack, Option<CongestionControl>);
 
-fn cannot(error: impl fmt::Display) -> TransportError {
-    TransportError::stack("cannot make a QUIC endpoint")(error.to_string())
+/// Server of a listening end, and the attempts to connect to it.
+pub(super) struct Listener {
+    server: Server,
+    attempts: mpsc::UnboundedReceiver<Attempt>,
 }
 
 /// Creates the stack's input and output on a UDP socket.
@@ -100,7 +85,7 @@ fn io(
     options: &Options,
     sizes: &Sizes,
     local: IpAddr,
-) -> Result<Io, TransportError> {
+) -> Result<Io> {
     let packet = sizes.payload_bytes + headers_bytes(local);
     let made = || {
         let io = Io::default()
@@ -119,108 +104,81 @@ fn io(
     made().map_err(TransportError::io("cannot set up the UDP socket"))
 }
 
-/// Parameters of a new stack.
-type Parts<'a> = (
-    &'a TrialOrder,
-    Io,
-    &'a Sizes,
-    &'a Arc<Board>,
-    Datagrams,
-    &'a Files,
-);
+/// Parts of a new stack.
+struct Parts<'a> {
+    order: &'a TrialOrder,
+    io: Io,
+    limits: Limits,
+    board: &'a Arc<Board>,
+    options: &'a Options,
+    files: &'a Files,
+}
 
-impl Stack {
-    fn start(
-        order: &TrialOrder,
-        io: Io,
-        sizes: &Sizes,
-        board: &Arc<Board>,
-        options: &Options,
-        files: &Files,
-    ) -> Result<Self, TransportError> {
-        let datagrams = Datagrams {
-            offered: options.common.mode == Mode::Datagram,
-        };
-        let made = (order, io, sizes, board, datagrams, files);
-        let first = if options.common.mtu_discovery {
-            LEAST_PAYLOAD_BYTES
-        } else {
-            sizes.payload_bytes
-        };
-        let window = Sizes::initial_window_bytes(first);
-        match options.congestion_control {
+impl Parts<'_> {
+    fn start(self, sizes: &Sizes) -> Result<Started> {
+        let window = Sizes::initial_window_bytes(sizes.first_payload_bytes);
+        match self.options.congestion_control {
             CongestionControl::Cubic => {
                 let cubic = cubic::Builder::default().with_initial_congestion_window(window);
-                Self::start_with(made, cubic.build())
+                self.start_with(cubic.build())
             }
             CongestionControl::Bbr => {
                 let bbr = bbr::Builder::default().with_initial_congestion_window(window);
-                Self::start_with(made, bbr.build())
+                self.start_with(bbr.build())
             }
         }
     }
 
-    fn start_with<C: CongestionControllers>(
-        (order, io, sizes, board, datagrams, files): Parts<'_>,
-        controllers: C,
-    ) -> Result<Self, TransportError> {
-        let limits = options::limits(order, sizes)?;
-        let io = io.build().map_err(cannot)?;
-        let writer = Writer {
-            board: Arc::clone(board),
+    fn start_with<C: CongestionControllers>(self, controllers: C) -> Result<Started> {
+        let runs = CongestionControl::of_type(type_name::<C::CongestionController>());
+        let (order, io, limits) = (self.order, self.io, self.limits);
+        let offered = self.options.common.mode == Mode::Datagram;
+        let cannot = |error: Box<dyn Error>| {
+            TransportError::stack("cannot make a QUIC endpoint")(error.to_string())
         };
-        let controllers = Named {
-            inner: controllers,
-            board: Arc::clone(board),
+        let (begun, attempts) = mpsc::unbounded_channel();
+        let events = Writer {
+            board: Arc::clone(self.board),
+            attempts: begun,
         };
         if order.connects() {
-            let mut tls = tls::client(&order.tls, Some(tls::ALPN), Resumption::Off, CRYPTO)?;
-            if let Some(log) = files.key_log()? {
-                tls.key_log = log;
-            }
-            let client = Client::builder()
-                .with_tls(provider::Client::from(tls))
-                .map_err(cannot)?
-                .with_io(io)
-                .map_err(cannot)?
-                .with_limits(limits)
-                .map_err(cannot)?
-                .with_event(writer)
-                .map_err(cannot)?
-                .with_congestion_controller(controllers)
-                .map_err(cannot)?
-                .with_datagram(datagrams)
-                .map_err(cannot)?
-                .start()
-                .map_err(cannot)?;
-            return Ok(Self::Connects(client));
+            let mut tls = tls::client(&order.tls, Some(tls::ALPN), Handshake::Full, CRYPTO)?;
+            tls.key_log = self.files.key_log()?;
+            let started = || {
+                Ok(Client::builder()
+                    .with_tls(provider::Client::from(tls))?
+                    .with_io(io.build()?)?
+                    .with_limits(limits)?
+                    .with_event(events)?
+                    .with_congestion_controller(controllers)?
+                    .with_datagram(Datagrams { offered })?
+                    .start()?)
+            };
+            let connects = |client| (Stack::Connects(client), runs);
+            return started().map(connects).map_err(cannot);
         }
-        let mut tls = tls::server(&order.tls, Some(tls::ALPN), Resumption::Off, CRYPTO)?;
-        if let Some(log) = files.key_log()? {
-            tls.key_log = log;
-        }
+        let mut tls = tls::server(&order.tls, Some(tls::ALPN), Handshake::Full, CRYPTO)?;
+        tls.key_log = self.files.key_log()?;
         let admission = Admission {
             peer: order.peer,
             retry: order.workload.kind.handshake() == Handshake::Retry,
         };
-        let server = Server::builder()
-            .with_tls(provider::Server::from(tls))
-            .map_err(cannot)?
-            .with_io(io)
-            .map_err(cannot)?
-            .with_limits(limits)
-            .map_err(cannot)?
-            .with_event(writer)
-            .map_err(cannot)?
-            .with_endpoint_limits(admission)
-            .map_err(cannot)?
-            .with_congestion_controller(controllers)
-            .map_err(cannot)?
-            .with_datagram(datagrams)
-            .map_err(cannot)?
-            .start()
-            .map_err(cannot)?;
-        Ok(Self::Listens(Mutex::new(server)))
+        let started = || {
+            Ok(Server::builder()
+                .with_tls(provider::Server::from(tls))?
+                .with_io(io.build()?)?
+                .with_limits(limits)?
+                .with_event(events)?
+                .with_endpoint_limits(admission)?
+                .with_congestion_controller(controllers)?
+                .with_datagram(Datagrams { offered })?
+                .start()?)
+        };
+        let listens = |server| {
+            let listener = Listener { server, attempts };
+            (Stack::Listens(Mutex::new(listener)), runs)
+        };
+        started().map(listens).map_err(cannot)
     }
 }
 
@@ -232,7 +190,7 @@ impl S2nEndpoint {
     /// [`TransportError::Unsupported`] for a path with too small packets, [`TransportError::Order`]
     /// for TLS material that cannot be read, [`TransportError::Io`] for a socket that cannot be
     /// opened.
-    pub fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+    pub fn new(order: &TrialOrder) -> Result<Self> {
         let options = Options::read(&order.transport.options);
         let sizes = Sizes::of(&order.path, order.local, &options.common)?;
         let (receive, send) = sizes.socket_buffers_bytes;
@@ -245,22 +203,22 @@ impl S2nEndpoint {
         let runtime = Tokio::new()?;
         let board = Arc::new(Board::default());
         let files = Files::new(order, options.common.key_log, false);
-        let stack = Stack::start(
+        let parts = Parts {
             order,
-            io(&runtime, socket, &options, &sizes, order.local)?,
-            &sizes,
-            &board,
-            &options,
-            &files,
-        )?;
+            io: io(&runtime, socket, &options, &sizes, order.local)?,
+            limits: options::limits(order, &sizes)?,
+            board: &board,
+            options: &options,
+            files: &files,
+        };
+        let (stack, congestion_control) = parts.start(&sizes)?;
         let side = order.role.name();
         Ok(Self {
             stack: Some(stack),
-            role: order.role,
-            peer: order.peer,
+            order: order.clone(),
             listen: (!order.connects()).then_some(address),
-            server_name: order.tls.server_name.clone(),
             end: End {
+                congestion_control,
                 board,
                 counters: Arc::new(counters),
                 side,
@@ -268,36 +226,21 @@ impl S2nEndpoint {
                 sizes,
             },
             buffers,
-            payload_bytes: sizes.payload_bytes.into(),
             files,
             facts: options.common.facts(side, &sizes, &buffers),
             options,
-            sizes,
-            local: order.local,
             runtime,
         })
-    }
-
-    /// Returns the UDP payload of a full packet, in bytes.
-    pub(super) fn payload_bytes(&self) -> usize {
-        self.payload_bytes
-    }
-
-    /// Returns the state of this end that its connections need.
-    pub(super) fn end(&self) -> &End {
-        &self.end
     }
 
     /// Returns the server handle of a listening end.
     ///
     /// # Errors
     /// [`TransportError::Order`] at a connecting end.
-    pub(super) fn listening(&self) -> Result<&Mutex<Server>, TransportError> {
+    pub(super) fn listening(&self) -> Result<&Mutex<Listener>> {
         match &self.stack {
-            Some(Stack::Listens(server)) => Ok(server),
-            _ => Err(TransportError::Order {
-                what: "a connecting end does not listen".to_owned(),
-            }),
+            Some(Stack::Listens(listener)) => Ok(listener),
+            _ => Err(TransportError::order("a connecting end does not listen")),
         }
     }
 
@@ -310,60 +253,37 @@ impl S2nEndpoint {
         peer: SocketAddr,
         moment: MonotonicTime,
         stop: &Stop,
-    ) -> Result<Connection, TransportError> {
-        let since = MonotonicTime::now();
-        let what = || format!("cannot connect to `{}`", peer.ip());
+    ) -> Result<Connection> {
         let Some(Stack::Connects(client)) = &self.stack else {
-            return Err(TransportError::Order {
-                what: "a listening end does not connect".to_owned(),
-            });
+            return Err(TransportError::order("a listening end does not connect"));
         };
-        if peer.ip().to_canonical() != self.peer.to_canonical() {
-            return Err(TransportError::Order {
-                what: format!("`{}` is not the announced peer `{}`", peer.ip(), self.peer),
-            });
-        }
-        let connect = Connect::new(peer).with_server_name(self.server_name.as_str());
-        let connected = stop.unless_raised(async {
-            client
-                .connect(connect)
-                .await
-                .map_err(TransportError::stack(what()))
-        });
-        match within(moment, connected).await {
-            Some(connection) => connection,
-            None => Err(timed_out(
-                format!("QUIC handshake with `{}`", peer.ip()),
-                since,
-            )),
-        }
+        check_peer(peer.ip(), self.order.peer)?;
+        let server_name = self.order.tls.server_name.as_str();
+        let connecting = client.connect(Connect::new(peer).with_server_name(server_name));
+        complete(connecting, peer.ip(), moment, stop).await
     }
 
     /// Waits for an attempt from the peer, and returns its result.
     pub(super) async fn next(
         &self,
-        server: &Mutex<Server>,
+        listener: &Mutex<Listener>,
         arrived: &mut (impl FnMut() + Send),
-    ) -> Result<Result<Connection, connection::Error>, TransportError> {
-        let mut server = server.lock().await;
-        let mut is_told = false;
-        let next = poll_fn(|context| {
-            // Registers for what begins as well, so it comes before that is looked at.
-            let failed = self.end.board.poll_failed(context);
-            if !is_told && self.end.board.take_begun() {
-                is_told = true;
-                arrived();
+    ) -> Result<Result<Connection, connection::Error>> {
+        let mut listener = listener.lock().await;
+        let Listener { server, attempts } = &mut *listener;
+        loop {
+            tokio::select! {
+                biased;
+                Some(attempt) = attempts.recv() => match attempt {
+                    Attempt::Begun => arrived(),
+                    Attempt::Failed(error) => return Ok(Err(error)),
+                },
+                connection = server.accept() => {
+                    let closed = TransportError::Closed { flow: "QUIC endpoint" };
+                    return connection.map(Ok).ok_or(closed);
+                }
             }
-            if let Poll::Ready(error) = failed {
-                return Poll::Ready(Some(Err(error)));
-            }
-            server
-                .poll_accept(context)
-                .map(|connection| connection.map(Ok))
-        });
-        next.await.ok_or(TransportError::Closed {
-            flow: "QUIC endpoint",
-        })
+        }
     }
 }
 
@@ -392,7 +312,7 @@ impl StreamEndpoint for S2nEndpoint {
         _purpose: Purpose,
         moment: MonotonicTime,
         stop: &Stop,
-    ) -> Result<S2nConnection, TransportError> {
+    ) -> Result<S2nConnection> {
         let connection = self.connected(peer, moment, stop).await?;
         S2nConnection::new(connection, &self.end, stop)
     }
@@ -402,42 +322,33 @@ impl StreamEndpoint for S2nEndpoint {
         moment: MonotonicTime,
         stop: &Stop,
         arrived: &mut (impl FnMut() + Send),
-    ) -> Result<Accepted<S2nConnection>, TransportError> {
-        let since = MonotonicTime::now();
-        let server = self.listening()?;
-        match within(moment, stop.unless_raised(self.next(server, arrived))).await {
-            Some(next) => Ok(match next? {
-                Ok(connection) => match S2nConnection::new(connection, &self.end, stop) {
-                    Ok(connection) => Accepted::Connection(connection),
-                    Err(error) => Accepted::Failed(error),
-                },
-                // None but the announced peer comes so far.
-                Err(error) => Accepted::Failed(TransportError::stack(format!(
-                    "the QUIC handshake with `{}` failed",
-                    self.peer
-                ))(error)),
-            }),
-            None => Err(timed_out("QUIC connection", since)),
-        }
+    ) -> Result<Accepted<S2nConnection>> {
+        let next = stop.unless_raised(self.next(self.listening()?, arrived));
+        let made = match in_time(moment, "QUIC connection", next).await? {
+            Ok(connection) => S2nConnection::new(connection, &self.end, stop),
+            // None but the announced peer comes so far.
+            Err(error) => Err(TransportError::stack(format!(
+                "the QUIC handshake with `{}` failed",
+                self.order.peer
+            ))(error)),
+        };
+        Ok(made.map_or_else(Accepted::Failed, Accepted::Connection))
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
         let (board, side) = (&self.end.board, self.end.side);
         let mut facts = self.facts.clone();
         facts.extend(self.files.facts());
-        let gso = match board.segments() {
-            0 | 1 => "off".to_owned(),
-            segments => format!("on, {segments} packets at most"),
+        let (gso, gro) = board.offloads();
+        let offloads = match self.order.role {
+            Role::Sender => &gso,
+            Role::Receiver => &gro,
         };
-        let gro = if board.receive_offload() { "on" } else { "off" };
-        let offloads = match self.role {
-            Role::Sender => gso.as_str(),
-            Role::Receiver => gro,
-        };
-        let stated = self.options.stack_facts(&self.sizes, self.local, offloads);
+        let stated = self
+            .options
+            .stack_facts(&self.end.sizes, self.order.local, offloads);
         facts.extend(stated.of_end(side));
-        facts.insert(format!("gso.{side}"), gso);
-        facts.insert(format!("gro.{side}"), gro.to_owned());
+        facts.extend(of_end(side, [("gso", gso), ("gro", gro)]));
         facts
     }
 

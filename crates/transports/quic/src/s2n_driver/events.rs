@@ -1,94 +1,69 @@
 //! Events of s2n-quic's connections, kept where other threads can read them.
 
 use std::{
-    collections::VecDeque,
-    fmt,
     net::IpAddr,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
-    task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use s2n_quic::{
     connection,
     provider::{
-        congestion_controller::{self, PathInfo},
         endpoint_limits::{ConnectionAttempt, Limiter, Outcome},
         event::{ConnectionInfo, ConnectionMeta, Meta, Subscriber, events},
     },
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, SetOnce, mpsc};
 
-use super::options::CongestionControl;
+use crate::facts::offload;
 
-/// State of one connection as its stack reports it. Times in nanoseconds, sizes in bytes.
-///
-/// Only the endpoint's task writes, so that reading a value and writing the next need not be one
-/// step.
+/// Figure that one task writes and others read, so that reading a value and writing the next need not be one step.
+#[derive(Debug, Default)]
+pub(super) struct Figure(AtomicU64);
+
+impl Figure {
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    fn add_one(&self) {
+        self.set(self.get() + 1);
+    }
+}
+
+/// State of one connection as its stack reports it, written by the endpoint's task alone. Times in nanoseconds, sizes in
+/// bytes.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    packets_sent: AtomicU64,
-    packets_lost: AtomicU64,
-    congestion_events: AtomicU64,
-    blocked_frames: AtomicU64,
+    pub(super) packets_sent: Figure,
+    /// Packets declared lost, except for probes of the packet size.
+    pub(super) packets_lost: Figure,
+    pub(super) congestion_events: Figure,
+    /// Frames that tell the other end that a flow-control window holds this end back.
+    pub(super) blocked_frames: Figure,
     /// Largest end of stream data that was sent, over all streams: of one stream, what it has sent at all.
-    stream_sent_bytes: AtomicU64,
+    stream_sent_bytes: Figure,
     /// Whether somebody waits for stream data to be sent.
     is_awaited: AtomicBool,
     stream_sent: Notify,
-    smoothed_rtt_ns: AtomicU64,
-    min_rtt_ns: AtomicU64,
-    congestion_window_bytes: AtomicU32,
-    bytes_in_flight: AtomicU32,
+    /// Zero before anything was acknowledged; the three figures of recovery (RFC 9002) after it are not known then.
+    pub(super) smoothed_rtt_ns: Figure,
+    pub(super) min_rtt_ns: Figure,
+    pub(super) congestion_window_bytes: Figure,
+    pub(super) bytes_in_flight: Figure,
     /// UDP payload of a full packet, in bytes.
-    payload_bytes: AtomicU32,
-    cipher_suite: OnceLock<String>,
-    alpn: OnceLock<String>,
-    handshake_complete: AtomicBool,
-    closed: Signal,
-}
-
-/// Flag that is raised once, and can be waited for.
-#[derive(Debug, Default)]
-struct Signal {
-    raised: AtomicBool,
-    changed: Notify,
-}
-
-impl Signal {
-    fn raise(&self) {
-        self.raised.store(true, Ordering::Release);
-        self.changed.notify_waiters();
-    }
-
-    fn is_raised(&self) -> bool {
-        self.raised.load(Ordering::Acquire)
-    }
-
-    async fn wait(&self) {
-        let mut changed = std::pin::pin!(self.changed.notified());
-        // From here on no raising is missed.
-        changed.as_mut().enable();
-        if !self.is_raised() {
-            changed.await;
-        }
-    }
-}
-
-/// Snapshot of a connection's recovery state (RFC 9002).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Recovery {
-    pub(super) smoothed_rtt: Duration,
-    pub(super) min_rtt: Duration,
-    pub(super) congestion_window_bytes: u64,
-    pub(super) bytes_in_flight: u64,
-}
-
-fn add_one(counter: &AtomicU64) {
-    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    pub(super) payload_bytes: Figure,
+    pub(super) cipher_suite: OnceLock<String>,
+    pub(super) alpn: OnceLock<Vec<u8>>,
+    /// Set when one of the ends has closed the connection, or the connection failed.
+    closed: SetOnce<()>,
 }
 
 fn nanos(duration: Duration) -> u64 {
@@ -96,29 +71,10 @@ fn nanos(duration: Duration) -> u64 {
 }
 
 impl Watch {
-    pub(super) fn packets_sent(&self) -> u64 {
-        self.packets_sent.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of packets declared lost, except for probes of the packet size.
-    pub(super) fn packets_lost(&self) -> u64 {
-        self.packets_lost.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn congestion_events(&self) -> u64 {
-        self.congestion_events.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of frames that tell the other end that a flow-control window holds this
-    /// end back.
-    pub(super) fn blocked_frames(&self) -> u64 {
-        self.blocked_frames.load(Ordering::Relaxed)
-    }
-
     /// Records the end of stream data that was sent.
     fn on_stream_sent(&self, end: u64) {
-        if end > self.stream_sent_bytes.load(Ordering::Relaxed) {
-            self.stream_sent_bytes.store(end, Ordering::Relaxed);
+        if end > self.stream_sent_bytes.get() {
+            self.stream_sent_bytes.set(end);
             if self.is_awaited.load(Ordering::Relaxed) {
                 self.stream_sent.notify_waiters();
             }
@@ -133,12 +89,10 @@ impl Watch {
             let mut sent = std::pin::pin!(self.stream_sent.notified());
             // Before the counters are looked at, so that no packet is missed.
             sent.as_mut().enable();
-            let relaxed = Ordering::Relaxed;
-            let window = u64::from(self.congestion_window_bytes.load(relaxed));
-            let in_flight = u64::from(self.bytes_in_flight.load(relaxed));
-            let unsent = written.saturating_sub(self.stream_sent_bytes.load(relaxed));
+            let unsent = written.saturating_sub(self.stream_sent_bytes.get());
+            let held = unsent + self.bytes_in_flight.get();
             // With nothing unsent no packet of new data will come to end the wait.
-            if unsent == 0 || unsent + in_flight <= most(window) {
+            if unsent == 0 || held <= most(self.congestion_window_bytes.get()) {
                 return;
             }
             tokio::select! {
@@ -148,27 +102,9 @@ impl Watch {
         }
     }
 
-    /// Returns the recovery state; `None` before anything was acknowledged.
-    pub(super) fn recovery(&self) -> Option<Recovery> {
-        let smoothed = self.smoothed_rtt_ns.load(Ordering::Relaxed);
-        (smoothed > 0).then(|| Recovery {
-            smoothed_rtt: Duration::from_nanos(smoothed),
-            min_rtt: Duration::from_nanos(self.min_rtt_ns.load(Ordering::Relaxed)),
-            congestion_window_bytes: self.congestion_window_bytes.load(Ordering::Relaxed).into(),
-            bytes_in_flight: self.bytes_in_flight.load(Ordering::Relaxed).into(),
-        })
-    }
-
-    pub(super) fn payload_bytes(&self) -> u32 {
-        self.payload_bytes.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn cipher_suite(&self) -> Option<&str> {
-        self.cipher_suite.get().map(String::as_str)
-    }
-
-    pub(super) fn alpn(&self) -> Option<&str> {
-        self.alpn.get().map(String::as_str)
+    fn close(&self) {
+        // It may be closed already.
+        let _ = self.closed.set(());
     }
 
     /// Waits until one of the ends has closed the connection, or the connection failed.
@@ -180,68 +116,30 @@ impl Watch {
 /// State of an end as its stack reports it.
 #[derive(Debug, Default)]
 pub(super) struct Board {
-    inbox: Mutex<Inbox>,
-    congestion_control: OnceLock<Option<CongestionControl>>,
     /// Number of packets that are handed to the kernel at once; 1 if it has no such offload.
     segments: AtomicUsize,
     /// Whether the kernel hands over several packets at once.
     receive_offload: AtomicBool,
 }
 
-/// Attempts to connect to a listening end.
-#[derive(Debug, Default)]
-struct Inbox {
-    begun: usize,
-    failed: VecDeque<connection::Error>,
-    waker: Option<Waker>,
+/// Attempt to connect to a listening end.
+#[derive(Debug)]
+pub(super) enum Attempt {
+    Begun,
+    Failed(connection::Error),
 }
 
 impl Board {
-    fn inbox(&self) -> MutexGuard<'_, Inbox> {
-        // Nothing that can panic runs under this lock.
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Consumes one connection attempt that has come in; `false` if there is none.
-    pub(super) fn take_begun(&self) -> bool {
-        let mut inbox = self.inbox();
-        let any = inbox.begun > 0;
-        inbox.begun = inbox.begun.saturating_sub(1);
-        any
-    }
-
-    /// Returns the error of a failed attempt; wakes the task when an attempt fails or begins.
-    pub(super) fn poll_failed(&self, context: &mut Context<'_>) -> Poll<connection::Error> {
-        let mut inbox = self.inbox();
-        if let Some(error) = inbox.failed.pop_front() {
-            return Poll::Ready(error);
-        }
-        inbox.waker = Some(context.waker().clone());
-        Poll::Pending
-    }
-
-    fn tell(&self, change: impl FnOnce(&mut Inbox)) {
-        let mut inbox = self.inbox();
-        change(&mut inbox);
-        let waker = inbox.waker.take();
-        drop(inbox);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    /// Returns the congestion control of the connections, from the type name of their controller;
-    /// `None` for a type that is not known here, or before the first connection.
-    pub(super) fn congestion_control(&self) -> Option<CongestionControl> {
-        self.congestion_control.get().copied().flatten()
-    }
-
-    pub(super) fn segments(&self) -> usize {
-        self.segments.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn receive_offload(&self) -> bool {
-        self.receive_offload.load(Ordering::Relaxed)
+    /// Describes the offloads of sending and of receiving.
+    pub(super) fn offloads(&self) -> (String, String) {
+        let gro = match self.receive_offload.load(Ordering::Relaxed) {
+            true => "on",
+            false => "off",
+        };
+        (
+            offload(self.segments.load(Ordering::Relaxed)),
+            gro.to_owned(),
+        )
     }
 }
 
@@ -251,11 +149,12 @@ pub(super) struct Followed {
     pub(super) watch: Arc<Watch>,
     /// Whether this is a connection of a listening end.
     accepts: bool,
+    handshake_complete: bool,
 }
 
 impl Drop for Followed {
     fn drop(&mut self) {
-        self.watch.closed.raise();
+        self.watch.close();
     }
 }
 
@@ -263,6 +162,8 @@ impl Drop for Followed {
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) board: Arc<Board>,
+    /// Queue of attempts, which nobody takes at a connecting end or at an end that is gone.
+    pub(super) attempts: mpsc::UnboundedSender<Attempt>,
 }
 
 impl Subscriber for Writer {
@@ -275,11 +176,12 @@ impl Subscriber for Writer {
     ) -> Followed {
         let accepts = matches!(meta.endpoint_type(), events::EndpointType::Server { .. });
         if accepts {
-            self.board.tell(|inbox| inbox.begun += 1);
+            let _ = self.attempts.send(Attempt::Begun);
         }
         Followed {
             watch: Arc::default(),
             accepts,
+            handshake_complete: false,
         }
     }
 
@@ -289,7 +191,7 @@ impl Subscriber for Writer {
         _meta: &ConnectionMeta,
         _event: &events::PacketSent,
     ) {
-        add_one(&followed.watch.packets_sent);
+        followed.watch.packets_sent.add_one();
     }
 
     fn on_packet_lost(
@@ -299,7 +201,7 @@ impl Subscriber for Writer {
         event: &events::PacketLost<'_>,
     ) {
         if !event.is_mtu_probe {
-            add_one(&followed.watch.packets_lost);
+            followed.watch.packets_lost.add_one();
         }
     }
 
@@ -309,7 +211,7 @@ impl Subscriber for Writer {
         _meta: &ConnectionMeta,
         _event: &events::Congestion<'_>,
     ) {
-        add_one(&followed.watch.congestion_events);
+        followed.watch.congestion_events.add_one();
     }
 
     fn on_frame_sent(
@@ -320,7 +222,7 @@ impl Subscriber for Writer {
     ) {
         match event.frame {
             events::Frame::DataBlocked { .. } | events::Frame::StreamDataBlocked { .. } => {
-                add_one(&followed.watch.blocked_frames);
+                followed.watch.blocked_frames.add_one();
             }
             events::Frame::Stream { offset, len, .. } => {
                 followed.watch.on_stream_sent(offset + u64::from(len));
@@ -336,15 +238,12 @@ impl Subscriber for Writer {
         event: &events::RecoveryMetrics<'_>,
     ) {
         let watch = &followed.watch;
-        let relaxed = Ordering::Relaxed;
-        watch.min_rtt_ns.store(nanos(event.min_rtt), relaxed);
+        watch.min_rtt_ns.set(nanos(event.min_rtt));
         watch
             .congestion_window_bytes
-            .store(event.congestion_window, relaxed);
-        watch.bytes_in_flight.store(event.bytes_in_flight, relaxed);
-        watch
-            .smoothed_rtt_ns
-            .store(nanos(event.smoothed_rtt), relaxed);
+            .set(event.congestion_window.into());
+        watch.bytes_in_flight.set(event.bytes_in_flight.into());
+        watch.smoothed_rtt_ns.set(nanos(event.smoothed_rtt));
     }
 
     fn on_mtu_updated(
@@ -353,10 +252,7 @@ impl Subscriber for Writer {
         _meta: &ConnectionMeta,
         event: &events::MtuUpdated,
     ) {
-        followed
-            .watch
-            .payload_bytes
-            .store(event.mtu.into(), Ordering::Relaxed);
+        followed.watch.payload_bytes.set(event.mtu.into());
     }
 
     fn on_key_update(
@@ -378,7 +274,7 @@ impl Subscriber for Writer {
         _meta: &ConnectionMeta,
         event: &events::ApplicationProtocolInformation<'_>,
     ) {
-        let name = String::from_utf8_lossy(event.chosen_application_protocol).into_owned();
+        let name = event.chosen_application_protocol.to_vec();
         let _ = followed.watch.alpn.set(name);
     }
 
@@ -389,10 +285,7 @@ impl Subscriber for Writer {
         event: &events::HandshakeStatusUpdated,
     ) {
         if matches!(event.status, events::HandshakeStatus::Complete { .. }) {
-            followed
-                .watch
-                .handshake_complete
-                .store(true, Ordering::Relaxed);
+            followed.handshake_complete = true;
         }
     }
 
@@ -402,10 +295,10 @@ impl Subscriber for Writer {
         _meta: &ConnectionMeta,
         event: &events::ConnectionClosed,
     ) {
-        followed.watch.closed.raise();
+        followed.watch.close();
         // One whose handshake is complete is handed over, and says itself that it is closed.
-        if followed.accepts && !followed.watch.handshake_complete.load(Ordering::Relaxed) {
-            self.board.tell(|inbox| inbox.failed.push_back(event.error));
+        if followed.accepts && !followed.handshake_complete {
+            let _ = self.attempts.send(Attempt::Failed(event.error));
         }
     }
 
@@ -456,34 +349,13 @@ impl Limiter for Admission {
     }
 }
 
-/// Factory of congestion controllers that records the type of the first one.
-pub(super) struct Named<E> {
-    pub(super) inner: E,
-    pub(super) board: Arc<Board>,
-}
-
-impl<E: fmt::Debug> fmt::Debug for Named<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
-    }
-}
-
-impl<E: congestion_controller::Endpoint> congestion_controller::Endpoint for Named<E> {
-    type CongestionController = E::CongestionController;
-
-    fn new_congestion_controller(&mut self, path: PathInfo<'_>) -> Self::CongestionController {
-        let made = self.inner.new_congestion_controller(path);
-        let name = std::any::type_name_of_val(&made);
-        self.board
-            .congestion_control
-            .get_or_init(|| CongestionControl::of_type(name));
-        made
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::{future::Future, pin::pin};
+    use std::{
+        future::Future,
+        pin::pin,
+        task::{Context, Waker},
+    };
 
     use super::*;
 
@@ -491,7 +363,7 @@ mod tests {
     fn watch(sent: u32) -> Watch {
         let watch = Watch::default();
         watch.on_stream_sent(sent.into());
-        watch.bytes_in_flight.store(sent, Ordering::Relaxed);
+        watch.bytes_in_flight.set(sent.into());
         watch
     }
 
@@ -502,7 +374,7 @@ mod tests {
         let mut held = pin!(watch.until_held(3000, |_| 1500));
         assert!(held.as_mut().poll(&mut context).is_pending());
         // All but 400 bytes are sent, and the first ones acknowledged.
-        watch.bytes_in_flight.store(1000, Ordering::Relaxed);
+        watch.bytes_in_flight.set(1000);
         watch.on_stream_sent(2600);
         assert!(held.as_mut().poll(&mut context).is_ready());
     }
@@ -517,7 +389,7 @@ mod tests {
         let closed = watch(1000);
         let mut held = pin!(closed.until_held(3000, |_| 1500));
         assert!(held.as_mut().poll(&mut context).is_pending());
-        closed.closed.raise();
+        closed.close();
         assert!(held.as_mut().poll(&mut context).is_ready());
     }
 }

@@ -13,22 +13,22 @@ use bytes::Bytes;
 use regatta_control::TrialOrder;
 use regatta_model::Warning;
 use regatta_transport::{
-    Arrival, MessageEndpoint, MessageFlow, MonotonicTime, Purpose, StatisticsSource,
-    StreamEndpoint, TransportError,
-    stop::{Abort, Stop},
+    Arrival, MessageEndpoint, MessageFlow, MonotonicTime, Purpose, Result, StatisticsSource,
+    StreamEndpoint, TransportError, stop::Stop,
 };
 use s2n_quic::Connection;
 use tokio::{runtime::Handle, sync::Mutex};
 
 use super::{
     connection::{S2nConnection, is_done},
-    datagram::{End, Outlet, Queues},
-    endpoint::S2nEndpoint,
+    datagram::{End, Half, Queues},
+    endpoint::{Listener, S2nEndpoint},
 };
 use crate::{
     executor::Tokio,
+    facts::of_end,
     timer,
-    wait::{timed_out, within},
+    wait::{in_time, within},
 };
 
 /// Overhead of a packet beside a message, in bytes: the short header with a connection identifier
@@ -46,12 +46,8 @@ const LINGER: Duration = Duration::from_millis(500);
 const COARSE: Duration = Duration::from_millis(2);
 
 /// End of a trial whose messages are QUIC datagrams.
-#[derive(Debug)]
-pub struct S2nDatagrams {
+pub(super) struct S2nDatagrams {
     endpoint: S2nEndpoint,
-    longest: usize,
-    /// Maximum duration of a handshake.
-    patience: Duration,
     /// Connections that have not received their first message yet.
     unopened: Mutex<Vec<(Connection, Arc<Queues>)>>,
 }
@@ -61,41 +57,31 @@ impl S2nDatagrams {
     ///
     /// # Errors
     /// As [`S2nEndpoint::new`].
-    pub fn new(order: &TrialOrder) -> Result<Self, TransportError> {
-        let endpoint = S2nEndpoint::new(order)?;
+    pub fn new(order: &TrialOrder) -> Result<Self> {
         Ok(Self {
-            longest: endpoint.payload_bytes().saturating_sub(OVERHEAD_BYTES),
-            endpoint,
-            patience: order.connect_deadline,
+            endpoint: S2nEndpoint::new(order)?,
             unopened: Mutex::default(),
         })
     }
 
-    fn flow(
-        &self,
-        connection: Connection,
-        queues: Arc<Queues>,
-        stop: &Stop,
-    ) -> Result<S2nFlow, TransportError> {
+    fn flow(&self, connection: Connection, queues: Arc<Queues>, stop: &Stop) -> Result<S2nFlow> {
         // What stops the flow does not close the connection: what waits is sent first.
-        let connection = S2nConnection::new(connection, self.endpoint.end(), &Stop::new())?;
-        let stopper = Arc::new(Stopper(Arc::clone(&queues)));
-        stop.on_stop(&stopper);
+        let connection = S2nConnection::new(connection, &self.endpoint.end, &Stop::new())?;
+        stop.on_stop(&queues);
         Ok(S2nFlow {
             connection: Some(connection),
             queues,
             taken: VecDeque::new(),
             facts: self.endpoint.facts(),
-            side: self.endpoint.end().side,
-            _stopper: stopper,
+            side: self.endpoint.end.side,
         })
     }
 }
 
 /// Returns the queues of a connection, as long as its stack knows it.
-fn queues(connection: &Connection) -> Result<Arc<Queues>, TransportError> {
+fn queues(connection: &Connection) -> Result<Arc<Queues>> {
     connection
-        .datagram_mut(|outlet: &mut Outlet| outlet.0.clone())
+        .datagram_mut(|half: &mut Half| half.0.clone())
         .map_err(|error| error.to_string())
         .and_then(|queues| queues.ok_or_else(|| "they were not offered".to_owned()))
         .map_err(TransportError::stack(
@@ -103,26 +89,15 @@ fn queues(connection: &Connection) -> Result<Arc<Queues>, TransportError> {
         ))
 }
 
-/// Wakes a flow that is stopped.
-#[derive(Debug)]
-struct Stopper(Arc<Queues>);
-
-impl Abort for Stopper {
-    fn abort(&self) {
-        self.0.end(End::Stopped);
-    }
-}
-
 /// Datagrams of one connection, which is closed after the flow is dropped and all queued messages
 /// are sent.
-pub struct S2nFlow {
+pub(super) struct S2nFlow {
     /// Connection of the flow, taken when the flow is dropped.
     connection: Option<S2nConnection>,
     queues: Arc<Queues>,
     taken: VecDeque<Bytes>,
     facts: BTreeMap<String, String>,
     side: &'static str,
-    _stopper: Arc<Stopper>,
 }
 
 impl Drop for S2nFlow {
@@ -178,11 +153,7 @@ impl MessageFlow for S2nFlow {
         (BATCH_BYTES / message_bytes.max(1)).clamp(1, 64)
     }
 
-    async fn send_batch(
-        &mut self,
-        batch: &[u8],
-        message_bytes: usize,
-    ) -> Result<(), TransportError> {
+    async fn send_batch(&mut self, batch: &[u8], message_bytes: usize) -> Result<()> {
         let (batch, mut at) = (Bytes::copy_from_slice(batch), 0);
         let size = message_bytes.max(1);
         poll_fn(|context| self.queues.poll_send(&batch, size, &mut at, context))
@@ -194,7 +165,7 @@ impl MessageFlow for S2nFlow {
         &mut self,
         moment: MonotonicTime,
         consume: &mut (impl FnMut(Arrival<'_>) + Send),
-    ) -> Result<usize, TransportError> {
+    ) -> Result<usize> {
         let (queues, taken) = (&self.queues, &mut self.taken);
         let arrived = poll_fn(|context| match queues.poll_arrived(taken, context) {
             // One that closed in good order has no more to say: nothing comes until the moment.
@@ -234,15 +205,11 @@ impl MessageFlow for S2nFlow {
             facts.extend(statistics.facts());
         }
         let (too_long, not_taken) = self.queues.dropped();
-        let side = self.side;
-        facts.insert(
-            format!("quic.datagrams_too_long.{side}"),
-            too_long.to_string(),
-        );
-        facts.insert(
-            format!("quic.datagrams_not_taken.{side}"),
-            not_taken.to_string(),
-        );
+        let dropped = [
+            ("quic.datagrams_too_long", too_long),
+            ("quic.datagrams_not_taken", not_taken),
+        ];
+        facts.extend(of_end(self.side, dropped));
         facts
     }
 }
@@ -260,16 +227,11 @@ impl MessageEndpoint for S2nDatagrams {
     }
 
     fn longest_message(&self) -> usize {
-        self.longest
+        usize::from(self.endpoint.end.sizes.payload_bytes).saturating_sub(OVERHEAD_BYTES)
     }
 
-    async fn connect(
-        &self,
-        peer: SocketAddr,
-        _purpose: Purpose,
-        stop: &Stop,
-    ) -> Result<S2nFlow, TransportError> {
-        let until = MonotonicTime::now() + self.patience;
+    async fn connect(&self, peer: SocketAddr, _purpose: Purpose, stop: &Stop) -> Result<S2nFlow> {
+        let until = MonotonicTime::now() + self.endpoint.order.connect_deadline;
         let connection = self.endpoint.connected(peer, until, stop).await?;
         let queues = queues(&connection)?;
         self.flow(connection, queues, stop)
@@ -280,17 +242,11 @@ impl MessageEndpoint for S2nDatagrams {
         moment: MonotonicTime,
         stop: &Stop,
         admit: &mut (impl FnMut(&[u8]) -> bool + Send),
-    ) -> Result<S2nFlow, TransportError> {
-        let since = MonotonicTime::now();
-        let server = self.endpoint.listening()?;
-        let opened = stop.unless_raised(self.opened(server, admit));
-        match within(moment, opened).await {
-            Some(opened) => {
-                let (connection, queues) = opened?;
-                self.flow(connection, queues, stop)
-            }
-            None => Err(timed_out("opening of a flow", since)),
-        }
+    ) -> Result<S2nFlow> {
+        let listener = self.endpoint.listening()?;
+        let opened = stop.unless_raised(self.opened(listener, admit));
+        let (connection, queues) = in_time(moment, "opening of a flow", opened).await?;
+        self.flow(connection, queues, stop)
     }
 
     fn warnings(&self, _message_bytes: usize) -> Vec<Warning> {
@@ -302,9 +258,9 @@ impl S2nDatagrams {
     /// Waits for a connection whose first message `admit` accepts. Other messages are dropped.
     async fn opened(
         &self,
-        server: &Mutex<s2n_quic::Server>,
+        listener: &Mutex<Listener>,
         admit: &mut (impl FnMut(&[u8]) -> bool + Send),
-    ) -> Result<(Connection, Arc<Queues>), TransportError> {
+    ) -> Result<(Connection, Arc<Queues>)> {
         // One that waits in the same end waits for the other one first.
         let mut unopened = self.unopened.lock().await;
         loop {
@@ -317,7 +273,7 @@ impl S2nDatagrams {
             }
             let next = {
                 let mut arrived = || ();
-                let mut next = std::pin::pin!(self.endpoint.next(server, &mut arrived));
+                let mut next = std::pin::pin!(self.endpoint.next(listener, &mut arrived));
                 poll_fn(|context| {
                     let mut any = false;
                     for (_, queues) in unopened.iter() {

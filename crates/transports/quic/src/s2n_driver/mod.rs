@@ -9,29 +9,26 @@ mod options;
 mod statistics;
 mod stream;
 
-use std::collections::BTreeMap;
+use regatta_transport::{Carries, DriverDescriptor, MessageSession, StreamSession};
+use regatta_transport_quic_common::driver::QuicDriver;
 
-use regatta_control::TrialOrder;
-use regatta_model::OptionValue;
-use regatta_transport::{
-    Carries, Driver, DriverDescriptor, MessageSession, Session, StreamSession, TransportError,
-    TrialContext,
-};
-
-use crate::options::Mode;
-
-pub use connection::S2nConnection;
 pub use endpoint::S2nEndpoint;
-pub use flow::{S2nDatagrams, S2nFlow};
-pub use options::{CongestionControl, Options};
-pub use stream::S2nStream;
 
 /// Version of s2n-quic that this crate is built with.
 pub const S2N_QUIC_VERSION: &str = "1.91.0";
 
 /// The driver `quic-s2n`.
-#[derive(Debug, Clone, Copy)]
-pub struct QuicS2n;
+pub static DRIVER: QuicDriver = QuicDriver {
+    descriptor: &DESCRIPTOR,
+    streams: |order, context| {
+        let endpoint = S2nEndpoint::new(order)?;
+        Ok(Box::new(StreamSession::new(endpoint, order, context)?))
+    },
+    datagrams: |order, context| {
+        let endpoint = flow::S2nDatagrams::new(order)?;
+        Ok(Box::new(MessageSession::new(endpoint, order, context)?))
+    },
+};
 
 static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     name: "quic-s2n",
@@ -48,37 +45,16 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     options: options::DEFINITIONS,
 };
 
-impl Driver for QuicS2n {
-    fn descriptor(&self) -> &'static DriverDescriptor {
-        &DESCRIPTOR
-    }
-
-    fn carries(&self, options: &BTreeMap<String, OptionValue>) -> Carries {
-        Mode::read(options).carries()
-    }
-
-    fn prepare(
-        &self,
-        order: &TrialOrder,
-        context: TrialContext,
-    ) -> Result<Box<dyn Session>, TransportError> {
-        self.check_options(&order.transport.options)?;
-        match Mode::read(&order.transport.options) {
-            Mode::Stream => {
-                let endpoint = S2nEndpoint::new(order)?;
-                Ok(Box::new(StreamSession::new(endpoint, order, context)?))
-            }
-            Mode::Datagram => {
-                let endpoint = S2nDatagrams::new(order)?;
-                Ok(Box::new(MessageSession::new(endpoint, order, context)?))
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use regatta_model::OptionValue;
+    use regatta_transport::Driver as _;
+    use strum::VariantNames as _;
+
     use super::*;
+    use crate::s2n_driver::options::CongestionControl;
 
     #[test]
     fn the_version_is_the_one_that_is_built() {
@@ -91,8 +67,8 @@ mod tests {
     #[test]
     fn options_are_checked_before_any_trial() {
         let check =
-            |name: &str, value| QuicS2n.check_options(&BTreeMap::from([(name.to_owned(), value)]));
-        for name in CongestionControl::NAMES {
+            |name: &str, value| DRIVER.check_options(&BTreeMap::from([(name.to_owned(), value)]));
+        for &name in CongestionControl::VARIANTS {
             assert_eq!(check("cc", OptionValue::Text(name.to_owned())), Ok(()));
         }
         let error = check("cc", OptionValue::Text("newreno".to_owned())).expect_err("unknown");

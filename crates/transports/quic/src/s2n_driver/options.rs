@@ -4,9 +4,10 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use regatta_control::TrialOrder;
 use regatta_model::{OptionValue, StackFacts, WorkloadKind};
-use regatta_transport::{OptionDefinition, TransportError};
+use regatta_transport::{OptionDefinition, Result, TransportError};
 use regatta_transport_tls::Crypto;
 use s2n_quic::provider::limits::Limits;
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use crate::{
     facts::stack_facts,
@@ -30,8 +31,9 @@ const OPEN_STREAMS: u64 = 100;
 const MOST_WINDOW_BYTES: u64 = u32::MAX as u64;
 
 /// A congestion control that s2n-quic has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CongestionControl {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase", const_into_str)]
+pub(super) enum CongestionControl {
     /// RFC 9438.
     #[default]
     Cubic,
@@ -40,25 +42,6 @@ pub enum CongestionControl {
 }
 
 impl CongestionControl {
-    /// Names of the congestion controls, as written in a study.
-    pub const NAMES: [&'static str; 2] = ["cubic", "bbr"];
-
-    /// Returns the name of the congestion control, as written in a study.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cubic => "cubic",
-            Self::Bbr => "bbr",
-        }
-    }
-
-    fn from_name(name: &str) -> Self {
-        match name {
-            "bbr" => Self::Bbr,
-            _ => Self::Cubic,
-        }
-    }
-
     /// Returns the congestion control of the controller whose type has this name; `None` for one
     /// that is not listed here.
     pub(super) fn of_type(name: &str) -> Option<Self> {
@@ -74,7 +57,7 @@ impl CongestionControl {
 
 /// Congestion control.
 const CC: OptionDefinition = common::congestion_control(
-    &CongestionControl::NAMES,
+    CongestionControl::VARIANTS,
     "congestion control of the sender, s2n-quic's own implementation",
 );
 
@@ -92,7 +75,7 @@ pub(super) const DEFINITIONS: &[OptionDefinition] = &[
 
 /// The options of a trial, with their defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
+pub(super) struct Options {
     /// Options that every stack has.
     pub common: Common,
     /// Congestion control of the sender.
@@ -101,17 +84,13 @@ pub struct Options {
 
 impl Options {
     /// Reads options that were checked against the driver's descriptor.
-    #[must_use]
-    pub fn read(options: &BTreeMap<String, OptionValue>) -> Self {
+    pub(super) fn read(options: &BTreeMap<String, OptionValue>) -> Self {
         let mut common = Common::read(options);
         let window = &mut common.stream_window_bytes;
         *window = window.map(|bytes| bytes.min(MOST_WINDOW_BYTES));
         Self {
             common,
-            congestion_control: CC
-                .text(options)
-                .map(CongestionControl::from_name)
-                .unwrap_or_default(),
+            congestion_control: common::choice(&CC, options),
         }
     }
 
@@ -123,7 +102,7 @@ impl Options {
             &self.common,
             sizes,
             local,
-            control.name(),
+            control.into_str(),
             CRYPTO.name(),
             offloads,
         );
@@ -145,7 +124,7 @@ pub(super) const CRYPTO: Crypto = Crypto::AwsLc;
 ///
 /// # Errors
 /// [`TransportError::Stack`] for a value that it refuses.
-pub(super) fn limits(order: &TrialOrder, sizes: &Sizes) -> Result<Limits, TransportError> {
+pub(super) fn limits(order: &TrialOrder, sizes: &Sizes) -> Result<Limits> {
     let stream_window = sizes.windows.stream_bytes.min(MOST_WINDOW_BYTES);
     let connection_window = sizes.windows.connection_bytes.min(MOST_WINDOW_BYTES);
     let open_streams = match order.workload.kind {
@@ -181,7 +160,7 @@ mod tests {
     #[test]
     fn defaults_are_those_of_the_descriptor() {
         let options = Options::read(&BTreeMap::new());
-        assert_eq!(options.congestion_control.name(), "cubic");
+        assert_eq!(options.congestion_control.into_str(), "cubic");
         assert_eq!(options.common, Common::read(&BTreeMap::new()));
     }
 

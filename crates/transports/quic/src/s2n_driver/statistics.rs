@@ -3,23 +3,28 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Instant,
+    time::Duration,
 };
 
-use regatta_model::stack;
-use regatta_transport::{ProtocolSample, StatisticsSource, WindowLimited};
+use regatta_transport::{ProtocolSample, StatisticsSource};
 
-use super::{connection::End, events::Watch, options::CongestionControl};
-use crate::blocked::Blocked;
+use super::{
+    connection::End,
+    events::{Figure, Watch},
+};
+use crate::{
+    blocked::Blocked,
+    facts::{ConnectionFacts, of_end},
+};
 
 /// Source of a connection's statistics, which does not keep the connection open.
 pub(super) struct Statistics {
     watch: Arc<Watch>,
     end: End,
-    blocked: Mutex<Blocked>,
+    blocked: Blocked,
     released: AtomicBool,
 }
 
@@ -28,7 +33,7 @@ impl Statistics {
         Self {
             watch,
             end,
-            blocked: Mutex::new(Blocked::new(Instant::now())),
+            blocked: Blocked::default(),
             released: AtomicBool::new(false),
         }
     }
@@ -45,75 +50,43 @@ impl StatisticsSource for Statistics {
             return None;
         }
         let watch = &self.watch;
-        let recovery = watch.recovery();
-        let (in_flight, window) = recovery.map_or((0, 0), |recovery| {
-            (recovery.bytes_in_flight, recovery.congestion_window_bytes)
-        });
-        let time = self
-            .blocked
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .add(Instant::now(), watch.blocked_frames(), in_flight, window);
+        // Nothing of it is known before anything was acknowledged.
+        let smoothed_rtt_ns = Some(watch.smoothed_rtt_ns.get()).filter(|time| *time > 0);
+        let recovery = |figure: &Figure| smoothed_rtt_ns.map(|_| figure.get());
+        let in_flight = recovery(&watch.bytes_in_flight);
+        let window = recovery(&watch.congestion_window_bytes);
+        let limited = self.blocked.sample(
+            watch.blocked_frames.get(),
+            in_flight.unwrap_or_default(),
+            window.unwrap_or_default(),
+        );
         Some(ProtocolSample {
-            smoothed_rtt: recovery.map(|recovery| recovery.smoothed_rtt),
-            min_rtt: recovery.map(|recovery| recovery.min_rtt),
-            congestion_window_bytes: recovery.map(|recovery| recovery.congestion_window_bytes),
-            bytes_in_flight: recovery.map(|recovery| recovery.bytes_in_flight),
-            packets_sent: Some(watch.packets_sent()),
-            retransmitted_packets: Some(watch.packets_lost()),
-            congestion_events: Some(watch.congestion_events()),
-            window_limited: Some(WindowLimited {
-                time,
-                hint: "set the transport's option `stream_window` to a larger size",
-            }),
+            smoothed_rtt: smoothed_rtt_ns.map(Duration::from_nanos),
+            min_rtt: recovery(&watch.min_rtt_ns).map(Duration::from_nanos),
+            congestion_window_bytes: window,
+            bytes_in_flight: in_flight,
+            packets_sent: Some(watch.packets_sent.get()),
+            retransmitted_packets: Some(watch.packets_lost.get()),
+            congestion_events: Some(watch.congestion_events.get()),
+            window_limited: Some(limited),
         })
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
         let (watch, side) = (&self.watch, self.end.side);
-        let control = self.end.board.congestion_control();
-        let mut facts = BTreeMap::from([
-            (
-                format!("congestion_control.{side}"),
-                control
-                    .map_or("unknown", CongestionControl::name)
-                    .to_owned(),
-            ),
-            ("tls.version".to_owned(), "1.3".to_owned()),
-            ("quic.version".to_owned(), "1".to_owned()),
-            (
-                format!("udp_payload_bytes.{side}"),
-                watch.payload_bytes().to_string(),
-            ),
-            (
-                format!("quic.congestion_events.{side}"),
-                watch.congestion_events().to_string(),
-            ),
-            (
-                format!("quic.flow_control_blocked_frames.{side}"),
-                watch.blocked_frames().to_string(),
-            ),
-            (
-                format!("retransmitted_packets.{side}"),
-                "packets declared lost (RFC 9002); QUIC sends their content again in new packets"
-                    .to_owned(),
-            ),
-        ]);
-        let mut known = |name: &str, value: Option<&str>| {
-            if let Some(value) = value {
-                facts.insert(name.to_owned(), value.to_owned());
-            }
+        let facts = ConnectionFacts {
+            congestion_control: self.end.congestion_control.map(Into::into),
+            cipher_suite: watch.cipher_suite.get().map(String::as_str),
+            alpn: watch.alpn.get().map(Vec::as_slice),
+            payload_bytes: watch.payload_bytes.get() as usize,
+            blocked_frames: Some(watch.blocked_frames.get()),
+            receive_buffer_drops: self.end.counters.receive_buffer_drops(),
         };
-        known("tls.cipher_suite", watch.cipher_suite());
-        let cipher = watch.cipher_suite().map(stack::cipher);
-        known(
-            "cipher.sender",
-            cipher.as_deref().filter(|_| side == "sender"),
-        );
-        known("tls.alpn", watch.alpn());
-        if let Some(drops) = self.end.counters.receive_buffer_drops() {
-            facts.insert(format!("receive_buffer_drops.{side}"), drops.to_string());
-        }
+        let mut facts = facts.of_end(side);
+        facts.extend(of_end(
+            side,
+            [("quic.congestion_events", watch.congestion_events.get())],
+        ));
         facts
     }
 }

@@ -3,7 +3,7 @@
 use std::{future::poll_fn, sync::Arc, task::Poll};
 
 use bytes::Bytes;
-use regatta_transport::{ByteStream, MonotonicTime, Received, TransportError};
+use regatta_transport::{ByteStream, MonotonicTime, Received, Result, TransportError};
 use s2n_quic::{
     application::Error as Code,
     stream::{BidirectionalStream, Error, ReceiveStream, SendStream},
@@ -16,7 +16,7 @@ use super::{
 use crate::{
     path::Sizes,
     wait::within,
-    write_buffer::{Pieces, WriteBuffer},
+    write_buffer::{Pieces, WriteBuffer, pass_on},
 };
 
 /// Amount of written data, in bytes, after which the sender yields to the endpoint's own task: on a
@@ -63,7 +63,7 @@ impl S2nStream {
         Self {
             send,
             receive,
-            buffer: WriteBuffer::new(YIELD_BYTES),
+            buffer: WriteBuffer::new(YIELD_BYTES, 0),
             pieces: [const { Bytes::new() }; PIECES],
             ended: false,
             written: 0,
@@ -71,7 +71,10 @@ impl S2nStream {
         }
     }
 
-    async fn write(&mut self, mut pieces: Pieces) -> Result<(), TransportError> {
+    async fn write(&mut self, pieces: Option<Pieces>) -> Result<()> {
+        let Some(mut pieces) = pieces else {
+            return Ok(());
+        };
         let pieces = pieces.as_mut();
         self.written += pieces.iter().map(|it| it.len() as u64).sum::<u64>();
         let (send, mut taken) = (&mut self.send, 0);
@@ -99,25 +102,17 @@ impl S2nStream {
         }
         Ok(())
     }
-
-    async fn write_pending(&mut self) -> Result<(), TransportError> {
-        match self.buffer.take() {
-            Some(pieces) => self.write(pieces).await,
-            None => Ok(()),
-        }
-    }
 }
 
 impl ByteStream for S2nStream {
-    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<(), TransportError> {
-        match self.buffer.add(header, payload) {
-            Some(pieces) => self.write(pieces).await,
-            None => Ok(()),
-        }
+    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<()> {
+        let pieces = self.buffer.add(header, payload);
+        self.write(pieces).await
     }
 
-    async fn flush(&mut self) -> Result<(), TransportError> {
-        self.write_pending().await
+    async fn flush(&mut self) -> Result<()> {
+        let pieces = self.buffer.take();
+        self.write(pieces).await
     }
 
     async fn receive(
@@ -125,17 +120,12 @@ impl ByteStream for S2nStream {
         _scratch: &mut [u8],
         moment: MonotonicTime,
         consume: &mut (impl FnMut(&[u8]) + Send),
-    ) -> Result<Received, TransportError> {
+    ) -> Result<Received> {
         while !self.ended {
             match within(moment, self.receive.receive_vectored(&mut self.pieces)).await {
                 Some(Ok((count, is_open))) => {
                     self.ended = !is_open;
-                    let mut bytes = 0;
-                    for piece in &mut self.pieces[..count] {
-                        let piece = std::mem::take(piece);
-                        bytes += piece.len();
-                        consume(&piece);
-                    }
+                    let bytes = pass_on(&mut self.pieces[..count], consume);
                     if bytes > 0 {
                         return Ok(Received::Bytes(bytes));
                     }
@@ -154,8 +144,8 @@ impl ByteStream for S2nStream {
         let _ = self.send.reset(Code::from(ABORTED));
     }
 
-    async fn finish(&mut self) -> Result<(), TransportError> {
-        self.write_pending().await?;
+    async fn finish(&mut self) -> Result<()> {
+        self.flush().await?;
         self.send.finish().map_err(broken)
     }
 }

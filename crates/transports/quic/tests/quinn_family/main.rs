@@ -5,8 +5,8 @@ macro_rules! for_both {
     ($($test:ident),+ $(,)?) => {
         regatta_transport::driver_tests! {
             [$($test),+]
-            quinn => &regatta_transport_quic::quinn_driver::Quic;
-            noq => &regatta_transport_quic::noq_driver::Quic;
+            quinn => &regatta_transport_quic::quinn_driver::DRIVER;
+            noq => &regatta_transport_quic::noq_driver::DRIVER;
         }
     };
 }

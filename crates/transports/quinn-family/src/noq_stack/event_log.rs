@@ -1,12 +1,9 @@
 //! Event logs of connections.
 
-use std::{
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
-    time::Instant,
-};
+use std::{net::SocketAddr, sync::Arc, time::Instant};
 
 use noq::{ConnectionId, QlogConfig, QlogFactory, Side, TransportConfig};
+use parking_lot::Mutex;
 use regatta_transport_quic_common::files::EventLog;
 
 /// Event log of one connection, handed to the first caller that asks for it.
@@ -20,11 +17,7 @@ impl QlogFactory for OneLog {
         _initial_destination: ConnectionId,
         now: Instant,
     ) -> Option<QlogConfig> {
-        let log = self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()?;
+        let log = self.0.lock().take()?;
         let mut config = QlogConfig::new(log.writer);
         config.title(Some(log.title)).start_time(now);
         Some(config)

@@ -27,13 +27,13 @@ pub(crate) fn further_addresses(local: IpAddr) -> Vec<Ipv4Addr> {
 pub(crate) fn supported() -> Result<(), Unsupported> {
     match Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)) {
         Ok(_) => Ok(()),
-        Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => Err(Unsupported {
-            reason: "MPTCP is switched off on this host".to_owned(),
-            hint: "run `sysctl -w net.mptcp.enabled=1` as root".to_owned(),
-        }),
-        Err(error) => Err(Unsupported {
-            reason: format!("this kernel has no MPTCP: {error}"),
-            hint: "boot a kernel with CONFIG_MPTCP".to_owned(),
-        }),
+        Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => Err(Unsupported::new(
+            "MPTCP is switched off on this host",
+            "run `sysctl -w net.mptcp.enabled=1` as root",
+        )),
+        Err(error) => Err(Unsupported::new(
+            format!("this kernel has no MPTCP: {error}"),
+            "boot a kernel with CONFIG_MPTCP",
+        )),
     }
 }

@@ -3,15 +3,15 @@
 use std::{error::Error, net::Ipv4Addr, sync::Arc, thread, time::Duration};
 
 use neli::{
+    Size, ToBytes,
     consts::{nl::NlmF, socket::NlFamily},
-    genl::{AttrTypeBuilder, Genlmsghdr, GenlmsghdrBuilder, Nlattr, NlattrBuilder},
-    neli_enum,
+    genl::{AttrType, AttrTypeBuilder, Genlmsghdr, GenlmsghdrBuilder, Nlattr, NlattrBuilder},
     nl::NlPayload,
     router::synchronous::NlRouter,
     types::{Buffer, GenlBuffer},
     utils::Groups,
 };
-use regatta_transport::{MonotonicTime, Stop, TransportError};
+use regatta_transport::{MonotonicTime, Result, Stop, TransportError};
 
 /// Name of the family (`linux/mptcp_pm.h`).
 const FAMILY: &str = "mptcp_pm";
@@ -24,39 +24,18 @@ const SUBFLOW: u32 = 2;
 const FIRST_IDENTIFIER: u8 = 1;
 
 /// Commands of the family.
-#[neli_enum(serialized_type = "u8")]
-pub(crate) enum Command {
-    AddAddress = 1,
-    DeleteAddress = 2,
-}
+const ADD_ADDRESS: u8 = 1;
+const DELETE_ADDRESS: u8 = 2;
 
-impl neli::consts::genl::Cmd for Command {}
-
-/// Attributes of the family: an address, with nested attributes.
-#[neli_enum(serialized_type = "u16")]
-pub(crate) enum Attribute {
-    Address = 1,
-}
-
-impl neli::consts::genl::NlAttrType for Attribute {}
-
-/// Attributes of an address.
-#[neli_enum(serialized_type = "u16")]
-pub(crate) enum AddressAttribute {
-    Family = 1,
-    Identifier = 2,
-    Ipv4 = 3,
-    Flags = 6,
-}
-
-impl neli::consts::genl::NlAttrType for AddressAttribute {}
+/// Attribute of the family: an address, with these nested attributes.
+const ADDRESS: u16 = 1;
+const ADDRESS_FAMILY: u16 = 1;
+const ADDRESS_IDENTIFIER: u16 = 2;
+const ADDRESS_IPV4: u16 = 3;
+const ADDRESS_FLAGS: u16 = 6;
 
 /// Addresses from which the kernel opens subflows, until this is dropped.
 pub(crate) struct Paths {
-    manager: Arc<Manager>,
-}
-
-struct Manager {
     router: NlRouter,
     family: u16,
     added: Vec<(u8, Ipv4Addr)>,
@@ -73,69 +52,54 @@ impl Paths {
     ///
     /// # Errors
     /// [`TransportError::Stack`] without the permission.
-    pub(crate) fn add(addresses: &[Ipv4Addr]) -> Result<Self, TransportError> {
+    pub(crate) fn add(addresses: &[Ipv4Addr]) -> Result<Arc<Self>> {
         let (router, _) =
             NlRouter::connect(NlFamily::Generic, None, Groups::empty()).map_err(stack)?;
         let family = router.resolve_genl_family(FAMILY).map_err(stack)?;
-        let mut manager = Manager {
+        let mut paths = Self {
             router,
             family,
             added: Vec::new(),
         };
         for (identifier, address) in (FIRST_IDENTIFIER..).zip(addresses) {
             // One that a killed agent left behind.
-            let _ = manager.tell(Command::DeleteAddress, identifier, *address);
-            manager
-                .tell(Command::AddAddress, identifier, *address)
+            let _ = paths.tell(DELETE_ADDRESS, identifier, *address);
+            paths
+                .tell(ADD_ADDRESS, identifier, *address)
                 .map_err(stack)?;
-            manager.added.push((identifier, *address));
+            paths.added.push((identifier, *address));
         }
-        Ok(Self {
-            manager: Arc::new(manager),
-        })
+        Ok(Arc::new(paths))
     }
 
     /// Removes the addresses, with their subflows, after `time`, unless the trial is stopped
     /// before.
-    pub(crate) fn take_down_after(&self, time: Duration, stop: &Stop) {
+    pub(crate) fn take_down_after(self: &Arc<Self>, time: Duration, stop: &Stop) {
         let until = MonotonicTime::now() + time;
         let stop = stop.clone();
-        let manager = Arc::downgrade(&self.manager);
+        let paths = Arc::downgrade(self);
         // Without a thread nothing is taken down, and the fact about subflows says so.
         let _ = thread::Builder::new()
             .name("subflow".to_owned())
             .spawn(move || {
                 if !stop.wait_until(until)
-                    && let Some(manager) = manager.upgrade()
+                    && let Some(paths) = paths.upgrade()
                 {
-                    manager.remove();
+                    paths.remove();
                 }
             });
     }
-}
 
-impl Manager {
-    fn tell(
-        &self,
-        command: Command,
-        identifier: u8,
-        address: Ipv4Addr,
-    ) -> Result<(), Box<dyn Error>> {
+    fn tell(&self, command: u8, identifier: u8, address: Ipv4Addr) -> Result<(), Box<dyn Error>> {
         let message = GenlmsghdrBuilder::default()
             .cmd(command)
             .version(VERSION)
-            .attrs(
-                std::iter::once(described(identifier, address)?)
-                    .collect::<GenlBuffer<Attribute, Buffer>>(),
-            )
+            .attrs(GenlBuffer::from_iter([described(identifier, address)?]))
             .build()?;
+        let flags = NlmF::REQUEST | NlmF::ACK;
         let answers = self
             .router
-            .send::<_, _, u16, Genlmsghdr<Command, Attribute>>(
-                self.family,
-                NlmF::REQUEST | NlmF::ACK,
-                NlPayload::Payload(message),
-            )
+            .send::<_, _, u16, Genlmsghdr<u8, u16>>(self.family, flags, NlPayload::Payload(message))
             .map_err(|error| error.to_string())?;
         for answer in answers {
             answer.map_err(|error| error.to_string())?;
@@ -146,50 +110,38 @@ impl Manager {
     /// Removes every address, with its subflows; ignores addresses that are gone already.
     fn remove(&self) {
         for (identifier, address) in &self.added {
-            let _ = self.tell(Command::DeleteAddress, *identifier, *address);
+            let _ = self.tell(DELETE_ADDRESS, *identifier, *address);
         }
     }
 }
 
-impl Drop for Manager {
+impl Drop for Paths {
     fn drop(&mut self) {
         self.remove();
     }
 }
 
-/// Returns one attribute of an address.
-fn attribute<T: neli::Size + neli::ToBytes>(
-    kind: AddressAttribute,
-    value: T,
-) -> Result<Nlattr<AddressAttribute, Buffer>, Box<dyn Error>> {
-    Ok(NlattrBuilder::default()
-        .nla_type(AttrTypeBuilder::default().nla_type(kind).build()?)
-        .nla_payload(value)
-        .build()?)
+/// Returns an attribute.
+fn attribute(
+    kind: AttrType<u16>,
+    value: impl Size + ToBytes,
+) -> Result<Nlattr<u16, Buffer>, Box<dyn Error>> {
+    let attribute = NlattrBuilder::default().nla_type(kind).nla_payload(value);
+    Ok(attribute.build()?)
 }
 
 /// Returns an address with its identifier, as an attribute of the family.
-fn described(
-    identifier: u8,
-    address: Ipv4Addr,
-) -> Result<Nlattr<Attribute, Buffer>, Box<dyn Error>> {
+fn described(identifier: u8, address: Ipv4Addr) -> Result<Nlattr<u16, Buffer>, Box<dyn Error>> {
+    let of = |kind| AttrTypeBuilder::default().nla_type(kind).build();
+    let nested = AttrTypeBuilder::default().nla_nested(true);
     let family = u16::try_from(libc::AF_INET)?;
-    Ok(NlattrBuilder::default()
-        .nla_type(
-            AttrTypeBuilder::default()
-                .nla_nested(true)
-                .nla_type(Attribute::Address)
-                .build()?,
-        )
-        .nla_payload(Vec::<u8>::new())
-        .build()?
-        .nest(&attribute(AddressAttribute::Family, family)?)?
-        .nest(&attribute(AddressAttribute::Identifier, identifier)?)?
-        .nest(&attribute(
-            AddressAttribute::Ipv4,
-            address.octets().to_vec(),
-        )?)?
-        .nest(&attribute(AddressAttribute::Flags, SUBFLOW)?)?)
+    Ok(
+        attribute(nested.nla_type(ADDRESS).build()?, Vec::<u8>::new())?
+            .nest(&attribute(of(ADDRESS_FAMILY)?, family)?)?
+            .nest(&attribute(of(ADDRESS_IDENTIFIER)?, identifier)?)?
+            .nest(&attribute(of(ADDRESS_IPV4)?, address.octets().to_vec())?)?
+            .nest(&attribute(of(ADDRESS_FLAGS)?, SUBFLOW)?)?,
+    )
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use std::{mem, os::fd::RawFd};
 
+use libc::tcp_info as TcpInfo;
 use regatta_transport::ProtocolSample;
 
-use crate::info::{self, TcpInfo};
+use crate::info::{self, Plain, ask, of_info};
 
 const SOL_MPTCP: libc::c_int = 284;
 const MPTCP_INFO: libc::c_int = 1;
@@ -32,7 +33,6 @@ struct MptcpInfo {
 
 /// The kernel's `struct mptcp_subflow_data`, followed by the array of statistics.
 #[repr(C)]
-#[derive(Default)]
 struct Subflows {
     size_subflow_data: u32,
     num_subflows: u32,
@@ -41,45 +41,21 @@ struct Subflows {
     info: [TcpInfo; MOST_SUBFLOWS],
 }
 
-/// State of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct State {
-    /// Current number of subflows beside the first one.
-    pub further_subflows: u8,
-    /// Whether the connection has fallen back to plain TCP.
-    pub fell_back: bool,
-}
+// SAFETY: all fields are integers.
+unsafe impl Plain for MptcpInfo {}
 
-fn ask<T>(socket: RawFd, option: libc::c_int, answer: &mut T) -> Option<usize> {
-    let mut length = mem::size_of::<T>() as libc::socklen_t;
-    // SAFETY: both callers give a plain structure of `length` bytes, every bit pattern of which is
-    // valid.
-    let result = unsafe {
-        libc::getsockopt(
-            socket,
-            SOL_MPTCP,
-            option,
-            std::ptr::from_mut(answer).cast(),
-            &raw mut length,
-        )
-    };
-    (result == 0).then_some(length as usize)
-}
+// SAFETY: all fields are integers, and structures of integers.
+unsafe impl Plain for Subflows {}
 
-/// Reads the state of a connection; `None` if the kernel's answer is too short.
-pub(crate) fn state(socket: RawFd) -> Option<State> {
+/// Returns the number of subflows of a connection, and whether it has fallen back to plain TCP; `None` if the kernel's
+/// answer is too short.
+pub(crate) fn state(socket: RawFd) -> Option<(u8, bool)> {
     let mut answer = MptcpInfo::default();
-    match ask(socket, MPTCP_INFO, &mut answer) {
-        Some(filled) if filled >= mem::size_of::<MptcpInfo>() => Some(State {
-            further_subflows: answer.subflows,
-            fell_back: answer.flags & FALLBACK != 0,
-        }),
-        Some(_) => None,
-        // This is how a connection that fell back answers.
-        None => Some(State {
-            further_subflows: 0,
-            fell_back: true,
-        }),
+    match ask(socket, SOL_MPTCP, MPTCP_INFO, &mut answer) {
+        Some(filled) if filled < mem::size_of::<MptcpInfo>() => None,
+        Some(_) if answer.flags & FALLBACK == 0 => Some((answer.subflows.saturating_add(1), false)),
+        // A connection that fell back may also answer nothing.
+        _ => Some((1, true)),
     }
 }
 
@@ -88,15 +64,15 @@ pub(crate) fn sample(socket: RawFd) -> Option<ProtocolSample> {
     let mut answer = Subflows {
         size_subflow_data: mem::offset_of!(Subflows, info) as u32,
         size_user: mem::size_of::<TcpInfo>() as u32,
-        ..Subflows::default()
+        ..Subflows::zeroed()
     };
-    let Some(_) = ask(socket, MPTCP_TCPINFO, &mut answer) else {
+    let Some(_) = ask(socket, SOL_MPTCP, MPTCP_TCPINFO, &mut answer) else {
         return info::sample(socket);
     };
     let filled = answer.size_kernel.min(answer.size_user) as usize;
     let count = (answer.num_subflows as usize).min(MOST_SUBFLOWS);
     answer.info[..count]
         .iter()
-        .map(|info| info.sample(filled))
+        .map(|info| of_info(info, filled))
         .reduce(ProtocolSample::combined)
 }

@@ -9,17 +9,13 @@ use std::{
 };
 
 use bytes::Bytes;
-use regatta_transport::{HandshakeMade, MonotonicTime, Received, TransportError};
-use rustls::{
-    ClientConfig, ClientConnection, CommonState, Connection, ServerConfig, ServerConnection,
+use regatta_transport::{
+    ByteStream, HandshakeMade, MonotonicTime, Received, Result, TransportError,
 };
-use rustls_pki_types::ServerName;
+use rustls::{ClientConnection, CommonState, Connection, ServerConfig, ServerConnection};
 
-use super::{Incoming, RECORD_OVERHEAD, facts, failed, unfinished};
-use crate::{
-    layer::Opened,
-    socket::{Connected, Read},
-};
+use super::{End, Incoming, RECORD_OVERHEAD, TlsStream, cannot_begin, facts, failed, unfinished};
+use crate::{layer::Opened, socket::Connected};
 
 /// Maximum early data of a connecting end, in bytes including the records' overhead: with a
 /// ClientHello before it they fill TCP's initial window of ten packets (RFC 6928), so that more
@@ -60,7 +56,7 @@ impl Early {
         client: &mut ClientConnection,
         header: &[u8],
         payload: &[u8],
-    ) -> Result<usize, TransportError> {
+    ) -> Result<usize> {
         let Some(mut writer) = client.early_data() else {
             return Ok(0);
         };
@@ -82,15 +78,13 @@ impl Early {
 }
 
 /// Writer of records to the socket.
-struct Outgoing<'a>(&'a Connected);
-
-impl Write for Outgoing<'_> {
+impl Write for &Connected {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.send(&[IoSlice::new(bytes)])
+        self.send(&[IoSlice::new(bytes)])
     }
 
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.0.send(parts)
+        self.send(parts)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -113,63 +107,6 @@ pub(crate) struct EarlyStream {
 }
 
 impl EarlyStream {
-    fn new(
-        tls: Connection,
-        socket: Arc<Connected>,
-        holds_back: bool,
-        opened: Arc<OnceLock<Opened>>,
-    ) -> Self {
-        Self {
-            tls,
-            socket,
-            holds_back,
-            incoming: Incoming::new(INCOMING_BYTES),
-            early: None,
-            finished: false,
-            opened,
-        }
-    }
-
-    /// Opens a stream at the connecting end. With a ticket that allows early data this sends
-    /// nothing and does not wait; otherwise it returns when the handshake is done.
-    pub(super) fn connect(
-        (config, server_name): (Arc<ClientConfig>, ServerName<'static>),
-        socket: Arc<Connected>,
-        holds_back: bool,
-        opened: Arc<OnceLock<Opened>>,
-        until: MonotonicTime,
-    ) -> Result<Self, TransportError> {
-        let mut client = ClientConnection::new(config, server_name)
-            .map_err(TransportError::stack("cannot begin TLS"))?;
-        let early = client.early_data().map(|_| Early {
-            sent: Vec::new(),
-            room: SENT_BYTES,
-        });
-        let mut stream = Self::new(client.into(), socket, holds_back, opened);
-        stream.early = early;
-        if stream.early.is_none() {
-            stream.shake_hands(until)?;
-            stream.send_records()?;
-        }
-        Ok(stream)
-    }
-
-    /// Opens a stream at the listening end; returns when early data can be read, or the handshake
-    /// is done.
-    pub(super) fn accept(
-        config: Arc<ServerConfig>,
-        socket: Arc<Connected>,
-        opened: Arc<OnceLock<Opened>>,
-        until: MonotonicTime,
-    ) -> Result<Self, TransportError> {
-        let server =
-            ServerConnection::new(config).map_err(TransportError::stack("cannot begin TLS"))?;
-        let mut stream = Self::new(server.into(), socket, false, opened);
-        stream.shake_hands(until)?;
-        stream.send_records()?;
-        Ok(stream)
-    }
-
     /// Whether this end has accepted early data.
     fn takes_early_data(&mut self) -> bool {
         match &mut self.tls {
@@ -180,24 +117,23 @@ impl EarlyStream {
 
     /// Continues the handshake until this end may send application data. Its own last flight is not
     /// sent yet, so that it can share a packet with data.
-    fn shake_hands(&mut self, until: MonotonicTime) -> Result<(), TransportError> {
+    fn shake_hands(&mut self, until: MonotonicTime) -> Result<()> {
         let begun = MonotonicTime::now();
         while self.tls.is_handshaking() && !self.takes_early_data() {
             match self.advance(until)? {
-                Read::Bytes(_) => {}
-                Read::TimedOut => return Err(unfinished(false, begun)),
-                Read::Closed => return Err(unfinished(true, begun)),
+                Received::Bytes(_) => {}
+                over => return Err(unfinished(over, begun)),
             }
         }
         Ok(())
     }
 
     /// Passes received bytes to TLS; sends pending records before it waits for more.
-    fn advance(&mut self, until: MonotonicTime) -> Result<Read, TransportError> {
+    fn advance(&mut self, until: MonotonicTime) -> Result<Received> {
         if self.incoming.rest().is_empty() {
             self.send_records()?;
             match self.socket.receive(self.incoming.place(), until)? {
-                Read::Bytes(received) => self.incoming.end += received,
+                Received::Bytes(received) => self.incoming.end += received,
                 other => return Ok(other),
             }
         }
@@ -208,7 +144,7 @@ impl EarlyStream {
             .map_err(TransportError::io("cannot take in TLS records"))?;
         if taken == 0 {
             // The other end has said that nothing more comes.
-            return Ok(Read::Closed);
+            return Ok(Received::Closed);
         }
         self.incoming.start += taken;
         if let Err(error) = self.tls.process_new_packets() {
@@ -217,13 +153,13 @@ impl EarlyStream {
             return Err(failed(error));
         }
         if !self.tls.is_handshaking() && self.opened.get().is_none() {
-            self.open()?;
+            self.note_handshake()?;
         }
-        Ok(Read::Bytes(taken))
+        Ok(Received::Bytes(taken))
     }
 
     /// Records the kind of the finished handshake, and sends refused early data again.
-    fn open(&mut self) -> Result<(), TransportError> {
+    fn note_handshake(&mut self) -> Result<()> {
         let early = self.early.take().filter(|early| !early.sent.is_empty());
         let taken = match &self.tls {
             Connection::Client(client) => client.is_early_data_accepted(),
@@ -242,11 +178,11 @@ impl EarlyStream {
             return Ok(());
         };
         self.write(&mut [IoSlice::new(&early.sent)])?;
-        self.flush()
+        self.socket.flush(self.holds_back)
     }
 
     /// Encrypts and sends all of the parts; the handshake must allow that.
-    fn write(&mut self, parts: &mut [IoSlice<'_>]) -> Result<(), TransportError> {
+    fn write(&mut self, parts: &mut [IoSlice<'_>]) -> Result<()> {
         let mut parts = parts;
         // Empty parts at the front would look like a connection that takes nothing.
         IoSlice::advance_slices(&mut parts, 0);
@@ -263,21 +199,78 @@ impl EarlyStream {
     }
 
     /// Sends the records that rustls has pending.
-    fn send_records(&mut self) -> Result<(), TransportError> {
+    fn send_records(&mut self) -> Result<()> {
         // Behind its own end nothing can be sent any more: tickets that would follow are not.
         while !self.finished && self.tls.wants_write() {
             self.tls
-                .write_tls(&mut Outgoing(&self.socket))
+                .write_tls(&mut &*self.socket)
                 .map_err(TransportError::io("cannot send"))?;
         }
         Ok(())
     }
 
-    pub(super) fn send_message(
-        &mut self,
-        header: &[u8],
-        payload: &Bytes,
-    ) -> Result<(), TransportError> {
+    /// Reads decrypted data into `place`, in the order in which it was sent; returns the number of
+    /// bytes.
+    fn decrypted(&mut self, place: &mut [u8]) -> Result<usize> {
+        let failed = || TransportError::io("cannot read what was decrypted");
+        if let Connection::Server(server) = &mut self.tls
+            && let Some(mut early) = server.early_data()
+        {
+            let received = early.read(place).map_err(failed())?;
+            if received > 0 {
+                return Ok(received);
+            }
+        }
+        match self.tls.reader().read(place) {
+            Ok(received) => Ok(received),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            Err(error) => Err(failed()(error)),
+        }
+    }
+}
+
+impl TlsStream for EarlyStream {
+    /// Opens a stream. At a connecting end with a ticket that allows early data this sends nothing and does not wait;
+    /// otherwise it returns when the handshake is done or, at a listening end, early data can be read.
+    fn open(
+        end: End,
+        socket: Arc<Connected>,
+        holds_back: bool,
+        opened: &Arc<OnceLock<Opened>>,
+        until: MonotonicTime,
+    ) -> Result<Self> {
+        let mut early = None;
+        let tls: Connection = match end {
+            End::Connecting(config, server_name) => {
+                let mut client =
+                    ClientConnection::new(config, server_name).map_err(cannot_begin)?;
+                early = client.early_data().map(|_| Early {
+                    sent: Vec::new(),
+                    room: SENT_BYTES,
+                });
+                client.into()
+            }
+            End::Listening(config) => ServerConnection::new(config).map_err(cannot_begin)?.into(),
+        };
+        let mut stream = Self {
+            tls,
+            socket,
+            holds_back,
+            incoming: Incoming::new(INCOMING_BYTES),
+            early,
+            finished: false,
+            opened: Arc::clone(opened),
+        };
+        if stream.early.is_none() {
+            stream.shake_hands(until)?;
+            stream.send_records()?;
+        }
+        Ok(stream)
+    }
+}
+
+impl ByteStream for EarlyStream {
+    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<()> {
         let mut taken = 0;
         if let (Some(early), Connection::Client(client)) = (&mut self.early, &mut self.tls) {
             taken = early.take(client, header, payload)?;
@@ -294,19 +287,16 @@ impl EarlyStream {
         ])
     }
 
-    pub(super) fn flush(&mut self) -> Result<(), TransportError> {
-        if self.holds_back {
-            self.socket.push()?;
-        }
-        Ok(())
+    async fn flush(&mut self) -> Result<()> {
+        self.socket.flush(self.holds_back)
     }
 
-    pub(super) fn receive(
+    async fn receive(
         &mut self,
         scratch: &mut [u8],
         until: MonotonicTime,
-        consume: &mut impl FnMut(&[u8]),
-    ) -> Result<Received, TransportError> {
+        consume: &mut (impl FnMut(&[u8]) + Send),
+    ) -> Result<Received> {
         loop {
             let received = self.decrypted(scratch)?;
             if received > 0 {
@@ -316,33 +306,13 @@ impl EarlyStream {
                 return Ok(Received::Bytes(received));
             }
             match self.advance(until)? {
-                Read::Bytes(_) => {}
-                Read::TimedOut => return Ok(Received::TimedOut),
-                Read::Closed => return Ok(Received::Closed),
+                Received::Bytes(_) => {}
+                over => return Ok(over),
             }
         }
     }
 
-    /// Reads decrypted data into `place`, in the order in which it was sent; returns the number of
-    /// bytes.
-    fn decrypted(&mut self, place: &mut [u8]) -> Result<usize, TransportError> {
-        let failed = || TransportError::io("cannot read what was decrypted");
-        if let Connection::Server(server) = &mut self.tls
-            && let Some(mut early) = server.early_data()
-        {
-            let received = early.read(place).map_err(failed())?;
-            if received > 0 {
-                return Ok(received);
-            }
-        }
-        match self.tls.reader().read(place) {
-            Ok(received) => Ok(received),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
-            Err(error) => Err(failed()(error)),
-        }
-    }
-
-    pub(super) fn finish(&mut self) -> Result<(), TransportError> {
+    async fn finish(&mut self) -> Result<()> {
         if self.early.is_some() {
             // Without its last word in the handshake the other end would not believe what it got.
             self.shake_hands(MonotonicTime::NEVER)?;

@@ -10,21 +10,23 @@ mod records;
 use std::{
     collections::BTreeMap,
     fmt::Debug,
+    marker::PhantomData,
     sync::{Arc, OnceLock},
 };
 
-use bytes::Bytes;
 use regatta_control::TrialOrder;
 use regatta_model::Handshake;
-use regatta_transport::{ByteStream, HandshakeMade, MonotonicTime, Received, TransportError};
-use regatta_transport_tls::{self as tls, Crypto, Resumption};
+use regatta_transport::{
+    ByteStream, HandshakeMade, MonotonicTime, Received, Result, TransportError,
+};
+use regatta_transport_tls::{self as tls, Crypto};
 use rustls::{ClientConfig, CommonState, HandshakeKind, ServerConfig};
 use rustls_pki_types::ServerName;
 
-use self::{early::EarlyStream, records::RecordStream};
+pub(crate) use self::{early::EarlyStream, records::RecordStream};
 use crate::{
-    driver::CRYPTO,
     layer::{Layer, Layered, Opened},
+    settings::CRYPTO,
     socket::Connected,
 };
 
@@ -34,113 +36,74 @@ const RECORD_BYTES: usize = 16_384;
 /// Maximum overhead of a record: header, content type, tag.
 const RECORD_OVERHEAD: usize = 5 + 1 + 16;
 
-/// TLS with the certificate that was made for the run.
-pub(crate) struct Tls {
+/// A TLS connection as a stream of bytes.
+pub(crate) trait TlsStream: ByteStream + Sized + 'static {
+    /// Opens a stream; `opened` is set when the handshake is done.
+    fn open(
+        end: End,
+        socket: Arc<Connected>,
+        holds_back: bool,
+        opened: &Arc<OnceLock<Opened>>,
+        until: MonotonicTime,
+    ) -> Result<Self>;
+}
+
+/// TLS with the certificate that was made for the run, over streams of type `S`.
+pub(crate) struct Tls<S> {
     end: End,
     crypto: Crypto,
-    /// Whether connections begin with early data where there is a ticket.
-    early: bool,
+    streams: PhantomData<fn() -> S>,
 }
 
-enum End {
-    Connecting {
-        config: Arc<ClientConfig>,
-        server_name: ServerName<'static>,
-    },
-    Listening {
-        config: Arc<ServerConfig>,
-    },
+/// Configuration of this end.
+#[derive(Clone)]
+pub(crate) enum End {
+    Connecting(Arc<ClientConfig>, ServerName<'static>),
+    Listening(Arc<ServerConfig>),
 }
 
-impl Tls {
-    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
-        let resumption = match order.workload.kind.handshake() {
-            Handshake::Full | Handshake::Retry => Resumption::Off,
-            Handshake::Resumed => Resumption::Tickets,
-            Handshake::EarlyData => Resumption::EarlyData,
-        };
+impl<S> Tls<S> {
+    pub(crate) fn new(order: &TrialOrder) -> Result<Self> {
+        let handshake = order.workload.kind.handshake();
         let crypto = Crypto::read(&CRYPTO, &order.transport.options);
-        let early = resumption == Resumption::EarlyData;
         let end = if order.connects() {
-            let config = tls::client(&order.tls, None, resumption, crypto)?;
+            let config = tls::client(&order.tls, None, handshake, crypto)?;
             let server_name = ServerName::try_from(order.tls.server_name.clone())
                 .map_err(TransportError::stack("cannot use the server's name"))?;
-            End::Connecting {
-                config: Arc::new(config),
-                server_name,
-            }
+            End::Connecting(Arc::new(config), server_name)
         } else {
-            let mut config = tls::server(&order.tls, None, resumption, crypto)?;
-            if early {
+            let mut config = tls::server(&order.tls, None, handshake, crypto)?;
+            if handshake == Handshake::EarlyData {
                 early::answer_at_once(&mut config);
             }
-            End::Listening {
-                config: Arc::new(config),
-            }
+            End::Listening(Arc::new(config))
         };
-        Ok(Self { end, crypto, early })
+        Ok(Self {
+            end,
+            crypto,
+            streams: PhantomData,
+        })
     }
 }
 
-impl Layer for Tls {
-    type Stream = TlsStream;
+impl<S: TlsStream> Layer for Tls<S> {
+    type Stream = S;
 
     fn crypto(&self) -> Option<&'static str> {
         Some(self.crypto.name())
     }
 
-    fn client(
+    fn open(
         &self,
         socket: Arc<Connected>,
         holds_back: bool,
         until: MonotonicTime,
-    ) -> Result<Layered<TlsStream>, TransportError> {
-        let End::Connecting {
-            config,
-            server_name,
-        } = &self.end
-        else {
-            return Err(wrong_end());
-        };
+    ) -> Result<Layered<S>> {
+        // The listening end sends each record at once.
+        let holds_back = holds_back && matches!(self.end, End::Connecting(..));
         let opened = Arc::new(OnceLock::new());
-        let (config, name) = (Arc::clone(config), server_name.clone());
-        let stream = if self.early {
-            let to = Arc::clone(&opened);
-            let stream = EarlyStream::connect((config, name), socket, holds_back, to, until)?;
-            TlsStream::Early(Box::new(stream))
-        } else {
-            let stream = RecordStream::connect(config, name, socket, holds_back, until)?;
-            let _ = opened.set(facts(stream.state()));
-            TlsStream::Records(Box::new(stream))
-        };
+        let stream = S::open(self.end.clone(), socket, holds_back, &opened, until)?;
         Ok(Layered { stream, opened })
-    }
-
-    fn server(
-        &self,
-        socket: Arc<Connected>,
-        until: MonotonicTime,
-    ) -> Result<Layered<TlsStream>, TransportError> {
-        let End::Listening { config } = &self.end else {
-            return Err(wrong_end());
-        };
-        let opened = Arc::new(OnceLock::new());
-        let config = Arc::clone(config);
-        let stream = if self.early {
-            let stream = EarlyStream::accept(config, socket, Arc::clone(&opened), until)?;
-            TlsStream::Early(Box::new(stream))
-        } else {
-            let stream = RecordStream::accept(config, socket, until)?;
-            let _ = opened.set(facts(stream.state()));
-            TlsStream::Records(Box::new(stream))
-        };
-        Ok(Layered { stream, opened })
-    }
-}
-
-fn wrong_end() -> TransportError {
-    TransportError::Protocol {
-        what: "a sender's TLS cannot listen, nor a receiver's connect".to_owned(),
     }
 }
 
@@ -170,19 +133,20 @@ fn name(constant: &impl Debug) -> String {
     format!("{constant:?}")
 }
 
+fn cannot_begin(error: rustls::Error) -> TransportError {
+    TransportError::stack("cannot begin TLS")(error)
+}
+
 fn failed(error: rustls::Error) -> TransportError {
     TransportError::stack("TLS failed")(error)
 }
 
 /// Returns the error of a connection that the other end closed, or on which it was silent, during
 /// the handshake.
-fn unfinished(closed: bool, begun: MonotonicTime) -> TransportError {
-    if closed {
-        return TransportError::Closed { flow: "handshake" };
-    }
-    TransportError::TimedOut {
-        what: "end of the TLS handshake".to_owned(),
-        seconds: MonotonicTime::now().since(begun).as_secs_f64(),
+fn unfinished(over: Received, begun: MonotonicTime) -> TransportError {
+    match over {
+        Received::Closed => TransportError::Closed { flow: "handshake" },
+        _ => TransportError::timed_out_since("end of the TLS handshake", begun),
     }
 }
 
@@ -216,47 +180,6 @@ impl Incoming {
             self.start = 0;
         }
         &mut self.bytes[self.end..]
-    }
-}
-
-/// A TLS connection as a stream of bytes.
-pub(crate) enum TlsStream {
-    Records(Box<RecordStream>),
-    Early(Box<EarlyStream>),
-}
-
-impl ByteStream for TlsStream {
-    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<(), TransportError> {
-        match self {
-            Self::Records(stream) => stream.send_message(header, payload),
-            Self::Early(stream) => stream.send_message(header, payload),
-        }
-    }
-
-    async fn flush(&mut self) -> Result<(), TransportError> {
-        match self {
-            Self::Records(stream) => stream.flush(),
-            Self::Early(stream) => stream.flush(),
-        }
-    }
-
-    async fn receive(
-        &mut self,
-        scratch: &mut [u8],
-        until: MonotonicTime,
-        consume: &mut (impl FnMut(&[u8]) + Send),
-    ) -> Result<Received, TransportError> {
-        match self {
-            Self::Records(stream) => stream.receive(until, consume),
-            Self::Early(stream) => stream.receive(scratch, until, consume),
-        }
-    }
-
-    async fn finish(&mut self) -> Result<(), TransportError> {
-        match self {
-            Self::Records(stream) => stream.finish(),
-            Self::Early(stream) => stream.finish(),
-        }
     }
 }
 

@@ -3,20 +3,25 @@
 //! It reads and writes many records with one system call and encrypts and decrypts them in buffers
 //! of this module; the buffered interface reads 4 kB at a time.
 
-use std::{io::IoSlice, sync::Arc};
+use std::{
+    io::IoSlice,
+    sync::{Arc, OnceLock},
+};
 
 use bytes::Bytes;
-use regatta_transport::{MonotonicTime, Received, TransportError};
+use regatta_transport::{ByteStream, MonotonicTime, Received, Result, TransportError};
 use rustls::{
-    ClientConfig, CommonState, ServerConfig,
+    CommonState,
     client::UnbufferedClientConnection,
     server::UnbufferedServerConnection,
     unbuffered::{ConnectionState, UnbufferedStatus},
 };
-use rustls_pki_types::ServerName;
 
-use super::{Incoming, RECORD_BYTES, RECORD_OVERHEAD, failed, unfinished};
-use crate::socket::{Connected, Read};
+use super::{
+    End, Incoming, RECORD_BYTES, RECORD_OVERHEAD, TlsStream, cannot_begin, facts, failed,
+    unfinished,
+};
+use crate::{layer::Opened, socket::Connected};
 
 /// Maximum number of full records that are encrypted before they are sent.
 const OUTGOING_RECORDS: usize = 16;
@@ -50,7 +55,7 @@ fn step<D>(
     status: UnbufferedStatus<'_, '_, D>,
     outgoing: &mut Outgoing,
     consume: &mut impl FnMut(&[u8]),
-) -> Result<(usize, Next), TransportError> {
+) -> Result<(usize, Next)> {
     let UnbufferedStatus { mut discard, state } = status;
     let next = match state.map_err(failed)? {
         ConnectionState::ReadTraffic(mut traffic) => {
@@ -80,9 +85,9 @@ fn step<D>(
         ConnectionState::WriteTraffic(_) => Next::ReceiveOpen,
         ConnectionState::PeerClosed | ConnectionState::Closed => Next::Closed,
         other => {
-            return Err(TransportError::Protocol {
-                what: format!("TLS reached a state that was not asked for: {other:?}"),
-            });
+            return Err(TransportError::protocol(format!(
+                "TLS reached a state that was not asked for: {other:?}"
+            )));
         }
     };
     Ok((discard, next))
@@ -120,51 +125,8 @@ pub(crate) struct RecordStream {
 }
 
 impl RecordStream {
-    /// Completes the handshake at the connecting end.
-    pub(super) fn connect(
-        config: Arc<ClientConfig>,
-        server_name: ServerName<'static>,
-        socket: Arc<Connected>,
-        holds_back: bool,
-        until: MonotonicTime,
-    ) -> Result<Self, TransportError> {
-        let client = UnbufferedClientConnection::new(config, server_name)
-            .map_err(TransportError::stack("cannot begin TLS"))?;
-        Self::open(Machine::Client(client), socket, holds_back, until)
-    }
-
-    /// Completes the handshake at the listening end.
-    pub(super) fn accept(
-        config: Arc<ServerConfig>,
-        socket: Arc<Connected>,
-        until: MonotonicTime,
-    ) -> Result<Self, TransportError> {
-        let server = UnbufferedServerConnection::new(config)
-            .map_err(TransportError::stack("cannot begin TLS"))?;
-        Self::open(Machine::Server(server), socket, false, until)
-    }
-
-    fn open(
-        machine: Machine,
-        socket: Arc<Connected>,
-        holds_back: bool,
-        until: MonotonicTime,
-    ) -> Result<Self, TransportError> {
-        let mut stream = Self {
-            machine,
-            socket,
-            holds_back,
-            incoming: Incoming::new(INCOMING_BYTES),
-            outgoing: Outgoing::default(),
-            first_record: Vec::with_capacity(RECORD_BYTES),
-            with_handshake: Vec::new(),
-        };
-        stream.shake_hands(until)?;
-        Ok(stream)
-    }
-
     /// Returns rustls's state of the connection.
-    pub(super) fn state(&self) -> &CommonState {
+    fn state(&self) -> &CommonState {
         match &self.machine {
             Machine::Client(client) => client,
             Machine::Server(server) => server,
@@ -172,20 +134,13 @@ impl RecordStream {
     }
 
     /// Takes steps until the protocol needs bytes from the other end, or has ended.
-    fn advance(&mut self, consume: &mut impl FnMut(&[u8])) -> Result<Next, TransportError> {
+    fn advance(&mut self, consume: &mut impl FnMut(&[u8])) -> Result<Next> {
         loop {
             let incoming = self.incoming.rest();
+            let to = &mut self.outgoing;
             let (discard, next) = match &mut self.machine {
-                Machine::Client(client) => step(
-                    client.process_tls_records(incoming),
-                    &mut self.outgoing,
-                    consume,
-                )?,
-                Machine::Server(server) => step(
-                    server.process_tls_records(incoming),
-                    &mut self.outgoing,
-                    consume,
-                )?,
+                Machine::Client(client) => step(client.process_tls_records(incoming), to, consume)?,
+                Machine::Server(server) => step(server.process_tls_records(incoming), to, consume)?,
             };
             self.incoming.start += discard;
             match next {
@@ -196,14 +151,14 @@ impl RecordStream {
         }
     }
 
-    fn send_outgoing(&mut self) -> Result<(), TransportError> {
+    fn send_outgoing(&mut self) -> Result<()> {
         let records = &self.outgoing.bytes[..self.outgoing.end];
         self.socket.send_all(&mut [IoSlice::new(records)])?;
         self.outgoing.end = 0;
         Ok(())
     }
 
-    fn shake_hands(&mut self, until: MonotonicTime) -> Result<(), TransportError> {
+    fn shake_hands(&mut self, until: MonotonicTime) -> Result<()> {
         let begun = MonotonicTime::now();
         let mut early = Vec::new();
         loop {
@@ -212,45 +167,61 @@ impl RecordStream {
                     self.with_handshake = early;
                     return Ok(());
                 }
-                Next::Closed => return Err(unfinished(true, begun)),
+                Next::Closed => return Err(unfinished(Received::Closed, begun)),
                 _ => {}
             }
             match self.socket.receive(self.incoming.place(), until)? {
-                Read::Bytes(received) => self.incoming.end += received,
-                Read::TimedOut => return Err(unfinished(false, begun)),
-                Read::Closed => return Err(unfinished(true, begun)),
+                Received::Bytes(received) => self.incoming.end += received,
+                over => return Err(unfinished(over, begun)),
             }
         }
     }
 
     /// Encrypts `plain` and appends it to `outgoing`.
-    fn encrypt(&mut self, plain: &[u8]) -> Result<(), TransportError> {
+    fn encrypt(&mut self, plain: &[u8]) -> Result<()> {
         let records = plain.len().div_ceil(RECORD_BYTES);
         let place = (self.outgoing).place(plain.len() + records * RECORD_OVERHEAD);
-        let written = match &mut self.machine {
-            Machine::Client(client) => {
-                match client.process_tls_records(&mut []).state.map_err(failed)? {
-                    ConnectionState::WriteTraffic(mut traffic) => traffic.encrypt(plain, place),
-                    _ => return Err(cannot_send()),
-                }
-            }
-            Machine::Server(server) => {
-                match server.process_tls_records(&mut []).state.map_err(failed)? {
-                    ConnectionState::WriteTraffic(mut traffic) => traffic.encrypt(plain, place),
-                    _ => return Err(cannot_send()),
-                }
-            }
+        self.outgoing.end += match &mut self.machine {
+            Machine::Client(client) => encrypt(client.process_tls_records(&mut []), plain, place)?,
+            Machine::Server(server) => encrypt(server.process_tls_records(&mut []), plain, place)?,
         };
-        let written = written.map_err(TransportError::stack("cannot encrypt"))?;
-        self.outgoing.end += written;
         Ok(())
     }
+}
 
-    pub(super) fn send_message(
-        &mut self,
-        header: &[u8],
-        payload: &Bytes,
-    ) -> Result<(), TransportError> {
+impl TlsStream for RecordStream {
+    /// Completes the handshake.
+    fn open(
+        end: End,
+        socket: Arc<Connected>,
+        holds_back: bool,
+        opened: &Arc<OnceLock<Opened>>,
+        until: MonotonicTime,
+    ) -> Result<Self> {
+        let machine = match end {
+            End::Connecting(config, server_name) => {
+                UnbufferedClientConnection::new(config, server_name).map(Machine::Client)
+            }
+            End::Listening(config) => UnbufferedServerConnection::new(config).map(Machine::Server),
+        }
+        .map_err(cannot_begin)?;
+        let mut stream = Self {
+            machine,
+            socket,
+            holds_back,
+            incoming: Incoming::new(INCOMING_BYTES),
+            outgoing: Outgoing::default(),
+            first_record: Vec::with_capacity(RECORD_BYTES),
+            with_handshake: Vec::new(),
+        };
+        stream.shake_hands(until)?;
+        let _ = opened.set(facts(stream.state()));
+        Ok(stream)
+    }
+}
+
+impl ByteStream for RecordStream {
+    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<()> {
         let mut rest = &payload[..];
         if !header.is_empty() {
             // A record of its own for a header would cost as much as a full one.
@@ -281,18 +252,16 @@ impl RecordStream {
         }
     }
 
-    pub(super) fn flush(&mut self) -> Result<(), TransportError> {
-        if self.holds_back {
-            self.socket.push()?;
-        }
-        Ok(())
+    async fn flush(&mut self) -> Result<()> {
+        self.socket.flush(self.holds_back)
     }
 
-    pub(super) fn receive(
+    async fn receive(
         &mut self,
+        _scratch: &mut [u8],
         until: MonotonicTime,
-        consume: &mut impl FnMut(&[u8]),
-    ) -> Result<Received, TransportError> {
+        consume: &mut (impl FnMut(&[u8]) + Send),
+    ) -> Result<Received> {
         if !self.with_handshake.is_empty() {
             let early = std::mem::take(&mut self.with_handshake);
             consume(&early);
@@ -312,20 +281,26 @@ impl RecordStream {
                 return Ok(Received::Closed);
             }
             match self.socket.receive(self.incoming.place(), until)? {
-                Read::Bytes(received) => self.incoming.end += received,
-                Read::TimedOut => return Ok(Received::TimedOut),
-                Read::Closed => return Ok(Received::Closed),
+                Received::Bytes(received) => self.incoming.end += received,
+                over => return Ok(over),
             }
         }
     }
 
-    pub(super) fn finish(&mut self) -> Result<(), TransportError> {
+    async fn finish(&mut self) -> Result<()> {
         self.socket.finish()
     }
 }
 
-fn cannot_send() -> TransportError {
-    TransportError::Protocol {
-        what: "TLS does not let this end send".to_owned(),
-    }
+/// Encrypts `plain` to `place`; returns the number of bytes written.
+fn encrypt<D>(
+    status: UnbufferedStatus<'_, '_, D>,
+    plain: &[u8],
+    place: &mut [u8],
+) -> Result<usize> {
+    let ConnectionState::WriteTraffic(mut traffic) = status.state.map_err(failed)? else {
+        return Err(TransportError::protocol("TLS does not let this end send"));
+    };
+    let written = traffic.encrypt(plain, place);
+    written.map_err(TransportError::stack("cannot encrypt"))
 }

@@ -6,8 +6,9 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use regatta_control::Role;
-use regatta_model::WorkloadKind;
+use regatta_model::{Handshake, WorkloadKind};
 use regatta_transport::{Blocking, Executor as _, testing};
 use rustls::time_provider::TimeProvider;
 use rustls_pki_types::UnixTime;
@@ -15,7 +16,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::*;
 
-fn layer(role: Role) -> Tls {
+fn layer(role: Role) -> Tls<EarlyStream> {
     let mut order = testing::order_for(role, "tcp-tls", 1, 1);
     order.workload.kind = WorkloadKind::ShortConnections {
         connections: 1,
@@ -23,22 +24,20 @@ fn layer(role: Role) -> Tls {
         request: regatta_model::Bytes(1),
         response: regatta_model::Bytes(1),
     };
-    Tls::new(&order).expect("TLS")
+    Tls::<EarlyStream>::new(&order).expect("TLS")
 }
 
 /// Returns the listening end with a changed configuration.
-fn changed(server: &Tls, change: impl FnOnce(&mut ServerConfig)) -> Tls {
-    let End::Listening { config } = &server.end else {
+fn changed(server: &Tls<EarlyStream>, change: impl FnOnce(&mut ServerConfig)) -> Tls<EarlyStream> {
+    let End::Listening(config) = &server.end else {
         panic!("it listens");
     };
     let mut config = ServerConfig::clone(config);
     change(&mut config);
     Tls {
-        end: End::Listening {
-            config: Arc::new(config),
-        },
+        end: End::Listening(Arc::new(config)),
         crypto: server.crypto,
-        early: true,
+        streams: PhantomData,
     }
 }
 
@@ -70,7 +69,7 @@ fn soon() -> MonotonicTime {
     MonotonicTime::now() + Duration::from_secs(10)
 }
 
-fn send(stream: &mut TlsStream, header: &[u8], payload: &[u8]) {
+fn send(stream: &mut EarlyStream, header: &[u8], payload: &[u8]) {
     let payload = Bytes::copy_from_slice(payload);
     now(stream.send_message(header, &payload)).expect("sent");
 }
@@ -81,7 +80,7 @@ fn now<F: Future>(future: F) -> F::Output {
 }
 
 /// Receives until `count` bytes have arrived.
-fn receive(stream: &mut TlsStream, count: usize) -> Vec<u8> {
+fn receive(stream: &mut EarlyStream, count: usize) -> Vec<u8> {
     let mut all = Vec::new();
     let mut scratch = vec![0; 64 << 10];
     while all.len() < count {
@@ -93,7 +92,7 @@ fn receive(stream: &mut TlsStream, count: usize) -> Vec<u8> {
 }
 
 /// Receives until the other end has finished.
-fn receive_all(stream: &mut TlsStream) -> Vec<u8> {
+fn receive_all(stream: &mut EarlyStream) -> Vec<u8> {
     let mut all = Vec::new();
     let mut scratch = vec![0; 64 << 10];
     loop {
@@ -107,16 +106,19 @@ fn receive_all(stream: &mut TlsStream) -> Vec<u8> {
 }
 
 /// Makes a connection on which the client gets tickets, with an exchange of one byte each way.
-fn get_tickets(client: &Tls, server: &Tls) {
+fn get_tickets(client: &Tls<EarlyStream>, server: &Tls<EarlyStream>) {
     let (here, there) = pair();
     thread::scope(|scope| {
         scope.spawn(|| {
-            let mut stream = server.server(there, soon()).expect("a handshake").stream;
+            let mut stream = server
+                .open(there, true, soon())
+                .expect("a handshake")
+                .stream;
             assert_eq!(receive(&mut stream, 1), b"?");
             send(&mut stream, b"!", b"");
             assert!(receive_all(&mut stream).is_empty());
         });
-        let mut layered = client.client(here, true, soon()).expect("a handshake");
+        let mut layered = client.open(here, true, soon()).expect("a handshake");
         assert_eq!(made(&layered), Some(HandshakeMade::Full));
         send(&mut layered.stream, b"?", b"");
         // Tickets stand before the answer.
@@ -124,7 +126,7 @@ fn get_tickets(client: &Tls, server: &Tls) {
     });
 }
 
-fn made(layered: &Layered<TlsStream>) -> Option<HandshakeMade> {
+fn made(layered: &Layered<EarlyStream>) -> Option<HandshakeMade> {
     layered.opened.get()?.handshake
 }
 
@@ -138,9 +140,9 @@ fn early_data_is_answered_before_the_handshake_is_done() {
     get_tickets(&client, &server);
     // In one thread: whoever needed another flight from the other end would never have it.
     let (here, there) = pair();
-    let mut asking = client.client(here, true, soon()).expect("a ticket");
+    let mut asking = client.open(here, true, soon()).expect("a ticket");
     send(&mut asking.stream, b"head ", b"question");
-    let mut answering = server.server(there, soon()).expect("a first flight");
+    let mut answering = server.open(there, true, soon()).expect("a first flight");
     assert_eq!(receive(&mut answering.stream, 13), b"head question");
     assert_eq!((made(&asking), made(&answering)), (None, None));
     send(&mut answering.stream, b"", b"answer");
@@ -157,20 +159,23 @@ fn early_data_is_answered_before_the_handshake_is_done() {
 /// Sends `question` over a new connection in messages of `message` bytes, finishes, and reads the
 /// answer; returns the bytes that the other end received, and the kind of the handshake.
 fn ask(
-    client: &Tls,
-    server: &Tls,
+    client: &Tls<EarlyStream>,
+    server: &Tls<EarlyStream>,
     question: &[u8],
     message: usize,
 ) -> (Vec<u8>, Option<HandshakeMade>) {
     let (here, there) = pair();
     thread::scope(|scope| {
         let answering = scope.spawn(|| {
-            let mut stream = server.server(there, soon()).expect("a handshake").stream;
+            let mut stream = server
+                .open(there, true, soon())
+                .expect("a handshake")
+                .stream;
             let got = receive_all(&mut stream);
             send(&mut stream, b"answer", b"");
             got
         });
-        let mut asking = client.client(here, true, soon()).expect("a connection");
+        let mut asking = client.open(here, true, soon()).expect("a connection");
         for piece in question.chunks(message) {
             let (head, body) = piece.split_at(piece.len() / 3);
             send(&mut asking.stream, head, body);
@@ -227,7 +232,7 @@ fn an_end_that_vanishes_in_the_handshake_is_named() {
     let (client, server) = (layer(Role::Sender), layer(Role::Receiver));
     get_tickets(&client, &server);
     let (here, there) = pair();
-    let mut asking = client.client(here, true, soon()).expect("a ticket");
+    let mut asking = client.open(here, true, soon()).expect("a ticket");
     send(&mut asking.stream, b"question", b"");
     drop(there);
     let mut scratch = [0; 100];
@@ -243,7 +248,10 @@ fn an_end_that_vanishes_in_the_handshake_is_named() {
     // One that comes and says nothing.
     let (silent, there) = pair();
     drop(silent);
-    let error = server.server(there, soon()).err().expect("no handshake");
+    let error = server
+        .open(there, true, soon())
+        .err()
+        .expect("no handshake");
     assert!(
         matches!(error, TransportError::Closed { flow: "handshake" }),
         "{error:?}"

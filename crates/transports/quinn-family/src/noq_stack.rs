@@ -1,6 +1,5 @@
 //! Code for noq that differs from the code for quinn.
 
-pub(crate) mod controller;
 #[cfg(feature = "qlog")]
 mod event_log;
 
@@ -10,18 +9,20 @@ use std::{
     num::NonZeroUsize,
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use noq::{
-    AsyncUdpSocket, Connection, PathId, RecvStream, Runtime, TokioRuntime, UdpSender,
+    AsyncUdpSocket, Connection, ConnectionStats, PathId, PathStats, RecvStream, Runtime,
+    TokioRuntime, UdpSender,
     congestion::Controller,
     udp::{RecvMeta, Transmit},
 };
 
-use crate::figures::{Figures, Offload};
-
 pub(crate) use noq as quic;
+pub(crate) use noq::congestion::{Bbr3 as Bbr, Bbr3Config as BbrConfig};
+pub(crate) use noq_proto::RttEstimator;
 
 /// Name of the stack.
 pub(crate) const STACK: &str = "noq";
@@ -53,21 +54,14 @@ const MOST_SEGMENTS: usize = 10;
 /// noq's own socket with a lower limit on packets per call of the kernel, for packet sizes of which
 /// ten are more than the kernel takes.
 #[derive(Debug)]
-struct FewerSegments {
-    inner: Socket,
+struct FewerSegments<T> {
+    inner: T,
     most: NonZeroUsize,
 }
 
-/// The sending half of [`FewerSegments`].
-#[derive(Debug)]
-struct FewerSegmentsSender {
-    inner: Pin<Box<dyn UdpSender>>,
-    most: NonZeroUsize,
-}
-
-impl AsyncUdpSocket for FewerSegments {
+impl AsyncUdpSocket for FewerSegments<Socket> {
     fn create_sender(&self) -> Pin<Box<dyn UdpSender>> {
-        Box::pin(FewerSegmentsSender {
+        Box::pin(FewerSegments {
             inner: self.inner.create_sender(),
             most: self.most,
         })
@@ -95,7 +89,7 @@ impl AsyncUdpSocket for FewerSegments {
     }
 }
 
-impl UdpSender for FewerSegmentsSender {
+impl UdpSender for FewerSegments<Pin<Box<dyn UdpSender>>> {
     fn poll_send(
         mut self: Pin<&mut Self>,
         transmit: &Transmit<'_>,
@@ -109,11 +103,12 @@ impl UdpSender for FewerSegmentsSender {
     }
 }
 
-/// Wraps a socket for noq, which then gives the kernel at most `most` packets at once.
+/// Wraps a socket for noq, which then gives the kernel at most `most` packets at once; returns it with the maximum
+/// numbers of packets sent (UDP_SEGMENT) and received (UDP_GRO) at once, one if the kernel cannot do that.
 ///
 /// # Errors
 /// An error of the runtime that does not take the socket.
-pub(crate) fn wrap(socket: UdpSocket, most: usize) -> io::Result<(Socket, Offload)> {
+pub(crate) fn wrap(socket: UdpSocket, most: usize) -> io::Result<(Socket, usize, usize)> {
     let inner = TokioRuntime.wrap_udp_socket(socket)?;
     let can = inner.create_sender().max_transmit_segments().get();
     let wrapped: Socket = match NonZeroUsize::new(most) {
@@ -122,31 +117,31 @@ pub(crate) fn wrap(socket: UdpSocket, most: usize) -> io::Result<(Socket, Offloa
         }
         _ => inner,
     };
-    let offload = Offload {
-        send_packets: can.min(most).min(MOST_SEGMENTS),
-        receive_packets: wrapped.max_receive_segments().get(),
-    };
-    Ok((wrapped, offload))
+    let send_packets = can.min(most).min(MOST_SEGMENTS);
+    let receive_packets = wrapped.max_receive_segments().get();
+    Ok((wrapped, send_packets, receive_packets))
 }
 
-/// Returns the figures of a connection. Without multipath, which is not negotiated, a connection
+/// Returns the statistics of a connection and of its path. Without multipath, which is not negotiated, a connection
 /// has one path, whose number does not change when the path moves to another address.
-pub(crate) fn figures(connection: &Connection) -> Figures {
-    let stats = connection.stats();
+pub(crate) fn stats(connection: &Connection) -> (ConnectionStats, PathStats) {
     let path = connection.path_stats(PathId::ZERO).unwrap_or_default();
-    Figures {
-        smoothed_rtt: path.rtt,
-        min_rtt: None,
-        window_bytes: path.cwnd,
-        packets_sent: stats.sent_packets,
-        packets_lost: stats.lost_packets,
-        congestion_events: path.congestion_events,
-        black_holes: path.black_holes_detected,
-        payload_bytes: path.current_mtu,
-        blocked_frames: None,
-        datagram_frames_sent: stats.frame_tx.datagram,
-        datagram_frames_received: stats.frame_rx.datagram,
-    }
+    (connection.stats(), path)
+}
+
+/// Returns the numbers of packets sent, and of those declared lost (RFC 9002 §6).
+pub(crate) const fn packets(stats: &ConnectionStats, _: &PathStats) -> (u64, u64) {
+    (stats.sent_packets, stats.lost_packets)
+}
+
+/// Returns the minimum round-trip time (RFC 9002 §5.2), which noq does not report.
+pub(crate) const fn min_rtt(_: &PathStats) -> Option<Duration> {
+    None
+}
+
+/// Returns the number of DATA_BLOCKED and STREAM_DATA_BLOCKED frames sent, of which noq sends none.
+pub(crate) const fn blocked_frames(_: &ConnectionStats) -> Option<u64> {
+    None
 }
 
 /// Address of the other end; `None` once the path is gone.

@@ -1,29 +1,27 @@
 //! Code for quinn that differs from the code for noq.
 
-pub(crate) mod controller;
-
 use std::{
     io,
     net::{SocketAddr, UdpSocket},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 use quinn::{
-    AsyncUdpSocket, Connection, QlogConfig, RecvStream, Runtime, TokioRuntime, TransportConfig,
-    UdpPoller,
+    AsyncUdpSocket, Connection, ConnectionStats, PathStats, QlogConfig, RecvStream, Runtime,
+    TokioRuntime, TransportConfig, UdpPoller,
     congestion::Controller,
     udp::{RecvMeta, Transmit},
 };
 
 use regatta_transport_quic_common::files::EventLog;
 
-use crate::figures::{Figures, Offload};
-
 pub(crate) use quinn as quic;
+pub(crate) use quinn::congestion::{Bbr, BbrConfig};
+pub(crate) use quinn_proto::RttEstimator;
 pub(crate) use regatta_transport_quic_common::path::MOST_WINDOW_PACKETS;
 
 /// Name of the stack.
@@ -89,40 +87,42 @@ impl AsyncUdpSocket for FewerSegments {
     }
 }
 
-/// Wraps a socket for quinn, which then gives the kernel at most `most` packets at once.
+/// Wraps a socket for quinn, which then gives the kernel at most `most` packets at once; returns it with the maximum
+/// numbers of packets sent (UDP_SEGMENT) and received (UDP_GRO) at once, one if the kernel cannot do that.
 ///
 /// # Errors
 /// An error of the runtime that does not take the socket.
-pub(crate) fn wrap(socket: UdpSocket, most: usize) -> io::Result<(Socket, Offload)> {
+pub(crate) fn wrap(socket: UdpSocket, most: usize) -> io::Result<(Socket, usize, usize)> {
     let inner = TokioRuntime.wrap_udp_socket(socket)?;
     let wrapped: Socket = if inner.max_transmit_segments() > most && most < MOST_SEGMENTS {
         Arc::new(FewerSegments { inner, most })
     } else {
         inner
     };
-    let offload = Offload {
-        send_packets: wrapped.max_transmit_segments().min(MOST_SEGMENTS),
-        receive_packets: wrapped.max_receive_segments(),
-    };
-    Ok((wrapped, offload))
+    let send_packets = wrapped.max_transmit_segments().min(MOST_SEGMENTS);
+    let receive_packets = wrapped.max_receive_segments();
+    Ok((wrapped, send_packets, receive_packets))
 }
 
-/// Returns the figures of a connection.
-pub(crate) fn figures(connection: &Connection) -> Figures {
+/// Returns the statistics of a connection and of its path.
+pub(crate) fn stats(connection: &Connection) -> (ConnectionStats, PathStats) {
     let stats = connection.stats();
-    Figures {
-        smoothed_rtt: stats.path.rtt,
-        min_rtt: Some(stats.path.min_rtt),
-        window_bytes: stats.path.cwnd,
-        packets_sent: stats.path.sent_packets,
-        packets_lost: stats.path.lost_packets,
-        congestion_events: stats.path.congestion_events,
-        black_holes: stats.path.black_holes_detected,
-        payload_bytes: stats.path.current_mtu,
-        blocked_frames: Some(stats.frame_tx.data_blocked + stats.frame_tx.stream_data_blocked),
-        datagram_frames_sent: stats.frame_tx.datagram,
-        datagram_frames_received: stats.frame_rx.datagram,
-    }
+    (stats, stats.path)
+}
+
+/// Returns the numbers of packets sent, and of those declared lost (RFC 9002 §6).
+pub(crate) const fn packets(_: &ConnectionStats, path: &PathStats) -> (u64, u64) {
+    (path.sent_packets, path.lost_packets)
+}
+
+/// Returns the minimum round-trip time (RFC 9002 §5.2).
+pub(crate) const fn min_rtt(path: &PathStats) -> Option<Duration> {
+    Some(path.min_rtt)
+}
+
+/// Returns the number of DATA_BLOCKED and STREAM_DATA_BLOCKED frames sent (RFC 9000 §19.12 f.).
+pub(crate) const fn blocked_frames(stats: &ConnectionStats) -> Option<u64> {
+    Some(stats.frame_tx.data_blocked + stats.frame_tx.stream_data_blocked)
 }
 
 /// Address of the other end.
