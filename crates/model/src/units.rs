@@ -19,12 +19,19 @@ pub struct UnitError {
 }
 
 impl UnitError {
-    fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    /// Creates an error.
+    pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             message: message.into(),
             hint: hint.into(),
         }
     }
+}
+
+/// Returns the beginning of a line for messages, without characters that control a terminal.
+pub(crate) fn beginning(line: &str) -> String {
+    let shown: String = line.chars().take(40).collect();
+    shown.escape_debug().to_string()
 }
 
 /// An amount of data in bytes.
@@ -63,7 +70,7 @@ pub enum QueueSize {
 }
 
 /// Splits `"12.5 ms"` into the number and the unit.
-fn split(text: &str) -> Option<(f64, &str)> {
+pub(crate) fn split(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text
         .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-' | '_')))

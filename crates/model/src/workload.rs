@@ -11,8 +11,7 @@ use crate::{
 };
 
 /// Content of a message after its header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
     /// Text `DATA` repeated.
     Data,
@@ -27,8 +26,7 @@ pub enum Pattern {
 words!(Pattern: "data" => Data, "zeros" => Zeros, "random" => Random, "file" => File);
 
 /// Host whose sent data is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Direction {
     /// Connecting host.
     #[default]
@@ -42,8 +40,7 @@ pub enum Direction {
 words!(Direction: "forward" => Forward, "reverse" => Reverse, "both" => Both);
 
 /// Condition for the end of a transfer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Finish {
     /// Acknowledgement of all data by the receiver.
     #[default]
@@ -56,8 +53,7 @@ pub enum Finish {
 words!(Finish: "agree" => Agree, "abandon" => Abandon);
 
 /// Extent of the comparison of received with sent data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verify {
     /// Comparison of the header and both ends of each received piece: cheap beside moving the data.
     #[default]
@@ -69,20 +65,16 @@ pub enum Verify {
 words!(Verify: "ends" => Ends, "digest" => Digest);
 
 /// Kind of handshake that a connection makes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Handshake {
     /// Full handshake.
     #[default]
-    #[serde(rename = "full")]
     Full,
     /// Resumption with a ticket of an earlier connection (RFC 8446, 2.2).
-    #[serde(rename = "resumed")]
     Resumed,
     /// Resumption with the request in the first flight (RFC 8446, 2.3; RFC 9001, 4.6).
-    #[serde(rename = "0-rtt")]
     EarlyData,
     /// Full handshake after the listening end validated the address (RFC 9000, 8.1).
-    #[serde(rename = "retry")]
     Retry,
 }
 
@@ -106,8 +98,7 @@ pub enum Arrivals {
 }
 
 /// Distribution of independent messages over streams or connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spread {
     /// Streams of one connection or association.
     Streams,
@@ -171,8 +162,7 @@ pub struct Probe {
 }
 
 /// Placement of the probe messages during a transfer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ProbePlacement {
     /// Connection of its own, with every transport: the messages share the path with the transfer,
     /// and no window of its connection.

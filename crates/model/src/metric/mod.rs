@@ -38,52 +38,64 @@ pub mod id {
 
 use serde::{Deserialize, Serialize};
 
+use crate::{
+    units::{BitRate, Bytes, Ratio, UnitError, parse_duration},
+    words::{Words as _, words},
+};
 pub use families::{DelayMetrics, EndMetrics, LinkMetrics};
 pub use series::{SERIES, SeriesDefinition, find_series, series_id};
 
 /// Unit of a stored value. Names carry it (`_ns`, `_bytes`, `_bps`, `_ratio`); tables show it
 /// scaled (ms, MB, Mbit/s, %).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Bits per second.
-    #[serde(rename = "bit/s")]
     BitsPerSecond,
     /// Nanoseconds.
-    #[serde(rename = "ns")]
     Nanoseconds,
     /// Nanoseconds per byte.
-    #[serde(rename = "ns/B")]
     NanosecondsPerByte,
     /// Bytes.
-    #[serde(rename = "B")]
     Bytes,
     /// Events per second.
-    #[serde(rename = "1/s")]
     PerSecond,
     /// Dimensionless count.
-    #[serde(rename = "1")]
     Count,
     /// Part of a whole, 0 to 1.
-    #[serde(rename = "ratio")]
     Ratio,
     /// CPU time over elapsed time; 1 is one whole core, more is several.
-    #[serde(rename = "cores")]
     CoreRatio,
 }
+
+words!(Unit:
+    "bit/s" => BitsPerSecond, "ns" => Nanoseconds, "ns/B" => NanosecondsPerByte, "B" => Bytes,
+    "1/s" => PerSecond, "1" => Count, "ratio" => Ratio, "cores" => CoreRatio);
 
 impl Unit {
     /// Returns the name of the unit in JSON.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
+        self.word()
+    }
+
+    /// Reads a value as users write it, with a unit where this one has prefixes, and converts it to this unit.
+    pub(crate) fn read(self, text: &str) -> Result<f64, UnitError> {
         match self {
-            Self::BitsPerSecond => "bit/s",
-            Self::Nanoseconds => "ns",
-            Self::NanosecondsPerByte => "ns/B",
-            Self::Bytes => "B",
-            Self::PerSecond => "1/s",
-            Self::Count => "1",
-            Self::Ratio => "ratio",
-            Self::CoreRatio => "cores",
+            Self::BitsPerSecond => text.parse().map(|BitRate(rate)| rate as f64),
+            Self::Nanoseconds => parse_duration(text).map(|time| time.as_nanos() as f64),
+            Self::Bytes => text.parse().map(|Bytes(size)| size as f64),
+            Self::Ratio => text.parse().map(|Ratio(ratio)| ratio),
+            Self::CoreRatio | Self::Count | Self::PerSecond | Self::NanosecondsPerByte => {
+                let number = text.trim().parse().ok();
+                number
+                    .filter(|value: &f64| value.is_finite())
+                    .ok_or_else(|| {
+                        UnitError::new(
+                            format!("`{text}` is not a number"),
+                            "write a number in the metric's own unit",
+                        )
+                    })
+            }
         }
     }
 }

@@ -137,7 +137,7 @@ impl StudyFile {
             file: file.to_owned(),
             text: text.to_owned(),
             transports: places,
-            kernel: guest_places.kernel,
+            kernel: guest_places.kernel(),
             between,
         })
     }
@@ -224,15 +224,14 @@ fn read_path(
     guests: Guests,
 ) -> Result<(PathSetup, Option<Range<usize>>), StudyError> {
     let first = root.choice_of("path", &[("emulator", Emulator::Userspace)])?;
-    let first = first.map(|(emulator, _)| emulator);
-    let emulator = root.choice("emulator")?;
+    let emulator = root.choice_at("emulator")?.or(first);
+    let emulator = emulator.map_or(Emulator::default(), |(emulator, _)| emulator);
     let placement = root.choice_at("placement")?;
     let between = placement
         .clone()
         .and_then(|(placement, span)| (placement == Placement::Between).then_some(span));
     let loss_by = root.choice("loss_by")?;
     let offloads = root.choice("offloads")?;
-    let emulator = emulator.or(first).unwrap_or_default();
     // Two guests have ends and nothing between them; what they cannot have is told of two guests.
     let usual = match (guests, emulator) {
         (Guests::Two, Emulator::Auto | Emulator::Netem) => Placement::Ends,
@@ -299,17 +298,14 @@ pub fn is_host_name(name: &str) -> bool {
 
 /// Reads `name`, `title` and `description`.
 fn read_heading(root: &mut Section<'_>) -> Result<[String; 3], StudyError> {
-    let name = match root.text("name")? {
-        Some((name, span)) => {
-            check_study_name(root, &name, span)?;
-            name
-        }
-        None => "study".to_owned(),
-    };
+    let name = root.text("name")?;
+    if let Some((name, span)) = &name {
+        check_study_name(root, name, span.clone())?;
+    }
+    let name = name.map_or_else(|| "study".to_owned(), |(name, _)| name);
     let title = root.text("title")?;
     let title = title.map_or_else(|| name.clone(), |(title, _)| title);
-    let description = root.text("description")?;
-    let description = description.map_or_else(String::new, |(text, _)| text);
+    let description = root.text("description")?.unwrap_or_default().0;
     Ok([name, title, description])
 }
 
@@ -397,13 +393,7 @@ fn unique(
 }
 
 fn check_study_name(root: &Section<'_>, name: &str, span: Range<usize>) -> Result<(), StudyError> {
-    let fits = !name.is_empty()
-        && name.len() <= LONGEST_NAME
-        && name
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
-        && !name.starts_with(['.', '-']);
-    if fits {
+    if is_host_name(name) {
         return Ok(());
     }
     let length = name.chars().count();
@@ -415,9 +405,6 @@ fn check_study_name(root: &Section<'_>, name: &str, span: Range<usize>) -> Resul
     } else {
         format!("`{name}` cannot be the name of a study: it names a directory")
     };
-    Err(root.error(
-        span,
-        message,
-        format!("write letters, digits and hyphens, at most {LONGEST_NAME}"),
-    ))
+    let hint = format!("write letters, digits and hyphens, at most {LONGEST_NAME}");
+    Err(root.error(span, message, hint))
 }

@@ -129,11 +129,8 @@ impl RemoteHost {
         };
         let address = section.parsed("address", "10.0.0.7")?;
         let ports = section.parsed("ports", "5200-5299")?;
-        let become_words = section.text("become")?;
-        let become_words = become_words
-            .map(|(text, span)| words_of(&section, &text, span))
-            .transpose()?
-            .unwrap_or_default();
+        let (become_words, span) = section.text("become")?.unwrap_or_default();
+        let become_words = words_of(&section, &become_words, span)?;
         let agent = section.text("agent")?;
         if let Some((agent, span)) = &agent
             && (!agent.starts_with('/') || !is_plain(agent))
@@ -235,13 +232,6 @@ impl RemoteHost {
     }
 }
 
-fn wrong(message: &str, hint: &str) -> UnitError {
-    UnitError {
-        message: message.to_owned(),
-        hint: hint.to_owned(),
-    }
-}
-
 fn network(text: &str) -> Result<(Ipv4Addr, u8), UnitError> {
     let parts = text.split_once('/');
     let parts = parts.and_then(|(address, bits)| {
@@ -249,7 +239,7 @@ fn network(text: &str) -> Result<(Ipv4Addr, u8), UnitError> {
         Some((address.parse().ok()?, bits))
     });
     parts.ok_or_else(|| {
-        wrong(
+        UnitError::new(
             "this is no IPv4 address with the length of its prefix",
             "write a spare address of that network, or one of 198.18.0.0/15: `198.18.0.1/24`",
         )

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Study, error::StudyError, names::nearest, section::Section};
+use super::{Study, error::StudyError, parts::known_metric, section::Section};
 use crate::{
-    metric::{self, Better, METRICS},
+    metric::Better,
     units::{Ratio, format_duration},
 };
 
@@ -73,10 +73,8 @@ fn read_number(root: &mut Section<'_>) -> Result<Rounds, StudyError> {
         let at_most = table.required("at_most", "5", at_most)?;
         table.end()?;
         return Ok(Rounds {
-            rounds: at_most as u32,
-            until: None,
             successes: Some(successes as u32),
-            every: None,
+            ..Rounds::fixed(at_most as u32)
         });
     }
     let until = table.parsed::<Ratio>("until", "3%")?;
@@ -93,10 +91,8 @@ fn read_number(root: &mut Section<'_>) -> Result<Rounds, StudyError> {
         ));
     }
     Ok(Rounds {
-        rounds: at_most as u32,
         until: Some(until),
-        successes: None,
-        every: None,
+        ..Rounds::fixed(at_most as u32)
     })
 }
 
@@ -105,20 +101,12 @@ pub(super) fn read_rank_by(root: &mut Section<'_>) -> Result<Option<String>, Stu
     let Some((name, span)) = root.text("rank_by")? else {
         return Ok(None);
     };
-    match metric::find(&name) {
-        Some(metric) if metric.better != Better::Neither => Ok(Some(name)),
-        Some(_) => Err(root.error(
-            span,
-            format!("more of `{name}` is neither better nor worse, so that it ranks nothing"),
-            "write a metric such as `transfer_time_ns` or `goodput_bps`",
-        )),
-        None => {
-            let names: Vec<&str> = METRICS.iter().map(|known| known.name).collect();
-            let hint = match nearest(&name, &names) {
-                Some(near) => format!("did you mean `{near}`? `regatta list metrics` lists all"),
-                None => "`regatta list metrics` lists all".to_owned(),
-            };
-            Err(root.error(span, format!("unknown metric `{name}`"), hint))
-        }
+    if known_metric(root, &name, span.clone())?.better != Better::Neither {
+        return Ok(Some(name));
     }
+    Err(root.error(
+        span,
+        format!("more of `{name}` is neither better nor worse, so that it ranks nothing"),
+        "write a metric such as `transfer_time_ns` or `goodput_bps`",
+    ))
 }

@@ -5,7 +5,7 @@ use super::{
     key::KeyKind,
     value_key::{Field, ValueKey},
 };
-use crate::workload::{Probe, WorkloadKind};
+use crate::workload::{Arrivals, Probe, WorkloadKind};
 
 /// Bounds of the size of a whole transfer, in bytes.
 const TRANSFER: [u64; 2] = [1, 1 << 50];
@@ -141,12 +141,12 @@ pub const WORKLOAD_KEYS: &[ValueKey<WorkloadKind>] = &[
     .help("Bytes of a response [default: 1kB]")
     .doc("`1kB` | size of a response"),
     ValueKey::new("outstanding", AT_ONCE, "4", field!(
-        RequestResponse { arrivals } => Field::ClosedLoop(arrivals)
+        RequestResponse { arrivals } => Field::Arrivals(arrivals, |number| Arrivals::Closed { outstanding: number as u32 })
     ))
     .help("Requests that are outstanding at any time [default: 1]")
     .doc("1 | closed loop: this many requests are outstanding at any time. Ranked by requests per second"),
     ValueKey::new("requests_per_second", PER_SECOND, "100", field!(
-        RequestResponse { arrivals } => Field::OpenLoop(arrivals)
+        RequestResponse { arrivals } => Field::Arrivals(arrivals, |number| Arrivals::Open { requests_per_second: number as f64 })
     ))
     .help("Rate of the requests, whether or not earlier ones were answered, instead of a number of outstanding ones")
     .doc("not set | open loop, instead of `outstanding`: requests leave by schedule, whether or not earlier ones were answered. Delay counts from the schedule, so that waiting at the sender is included. Ranked by the 95th percentile")
