@@ -23,7 +23,10 @@ pub trait Words: Copy + PartialEq + 'static {
 }
 
 /// Reads a value by its word, which is one of `words`.
-pub(crate) fn read<'de, T: Words, D: Deserializer<'de>>(
+///
+/// # Errors
+/// Another word.
+pub fn read<'de, T: Words, D: Deserializer<'de>>(
     deserializer: D,
     words: &'static [&'static str],
 ) -> Result<T, D::Error> {
@@ -32,23 +35,24 @@ pub(crate) fn read<'de, T: Words, D: Deserializer<'de>>(
 }
 
 /// Defines the words of an enumeration, and its form in stored records.
+#[macro_export]
 macro_rules! words {
     ($type:ty: $($word:literal => $variant:ident),+ $(,)?) => {
-        impl crate::words::Words for $type {
+        impl $crate::words::Words for $type {
             const WORDS: &'static [(&'static str, Self)] = &[$(($word, Self::$variant)),+];
         }
 
         impl serde::Serialize for $type {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(crate::words::Words::word(*self))
+                serializer.serialize_str($crate::words::Words::word(*self))
             }
         }
 
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                crate::words::read(deserializer, &[$($word),+])
+                $crate::words::read(deserializer, &[$($word),+])
             }
         }
     };
 }
-pub(crate) use words;
+pub use words;

@@ -12,9 +12,8 @@ use crate::{
     Reader, ResultsError,
     cell::cell,
     hosts_csv::{HOSTS_FILE_NAME, hosts_csv},
-    open::explain,
-    query::{Span, read_series},
-    replace::{ReplaceError, replace},
+    query::read_series,
+    replace::replace,
 };
 
 /// Name of the file with one row for each trial.
@@ -84,8 +83,8 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
     )?;
     // A part after the other: the trials of a large run need not fit into memory.
     for part in reader.trial_indices()?.chunks(TRIALS_AT_ONCE) {
-        let [first, last] = [part[0], part[part.len() - 1]].map(i64::from);
-        for trial in source.trials(Span { first, last }, false)? {
+        let span = [part[0], part[part.len() - 1]].map(i64::from);
+        for trial in source.trials(span, false)? {
             let measurements = &trial.measurements;
             let measured = metrics.iter().map(|name| {
                 let value = measurements.metrics.get(name);
@@ -93,13 +92,9 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
             });
             let read_back = (facts.iter())
                 .map(|name| cell(measurements.facts.get(name).cloned().unwrap_or_default()));
-            csv.write_record(
-                (identity(&trial)
-                    .into_iter()
-                    .chain(parameters.of_trial(&trial)))
-                .chain(measured)
-                .chain(read_back),
-            )?;
+            let swept = parameters.of_trial(&trial);
+            let cells = identity(&trial).into_iter().chain(swept);
+            csv.write_record(cells.chain(measured).chain(read_back))?;
         }
     }
     csv.flush().map_err(csv::Error::from)?;
@@ -154,12 +149,8 @@ impl<'a> Parameters<'a> {
 }
 
 fn identity(trial: &TrialRecord) -> [String; 12] {
-    let warnings: Vec<&str> = trial
-        .measurements
-        .warnings
-        .iter()
-        .map(|warning| warning.code.as_str())
-        .collect();
+    let warnings = trial.measurements.warnings.iter();
+    let warnings: Vec<&str> = warnings.map(|warning| warning.code.as_str()).collect();
     [
         trial.index.to_string(),
         trial.attempt.to_string(),
@@ -184,7 +175,6 @@ fn identity(trial: &TrialRecord) -> [String; 12] {
 /// Errors of reading and writing.
 pub fn series_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsError> {
     let source = reader.source();
-    let read = |e| explain(e, "read", source.path);
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record([
         "trial",
@@ -199,38 +189,23 @@ pub fn series_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
         "value",
     ])?;
     // Row by row: the series of a run of days need not fit into memory.
-    let mut statement = source
-        .connection
-        .prepare(
-            "SELECT side, name, t_ns, value, trial, round, transport, condition, workload
-             FROM series JOIN trial USING (trial) ORDER BY trial, position",
-        )
-        .map_err(read)?;
-    let mut rows = statement.query([]).map_err(read)?;
-    while let Some(row) = rows.next().map_err(read)? {
-        let series = read_series(row, 0).map_err(read)?;
+    let sql = "SELECT side, name, t_ns, value, trial, round, transport, condition, workload
+         FROM series JOIN trial USING (trial) ORDER BY trial, position";
+    source.each(sql, [], |row| {
+        let series = read_series(row, 0)?;
         let number = |column| row.get::<_, i64>(column).map(|value| value.to_string());
         let text = |column| row.get::<_, String>(column).map(cell);
-        let (side, name) = (cell(series.side.clone()), cell(series.name.clone()));
-        let unit =
-            metric::find_series(&series.name).map_or("", |definition| definition.unit.name());
-        let trial = [
-            number(4).map_err(read)?,
-            number(5).map_err(read)?,
-            text(6).map_err(read)?,
-            text(7).map_err(read)?,
-            text(8).map_err(read)?,
-        ];
+        let (side, name) = (cell(series.side), cell(series.name.clone()));
+        let unit = metric::find_series(&series.name).map_or("", |known| known.unit.name());
+        let trial = [number(4)?, number(5)?, text(6)?, text(7)?, text(8)?];
         for (t, value) in series.t_ns.iter().zip(&series.values) {
             let (t, value) = (t.to_string(), value.to_string());
-            csv.write_record(
-                trial
-                    .iter()
-                    .map(String::as_str)
-                    .chain([&side, &name, unit, &t, &value]),
-            )?;
+            let sample = [&side, &name, unit, &t, &value];
+            let row = trial.iter().map(String::as_str).chain(sample);
+            csv.write_record(row).map_err(ResultsError::from)?;
         }
-    }
+        Ok(())
+    })?;
     csv.flush().map_err(csv::Error::from)?;
     Ok(())
 }
@@ -258,7 +233,7 @@ fn write_whole(
         path: path.to_owned(),
         source,
     };
-    replace(path, |out| {
+    replace(path, fail, |out| {
         export(reader, out).map_err(|error| match error {
             ResultsError::Csv(error) => match error.into_kind() {
                 csv::ErrorKind::Io(source) => fail(source),
@@ -266,9 +241,5 @@ fn write_whole(
             },
             error => error,
         })
-    })
-    .map_err(|error| match error {
-        ReplaceError::Write(source) => fail(source),
-        ReplaceError::Content(error) => error,
     })
 }

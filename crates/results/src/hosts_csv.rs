@@ -8,11 +8,7 @@ use std::{
 
 use regatta_model::HostSamples;
 
-use crate::{
-    Reader, ResultsError,
-    cell::cell,
-    replace::{ReplaceError, replace},
-};
+use crate::{Reader, ResultsError, cell::cell, replace::replace};
 
 /// Name of the file with one row for each sample of a host.
 pub const HOSTS_FILE_NAME: &str = "hosts.csv";
@@ -165,7 +161,7 @@ impl GrowingHostsCsv {
             .then(|| csv::Reader::from_path(&self.path));
         let former = former.transpose()?;
         let width = head(&self.columns).count();
-        replace(&self.path, |out| -> Result<(), csv::Error> {
+        replace(&self.path, csv::Error::from, |out| {
             let mut csv = csv::Writer::from_writer(out);
             csv.write_record(head(&self.columns))?;
             for row in former.into_iter().flat_map(csv::Reader::into_records) {
@@ -174,10 +170,6 @@ impl GrowingHostsCsv {
                 csv.write_record(row.iter().chain(empty))?;
             }
             Ok(csv.flush()?)
-        })
-        .map_err(|error| match error {
-            ReplaceError::Write(error) => csv::Error::from(error),
-            ReplaceError::Content(error) => error,
         })?;
         let file = OpenOptions::new().append(true).open(&self.path);
         let file = file.map_err(csv::Error::from)?;
@@ -195,13 +187,7 @@ pub fn hosts_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErro
     let source = reader.source();
     let lists = source.host_sample_names()?;
     let mut csv = HostsCsv::new(out, lists.iter().map(Vec::as_slice))?;
-    let mut written = Ok(());
-    source.host_samples(&mut |batch| {
-        if written.is_ok() {
-            written = csv.add(&batch);
-        }
-    })?;
-    written?;
+    source.host_samples(|batch| csv.add(&batch))?;
     csv.finish()
 }
 

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::{
     FILE_NAME, ResultsError, RunState,
     open::{beside, connect, examine, explain, has_log},
-    query::{Source, Span},
+    query::{ALL_TRIALS, Source},
 };
 
 /// Read-only run, as it was when it was opened: later additions of a live run are not visible.
@@ -79,16 +79,12 @@ impl Reader {
             path: path.clone(),
             source,
         };
-        let dir = TempDir::with_prefix("regatta-results-").map_err(fail)?;
+        let dir = TempDir::with_prefix("regatta-results-").map_err(&fail)?;
         let copy = dir.path().join(FILE_NAME);
-        let copied = fs::copy(&path, &copy).and_then(|_| {
-            if has_log(&path) {
-                fs::copy(beside(&path, "-wal"), beside(&copy, "-wal")).map(|_| ())
-            } else {
-                Ok(())
-            }
-        });
-        copied.map_err(fail)?;
+        fs::copy(&path, &copy).map_err(&fail)?;
+        if has_log(&path) {
+            fs::copy(beside(&path, "-wal"), beside(&copy, "-wal")).map_err(&fail)?;
+        }
         let connection = connect(&copy, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         snapshot(&connection).map_err(|e| explain(e, "read", &path))?;
         Ok(Self {
@@ -132,10 +128,10 @@ impl Reader {
     /// # Errors
     /// As [`Reader::header`].
     pub fn is_plain(&self) -> Result<bool, ResultsError> {
-        self.connection
-            .query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0))
-            .map(|mode| mode != "wal")
-            .map_err(|e| explain(e, "read", &self.path))
+        let mode = self
+            .source()
+            .one("PRAGMA journal_mode", |row| row.get::<_, String>(0))?;
+        Ok(mode != "wal")
     }
 
     /// Returns the data that was known before the first trial.
@@ -163,7 +159,7 @@ impl Reader {
     /// # Errors
     /// As [`Reader::header`].
     pub fn trials(&self) -> Result<Vec<TrialRecord>, ResultsError> {
-        self.source().trials(Span::ALL, true)
+        self.source().trials(ALL_TRIALS, true)
     }
 
     /// Returns all trials as [`Reader::trials`] does, without series and histograms.
@@ -171,7 +167,7 @@ impl Reader {
     /// # Errors
     /// As [`Reader::header`].
     pub fn trials_without_series(&self) -> Result<Vec<TrialRecord>, ResultsError> {
-        self.source().trials(Span::ALL, false)
+        self.source().trials(ALL_TRIALS, false)
     }
 
     /// Returns the positions in the plan of the trials that are stored, in order.
@@ -200,13 +196,11 @@ impl Reader {
         if source.version()? < 5 {
             return Ok(BTreeMap::new());
         }
-        let names = source.rows("SELECT id, node FROM part", |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, Arc<str>>(1)?))
-        })?;
+        let names = source.rows("SELECT id, node FROM part", |row| row.try_into())?;
         // The trials of a part share its name.
         let names: BTreeMap<i64, Arc<str>> = names.into_iter().collect();
         let sql = "SELECT trial, part FROM part_trial ORDER BY trial";
-        let parts = source.rows(sql, |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let parts = source.rows(sql, |row| row.try_into())?;
         let named = |(trial, part): (u32, i64)| Some((trial, names.get(&part)?.clone()));
         Ok(parts.into_iter().filter_map(named).collect())
     }
@@ -216,7 +210,10 @@ impl Reader {
     /// # Errors
     /// As [`Reader::header`].
     pub fn host_samples(&self, take: &mut dyn FnMut(HostSamples)) -> Result<(), ResultsError> {
-        self.source().host_samples(take)
+        self.source().host_samples(|batch| {
+            take(batch);
+            Ok(())
+        })
     }
 
     /// Returns the warnings about the whole run, in the order in which they came; a trial's own are

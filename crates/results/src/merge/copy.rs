@@ -6,11 +6,12 @@ use std::{
 };
 
 use regatta_model::{RunHeader, Warning};
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{Connection, OpenFlags, ToSql, params};
 
 use super::{Choices, Differing, Merge, MergeError, MergePlan, part::OpenPart};
 use crate::{
-    FILE_NAME, Reader, ResultsError, RunState, checksum, insert,
+    FILE_NAME, Reader, ResultsError, RunState, checksum,
+    insert::{self, put},
     open::{explain, explain_io, has_log},
     store::{leftover, lock},
 };
@@ -28,30 +29,6 @@ pub(super) struct Content<'a> {
 
 /// Name of the merged file until it is complete.
 const UNFINISHED: &str = ".results.sqlite.tmp";
-
-/// Tables with a column `trial`, and the columns that are copied from them.
-const OF_TRIALS: [(&str, &str, &str); 7] = [
-    (
-        "trial",
-        "trial, round, transport, condition, workload, started_unix_ns, seed, outcome, hint, attempt, checksum",
-        "trial",
-    ),
-    ("reason", "trial, position, reason", "trial, position"),
-    ("metric", "trial, name, value", "trial, name"),
-    (
-        "series",
-        "trial, position, side, name, samples, t_ns, value",
-        "trial, position",
-    ),
-    (
-        "histogram",
-        "trial, position, side, name, hdr_v2_base64",
-        "trial, position",
-    ),
-    ("fact", "trial, name, value", "trial, name"),
-    // Their order is part of a trial's checksum, their numbers are not.
-    ("warning", "trial, code, message, hint", "id"),
-];
 
 /// Writes the merged file beside its place, and puts it there when it is complete and on the disk.
 pub(super) fn write(dir: &Path, merge: &Merge, content: &Content<'_>) -> Result<(), MergeError> {
@@ -138,10 +115,9 @@ fn copy_part(
     let id = insert::signed(number + 1);
     merged.execute("ATTACH ?1 AS source", [reader.uri()])?;
     merged.execute_batch("BEGIN; DELETE FROM taken")?;
-    let mut take = merged.prepare_cached("INSERT INTO taken VALUES (?1)")?;
     let mut count = 0_usize;
     for index in content.choices.of_part(number, part, content.plan) {
-        take.execute([index])?;
+        put(merged, "taken", params![index])?;
         count += 1;
     }
     let stored: i64 =
@@ -151,11 +127,20 @@ fn copy_part(
         // Also where a run that goes on has stored more since it was read.
         false => "WHERE trial IN (SELECT trial FROM taken)",
     };
-    for (table, columns, order) in OF_TRIALS {
-        let filter = match (table, filter) {
-            ("warning", "") => "WHERE trial IS NOT NULL",
-            _ => filter,
-        };
+    for rows in checksum::TRIAL.rows {
+        let (table, mut columns) = (rows.table, format!("trial, {}", rows.columns));
+        let (mut filter, mut order) = (filter, format!("trial, {}", rows.order));
+        match table {
+            "trial" => columns = format!("{}, checksum", rows.columns),
+            // Their order is part of a trial's checksum, their numbers are not.
+            "warning" => {
+                order = rows.order.to_owned();
+                if filter.is_empty() {
+                    filter = "WHERE trial IS NOT NULL";
+                }
+            }
+            _ => {}
+        }
         merged.execute_batch(&format!(
             "INSERT INTO main.{table} ({columns}) SELECT {columns} FROM source.{table} {filter} ORDER BY {order}"
         ))?;
@@ -174,24 +159,15 @@ fn insert_part(
     facts: &[[String; 3]],
 ) -> rusqlite::Result<()> {
     let info = &part.info;
-    merged.execute(
-        "INSERT INTO part VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, NULL)",
-        params![
-            id,
-            info.run_id,
-            info.part.plan_sha256,
-            info.part.shard.map(|shard| shard.number),
-            info.part.shard.map(|shard| shard.of),
-            info.part.trials,
-            info.part.node,
-            info.regatta_version,
-            info.started_unix_ns,
-            info.bed,
-        ],
-    )?;
-    let mut insert = merged.prepare_cached("INSERT INTO part_fact VALUES (?1, ?2, ?3, ?4)")?;
+    let run: [&dyn ToSql; 4] = [
+        &info.run_id,
+        &info.regatta_version,
+        &info.started_unix_ns,
+        &info.bed,
+    ];
+    insert::insert_part(merged, id, &info.part, run)?;
     for [host, name, value] in facts {
-        insert.execute(params![id, host, name, value])?;
+        put(merged, "part_fact", params![id, host, name, value])?;
     }
     Ok(())
 }
