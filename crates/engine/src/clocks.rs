@@ -286,7 +286,7 @@ mod tests {
     const HINTS: [Option<i64>; 2] = [Some(-3_600_003_000_000), Some(3_599_997_000_000)];
 
     fn multi_stream() -> Workload {
-        let mut workload = crate::testing::study(1, 1, 1).workloads[0].clone();
+        let mut workload = crate::tests::fake_bed::study(1, 1, 1).workloads[0].clone();
         workload.kind = WorkloadKind::MultiStream {
             messages: 100,
             message: Bytes(1000),

@@ -358,7 +358,7 @@ mod tests {
     use regatta_model::Ratio;
 
     use super::*;
-    use crate::testing::study;
+    use crate::tests::fake_bed::study;
 
     fn plan(change: impl FnOnce(&mut Study)) -> Plan {
         let mut study = study(1, 1, 144);

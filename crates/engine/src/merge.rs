@@ -437,7 +437,7 @@ mod tests {
         receiver: SideReport,
         path: Option<&PathCounters>,
     ) -> Measurements {
-        let mut study = crate::testing::study(1, 1, 1);
+        let mut study = crate::tests::fake_bed::study(1, 1, 1);
         if let WorkloadKind::Bulk { options: asked, .. } = &mut study.workloads[0].kind {
             *asked = options;
         }

@@ -506,7 +506,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::testing::study;
+    use crate::tests::fake_bed::study;
 
     #[test]
     fn every_round_runs_every_cell_once() {

@@ -208,7 +208,7 @@ mod tests {
     }
 
     fn study(clock: Clock) -> Study {
-        let mut study = crate::testing::study(1, 1, 10);
+        let mut study = crate::tests::fake_bed::study(1, 1, 10);
         study.every = Some(EVERY);
         study.guest.clock = clock;
         study

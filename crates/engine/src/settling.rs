@@ -95,7 +95,7 @@ mod tests {
     }
 
     fn steps_at(seconds: &[u64]) -> Condition {
-        let mut condition = crate::testing::study(1, 1, 1).conditions[0].clone();
+        let mut condition = crate::tests::fake_bed::study(1, 1, 1).conditions[0].clone();
         condition.schedule = seconds
             .iter()
             .map(|at| Step {

@@ -250,7 +250,7 @@ mod tests {
     use regatta_model::{Bytes, Ratio, Study, WorkloadKind};
 
     use super::*;
-    use crate::testing::study;
+    use crate::tests::fake_bed::study;
 
     fn indices(plan: &Plan, number: u32, of: u32) -> Vec<u32> {
         let done = plan.shard(Shard { number, of }, Done::default()).unwrap();

@@ -72,7 +72,7 @@ mod tests {
     /// Checks a trial over 100 Mbit/s and 30 ms: path and queue hold 500 packets, a round trip over
     /// the full queue takes 60 ms.
     fn found(values: &[f64], queue_drops: f64) -> Option<Warning> {
-        let condition = crate::testing::study(1, 1, 1).conditions[0].clone();
+        let condition = crate::tests::fake_bed::study(1, 1, 1).conditions[0].clone();
         let mut merged = Measurements::default();
         merged
             .metrics

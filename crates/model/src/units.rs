@@ -320,6 +320,12 @@ fn in_two(large: u64, large_unit: &str, small: String, small_unit: &str) -> Stri
     }
 }
 
+/// Returns a time span in whole nanoseconds; of more than 584 years the largest number.
+#[must_use]
+pub fn nanoseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Serde for [`Duration`] as whole nanoseconds, under names that end in `_ns`.
 pub mod nanos {
     use std::time::Duration;
@@ -328,7 +334,7 @@ pub mod nanos {
 
     /// Writes whole nanoseconds; a span of more than 584 years is written as the largest number.
     pub fn serialize<S: Serializer>(value: &Duration, s: S) -> Result<S::Ok, S::Error> {
-        s.serialize_u64(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX))
+        s.serialize_u64(super::nanoseconds(*value))
     }
 
     /// Reads whole nanoseconds.
@@ -345,9 +351,7 @@ pub mod optional_nanos {
 
     /// Writes whole nanoseconds, or nothing.
     pub fn serialize<S: Serializer>(value: &Option<Duration>, s: S) -> Result<S::Ok, S::Error> {
-        value
-            .map(|value| u64::try_from(value.as_nanos()).unwrap_or(u64::MAX))
-            .serialize(s)
+        value.map(super::nanoseconds).serialize(s)
     }
 
     /// Reads whole nanoseconds, or nothing.

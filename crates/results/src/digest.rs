@@ -12,11 +12,7 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-use crate::{
-    FILE_NAME, ResultsError,
-    open::{beside, explain_io},
-    replace,
-};
+use crate::{FILE_NAME, ResultsError, explain::explain_io, open::beside, replace};
 
 /// End of the name of the file with the digest.
 const SUFFIX: &str = ".sha256";

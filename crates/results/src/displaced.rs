@@ -8,7 +8,7 @@ use std::{
 
 use rusqlite::Connection;
 
-use crate::{Displaced, FILE_NAME, ResultsError, error::parent, open::explain_io};
+use crate::{Displaced, FILE_NAME, ResultsError, error::parent, explain::explain_io};
 
 /// Suffix that the kernel appends to the name of an open file that was deleted.
 const DELETED: &str = " (deleted)";

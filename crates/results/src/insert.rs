@@ -14,7 +14,7 @@ use crate::{
     ResultsError, RunState,
     busy::wait_for_locks,
     checksum,
-    open::{explain, explain_io},
+    explain::{explain, explain_io},
     query::value_not_kept,
     schema,
 };

@@ -16,6 +16,7 @@ mod checksum;
 mod digest;
 mod displaced;
 mod error;
+mod explain;
 pub mod exports;
 mod host_samples;
 pub mod hosts_csv;

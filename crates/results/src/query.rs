@@ -13,7 +13,7 @@ use regatta_model::{
 };
 use rusqlite::{Connection, Params, Row};
 
-use crate::{ResultsError, RunState, open::explain};
+use crate::{ResultsError, RunState, explain::explain};
 
 /// Open results file, as the functions of this module need it.
 #[derive(Clone, Copy)]

@@ -13,7 +13,8 @@ use tempfile::TempDir;
 
 use crate::{
     FILE_NAME, ResultsError, RunState,
-    open::{beside, connect, examine, explain, has_log},
+    explain::explain,
+    open::{beside, connect, examine, has_log},
     query::{ALL_TRIALS, Source},
 };
 

@@ -14,10 +14,11 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 use crate::{
     FILE_NAME, ResultsError, RunState, checksum, digest,
     displaced::{self, FileIdentity},
+    explain::{explain, explain_io},
     exports, host_samples,
     hosts_csv::HOSTS_FILE_NAME,
     insert,
-    open::{beside, connect, explain, explain_io, has_log, missing},
+    open::{beside, connect, has_log, missing},
     query::Source,
     schema,
 };

@@ -1,12 +1,10 @@
 //! Running guests: signs of life, and the last lines of their output.
 
-use std::{
-    collections::VecDeque,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use regatta_bed::guest::{Guest, Said};
-use regatta_model::shell::printable;
+
+use crate::process_output::LastLines;
 
 /// Time between two looks at whether the run is to stop, while the guest sends nothing.
 pub(super) const LOOK_AROUND: Duration = Duration::from_millis(100);
@@ -23,7 +21,7 @@ const STOPPED: Duration = Duration::from_secs(1);
 const LAST_TO_TELL: Duration = Duration::from_secs(1);
 
 /// Number of last lines of the console and of the program that explain an end.
-const LAST_WORDS: usize = 8;
+pub(super) const LAST_WORDS: usize = 8;
 
 /// Guest of host b, where each host has a guest of its own.
 pub(super) struct SecondGuest {
@@ -57,7 +55,7 @@ pub(super) struct Watch {
     pub(super) until: Instant,
     /// Time of the last look for a message.
     pub(super) looked: Instant,
-    pub(super) last_words: VecDeque<String>,
+    pub(super) last_words: LastLines,
 }
 
 impl Watch {
@@ -116,7 +114,7 @@ impl Watch {
                     continue;
                 }
                 Said::Console { line } | Said::Output { line } | Said::Message { text: line } => {
-                    self.remember(format!("receiver's guest: {line}"));
+                    self.last_words.keep(format!("receiver's guest: {line}"));
                     continue;
                 }
                 Said::Ended { code } => {
@@ -141,23 +139,9 @@ impl Watch {
         }
     }
 
-    pub(super) fn remember(&mut self, line: String) {
-        if std::env::var_os("REGATTA_LOG").is_some() {
-            eprintln!("guest: {}", printable(&line));
-        }
-        if self.last_words.len() == LAST_WORDS {
-            self.last_words.pop_front();
-        }
-        self.last_words.push_back(line);
-    }
-
     pub(super) fn explain(&self, what: &str) -> Vec<String> {
-        let mut reasons = vec![what.to_owned()];
-        if !self.last_words.is_empty() {
-            let words: Vec<&str> = self.last_words.iter().map(String::as_str).collect();
-            reasons.push(format!("its last words: {}", words.join(" / ")));
-        }
-        reasons
+        let last_words = self.last_words.in_words();
+        [what.to_owned()].into_iter().chain(last_words).collect()
     }
 }
 

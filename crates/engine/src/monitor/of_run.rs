@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use regatta_bed::TestBed;
 use regatta_control::Host;
-use regatta_model::{HostSamples, Warning, causes, host_sample::MonitorRequest};
+use regatta_model::{
+    HostSamples, Warning, causes, host_sample::MonitorRequest, units::nanoseconds,
+};
 
 use super::HostMonitor;
 use crate::{event::Event, run::name_in_header};
@@ -70,11 +72,9 @@ impl HostMonitors {
         } else {
             IDLE_INTERVAL
         };
+        let interval_ns = nanoseconds(interval);
         for monitor in self.hosts.iter().filter_map(|host| host.monitor.as_ref()) {
-            monitor.request(MonitorRequest {
-                interval_ns: u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX),
-                trial,
-            });
+            monitor.request(MonitorRequest { interval_ns, trial });
         }
     }
 
@@ -179,7 +179,7 @@ impl MonitoredHost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{monitor::testing::Monitor, testing::FakeBed};
+    use crate::tests::{fake_bed::FakeBed, fake_monitor::Monitor};
 
     fn bed(monitors: impl Fn(Host, u32) -> Option<Monitor> + 'static) -> FakeBed {
         let mut bed = FakeBed::well();

@@ -11,8 +11,9 @@ use rusqlite::{Connection, OpenFlags, ToSql, params};
 use super::{Choices, Differing, Merge, MergeError, MergePlan, part::OpenPart};
 use crate::{
     FILE_NAME, Reader, ResultsError, RunState, checksum,
+    explain::{explain, explain_io},
     insert::{self, put},
-    open::{explain, explain_io, has_log},
+    open::has_log,
     store::{leftover, lock},
 };
 

@@ -21,7 +21,7 @@ use self::{
     parquet_table::ParquetTable,
     rows::RowWriter,
 };
-use crate::{Reader, ResultsError, open::explain_io, query::Source, replace::replace};
+use crate::{Reader, ResultsError, explain::explain_io, query::Source, replace::replace};
 
 /// Name of the data dictionary for programs.
 pub const DICTIONARY_FILE_NAME: &str = "dictionary.json";

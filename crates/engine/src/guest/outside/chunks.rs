@@ -122,14 +122,14 @@ pub(super) fn run(
                 let work = move || {
                     let ending = work(run, queue, files, &events);
                     if ending.is_err() {
-                        run.give_up();
+                        run.stopper.stop.ask();
                     }
                     ending
                 };
                 thread::Builder::new()
                     .spawn_scoped(scope, work)
                     .map_err(|source| {
-                        run.give_up();
+                        run.stopper.stop.ask();
                         EngineError::Thread { source }
                     })
             })
@@ -139,7 +139,7 @@ pub(super) fn run(
         // Whoever has something to tell yet is told that nobody listens.
         drop(heard);
         if told.is_err() {
-            run.give_up();
+            run.stopper.stop.ask();
         }
         let endings: Vec<_> = workers
             .into_iter()
