@@ -39,6 +39,18 @@ pub enum Direction {
 
 words!(Direction: "forward" => Forward, "reverse" => Reverse, "both" => Both);
 
+impl Direction {
+    /// Returns what belongs to the links, forward and reverse, in the order of a transfer: that of the data's link first. Of
+    /// both directions at once the forward one is first.
+    #[must_use]
+    pub fn data_first<T>(self, [forward, reverse]: [T; 2]) -> [T; 2] {
+        match self {
+            Self::Forward | Self::Both => [forward, reverse],
+            Self::Reverse => [reverse, forward],
+        }
+    }
+}
+
 /// Condition for the end of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Finish {

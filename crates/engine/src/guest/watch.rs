@@ -129,13 +129,11 @@ impl Watch {
             };
             let mut all = self.explain("the receiver's guest ended");
             all.splice(1..1, reasons);
-            if let Some(second) = &mut self.second {
-                let end = SecondGuestEnd {
-                    reasons: all,
-                    unsupported,
-                };
-                second.ended = Some((Instant::now(), end));
-            }
+            let end = SecondGuestEnd {
+                reasons: all,
+                unsupported,
+            };
+            self.second.as_mut()?.ended = Some((Instant::now(), end));
         }
     }
 

@@ -478,13 +478,14 @@ impl TrialRunner<'_> {
     }
 
     fn announce(&self, trial: &PlannedTrial) -> Event {
+        let [transport, condition, workload] = self.plan.names(trial.cell).map(String::clone);
         Event::TrialStarted {
             index: trial.index,
             attempt: trial.attempt,
             round: trial.round,
-            transport: self.plan.transport(trial.cell).label.clone(),
-            condition: self.plan.condition(trial.cell).name.clone(),
-            workload: self.plan.workload(trial.cell).name.clone(),
+            transport,
+            condition,
+            workload,
         }
     }
 

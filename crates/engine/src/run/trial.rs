@@ -37,7 +37,7 @@ fn add_whole(record: &mut TrialRecord) {
     {
         let whole = f64::from(u8::from(record.is_whole()));
         let metrics = &mut record.measurements.metrics;
-        metrics.insert(id::WHOLE_TRANSFER_RATIO.to_owned(), whole);
+        metrics.insert(id::WHOLE_TRANSFER_RATIO, whole);
     }
 }
 

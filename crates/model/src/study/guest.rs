@@ -202,11 +202,12 @@ impl Study {
 
 /// Returns a path with a direction that has neither a rate nor a trace, and that direction.
 fn unlimited(condition: &Condition) -> Option<(&Condition, &'static str)> {
-    [
+    let links = [
         (&condition.forward, "forward"),
         (&condition.reverse, "in reverse"),
-    ]
-    .into_iter()
-    .find(|(link, _)| link.rate.is_none() && link.trace.is_none())
-    .map(|(_, direction)| (condition, direction))
+    ];
+    let mut unlimited = links.into_iter().filter(|(link, _)| !link.has_bottleneck());
+    unlimited
+        .next()
+        .map(|(_, direction)| (condition, direction))
 }

@@ -153,10 +153,8 @@ impl RemoteHost {
         }
         let key = section.text("key")?;
         let ssh_options = section.texts("ssh_options")?;
-        let shaping = section
-            .section("shaping", &format!("[{name}.shaping]"))?
-            .map(read_shaping)
-            .transpose()?;
+        let shaping = section.section("shaping", &format!("[{name}.shaping]"))?;
+        let shaping = shaping.map(read_shaping).transpose()?;
         section.end()?;
         Ok(Self {
             ssh,
@@ -178,12 +176,11 @@ impl RemoteHost {
         let path = |path: &PathBuf| quoted(&path.to_string_lossy());
         let mut table = format!("[{name}]\n");
         let options = toml::Value::from(self.ssh_options.clone()).to_string();
+        let options = (!self.ssh_options.is_empty()).then_some(options);
+        let become_words = self.become_words.join(" ");
         for (key, value) in [
             ("ssh", self.ssh.as_deref().map(quoted)),
-            (
-                "ssh_options",
-                (!self.ssh_options.is_empty()).then_some(options),
-            ),
+            ("ssh_options", options),
             (
                 "address",
                 self.address.as_ref().map(|it| quoted(&it.to_string())),
@@ -191,7 +188,7 @@ impl RemoteHost {
             ("ports", self.ports.map(|it| quoted(&it.to_string()))),
             (
                 "become",
-                (!self.become_words.is_empty()).then(|| quoted(&self.become_words.join(" "))),
+                (!become_words.is_empty()).then(|| quoted(&become_words)),
             ),
             ("agent", self.agent.as_ref().map(path)),
             ("programs", self.programs.as_ref().map(path)),
@@ -220,8 +217,7 @@ impl RemoteHost {
         for line in text.split_inclusive('\n') {
             let trimmed = line.trim();
             if let Some(header) = trimmed.strip_prefix('[') {
-                let header = header.split(']').next().unwrap_or_default();
-                let table = header.split('.').next().unwrap_or_default();
+                let table = header.split([']', '.']).next().unwrap_or_default();
                 is_kept = table.trim().trim_matches(['"', '\'']) != name;
             }
             if is_kept {

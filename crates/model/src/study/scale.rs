@@ -27,13 +27,12 @@ impl Scaled {
     /// Describes the scaling in a sentence without its full stop.
     #[must_use]
     pub fn in_words(&self, study: &Study) -> String {
-        let volume = if self.volume.0 < 1.0 {
-            format!(
-                ", and each trial {} of its volume",
-                Ratio((self.volume.0 * 1000.0).round() / 1000.0)
-            )
-        } else {
-            String::new()
+        let volume = match self.volume.0 {
+            ..1.0 => {
+                let rounded = Ratio((self.volume.0 * 1000.0).round() / 1000.0);
+                format!(", and each trial {rounded} of its volume")
+            }
+            _ => String::new(),
         };
         let kept = if self.is_more_than_asked(study) {
             "; volumes that a sweep varies are whole, so that the run takes a larger part of the study's time"

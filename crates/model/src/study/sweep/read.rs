@@ -53,12 +53,13 @@ fn fit(
     whole: &Range<usize>,
 ) -> Result<(), StudyError> {
     let [first, second] = [&before.sweep, &new.sweep];
+    let [first_key, second_key] = [first, second].map(Sweep::full_key);
     let shares = |name: &Scalar| before.of.iter().any(|other| other.shown == name.shown);
     let overlap = before.of.is_empty() || new.of.is_empty() || new.of.iter().any(shares);
     if (first.part, &first.key) == (second.part, &second.key) && overlap {
         return Err(root.error(
             new.key.clone(),
-            format!("`{}` is swept twice", second.full_key()),
+            format!("`{second_key}` is swept twice"),
             "leave one of the two out, or give each its own entries with `of`",
         ));
     }
@@ -69,9 +70,7 @@ fn fit(
         return Err(root.error(
             new.key.clone(),
             format!(
-                "`{}` and `{}` cannot be zipped: every transport runs under every condition with every workload",
-                first.full_key(),
-                second.full_key()
+                "`{first_key}` and `{second_key}` cannot be zipped: every transport runs under every condition with every workload"
             ),
             "leave `zip` out of one of them, which crosses the two",
         ));
@@ -80,11 +79,7 @@ fn fit(
     if one != other {
         return Err(root.error(
             whole.clone(),
-            format!(
-                "`{}` has {other} values and `{}`, with which it is zipped, {one}",
-                second.full_key(),
-                first.full_key()
-            ),
+            format!("`{second_key}` has {other} values and `{first_key}`, with which it is zipped, {one}"),
             "give both the same number of values, or leave `zip` out to cross them",
         ));
     }
@@ -110,11 +105,9 @@ fn read(mut section: Section<'_>) -> Result<Written, StudyError> {
         .iter()
         .find(|value| !seen.insert(shown(&value.shown)))
     {
-        return Err(section.error(
-            again.span.clone(),
-            format!("`{}` is listed twice", again.shown),
-            "leave one of the two out; `rounds` says how often each is run",
-        ));
+        let message = format!("`{}` is listed twice", again.shown);
+        let hint = "leave one of the two out; `rounds` says how often each is run";
+        return Err(section.error(again.span.clone(), message, hint));
     }
     if values.is_empty() || values.len() as u64 > MOST_VALUES {
         return Err(section.error(
@@ -178,27 +171,24 @@ fn split_key(
     key: &str,
     place: &Range<usize>,
 ) -> Result<(Part, String), StudyError> {
-    let wrong = |message: String, hint: &str| Err(section.error(place.clone(), message, hint));
+    const EXAMPLES: &str = "write for example `condition.loss`, `transport.cc` or `workload.size`";
     let (part, inner) = key.split_once('.').unwrap_or((key, ""));
-    let Some((_, part)) = Part::WORDS.iter().find(|(word, _)| *word == part) else {
-        return wrong(
+    let (message, hint) = match Part::of_word(part) {
+        None => (
             format!("`{key}` is no key of a condition, a transport or a workload"),
-            "write for example `condition.loss`, `transport.cc` or `workload.size`",
-        );
-    };
-    if inner.split('.').any(str::is_empty) {
-        return wrong(
+            EXAMPLES,
+        ),
+        Some(part) if inner.split('.').any(str::is_empty) => (
             format!("`{key}` names no key of the {}", part.word()),
-            "write for example `condition.loss`, `transport.cc` or `workload.size`",
-        );
-    }
-    if matches!(inner, "name" | "label") {
-        return wrong(
+            EXAMPLES,
+        ),
+        Some(_) if matches!(inner, "name" | "label") => (
             format!("`{key}` cannot be swept: the names of a sweep are made from its values"),
             "sweep another key; each value gets a name of its own",
-        );
-    }
-    Ok((*part, inner.to_owned()))
+        ),
+        Some(part) => return Ok((part, inner.to_owned())),
+    };
+    Err(section.error(place.clone(), message, hint))
 }
 
 /// Reads `from`, `to` and `points`.
@@ -241,17 +231,13 @@ fn read_range(section: &mut Section<'_>, scale: Spacing) -> Result<Vec<Scalar>, 
             "write fewer `points`, or a wider range",
         ));
     };
-    Ok(texts
-        .into_iter()
-        .map(|text| Scalar {
-            source: if from.is_text {
-                format!("\"{text}\"")
-            } else {
-                text.clone()
-            },
-            shown: text,
-            is_text: from.is_text,
-            span: from.span.clone(),
-        })
-        .collect())
+    let scalar = |text: String| Scalar {
+        source: match from.is_text {
+            true => format!("\"{text}\""),
+            false => text.clone(),
+        },
+        shown: text,
+        ..from.clone()
+    };
+    Ok(texts.into_iter().map(scalar).collect())
 }
