@@ -173,12 +173,10 @@ impl FromStr for Ratio {
             _ if number < 0.0 => return wrong(format!("a ratio cannot be negative: `{text}`")),
             // A user of tc means 1 %, one of iptables all of it.
             "" if number <= 1.0 => {
+                let percent = short(number * 100.0);
                 return Err(UnitError::new(
-                    format!(
-                        "`{text}` could be {number} % or {} %",
-                        short(number * 100.0)
-                    ),
-                    format!("write `{number}%` or `{}%`", short(number * 100.0)),
+                    format!("`{text}` could be {number} % or {percent} %"),
+                    format!("write `{number}%` or `{percent}%`"),
                 ));
             }
             "" => {
@@ -217,10 +215,10 @@ impl FromStr for QueueSize {
             }
             "BDP" | "BDPs" | "bdp" if number > 0.0 && number <= 1e6 => Ok(Self::Bdps(number)),
             "BDP" | "BDPs" | "bdp" => Err(wrong(format!("a queue cannot hold `{text}`"))),
-            _ => text
-                .parse()
-                .map(Self::Bytes)
-                .map_err(|error: UnitError| wrong(error.message)),
+            _ => match text.parse() {
+                Ok(bytes) => Ok(Self::Bytes(bytes)),
+                Err(UnitError { message, .. }) => Err(wrong(message)),
+            },
         }
     }
 }

@@ -369,10 +369,8 @@ impl WorkloadKind {
             return None;
         };
         let whole = options.duration.map(|duration| ("duration", duration));
-        [whole, Some(("warm_up", options.warm_up))]
-            .into_iter()
-            .flatten()
-            .find(|(_, part)| *part >= deadline)
+        let mut parts = whole.into_iter().chain([("warm_up", options.warm_up)]);
+        parts.find(|(_, part)| *part >= deadline)
     }
 
     /// Describes the workload: `10 MB in messages of 10 kB`.
@@ -385,25 +383,21 @@ impl WorkloadKind {
                 options,
                 ..
             } => {
-                let mut words = match options.duration {
-                    Some(duration) => {
-                        format!("{} of messages of {message}", format_duration(duration))
-                    }
+                let mut words = match options.duration.map(format_duration) {
+                    Some(duration) => format!("{duration} of messages of {message}"),
                     None => format!("{size} in messages of {message}"),
                 };
-                match options.direction {
-                    Direction::Forward => {}
-                    Direction::Reverse => words.push_str(", to the connecting host"),
-                    Direction::Both => words.push_str(", each way"),
-                }
+                words.push_str(match options.direction {
+                    Direction::Forward => "",
+                    Direction::Reverse => ", to the connecting host",
+                    Direction::Both => ", each way",
+                });
                 if options.flows > 1 {
                     words.push_str(&format!(", over {} flows", options.flows));
                 }
                 if !options.warm_up.is_zero() {
-                    words.push_str(&format!(
-                        ", without the first {}",
-                        format_duration(options.warm_up)
-                    ));
+                    let warm_up = format_duration(options.warm_up);
+                    words.push_str(&format!(", without the first {warm_up}"));
                 }
                 if options.finish == Finish::Abandon {
                     words.push_str(", closed without waiting for delivery");

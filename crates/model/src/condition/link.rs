@@ -246,13 +246,11 @@ impl Link {
     /// Whether every packet of an idle link arrives once, whole and after the same delay.
     #[must_use]
     pub fn treats_alike(&self) -> bool {
-        let ratios = [
-            self.loss,
-            self.reorder_ratio,
-            self.duplicate_ratio,
-            self.corrupt_ratio,
-        ];
-        ratios.iter().all(|ratio| ratio.0 <= 0.0)
+        let never = |ratio: Ratio| ratio.0 <= 0.0;
+        never(self.loss)
+            && never(self.reorder_ratio)
+            && never(self.duplicate_ratio)
+            && never(self.corrupt_ratio)
             && self.jitter.is_zero()
             && self.loss_bursts.is_none()
             && self.loss_list.is_empty()

@@ -36,7 +36,7 @@ pub mod id {
     pub use super::{hosts::id::*, network::id::*, work::id::*};
 }
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::{
     units::{BitRate, Bytes, Ratio, UnitError, parse_duration},
@@ -101,8 +101,7 @@ impl Unit {
 }
 
 /// Direction in which a metric improves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
     /// Higher values are better.
     Higher,
@@ -111,6 +110,8 @@ pub enum Better {
     /// Neither direction is better in itself.
     Neither,
 }
+
+words!(Better: "higher" => Higher, "lower" => Lower, "neither" => Neither);
 
 /// Rule that makes the value of a trial from the values that its two ends report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

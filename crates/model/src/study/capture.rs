@@ -62,14 +62,11 @@ impl FromStr for CaptureSetup {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        match text {
-            "headers" => return Ok(Self::HEADERS),
-            "full" => return Ok(Self::FULL),
-            "times" => return Ok(Self::TIMES),
-            _ => {}
-        }
-        match text.parse() {
-            Ok(Bytes(size @ 20..=65_535)) => Ok(Self {
+        match (text, text.parse()) {
+            ("headers", _) => Ok(Self::HEADERS),
+            ("full", _) => Ok(Self::FULL),
+            ("times", _) => Ok(Self::TIMES),
+            (_, Ok(Bytes(size @ 20..=65_535))) => Ok(Self {
                 snap_bytes: Some(size as u32),
                 times_only: false,
             }),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::is_default;
-use crate::words::words;
+use crate::words::{Words as _, words};
 
 /// Emulator that delays, drops and queues the packets of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -103,20 +103,15 @@ impl PathSetup {
     #[must_use]
     pub fn contradiction(&self) -> Option<String> {
         let needs = self.needs_netem()?;
-        let word = match self.emulator {
-            Emulator::Userspace => "userspace",
-            // The interfaces of a direct link have offloads.
-            Emulator::None
-                if self.placement != Placement::Ends && self.loss_by != LossBy::Iptables =>
-            {
-                return None;
-            }
-            Emulator::None => "none",
-            Emulator::Auto | Emulator::Netem => return None,
+        // The interfaces of a direct link have offloads.
+        let is_possible = match self.emulator {
+            Emulator::Userspace => false,
+            Emulator::None => self.placement != Placement::Ends && self.loss_by != LossBy::Iptables,
+            Emulator::Auto | Emulator::Netem => true,
         };
-        Some(format!(
-            "`{needs}` is netem's, and `emulator = \"{word}\"` is not netem"
-        ))
+        let word = self.emulator.word();
+        (!is_possible)
+            .then(|| format!("`{needs}` is netem's, and `emulator = \"{word}\"` is not netem"))
     }
 }
 

@@ -26,8 +26,7 @@ pub enum Clock {
 words!(Clock: "real" => Real, "virtual" => Virtual);
 
 /// Number of guests that hold the two hosts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Guests {
     /// Both hosts are namespaces of one guest.
     #[default]
@@ -35,6 +34,8 @@ pub enum Guests {
     /// Each host is a guest of its own; a virtual Ethernet connects them.
     Two,
 }
+
+words!(Guests: "one" => One, "two" => Two);
 
 /// Settings of the guest that a study runs in.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

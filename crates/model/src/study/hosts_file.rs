@@ -6,7 +6,7 @@ use super::{
     error::StudyError,
     file::is_host_name,
     host_address::HostAddress,
-    section::Section,
+    section::{Section, refuse},
     source::{File, no_files},
 };
 use crate::{PortRange, units::UnitError, words::words};
@@ -84,12 +84,10 @@ impl RemoteHost {
         let mut hosts = BTreeMap::new();
         for (name, value) in document {
             let (span, name) = (name.span(), name.into_inner().into_owned());
-            if !is_host_name(&name) {
-                return Err(source.error(
-                    span,
-                    format!("`{name}` cannot be the name of a host"),
-                    "write letters, digits, `-`, `_` and `.`, 64 at most",
-                ));
+            refuse! { source;
+                !is_host_name(&name) => span,
+                    "`{name}` cannot be the name of a host",
+                    "write letters, digits, `-`, `_` and `.`, 64 at most";
             }
             let toml::de::DeValue::Table(table) = value.into_inner() else {
                 return Err(source.error(
@@ -108,21 +106,15 @@ impl RemoteHost {
         let ssh = section.text("ssh")?;
         let ssh = match (name == LOCAL, ssh) {
             (true, None) => None,
-            (true, Some((_, span))) => {
-                return Err(section.error(
-                    span,
-                    "`local` is this machine, which is not reached by SSH",
-                    "leave `ssh` out, or give the host another name",
-                ));
-            }
-            (false, ssh) => {
+            (is_local, ssh) => {
                 let (ssh, span) = section.required("ssh", "\"user@address\"", ssh)?;
-                if ssh.is_empty() || ssh.starts_with('-') || ssh.contains(char::is_control) {
-                    return Err(section.error(
-                        span,
+                refuse! { section;
+                    is_local => span,
+                        "`local` is this machine, which is not reached by SSH",
+                        "leave `ssh` out, or give the host another name";
+                    ssh.is_empty() || ssh.starts_with('-') || ssh.contains(char::is_control) => span,
                         "this is no destination of `ssh`",
-                        "write it as for `ssh`: `ssh = \"user@address\"`, or an alias of `~/.ssh/config`",
-                    ));
+                        "write it as for `ssh`: `ssh = \"user@address\"`, or an alias of `~/.ssh/config`";
                 }
                 Some(ssh)
             }
@@ -132,24 +124,20 @@ impl RemoteHost {
         let (become_words, span) = section.text("become")?.unwrap_or_default();
         let become_words = words_of(&section, &become_words, span)?;
         let agent = section.text("agent")?;
-        if let Some((agent, span)) = &agent
-            && (!agent.starts_with('/') || !is_plain(agent))
-        {
-            return Err(section.error(
-                span.clone(),
-                "`agent` is the absolute path of Regatta on the host, of ordinary characters",
-                "write `agent = \"/usr/local/bin/regatta\"`",
-            ));
+        if let Some((agent, span)) = &agent {
+            refuse! { section;
+                !agent.starts_with('/') || !is_plain(agent) => span.clone(),
+                    "`agent` is the absolute path of Regatta on the host, of ordinary characters",
+                    "write `agent = \"/usr/local/bin/regatta\"`";
+            }
         }
         let programs = section.text("programs")?;
-        if let Some((programs, span)) = &programs
-            && !programs.starts_with('/')
-        {
-            return Err(section.error(
-                span.clone(),
-                "`programs` is the absolute path of a directory on the host",
-                "write `programs = \"/opt/regatta/external\"`",
-            ));
+        if let Some((programs, span)) = &programs {
+            refuse! { section;
+                !programs.starts_with('/') => span.clone(),
+                    "`programs` is the absolute path of a directory on the host",
+                    "write `programs = \"/opt/regatta/external\"`";
+            }
         }
         let key = section.text("key")?;
         let ssh_options = section.texts("ssh_options")?;
@@ -254,14 +242,12 @@ fn words_of(
     span: std::ops::Range<usize>,
 ) -> Result<Vec<String>, StudyError> {
     let words: Vec<String> = text.split_ascii_whitespace().map(str::to_owned).collect();
-    if words.iter().all(|word| is_plain(word)) {
-        return Ok(words);
+    refuse! { section;
+        !words.iter().all(|word| is_plain(word)) => span,
+            "`become` is a command of plain words",
+            "write `become = \"sudo -n\"`; what needs more goes into a script on the host";
     }
-    Err(section.error(
-        span,
-        "`become` is a command of plain words",
-        "write `become = \"sudo -n\"`; what needs more goes into a script on the host",
-    ))
+    Ok(words)
 }
 
 fn read_shaping(mut section: Section<'_>) -> Result<Shaping, StudyError> {
@@ -269,12 +255,9 @@ fn read_shaping(mut section: Section<'_>) -> Result<Shaping, StudyError> {
     let parent = section.text("parent")?;
     let (parent, span) = section.required("parent", "\"eth0\"", parent)?;
     // As the kernel has it.
-    if parent.is_empty() || parent.len() > 15 || parent.contains(['/', ' ']) {
-        return Err(section.error(
-            span,
-            "this is no name of an interface",
-            "write one that `ip link` shows, such as `eth0`",
-        ));
+    refuse! { section;
+        parent.is_empty() || parent.len() > 15 || parent.contains(['/', ' ']) => span,
+            "this is no name of an interface", "write one that `ip link` shows, such as `eth0`";
     }
     let address = section.quantity("address", "198.18.0.1/24", network)?;
     let attach = match (attach, address) {

@@ -144,9 +144,8 @@ impl Published {
     /// Whether the figure is to be compared with this workload.
     #[must_use]
     pub fn is_of_workload(&self, name: &str) -> bool {
-        self.workload
-            .as_deref()
-            .is_none_or(|workload| workload == name)
+        let workload = self.workload.as_deref();
+        workload.is_none_or(|workload| workload == name)
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
     draft::Draft,
     error::StudyError,
     keys::{fault, read_link},
-    section::Section,
+    section::{Section, refuse},
     source::File,
     steps::{Staircase, read_staircase},
 };
@@ -20,11 +20,11 @@ fn read_ways(section: &mut Section<'_>, ways: &mut [Draft; 2]) -> Result<(), Stu
     section.not_both("rtt", "delay")?;
     section.not_both("rtt_jitter", "jitter")?;
     let rtt = section.duration("rtt", "30ms")?;
-    if let Some((rtt, span)) = &rtt
-        && *rtt > Condition::LONGEST_TIME
-    {
-        let message = "this time is longer than 30 days";
-        return Err(section.error(span.clone(), message, "write `30ms`"));
+    if let Some((rtt, span)) = &rtt {
+        refuse! { section;
+            *rtt > Condition::LONGEST_TIME => span.clone(),
+                "this time is longer than 30 days", "write `30ms`";
+        }
     }
     let rtt_jitter = section.duration("rtt_jitter", "2ms")?;
     // Both ways are read from the same keys, over what each was before.
@@ -201,22 +201,17 @@ fn climb(
 fn check_times(file: &File<'_>, steps: &[DraftStep]) -> Result<(), StudyError> {
     let mut before = Duration::ZERO;
     for step in steps {
-        let wrong =
-            |message: String, hint: &str| Err(file.error(step.at_place.clone(), message, hint));
-        if step.at <= before {
-            let after = match before {
-                Duration::ZERO => "the start".to_owned(),
-                before => format!("the one before it, at {}", format_duration(before)),
-            };
-            let at = format_duration(step.at);
-            return wrong(
-                format!("this step at {at} does not come after {after}"),
-                "list the steps in the order of time, the first one after `0s`",
-            );
-        }
-        if step.at > Condition::LONGEST_TIME {
-            let message = "this step comes after more than 30 days".to_owned();
-            return wrong(message, "write a time such as `20s`");
+        let at = format_duration(step.at);
+        let after = match before {
+            Duration::ZERO => "the start".to_owned(),
+            before => format!("the one before it, at {}", format_duration(before)),
+        };
+        refuse! { file;
+            step.at <= before => step.at_place.clone(),
+                "this step at {at} does not come after {after}",
+                "list the steps in the order of time, the first one after `0s`";
+            step.at > Condition::LONGEST_TIME => step.at_place.clone(),
+                "this step comes after more than 30 days", "write a time such as `20s`";
         }
         before = step.at;
     }
@@ -258,12 +253,10 @@ fn finish(
         let Some((bytes, packets)) = queue else {
             continue;
         };
-        if bytes.is_none() && packets.is_none() {
-            return Err(file.error(
-                draft.place("queue"),
+        refuse! { file;
+            bytes.is_none() && packets.is_none() => draft.place("queue"),
                 "a queue of so many bandwidth-delay products, but the link has no rate",
-                "add `rate = \"100Mbit/s\"`, or write the `queue` in bytes",
-            ));
+                "add `rate = \"100Mbit/s\"`, or write the `queue` in bytes";
         }
         (link.queue, link.queue_packets) = (bytes, packets);
     }

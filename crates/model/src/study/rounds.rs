@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use super::{Study, error::StudyError, parts::known_metric, section::Section};
+use super::{
+    Study,
+    error::StudyError,
+    parts::known_metric,
+    section::{Section, refuse},
+};
 use crate::{
     metric::Better,
     units::{Ratio, format_duration},
@@ -41,13 +46,11 @@ pub(super) fn read(root: &mut Section<'_>) -> Result<Rounds, StudyError> {
     let every = root.required("every", "\"150s\"", every)?;
     let rounds = length.as_nanos() / every.as_nanos();
     let most = u128::from(Study::MOST_ROUNDS);
-    if !(1..=most).contains(&rounds) {
-        let shown = format_duration(every);
-        return Err(root.error(
-            span,
-            format!("a round every {shown} for this long is not 1 to {most} rounds"),
-            "write a longer time than `every`, such as `for = \"6h\"`",
-        ));
+    let shown = format_duration(every);
+    refuse! { root;
+        !(1..=most).contains(&rounds) => span,
+            "a round every {shown} for this long is not 1 to {most} rounds",
+            "write a longer time than `every`, such as `for = \"6h\"`";
     }
     Ok(Rounds {
         every: Some(every),
@@ -83,12 +86,10 @@ fn read_number(root: &mut Section<'_>) -> Result<Rounds, StudyError> {
     let at_most = table.number("at_most", least, most)?;
     let at_most = table.required("at_most", "60", at_most)?;
     table.end()?;
-    if !(0.0005..=0.5).contains(&until.0) {
-        return Err(table.error(
-            span,
+    refuse! { table;
+        !(0.0005..=0.5).contains(&until.0) => span,
             "intervals of this width end no run sensibly",
-            "write a half-width from \"0.05%\" to \"50%\", such as `until = \"3%\"`",
-        ));
+            "write a half-width from \"0.05%\" to \"50%\", such as `until = \"3%\"`";
     }
     Ok(Rounds {
         until: Some(until),
@@ -101,12 +102,10 @@ pub(super) fn read_rank_by(root: &mut Section<'_>) -> Result<Option<String>, Stu
     let Some((name, span)) = root.text("rank_by")? else {
         return Ok(None);
     };
-    if known_metric(root, &name, span.clone())?.better != Better::Neither {
-        return Ok(Some(name));
+    refuse! { root;
+        known_metric(root, &name, span.clone())?.better == Better::Neither => span,
+            "more of `{name}` is neither better nor worse, so that it ranks nothing",
+            "write a metric such as `transfer_time_ns` or `goodput_bps`";
     }
-    Err(root.error(
-        span,
-        format!("more of `{name}` is neither better nor worse, so that it ranks nothing"),
-        "write a metric such as `transfer_time_ns` or `goodput_bps`",
-    ))
+    Ok(Some(name))
 }

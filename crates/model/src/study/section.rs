@@ -22,6 +22,17 @@ use crate::{
 /// Value that was read, with its place in the file.
 pub(super) type Taken<T> = Option<(T, Range<usize>)>;
 
+/// Returns the first of some mistakes whose condition holds, as an error of a section: place, message, which may name
+/// variables, and hint.
+macro_rules! refuse {
+    ($section:expr; $($is:expr => $place:expr, $message:literal, $hint:literal;)+) => {
+        $(if $is {
+            return Err($section.error($place, format!($message), $hint));
+        })+
+    };
+}
+pub(super) use refuse;
+
 /// Text, number or flag, as a study has it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Scalar {
@@ -134,12 +145,11 @@ impl<'a> Section<'a> {
     ) -> Result<Taken<T>, StudyError> {
         let example = format!("\"{example}\"");
         let taken = self.value(key, ("a text with a unit", &example), quantity_of)?;
-        taken
-            .map(|(text, span)| match parse(&text) {
-                Ok(parsed) => Ok((parsed, span)),
-                Err(error) => Err(self.error(span, error.message, error.hint)),
-            })
-            .transpose()
+        let parsed = taken.map(|(text, span)| match parse(&text) {
+            Ok(parsed) => Ok((parsed, span)),
+            Err(error) => Err(self.error(span, error.message, error.hint)),
+        });
+        parsed.transpose()
     }
 
     /// Reads a quantity by its type's [`FromStr`].
@@ -173,15 +183,14 @@ impl<'a> Section<'a> {
 
     /// Checks a time that was read: refuses zero and times longer than 30 days.
     pub fn time(&self, taken: Taken<Duration>) -> Result<Option<Duration>, StudyError> {
-        match taken {
-            Some((value, span)) if value.is_zero() || value > Condition::LONGEST_TIME => Err(self
-                .error(
-                    span,
-                    "this time must be longer than zero and at most 30 days",
-                    "write a time such as `30s`",
-                )),
-            taken => Ok(taken.map(|(value, _)| value)),
+        let Some((value, span)) = taken else {
+            return Ok(None);
+        };
+        refuse! { self;
+            value.is_zero() || value > Condition::LONGEST_TIME => span,
+                "this time must be longer than zero and at most 30 days", "write a time such as `30s`";
         }
+        Ok(Some(value))
     }
 
     /// Reads a size between two bounds in bytes, both allowed, and its place.
@@ -236,22 +245,19 @@ impl<'a> Section<'a> {
             return Ok(None);
         };
         let span = value.span();
-        let numbers = match value.get_ref() {
-            DeValue::Array(items) => items
-                .iter()
-                .map(|item| match item.get_ref() {
-                    DeValue::Integer(number) => whole(number).ok_or_else(|| {
-                        let message = format!("`{}` is no number of a packet", number.as_str());
-                        self.error(item.span(), message, "the first packet is 1")
-                    }),
-                    _ => Err(self.wrong_kind(item, key, "a list of whole numbers", "[3, 17]")),
-                })
-                .collect::<Result<_, _>>()?,
-            DeValue::String(name) => self
-                .file(name, &span)?
-                .lines()
-                .enumerate()
-                .map(|(line, text)| {
+        let of_item = |item: &Spanned<DeValue<'_>>| {
+            let wrong = || self.wrong_kind(item, key, "a list of whole numbers", "[3, 17]");
+            let number = item.get_ref().as_integer().ok_or_else(wrong)?;
+            whole(number).ok_or_else(|| {
+                let message = format!("`{}` is no number of a packet", number.as_str());
+                self.error(item.span(), message, "the first packet is 1")
+            })
+        };
+        let numbers: Result<Vec<u64>, StudyError> = match value.get_ref() {
+            DeValue::Array(items) => items.iter().map(of_item).collect(),
+            DeValue::String(name) => {
+                let text = self.file(name, &span)?;
+                let of_line = |(line, text): (usize, &str)| {
                     text.trim().parse().map_err(|_| {
                         let (line, shown) = (line + 1, beginning(text));
                         let message =
@@ -259,14 +265,15 @@ impl<'a> Section<'a> {
                         let hint = "write one number a line; the first packet is 1";
                         self.error(span.clone(), message, hint)
                     })
-                })
-                .collect::<Result<_, _>>()?,
+                };
+                text.lines().enumerate().map(of_line).collect()
+            }
             _ => {
                 let want = "a list of whole numbers or the name of a file";
-                return Err(self.wrong_kind(&value, key, want, "[3, 17]"));
+                Err(self.wrong_kind(&value, key, want, "[3, 17]"))
             }
         };
-        Ok(Some((numbers, span)))
+        Ok(Some((numbers?, span)))
     }
 
     /// Returns the text of a file that is named at `span`.

@@ -2,7 +2,10 @@
 
 use std::{ops::Range, time::Duration};
 
-use super::{error::StudyError, section::Section};
+use super::{
+    error::StudyError,
+    section::{Section, refuse},
+};
 use crate::{
     condition::{Condition, Link},
     metric::Unit,
@@ -92,35 +95,17 @@ pub(super) fn read_staircase(mut section: Section<'_>) -> Result<Staircase, Stud
     let every = section.duration("every", "20s")?;
     let (every, every_place) = section.required("every", "\"20s\"", every)?;
     section.end()?;
-    if by <= 0.0 {
-        return Err(section.error(
-            by_place,
-            "steps of nothing lead nowhere",
-            "write by how much each step rises or falls, without a sign",
-        ));
-    }
-    if from == to {
-        return Err(section.error(
-            to_place,
-            "`from` and `to` are the same, so nothing changes",
-            "leave `steps` out",
-        ));
-    }
-    if every.is_zero() || every > Condition::LONGEST_TIME {
-        return Err(section.error(
-            every_place,
-            "this time must be longer than zero and at most 30 days",
-            "write a time such as `20s`",
-        ));
-    }
     // Rounding must not make a tiny last step.
     let steps = ((to - from).abs() / by - 1e-9).ceil();
-    if steps > MOST_STEPS {
-        return Err(section.error(
-            by_place,
-            format!("these are more than {MOST_STEPS} steps"),
-            "write a larger `by`",
-        ));
+    refuse! { section;
+        by <= 0.0 => by_place,
+            "steps of nothing lead nowhere",
+            "write by how much each step rises or falls, without a sign";
+        from == to => to_place,
+            "`from` and `to` are the same, so nothing changes", "leave `steps` out";
+        every.is_zero() || every > Condition::LONGEST_TIME => every_place,
+            "this time must be longer than zero and at most 30 days", "write a time such as `20s`";
+        steps > MOST_STEPS => by_place, "these are more than {MOST_STEPS} steps", "write a larger `by`";
     }
     Ok(Staircase {
         key,

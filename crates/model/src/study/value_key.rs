@@ -91,38 +91,6 @@ impl<T: Words> Word for T {
 }
 
 impl<T> ValueKey<T> {
-    pub(super) const fn new(
-        name: &'static str,
-        kind: KeyKind,
-        example: &'static str,
-        field: for<'t> fn(&'t mut T) -> Option<Field<'t>>,
-    ) -> Self {
-        Self {
-            name,
-            kind,
-            example,
-            help: "",
-            doc: "",
-            instead_of: None,
-            field,
-        }
-    }
-
-    pub(super) const fn help(mut self, help: &'static str) -> Self {
-        self.help = help;
-        self
-    }
-
-    pub(super) const fn doc(mut self, doc: &'static str) -> Self {
-        self.doc = doc;
-        self
-    }
-
-    pub(super) const fn instead_of(mut self, other: &'static str) -> Self {
-        self.instead_of = Some(other);
-        self
-    }
-
     /// Whether this `T` has the key.
     pub fn is_of(&self, of: &mut T) -> bool {
         (self.field)(of).is_some()

@@ -122,18 +122,16 @@ impl<'w> Expansion<'w> {
                 continue;
             };
             let values = self.sweeps.sweeps[*first].values.len();
-            combinations = combinations
-                .iter()
-                // One more than is allowed is enough to be refused.
-                .take(MOST_ENTRIES + 1)
-                .flat_map(|before| {
-                    let axis = &axis;
-                    (0..values).map(move |value| {
-                        let here = axis.iter().map(|sweep| [*sweep, value]);
-                        before.iter().copied().chain(here).collect()
-                    })
-                })
-                .collect();
+            let with_values = |before: &Vec<At>| -> Vec<Vec<At>> {
+                let with = |value| {
+                    let here = axis.iter().map(|sweep| [*sweep, value]);
+                    before.iter().copied().chain(here).collect()
+                };
+                (0..values).map(with).collect()
+            };
+            // One more than is allowed is enough to be refused.
+            let before = combinations.iter().take(MOST_ENTRIES + 1);
+            combinations = before.flat_map(with_values).collect();
         }
         combinations
     }

@@ -10,7 +10,7 @@ use crate::{
     metric::Unit,
     study::{
         error::StudyError,
-        section::{Scalar, Section},
+        section::{Scalar, Section, refuse},
     },
     words::Words as _,
 };
@@ -56,32 +56,22 @@ fn fit(
     let [first_key, second_key] = [first, second].map(Sweep::full_key);
     let shares = |name: &Scalar| before.of.iter().any(|other| other.shown == name.shown);
     let overlap = before.of.is_empty() || new.of.is_empty() || new.of.iter().any(shares);
-    if (first.part, &first.key) == (second.part, &second.key) && overlap {
-        return Err(root.error(
-            new.key.clone(),
-            format!("`{second_key}` is swept twice"),
-            "leave one of the two out, or give each its own entries with `of`",
-        ));
+    refuse! { root;
+        (first.part, &first.key) == (second.part, &second.key) && overlap => new.key.clone(),
+            "`{second_key}` is swept twice",
+            "leave one of the two out, or give each its own entries with `of`";
     }
     if second.zip.is_none() || first.zip != second.zip {
         return Ok(());
     }
-    if first.part != second.part {
-        return Err(root.error(
-            new.key.clone(),
-            format!(
-                "`{first_key}` and `{second_key}` cannot be zipped: every transport runs under every condition with every workload"
-            ),
-            "leave `zip` out of one of them, which crosses the two",
-        ));
-    }
     let [one, other] = [first.values.len(), second.values.len()];
-    if one != other {
-        return Err(root.error(
-            whole.clone(),
-            format!("`{second_key}` has {other} values and `{first_key}`, with which it is zipped, {one}"),
-            "give both the same number of values, or leave `zip` out to cross them",
-        ));
+    refuse! { root;
+        first.part != second.part => new.key.clone(),
+            "`{first_key}` and `{second_key}` cannot be zipped: every transport runs under every condition with every workload",
+            "leave `zip` out of one of them, which crosses the two";
+        one != other => whole.clone(),
+            "`{second_key}` has {other} values and `{first_key}`, with which it is zipped, {one}",
+            "give both the same number of values, or leave `zip` out to cross them";
     }
     Ok(())
 }
@@ -109,12 +99,10 @@ fn read(mut section: Section<'_>) -> Result<Written, StudyError> {
         let hint = "leave one of the two out; `rounds` says how often each is run";
         return Err(section.error(again.span.clone(), message, hint));
     }
-    if values.is_empty() || values.len() as u64 > MOST_VALUES {
-        return Err(section.error(
-            place,
-            format!("a sweep has from 1 to {MOST_VALUES} values"),
-            "write `values = [\"0%\", \"1%\"]`, or `from`, `to` and `points`",
-        ));
+    refuse! { section;
+        values.is_empty() || values.len() as u64 > MOST_VALUES => place,
+            "a sweep has from 1 to {MOST_VALUES} values",
+            "write `values = [\"0%\", \"1%\"]`, or `from`, `to` and `points`";
     }
     let measured = measure_all(values.iter().map(|value| value.shown.as_str()));
     let scale = scale.unwrap_or_else(|| match &measured {
@@ -122,12 +110,10 @@ fn read(mut section: Section<'_>) -> Result<Written, StudyError> {
         _ => Spacing::Linear,
     });
     let numbers = measured.as_ref().map(|(_, numbers)| numbers);
-    if scale == Spacing::Log && numbers.is_none_or(|all| all.iter().any(|value| *value <= 0.0)) {
-        return Err(section.error(
-            place,
+    refuse! { section;
+        scale == Spacing::Log && numbers.is_none_or(|all| all.iter().any(|value| *value <= 0.0)) => place,
             "a logarithmic sweep has quantities of one unit above zero",
-            "leave `scale` out, or leave out the values that have no logarithm",
-        ));
+            "leave `scale` out, or leave out the values that have no logarithm";
     }
     let sweep = Sweep {
         part,
@@ -213,12 +199,10 @@ fn read_range(section: &mut Section<'_>, scale: Spacing) -> Result<Vec<Scalar>, 
             "write both with the same kind of unit, such as `from = \"0.1%\"` and `to = \"10%\"`",
         ));
     };
-    if scale == Spacing::Log && values.iter().any(|value| *value <= 0.0) {
-        return Err(section.error(
-            from.span,
+    refuse! { section;
+        scale == Spacing::Log && values.iter().any(|value| *value <= 0.0) => from.span,
             "a logarithmic range begins above zero",
-            "write a `from` above zero, or `scale = \"linear\"`",
-        ));
+            "write a `from` above zero, or `scale = \"linear\"`";
     }
     let ends = [(ends[0], values[0]), (ends[1], values[1])];
     let Some(texts) = texts(ends, points, scale, &written) else {
