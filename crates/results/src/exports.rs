@@ -58,24 +58,8 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
     let parameters = Parameters::of(&sweeps);
 
     let mut csv = csv::Writer::from_writer(out);
-    let fixed = [
-        "trial",
-        "attempt",
-        "round",
-        "transport",
-        "condition",
-        "workload",
-        "started_unix_ns",
-        "seed",
-        "outcome",
-        "reasons",
-        "hint",
-        "warnings",
-    ];
     csv.write_record(
-        fixed
-            .into_iter()
-            .map(str::to_owned)
+        (IDENTITY.iter().map(|(name, _)| (*name).to_owned()))
             .chain(parameters.keys.iter().cloned())
             .chain(metrics.iter().cloned())
             .chain(facts.iter().map(|name| format!("fact.{name}")))
@@ -93,7 +77,7 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
             let read_back = (facts.iter())
                 .map(|name| cell(measurements.facts.get(name).cloned().unwrap_or_default()));
             let swept = parameters.of_trial(&trial);
-            let cells = identity(&trial).into_iter().chain(swept);
+            let cells = IDENTITY.iter().map(|(_, value)| value(&trial)).chain(swept);
             csv.write_record(cells.chain(measured).chain(read_back))?;
         }
     }
@@ -148,24 +132,28 @@ impl<'a> Parameters<'a> {
     }
 }
 
-fn identity(trial: &TrialRecord) -> [String; 12] {
-    let warnings = trial.measurements.warnings.iter();
-    let warnings: Vec<&str> = warnings.map(|warning| warning.code.as_str()).collect();
-    [
-        trial.index.to_string(),
-        trial.attempt.to_string(),
-        trial.round.to_string(),
-        cell(trial.transport.clone()),
-        cell(trial.condition.clone()),
-        cell(trial.workload.clone()),
-        trial.started_unix_ns.to_string(),
-        trial.seed.to_string(),
-        trial.outcome.name().to_owned(),
-        cell(trial.reasons.join("; ")),
-        cell(trial.hint.clone()),
-        cell(warnings.join("; ")),
-    ]
-}
+/// Formats one column of a trial.
+type OfTrial = fn(&TrialRecord) -> String;
+
+/// Columns of every trial, with their values.
+const IDENTITY: [(&str, OfTrial); 12] = [
+    ("trial", |trial| trial.index.to_string()),
+    ("attempt", |trial| trial.attempt.to_string()),
+    ("round", |trial| trial.round.to_string()),
+    ("transport", |trial| cell(trial.transport.clone())),
+    ("condition", |trial| cell(trial.condition.clone())),
+    ("workload", |trial| cell(trial.workload.clone())),
+    ("started_unix_ns", |trial| trial.started_unix_ns.to_string()),
+    ("seed", |trial| trial.seed.to_string()),
+    ("outcome", |trial| trial.outcome.name().to_owned()),
+    ("reasons", |trial| cell(trial.reasons.join("; "))),
+    ("hint", |trial| cell(trial.hint.clone())),
+    ("warnings", |trial| {
+        let warnings = trial.measurements.warnings.iter();
+        let codes: Vec<&str> = warnings.map(|warning| warning.code.as_str()).collect();
+        cell(codes.join("; "))
+    }),
+];
 
 /// Writes one row for each sample of each series: `trial`, `round`, `transport`, `condition`,
 /// `workload`, `side`, `name`, `unit`, `t_ns`, `value`, ordered by trial, then series, then as

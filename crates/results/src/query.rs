@@ -273,10 +273,12 @@ impl Source<'_> {
             "SELECT trial, name, value FROM metric WHERE {IN_SPAN} ORDER BY trial, name",
             |row| {
                 let name = row.get_ref(1)?.as_str()?;
-                if !names.contains(name) {
-                    names.insert(name.into());
+                if let Some(known) = names.get(name) {
+                    return Ok((known.clone(), row.get(2)?));
                 }
-                Ok((names.get(name).cloned().unwrap_or_default(), row.get(2)?))
+                let new: Arc<str> = name.into();
+                names.insert(new.clone());
+                Ok((new, row.get(2)?))
             },
             |trial, values: Drain<'_, (Arc<str>, f64)>| {
                 let warnings = &mut trial.measurements.warnings;

@@ -47,30 +47,26 @@ impl Reader {
     /// # Errors
     /// As [`Reader::open`], as far as they show without that check.
     pub fn unexamined(dir_or_file: &Path) -> Result<Self, ResultsError> {
-        let path = if dir_or_file.is_dir() {
-            dir_or_file.join(FILE_NAME)
-        } else {
-            dir_or_file.to_owned()
+        let path = match dir_or_file.is_dir() {
+            true => dir_or_file.join(FILE_NAME),
+            false => dir_or_file.to_owned(),
         };
         let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        match snapshot(&connection) {
-            Ok(()) => Ok(Self {
-                connection,
-                path,
-                copy: None,
-            }),
-            // A log, or the index to it, would have to be written beside the file.
-            Err(error)
-                if matches!(
-                    error.sqlite_error_code(),
-                    Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
-                ) =>
-            {
-                drop(connection);
-                Self::from_copy(path)
-            }
-            Err(error) => Err(explain(error, "read", &path)),
+        if let Err(error) = snapshot(&connection) {
+            return match error.sqlite_error_code() {
+                // A log, or the index to it, would have to be written beside the file.
+                Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => {
+                    drop(connection);
+                    Self::from_copy(path)
+                }
+                _ => Err(explain(error, "read", &path)),
+            };
         }
+        Ok(Self {
+            connection,
+            path,
+            copy: None,
+        })
     }
 
     /// Opens a copy in the directory for temporary files.

@@ -75,22 +75,19 @@ impl Store {
             lock.sync_all().map_err(|e| explain_io(e, "write", dir))?;
             Ok((connection, FileIdentity::of(&path)?))
         });
-        match begun {
-            Ok((connection, identity)) => Ok(Self {
-                connection,
-                path,
-                identity,
-                kept: 0,
-                _lock: lock,
-            }),
-            Err(error) => {
-                for leftover in [path.clone(), beside(&path, "-wal"), beside(&path, "-shm")] {
-                    // What cannot be removed was never there, or the error at hand says why.
-                    let _ = fs::remove_file(leftover);
-                }
-                Err(error)
+        let (connection, identity) = begun.inspect_err(|_| {
+            for leftover in [path.clone(), beside(&path, "-wal"), beside(&path, "-shm")] {
+                // What cannot be removed was never there, or the error at hand says why.
+                let _ = fs::remove_file(leftover);
             }
-        }
+        })?;
+        Ok(Self {
+            connection,
+            path,
+            identity,
+            kept: 0,
+            _lock: lock,
+        })
     }
 
     /// Opens a run to continue it. Its state is left unchanged.
@@ -148,15 +145,9 @@ impl Store {
                 what: format!("series `{name}` has {times} times and {values} values"),
             });
         }
-        let duplicate: bool = self
-            .connection
-            .query_row(
-                "SELECT EXISTS (SELECT 1 FROM trial WHERE trial = ?1)",
-                [trial.index],
-                |row| row.get(0),
-            )
-            .map_err(|e| explain(e, "read", &self.path).keeping(self.kept))?;
-        if duplicate {
+        let duplicate = "SELECT EXISTS (SELECT 1 FROM trial WHERE trial = ?1)";
+        let duplicate = (self.connection).query_row(duplicate, [trial.index], |row| row.get(0));
+        if duplicate.map_err(|e| explain(e, "read", &self.path).keeping(self.kept))? {
             return Err(ResultsError::DuplicateTrial { index: trial.index });
         }
         self.write(|transaction| insert::insert_trial(transaction, trial))?;
@@ -270,13 +261,12 @@ impl Store {
                 now: displaced::find(&self.connection, path, self.identity),
             });
         }
-        let written = (|| {
-            let transaction = self
-                .connection
-                .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let immediate = TransactionBehavior::Immediate;
+        let transaction = self.connection.transaction_with_behavior(immediate);
+        let written = transaction.and_then(|transaction| {
             change(&transaction)?;
             transaction.commit()
-        })();
+        });
         written.map_err(|e| explain(e, "write", path).keeping(self.kept))
     }
 }

@@ -66,8 +66,8 @@ fn check_place(dir: &Path, merge: &Merge) -> Result<(), ResultsError> {
     };
     let same = "SELECT EXISTS (SELECT 1 FROM part_trial)
         AND NOT EXISTS (SELECT 1 FROM part WHERE plan_sha256 <> ?1)";
-    let same =
-        (reader.source().connection).query_row(same, [merge.plan_sha256()], |row| row.get(0));
+    let reader = reader.source().connection;
+    let same = reader.query_row(same, [merge.plan_sha256()], |row| row.get(0));
     match same {
         Ok(true) if !has_log(&path) => Ok(()),
         _ => Err(exists),
@@ -190,9 +190,8 @@ fn copy_of_run(merged: &Connection, part: i64) -> rusqlite::Result<()> {
 
 fn copy_path_checks(merged: &Connection) -> rusqlite::Result<()> {
     let mut checks = merged.prepare_cached("SELECT id FROM source.path_check ORDER BY id")?;
-    let ids: Vec<i64> = checks
-        .query_map([], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
+    let ids = checks.query_map([], |row| row.get(0))?;
+    let ids: Vec<i64> = ids.collect::<Result<_, _>>()?;
     for id in ids {
         let same = "SELECT EXISTS (
             SELECT 1 FROM main.path_check AS known, source.path_check AS new
@@ -202,27 +201,20 @@ fn copy_path_checks(merged: &Connection) -> rusqlite::Result<()> {
                 SELECT position, name, asked, achieved, n FROM source.path_quantity WHERE path_check = new.id
                 EXCEPT
                 SELECT position, name, asked, achieved, n FROM main.path_quantity WHERE path_check = known.id))";
-        if merged
-            .prepare_cached(same)?
-            .query_row([id], |row| row.get(0))?
-        {
+        let mut same = merged.prepare_cached(same)?;
+        if same.query_row([id], |row| row.get(0))? {
             continue;
         }
-        merged
-            .prepare_cached(
-                "INSERT INTO main.path_check (condition, checked_unix_ns, within, step_at_ns, spoiled)
-                 SELECT condition, checked_unix_ns, within, step_at_ns, spoiled
-                 FROM source.path_check WHERE id = ?1",
-            )?
-            .execute([id])?;
+        let check =
+            "INSERT INTO main.path_check (condition, checked_unix_ns, within, step_at_ns, spoiled)
+             SELECT condition, checked_unix_ns, within, step_at_ns, spoiled
+             FROM source.path_check WHERE id = ?1";
+        merged.prepare_cached(check)?.execute([id])?;
         let new = merged.last_insert_rowid();
-        merged
-            .prepare_cached(
-                "INSERT INTO main.path_quantity
-                 SELECT ?2, position, name, asked, achieved, lowest, highest, n, within
-                 FROM source.path_quantity WHERE path_check = ?1",
-            )?
-            .execute([id, new])?;
+        let quantities = "INSERT INTO main.path_quantity
+             SELECT ?2, position, name, asked, achieved, lowest, highest, n, within
+             FROM source.path_quantity WHERE path_check = ?1";
+        merged.prepare_cached(quantities)?.execute([id, new])?;
         checksum::PATH_CHECK.seal(merged, new)?;
     }
     Ok(())
@@ -256,12 +248,11 @@ fn finish(merged: &mut Connection, content: &Content<'_>) -> rusqlite::Result<()
     }
     let state = match content.missing {
         0 => RunState::Complete,
-        missing => RunState::Interrupted {
-            reason: format!(
-                "{missing} of {} trials are in none of the merged files",
-                content.plan.trials
-            ),
-        },
+        missing => {
+            let trials = content.plan.trials;
+            let reason = format!("{missing} of {trials} trials are in none of the merged files");
+            RunState::Interrupted { reason }
+        }
     };
     insert::set_state(&transaction, &state)?;
     transaction.execute_batch("DROP INDEX path_check_of_condition")?;

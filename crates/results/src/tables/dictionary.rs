@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use regatta_model::{METRICS, MetricDefinition, RunHeader, Unit, Words as _, metric};
+use regatta_model::{Better, METRICS, MetricDefinition, RunHeader, Unit, Words as _, metric};
 use serde::Serialize;
 
 use super::{column::Column, definition::Table};
@@ -100,9 +100,8 @@ impl Dictionary {
         page.push_str("\n## Metrics\n\nNames in `metric`.\n\n| name | unit | better | definition |\n|---|---|---|---|\n");
         for metric in self.metrics {
             let better = match metric.better {
-                metric::Better::Higher => "higher",
-                metric::Better::Lower => "lower",
-                metric::Better::Neither => "",
+                Better::Neither => "",
+                better => better.word(),
             };
             let name = code(metric.name);
             let cells = [name.as_str(), metric.unit.name(), better, metric.definition];
@@ -126,9 +125,9 @@ fn code(text: &str) -> String {
 }
 
 fn row(page: &mut String, cells: &[&str]) {
-    let cells: Vec<String> = cells
+    let cells = cells
         .iter()
-        .map(|cell| cell.replace('|', "\\|").replace('\n', " "))
-        .collect();
+        .map(|cell| cell.replace('|', "\\|").replace('\n', " "));
+    let cells: Vec<String> = cells.collect();
     let _ = writeln!(page, "| {} |", cells.join(" | "));
 }
