@@ -173,12 +173,12 @@ fn around(study: &Study, condition: &Condition, workload: &Workload) -> Duration
     let round_trip = condition.round_trip_delay();
     // At once where none holds up another.
     let idle = match condition.treats_alike() {
-        true => round_trip,
-        false => round_trip.saturating_mul(workload.probe.idle_messages),
+        true => 1,
+        false => workload.probe.idle_messages,
     };
-    idle.saturating_add(round_trip.saturating_mul(6))
-        .saturating_add(PER_TRIAL)
-        .min(limits::expected_longest(study, condition, workload))
+    let round_trips = round_trip.saturating_mul(idle.saturating_add(6));
+    let longest = limits::expected_longest(study, condition, workload);
+    round_trips.saturating_add(PER_TRIAL).min(longest)
 }
 
 /// Time and payload of the transfer of one trial; no longer than the deadline.
@@ -232,10 +232,9 @@ fn transfer(
         } => seconds(*messages as f64 / messages_per_second),
     };
     let time = whole.min(study.deadline);
-    let part = if whole > time {
-        time.as_secs_f64() / whole.as_secs_f64()
-    } else {
-        1.0
+    let part = match whole > time {
+        true => time.as_secs_f64() / whole.as_secs_f64(),
+        false => 1.0,
     };
     Transfer {
         time,
@@ -299,10 +298,8 @@ fn stops_at_each_message(transport: &Transport) -> bool {
 }
 
 fn packets(transfer: Transfer, condition: &Condition) -> f64 {
-    let payload = u64::from(condition.mtu_bytes)
-        .saturating_sub(HEADERS)
-        .max(1);
-    transfer.bytes / payload as f64
+    let payload = u64::from(condition.mtu_bytes).saturating_sub(HEADERS);
+    transfer.bytes / payload.max(1) as f64
 }
 
 /// Bytes of the capture of a trial; half as many packets come back.
@@ -327,16 +324,15 @@ fn captured(
 
 /// Returns the size of the files of white noise of a study. Workloads of the same size share one.
 fn noise(study: &Study) -> Bytes {
-    let sizes: BTreeSet<u64> = (study.workloads.iter())
-        .filter_map(|workload| match &workload.kind {
-            WorkloadKind::Bulk {
-                size,
-                pattern: Pattern::File,
-                ..
-            } => Some(size.0),
-            _ => None,
-        })
-        .collect();
+    let size = |workload: &Workload| match &workload.kind {
+        WorkloadKind::Bulk {
+            size,
+            pattern: Pattern::File,
+            ..
+        } => Some(size.0),
+        _ => None,
+    };
+    let sizes: BTreeSet<u64> = study.workloads.iter().filter_map(size).collect();
     Bytes(sizes.into_iter().sum())
 }
 

@@ -238,10 +238,8 @@ impl Plan {
         for round in 0..study.rounds {
             let mut order = cells.clone();
             shuffle(&mut order, derive(study.seed, "order", round));
-            let conditions = study.conditions.iter();
-            let seeds: Vec<u64> = conditions
-                .map(|condition| derive(study.seed, &condition.name, round))
-                .collect();
+            let names = study.conditions.iter().map(|condition| &condition.name);
+            let seeds: Vec<u64> = names.map(|name| derive(study.seed, name, round)).collect();
             for cell in order {
                 trials.push(PlannedTrial {
                     index: trials.len() as u32,

@@ -10,7 +10,7 @@ use crate::process_output::LastLines;
 pub(super) const LOOK_AROUND: Duration = Duration::from_millis(100);
 
 /// Longest silence of a guest with a real clock, which sends a sign of life every two seconds.
-const SILENCE: Duration = Duration::from_secs(15);
+pub(super) const SILENCE: Duration = Duration::from_secs(15);
 
 /// Time between two looks from which on this process was stopped meanwhile, as when a batch system suspends
 /// a job.
@@ -100,7 +100,7 @@ impl Watch {
             }
             let Some(said) = second.guest.hear(Duration::ZERO) else {
                 return is_silent(second.heard).then(|| SecondGuestEnd {
-                    reasons: self.explain(&hung("the receiver's guest")),
+                    reasons: self.explain(&hung("the receiver's guest", SILENCE), Vec::new()),
                     unsupported: false,
                 });
             };
@@ -127,19 +127,18 @@ impl Watch {
                     ..
                 } => (reasons, unsupported),
             };
-            let mut all = self.explain("the receiver's guest ended");
-            all.splice(1..1, reasons);
             let end = SecondGuestEnd {
-                reasons: all,
+                reasons: self.explain("the receiver's guest ended", reasons),
                 unsupported,
             };
             self.second.as_mut()?.ended = Some((Instant::now(), end));
         }
     }
 
-    pub(super) fn explain(&self, what: &str) -> Vec<String> {
-        let last_words = self.last_words.in_words();
-        [what.to_owned()].into_iter().chain(last_words).collect()
+    /// Returns what happened, its causes, and the last lines of the output.
+    pub(super) fn explain(&self, what: &str, causes: Vec<String>) -> Vec<String> {
+        let first = [what.to_owned()].into_iter().chain(causes);
+        first.chain(self.last_words.in_words()).collect()
     }
 }
 
@@ -148,9 +147,7 @@ pub(super) fn is_silent(heard: Option<Instant>) -> bool {
     heard.is_some_and(|heard| heard.elapsed() > SILENCE)
 }
 
-pub(super) fn hung(what: &str) -> String {
-    format!(
-        "{what} hung: it said nothing for {} s, and was ended",
-        SILENCE.as_secs()
-    )
+pub(super) fn hung(what: &str, silence: Duration) -> String {
+    let seconds = silence.as_secs();
+    format!("{what} hung: it said nothing for {seconds} s, and was ended")
 }

@@ -67,12 +67,10 @@ impl HostMonitors {
 
     /// Says which trial begins, or that one has ended.
     pub(crate) fn at_edge(&self, trial: Option<u32>) {
-        let interval = if trial.is_some() {
-            TRIAL_INTERVAL
-        } else {
-            IDLE_INTERVAL
-        };
-        let interval_ns = nanoseconds(interval);
+        let interval_ns = nanoseconds(match trial {
+            Some(_) => TRIAL_INTERVAL,
+            None => IDLE_INTERVAL,
+        });
         for monitor in self.hosts.iter().filter_map(|host| host.monitor.as_ref()) {
             monitor.request(MonitorRequest { interval_ns, trial });
         }
@@ -164,14 +162,11 @@ impl MonitoredHost {
         if std::mem::replace(&mut self.warned, true) {
             return None;
         }
-        let warning = Warning::new(
-            "host_not_monitored",
-            format!(
-                "for a part of the run there are no samples of {}, because of its monitor: {reason}",
-                self.name
-            ),
-            "",
+        let message = format!(
+            "for a part of the run there are no samples of {}, because of its monitor: {reason}",
+            self.name
         );
+        let warning = Warning::new("host_not_monitored", message, "");
         Some(Event::Warning { warning })
     }
 }

@@ -24,7 +24,7 @@ use self::progress::{AfterEnd, Progress};
 use super::{
     memory_mib,
     messages::{FromGuest, RunOrder},
-    watch::{LAST_WORDS, SecondGuest, SecondGuestEnd, Watch, hung, is_silent},
+    watch::{LAST_WORDS, SILENCE, SecondGuest, SecondGuestEnd, Watch, hung, is_silent},
 };
 use crate::{
     agent::Signal,
@@ -201,8 +201,7 @@ impl GuestRun {
             files: files.0.is_some(),
             progress_interval,
         };
-        let payload = serde_json::to_string(&order);
-        let payload = payload.map_err(|source| EngineError::GuestMessage { source })?;
+        let payload = serde_json::to_string(&order)?;
         let order = Order {
             kernel: self.image.path.clone(),
             clock: self.clock(),
@@ -274,16 +273,13 @@ impl GuestRun {
                 return Ok(End::Early(end.reasons));
             }
             let Some(said) = watch.hear() else {
-                if watch.until <= Instant::now() {
-                    return Ok(End::Early(watch.explain(&format!(
-                        "the guest hung: it said nothing for {} s, and was ended",
-                        watch.until.duration_since(watch.begun).as_secs()
-                    ))));
-                }
-                if is_silent(watch.heard) {
-                    return Ok(End::Early(watch.explain(&hung("the guest"))));
-                }
-                continue;
+                let silence = match watch.until <= Instant::now() {
+                    true => watch.until.duration_since(watch.begun),
+                    false if is_silent(watch.heard) => SILENCE,
+                    false => continue,
+                };
+                let hung = hung("the guest", silence);
+                return Ok(End::Early(watch.explain(&hung, Vec::new())));
             };
             if watch.heard.is_some() {
                 watch.heard = Some(Instant::now());
@@ -295,43 +291,37 @@ impl GuestRun {
                     watch.wait(BETWEEN);
                 }
                 Said::Console { line } | Said::Output { line } => watch.last_words.keep(line),
-                Said::Message { text } => {
-                    let message = serde_json::from_str(&text)
-                        .map_err(|source| EngineError::GuestMessage { source })?;
-                    match message {
-                        FromGuest::Event { event } => {
-                            let second_start = watch.second.as_ref().and_then(|it| it.start);
-                            let event = self.outside(*event, start.as_ref(), second_start);
-                            if let Some(end) = self.note(event, watch, progress, listener)? {
-                                return Ok(end);
-                            }
+                Said::Message { text } => match serde_json::from_str(&text)? {
+                    FromGuest::Event { event } => {
+                        let second_start = watch.second.as_ref().and_then(|it| it.start);
+                        let event = self.outside(*event, start.as_ref(), second_start);
+                        if let Some(end) = self.note(event, watch, progress, listener)? {
+                            return Ok(end);
                         }
-                        FromGuest::Progress { progress } => {
-                            if let Some(listener) = under_way {
-                                listener.hear(progress);
-                            }
-                        }
-                        FromGuest::Failed {
-                            reasons,
-                            guest_gone: true,
-                            ..
-                        } if watch.second.is_some() && progress.has_started() => {
-                            let mut all = watch.explain("the receiver's guest hung, and was ended");
-                            all.splice(1..1, reasons);
-                            return Ok(End::Early(all));
-                        }
-                        FromGuest::Failed {
-                            reasons,
-                            hint,
-                            unsupported,
-                            ..
-                        } => return Err(EngineError::guest(&reasons, hint, unsupported)),
                     }
-                }
+                    FromGuest::Progress { progress } => {
+                        if let Some(listener) = under_way {
+                            listener.hear(progress);
+                        }
+                    }
+                    FromGuest::Failed {
+                        reasons,
+                        guest_gone: true,
+                        ..
+                    } if watch.second.is_some() && progress.has_started() => {
+                        let what = "the receiver's guest hung, and was ended";
+                        return Ok(End::Early(watch.explain(what, reasons)));
+                    }
+                    FromGuest::Failed {
+                        reasons,
+                        hint,
+                        unsupported,
+                        ..
+                    } => return Err(EngineError::guest(&reasons, hint, unsupported)),
+                },
                 Said::Ended { code } => {
-                    return Ok(End::Early(watch.explain(&format!(
-                        "the guest's program ended with exit status {code}"
-                    ))));
+                    let what = format!("the guest's program ended with exit status {code}");
+                    return Ok(End::Early(watch.explain(&what, Vec::new())));
                 }
                 Said::Failed {
                     reasons,
