@@ -130,8 +130,8 @@ pub const WORKLOAD_KEYS: &[ValueKey<WorkloadKind>] = keys! {
     "requests_per_second" PER_SECOND, "100",
         field!(RequestResponse { arrivals } => Field::Arrivals(arrivals, |number| Arrivals::Open { requests_per_second: number as f64 }));
         "Rate of the requests, whether or not earlier ones were answered, instead of a number of outstanding ones",
-        "not set | open loop,
-        instead of `outstanding`: requests leave by schedule, whether or not earlier ones were answered. Delay counts from the schedule, so that waiting at the sender is included. Ranked by the 95th percentile", instead of "outstanding";
+        "not set | open loop, instead of `outstanding`: requests leave by schedule, whether or not earlier ones were answered. Delay counts from the schedule, so that waiting at the sender is included. Ranked by the 95th percentile",
+        instead of "outstanding";
     "messages" EXCHANGES, "500", field!(MultiStream { messages } => Field::Number(messages));
         "Number of independent messages [default: 500]",
         "500 | number of messages";
