@@ -28,7 +28,7 @@ pub use bed::{Bed, HOST_MONITOR};
 pub use clocks::{HostClocks, RemoteClock};
 pub use error::{BedError, Reported};
 pub use launch::{Errors, Input, Launched, LaunchedProcess, Launcher};
-pub use messages::{LinkCounters, PathCounters, UnsupportedCounters};
+pub use messages::{LinkCounters, PathCounters, UnsupportedCounters, write_line};
 pub use regatta_control::Host;
 pub use regatta_process::Stop;
 pub use second_guest::{COMMAND as SECOND_GUEST_COMMAND, main as second_guest_main};

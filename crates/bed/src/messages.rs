@@ -21,7 +21,7 @@ pub(crate) const DAEMON_PROTOCOL_VERSION: u32 = 9;
 ///
 /// # Errors
 /// Errors of writing.
-pub(crate) fn write_line(to: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
+pub fn write_line(to: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     to.write_all(&line)?;

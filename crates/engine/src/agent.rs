@@ -1,28 +1,33 @@
 //! Handle of an agent: a process that answers, ends or hangs.
 
 use std::{
-    collections::VecDeque,
     fs::File,
-    io::{BufRead, BufReader, Read},
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard, PoisonError,
         mpsc::{Receiver, RecvTimeoutError, Sender},
     },
     thread::JoinHandle,
     time::Instant,
 };
 
-use regatta_bed::{Input, LaunchedProcess, TestBed};
+use regatta_bed::{Input, LaunchedProcess, TestBed, write_line};
 use regatta_control::{FromAgent, Host, PROTOCOL_VERSION, ToAgent};
-use regatta_model::{HostFacts, shell::printable};
+use regatta_model::HostFacts;
 
-use crate::{error::EngineError, limits};
+use crate::{
+    error::EngineError,
+    limits,
+    process_output::{self, LastLines, beginning, each_line, spawn},
+};
 
 /// Lines of an agent's standard error that are kept to explain its death.
 const KEPT_LINES: usize = 12;
 
 /// Longest line that an agent may write. A report with an hour of samples is below 20 MB.
 const LONGEST_LINE: u64 = 256 << 20;
+
+/// Longest line of its standard error that is kept whole.
+const LONGEST_ERROR: u64 = 64 << 10;
 
 /// Message that wakes the engine.
 #[derive(Debug)]
@@ -57,7 +62,7 @@ pub(crate) struct Agent {
     pub version: String,
     input: Box<dyn Input>,
     process: Box<dyn LaunchedProcess>,
-    last_words: Arc<Mutex<VecDeque<String>>>,
+    last_words: Arc<Mutex<LastLines>>,
     readers: Vec<JoinHandle<()>>,
 }
 
@@ -79,26 +84,23 @@ impl Agent {
         signals: &Sender<Signal>,
     ) -> Result<Self, EngineError> {
         let launched = bed.spawn_agent(host)?;
-        let last_words = Arc::new(Mutex::new(VecDeque::new()));
-        let mut readers = Vec::new();
-        let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
-            std::thread::Builder::new()
-                .name(format!("{name} {}", host.name()))
-                .spawn(work)
-                .map_err(|source| EngineError::Thread { source })
-        };
-        let sender = signals.clone();
-        let output = launched.output.into();
-        readers.push(spawn(
-            "answers of",
-            Box::new(move || read_answers(output, host, generation, &sender)),
-        )?);
+        // An agent writes no errors unless something is wrong or the user asked for logs, so that this costs no
+        // measured core anything.
+        let last_words = Arc::new(Mutex::new(LastLines::new(KEPT_LINES, "")));
+        let (sender, output) = (signals.clone(), launched.output.into());
+        let mut readers = vec![spawn(format!("answers of {}", host.name()), move || {
+            read_answers(output, host, generation, &sender);
+        })?];
         if let Some(errors) = launched.errors {
             let kept = Arc::clone(&last_words);
-            readers.push(spawn(
-                "errors of",
-                Box::new(move || read_errors(errors.into(), &kept)),
-            )?);
+            readers.push(spawn(format!("errors of {}", host.name()), move || {
+                // Output that cannot be read any more has ended.
+                let _ = each_line(errors.into(), LONGEST_ERROR, |line| {
+                    let text = String::from_utf8_lossy(line).trim_end().to_owned();
+                    lock(&kept).keep(text);
+                    true
+                });
+            })?);
         }
         let mut agent = Self {
             host,
@@ -195,101 +197,58 @@ impl Agent {
 
     /// Sends a message to the agent.
     pub fn say(&mut self, message: &ToAgent) -> std::io::Result<()> {
-        let mut line = serde_json::to_vec(message)?;
-        line.push(b'\n');
-        self.input.write_all(&line)?;
-        self.input.flush()
+        write_line(&mut self.input, message)
     }
 
     /// Ends the agent, if need be by killing it, and returns the information about its end.
     pub fn reap(self) -> AgentExit {
         let Self {
             input,
-            mut process,
+            process,
             last_words,
             readers,
             ..
         } = self;
         // End of input ends an agent that is well; one that has died has a status worth telling.
         drop(input);
-        let status = process.ended(limits::EXIT_LIMIT);
-        if status.is_none() {
-            process.kill();
-        }
+        let status = process_output::end(process);
         for reader in readers {
             // The process is gone, so its pipes are closed and the readers end.
             let _ = reader.join();
         }
-        let mut reasons = Vec::new();
-        if let Some(status) = &status {
-            reasons.push(format!("its process ended with {status}"));
-        }
-        let words = last_words.lock().unwrap_or_else(|e| e.into_inner());
-        if !words.is_empty() {
-            let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            reasons.push(format!("its last words: {}", words.join(" / ")));
-        }
+        let status_in_words = status
+            .as_ref()
+            .map(|status| format!("its process ended with {status}"));
+        let last_words = lock(&last_words).in_words();
         AgentExit {
             killed: status.is_none(),
-            reasons,
+            reasons: status_in_words.into_iter().chain(last_words).collect(),
         }
     }
+}
+
+fn lock(lines: &Mutex<LastLines>) -> MutexGuard<'_, LastLines> {
+    lines.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn read_answers(output: File, host: Host, generation: u32, signals: &Sender<Signal>) {
-    let mut output = BufReader::new(output);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let part = match (&mut output)
-            .take(LONGEST_LINE)
-            .read_until(b'\n', &mut line)
-        {
-            Ok(0) | Err(_) => AgentOutput::Ended,
-            Ok(_) => match serde_json::from_slice(&line) {
-                Ok(message) => AgentOutput::Message(Box::new(message)),
-                Err(error) => {
-                    let text = String::from_utf8_lossy(&line);
-                    let text: String = text.trim_end().chars().take(200).collect();
-                    AgentOutput::Malformed(format!(
-                        "it wrote `{text}`, which is not an answer: {error}"
-                    ))
-                }
-            },
-        };
-        let last = matches!(part, AgentOutput::Ended);
+    let send = |output| {
         let signal = Signal::Agent {
             host,
             generation,
-            output: part,
+            output,
         };
-        if signals.send(signal).is_err() || last {
-            return;
-        }
-    }
-}
-
-/// Copies an agent's standard error to this process's and keeps its last lines. An agent writes
-/// nothing unless something is wrong or the user asked for logs, so that this costs no measured
-/// core anything.
-fn read_errors(errors: File, kept: &Mutex<VecDeque<String>>) {
-    let mut errors = BufReader::new(errors);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        match (&mut errors).take(64 << 10).read_until(b'\n', &mut line) {
-            Ok(0) | Err(_) => return,
-            Ok(_) => {
-                let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-                if std::env::var_os("REGATTA_LOG").is_some() {
-                    eprintln!("{}", printable(&text));
-                }
-                let mut kept = kept.lock().unwrap_or_else(|e| e.into_inner());
-                if kept.len() == KEPT_LINES {
-                    kept.pop_front();
-                }
-                kept.push_back(text);
-            }
-        }
-    }
+        signals.send(signal).is_ok()
+    };
+    // Output that cannot be read any more has ended.
+    let _ = each_line(output, LONGEST_LINE, |line| {
+        send(match serde_json::from_slice(line) {
+            Ok(message) => AgentOutput::Message(Box::new(message)),
+            Err(error) => AgentOutput::Malformed(format!(
+                "it wrote `{}`, which is not an answer: {error}",
+                beginning(line, 200)
+            )),
+        })
+    });
+    send(AgentOutput::Ended);
 }

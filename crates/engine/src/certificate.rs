@@ -12,10 +12,9 @@ const SERVER_NAME: &str = "receiver.regatta.invalid";
 /// Makes a certificate with a key of its own. It is kept in memory, for one run; the connecting end
 /// accepts no other.
 pub(crate) fn make() -> Result<TlsMaterial, EngineError> {
-    let failed = |source| EngineError::Certificate { source };
-    let key = KeyPair::generate().map_err(failed)?;
-    let params = CertificateParams::new(vec![SERVER_NAME.to_owned()]).map_err(failed)?;
-    let certificate = params.self_signed(&key).map_err(failed)?;
+    let key = KeyPair::generate()?;
+    let params = CertificateParams::new(vec![SERVER_NAME.to_owned()])?;
+    let certificate = params.self_signed(&key)?;
     Ok(TlsMaterial {
         certificate_der_base64: STANDARD.encode(certificate.der()),
         key_der_base64: Some(STANDARD.encode(key.serialize_der())),

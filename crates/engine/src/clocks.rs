@@ -116,11 +116,10 @@ impl TrialClocks {
         }
         self.read_beside(bed)?;
         let bound = ClockBound::over(&self.readings);
-        measurements
-            .facts
-            .insert("clock.method".to_owned(), self.method());
+        let Measurements { metrics, facts, .. } = &mut *measurements;
+        facts.insert("clock.method".to_owned(), self.method());
         if let Some(bound) = &bound {
-            let mut put = |name: &str, value| measurements.metrics.insert(name.to_owned(), value);
+            let mut put = |name, value| metrics.insert(name, value);
             put(id::CLOCK_OFFSET_BOUND_NS, bound.offset.bound_ns());
             if let Some([least, largest]) = bound.drift {
                 put(id::CLOCK_DRIFT_RATIO, f64::midpoint(least, largest));
@@ -168,10 +167,9 @@ fn correct(
         (hint <= lowest).then_some(own - hint)
     });
     let correction_of = |role: Role| {
-        let host = Host::BOTH
-            .into_iter()
-            .find(|host| host.role(workload) == role);
-        host.and_then(|host| corrections[host as usize])
+        let mut hosts = Host::BOTH.into_iter();
+        let host = hosts.find(|host| host.role(workload) == role)?;
+        corrections[host as usize]
     };
     let bound_ns = bound.as_ref().map(|bound| bound.offset.bound_ns());
     for (metrics, median) in workload.kind.one_way_delays() {
@@ -194,17 +192,14 @@ fn correct(
                 bound / 1e6,
                 (measured - correction) / 1e6
             ),
-            None => {
-                "the offset between the clocks of the hosts changed too much during the trial, or could not be read"
-                    .to_owned()
-            }
+            None => String::from(
+                "the offset between the clocks of the hosts changed too much during the trial, or could not be read",
+            ),
         };
         for name in &metrics {
             measurements.metrics.remove(name);
         }
-        measurements
-            .histograms
-            .retain(|histogram| histogram.name != metrics[0]);
+        measurements.histograms.retain(|it| it.name != metrics[0]);
         leave_out(measurements, median, reason);
     }
 }
@@ -216,12 +211,11 @@ fn leave_out(measurements: &mut Measurements, name: &str, reason: String) {
         measurements.facts.insert("one_way_delay".to_owned(), fact);
         return;
     }
-    measurements.warnings.push(Warning {
-        code: warning_code::CLOCKS_NOT_KNOWN.to_owned(),
-        message: format!("the message delay is left out: {reason}"),
-        hint: "ask for a path with a longer delay, or synchronise the clocks of both hosts and shorten the trial"
-            .to_owned(),
-    });
+    measurements.warnings.push(Warning::new(
+        warning_code::CLOCKS_NOT_KNOWN,
+        format!("the message delay is left out: {reason}"),
+        "ask for a path with a longer delay, or synchronise the clocks of both hosts and shorten the trial",
+    ));
 }
 
 /// Takes the correction of each end from the delays of a histogram.
@@ -230,12 +224,10 @@ fn shift(measurements: &mut Measurements, name: &str, correction_of: impl Fn(Rol
         if histogram.name != name {
             continue;
         }
-        let role = [Role::Sender, Role::Receiver]
-            .into_iter()
-            .find(|role| role.name() == histogram.side);
-        let shifted = role
-            .and_then(&correction_of)
-            .and_then(|correction| shifted(histogram, correction));
+        let mut roles = [Role::Sender, Role::Receiver].into_iter();
+        let role = roles.find(|role| role.name() == histogram.side);
+        let correction = role.and_then(&correction_of);
+        let shifted = correction.and_then(|correction| shifted(histogram, correction));
         // One that is no histogram is shown to nobody.
         histogram.hdr_v2_base64 = shifted.unwrap_or_default();
     }
@@ -244,16 +236,13 @@ fn shift(measurements: &mut Measurements, name: &str, correction_of: impl Fn(Rol
 /// Returns the encoding of a histogram with all its values less `correction`.
 fn shifted(histogram: &Histogram, correction: f64) -> Option<String> {
     let bytes = STANDARD.decode(&histogram.hdr_v2_base64).ok()?;
-    let read: Hdr<u64> = Deserializer::new()
-        .deserialize(&mut bytes.as_slice())
-        .ok()?;
+    let read = Deserializer::new().deserialize(&mut bytes.as_slice());
+    let read: Hdr<u64> = read.ok()?;
     let mut written = Hdr::new_from(&read);
     for value in read.iter_recorded() {
-        let delay =
-            (read.median_equivalent(value.value_iterated_to()) as f64 - correction).max(0.0);
-        written
-            .record_n(delay as u64, value.count_at_value())
-            .ok()?;
+        let measured = read.median_equivalent(value.value_iterated_to()) as f64;
+        let delay = (measured - correction).max(0.0) as u64;
+        written.record_n(delay, value.count_at_value()).ok()?;
     }
     let mut bytes = Vec::new();
     V2Serializer::new().serialize(&written, &mut bytes).ok()?;
@@ -286,7 +275,7 @@ mod tests {
     const HINTS: [Option<i64>; 2] = [Some(-3_600_003_000_000), Some(3_599_997_000_000)];
 
     fn multi_stream() -> Workload {
-        let mut workload = crate::testing::study(1, 1, 1).workloads[0].clone();
+        let mut workload = crate::tests::fake_bed::study(1, 1, 1).workloads[0].clone();
         workload.kind = WorkloadKind::MultiStream {
             messages: 100,
             message: Bytes(1000),

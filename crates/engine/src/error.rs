@@ -29,19 +29,13 @@ pub enum EngineError {
     },
     /// The certificate of the run could not be made.
     #[error("cannot make a certificate for the run")]
-    Certificate {
-        /// Error of the library.
-        source: rcgen::Error,
-    },
+    Certificate(#[from] rcgen::Error),
     /// A guest could not be started.
     #[error("cannot start a guest")]
     NoGuest(#[from] GuestError),
     /// A message between the controller and a guest cannot be parsed.
     #[error("cannot understand what was said between a guest and the controller")]
-    GuestMessage {
-        /// Error of the parser.
-        source: serde_json::Error,
-    },
+    GuestMessage(#[from] serde_json::Error),
     /// The guest could not be started, or the run in it could not go on.
     #[error("the guest cannot run the study")]
     Guest {

@@ -7,8 +7,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use regatta_model::{
-    BitRate, Bytes, CaptureSetup, Clock, Condition, Direction, OptionValue, Pattern, Study,
-    Transport, Workload, WorkloadKind,
+    Arrivals, BitRate, Bytes, CaptureSetup, Clock, Condition, Direction, OptionValue, Pattern,
+    Study, Transport, Workload, WorkloadKind,
 };
 
 use crate::{
@@ -151,12 +151,11 @@ impl Plan {
     /// milliseconds.
     pub(crate) fn virtual_costs(&self) -> Vec<Duration> {
         let conditions = self.study().conditions.iter();
-        conditions
-            .map(|condition| {
-                let cost = self.estimate_block(condition).virtual_cost.as_millis();
-                Duration::from_millis(u64::try_from(cost).unwrap_or(u64::MAX))
-            })
-            .collect()
+        let cost = |condition| {
+            let cost = self.estimate_block(condition).virtual_cost.as_millis();
+            Duration::from_millis(u64::try_from(cost).unwrap_or(u64::MAX))
+        };
+        conditions.map(cost).collect()
     }
 
     /// Returns the time of a round, if it is longer than the period of the study's series, and that
@@ -174,12 +173,12 @@ fn around(study: &Study, condition: &Condition, workload: &Workload) -> Duration
     let round_trip = condition.round_trip_delay();
     // At once where none holds up another.
     let idle = match condition.treats_alike() {
-        true => round_trip,
-        false => round_trip.saturating_mul(workload.probe.idle_messages),
+        true => 1,
+        false => workload.probe.idle_messages,
     };
-    idle.saturating_add(round_trip.saturating_mul(6))
-        .saturating_add(PER_TRIAL)
-        .min(limits::expected_longest(study, condition, workload))
+    let round_trips = round_trip.saturating_mul(idle.saturating_add(6));
+    let longest = limits::expected_longest(study, condition, workload);
+    round_trips.saturating_add(PER_TRIAL).min(longest)
 }
 
 /// Time and payload of the transfer of one trial; no longer than the deadline.
@@ -192,42 +191,35 @@ fn transfer(
     let direction = workload.kind.direction();
     let rate = rate(transport, condition, direction).min(rate_of_software(study, transport));
     let round_trip = condition.round_trip_delay();
-    let seconds =
-        |bytes: f64| Duration::try_from_secs_f64(bytes * 8.0 / rate).unwrap_or(Duration::MAX);
+    let seconds = |value| Duration::try_from_secs_f64(value).unwrap_or(Duration::MAX);
     let bytes = workload.kind.bytes() as f64;
-    let both = if direction == Direction::Both {
-        2.0
-    } else {
-        1.0
-    };
+    let serialised = seconds(bytes * 8.0 / rate);
+    let both = f64::from(1 + u8::from(direction == Direction::Both));
     let whole = match &workload.kind {
         WorkloadKind::Bulk { message, .. } if stops_at_each_message(transport) => {
-            exchanges(bytes, *message, seconds(bytes), condition)
+            exchanges(bytes, *message, serialised, condition)
         }
         WorkloadKind::Bulk { options, .. } if options.duration.is_some() => {
-            let time = options.duration.unwrap_or_default();
-            return Transfer {
-                time: time.min(study.deadline),
-                bytes: rate / 8.0 * time.min(study.deadline).as_secs_f64() * both,
-            };
+            let time = options.duration.unwrap_or_default().min(study.deadline);
+            let bytes = rate / 8.0 * time.as_secs_f64() * both;
+            return Transfer { time, bytes };
         }
         WorkloadKind::Bulk { message, .. } => {
             let messages = bytes / message.0.max(1) as f64;
-            seconds(bytes).max(PER_MESSAGE.mul_f64(messages.min(1e12)))
+            serialised.max(PER_MESSAGE.mul_f64(messages.min(1e12)))
         }
         WorkloadKind::StopAndWait { message, .. } => {
-            exchanges(bytes, *message, seconds(bytes), condition)
+            exchanges(bytes, *message, serialised, condition)
         }
         WorkloadKind::RequestResponse {
             requests, arrivals, ..
         } => match arrivals {
-            regatta_model::Arrivals::Open {
+            Arrivals::Open {
                 requests_per_second,
-            } => Duration::try_from_secs_f64(*requests as f64 / requests_per_second)
-                .unwrap_or(Duration::MAX),
-            regatta_model::Arrivals::Closed { outstanding } => {
+            } => seconds(*requests as f64 / requests_per_second),
+            Arrivals::Closed { outstanding } => {
                 let in_turn = *requests as f64 / f64::from((*outstanding).max(1));
-                (round_trip + PER_EXCHANGE).mul_f64(in_turn.min(1e12)) + seconds(bytes)
+                (round_trip + PER_EXCHANGE).mul_f64(in_turn.min(1e12)) + serialised
             }
         },
         WorkloadKind::ShortConnections { connections, .. } => {
@@ -237,14 +229,12 @@ fn transfer(
             messages,
             messages_per_second,
             ..
-        } => Duration::try_from_secs_f64(*messages as f64 / messages_per_second)
-            .unwrap_or(Duration::MAX),
+        } => seconds(*messages as f64 / messages_per_second),
     };
     let time = whole.min(study.deadline);
-    let part = if whole > time {
-        time.as_secs_f64() / whole.as_secs_f64()
-    } else {
-        1.0
+    let part = match whole > time {
+        true => time.as_secs_f64() / whole.as_secs_f64(),
+        false => 1.0,
     };
     Transfer {
         time,
@@ -268,15 +258,10 @@ fn exchanges(bytes: f64, message: Bytes, serialised: Duration, condition: &Condi
 /// Rate of the payload in bits per second: the path's, the transport's own, or that at which a congestion
 /// control that takes losses for congestion sends.
 fn rate(transport: &Transport, condition: &Condition, direction: Direction) -> f64 {
-    let link = match direction {
-        Direction::Forward | Direction::Both => &condition.forward,
-        Direction::Reverse => &condition.reverse,
-    };
+    let [link, _] = direction.data_first([&condition.forward, &condition.reverse]);
     let payload = 1.0 - HEADERS as f64 / f64::from(condition.mtu_bytes).max(2.0 * HEADERS as f64);
-    let mut rate = match link.mean_rate() {
-        Some(BitRate(rate)) => rate as f64 * payload,
-        None => f64::INFINITY,
-    };
+    let rate = link.mean_rate();
+    let mut rate = rate.map_or(f64::INFINITY, |BitRate(rate)| rate as f64 * payload);
     if let Some(OptionValue::Text(own)) = transport.options.get("rate")
         && let Ok(BitRate(own)) = own.parse()
     {
@@ -313,10 +298,8 @@ fn stops_at_each_message(transport: &Transport) -> bool {
 }
 
 fn packets(transfer: Transfer, condition: &Condition) -> f64 {
-    let payload = u64::from(condition.mtu_bytes)
-        .saturating_sub(HEADERS)
-        .max(1);
-    transfer.bytes / payload as f64
+    let payload = u64::from(condition.mtu_bytes).saturating_sub(HEADERS);
+    transfer.bytes / payload.max(1) as f64
 }
 
 /// Bytes of the capture of a trial; half as many packets come back.
@@ -327,29 +310,29 @@ fn captured(
     condition: &Condition,
 ) -> f64 {
     // One for times is removed after its trial.
-    let Some(capture) = capture.filter(|it| !it.times_only) else {
-        return 0.0;
-    };
-    let kept = f64::from(capture.snap_bytes.unwrap_or(condition.mtu_bytes))
-        .min(f64::from(condition.mtu_bytes));
-    match capture.snap_bytes {
-        None => transfer.bytes + packets * 150.0,
-        Some(_) => packets * (kept + 40.0) * 1.5,
+    match capture.filter(|it| !it.times_only) {
+        None => 0.0,
+        Some(CaptureSetup {
+            snap_bytes: None, ..
+        }) => transfer.bytes + packets * 150.0,
+        Some(CaptureSetup {
+            snap_bytes: Some(kept),
+            ..
+        }) => packets * (f64::from(kept.min(condition.mtu_bytes)) + 40.0) * 1.5,
     }
 }
 
 /// Returns the size of the files of white noise of a study. Workloads of the same size share one.
 fn noise(study: &Study) -> Bytes {
-    let sizes: BTreeSet<u64> = (study.workloads.iter())
-        .filter_map(|workload| match &workload.kind {
-            WorkloadKind::Bulk {
-                size,
-                pattern: Pattern::File,
-                ..
-            } => Some(size.0),
-            _ => None,
-        })
-        .collect();
+    let size = |workload: &Workload| match &workload.kind {
+        WorkloadKind::Bulk {
+            size,
+            pattern: Pattern::File,
+            ..
+        } => Some(size.0),
+        _ => None,
+    };
+    let sizes: BTreeSet<u64> = study.workloads.iter().filter_map(size).collect();
     Bytes(sizes.into_iter().sum())
 }
 
@@ -358,7 +341,7 @@ mod tests {
     use regatta_model::Ratio;
 
     use super::*;
-    use crate::testing::study;
+    use crate::tests::fake_bed::study;
 
     fn plan(change: impl FnOnce(&mut Study)) -> Plan {
         let mut study = study(1, 1, 144);

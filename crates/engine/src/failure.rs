@@ -41,91 +41,77 @@ pub(crate) fn explain(
     workload: &Workload,
     host_names: [&str; 2],
 ) -> Option<(Outcome, Vec<String>, String)> {
-    let names = |host: Host| {
+    let name = |host: Host| {
         let role = host.role(workload).name();
         format!("the {role} on host `{}`", host_names[host as usize])
     };
-    let last = |host: &Host| {
+    let exit_reasons = |host: Host| {
         exits
-            .get(host)
-            .map_or_else(Vec::new, |exit| exit.reasons.clone())
+            .get(&host)
+            .map_or(&[][..], |exit| &exit.reasons)
+            .to_vec()
     };
-    match failure {
-        TrialFailure::Stopped => None,
-        TrialFailure::NoAgent(why) => Some((Outcome::Failed, vec![why], String::new())),
-        TrialFailure::Died(host) => {
-            let mut reasons = vec![format!("{} died during the trial", names(host))];
-            reasons.extend(last(&host));
-            Some((Outcome::Failed, reasons, String::new()))
-        }
-        TrialFailure::Malformed(host, what) => {
-            let mut reasons = vec![
-                format!("{} did not keep to the protocol", names(host)),
-                what,
-            ];
-            reasons.extend(last(&host));
-            Some((Outcome::Failed, reasons, String::new()))
-        }
+    let failed = |parts: [Vec<String>; 2]| (Outcome::Failed, parts.concat(), String::new());
+    Some(match failure {
+        TrialFailure::Stopped => return None,
+        TrialFailure::NoAgent(why) => failed([vec![why], Vec::new()]),
+        TrialFailure::Died(host) => failed([
+            vec![format!("{} died during the trial", name(host))],
+            exit_reasons(host),
+        ]),
+        TrialFailure::Malformed(host, what) => failed([
+            vec![format!("{} did not keep to the protocol", name(host)), what],
+            exit_reasons(host),
+        ]),
+        TrialFailure::Failed {
+            kind: FailureKind::Unsupported,
+            reasons,
+            hint,
+            ..
+        } => (Outcome::Unsupported, reasons, hint),
         TrialFailure::Failed {
             host,
             kind,
             reasons: why,
             hint,
         } => {
-            let outcome = match kind {
-                FailureKind::Unsupported => Outcome::Unsupported,
-                FailureKind::Failed => Outcome::Failed,
-                FailureKind::TimedOut => Outcome::TimedOut,
-            };
-            if outcome == Outcome::Unsupported {
-                return Some((outcome, why, hint));
-            }
-            // An end often fails because the other one has died or hangs; then that is the cause.
             let other = host.other();
-            if let Some(exit) = exits.get(&other) {
-                let end = if exit.killed { "hung" } else { "died" };
-                let mut reasons = vec![format!("{} {end} during the trial", names(other))];
-                reasons.extend(exit.reasons.clone());
-                reasons.push(format!("{} then failed", names(host)));
-                reasons.extend(why);
-                return Some((Outcome::Failed, reasons, hint));
-            }
-            let mut reasons = vec![format!("{} failed", names(host))];
+            let (outcome, mut reasons) = match exits.get(&other) {
+                // An end often fails because the other one has died or hangs; then that is the cause.
+                Some(exit) => {
+                    let end = if exit.killed { "hung" } else { "died" };
+                    let mut reasons = vec![format!("{} {end} during the trial", name(other))];
+                    reasons.extend(exit.reasons.clone());
+                    reasons.push(format!("{} then failed", name(host)));
+                    (Outcome::Failed, reasons)
+                }
+                None if kind == FailureKind::TimedOut => {
+                    (Outcome::TimedOut, vec![format!("{} failed", name(host))])
+                }
+                None => (Outcome::Failed, vec![format!("{} failed", name(host))]),
+            };
             reasons.extend(why);
-            Some((outcome, reasons, hint))
+            (outcome, reasons, hint)
         }
-        TrialFailure::Path(error) => Some((
-            Outcome::Failed,
-            vec![
-                "the path did not begin its schedule".to_owned(),
-                error.to_string(),
-            ],
-            String::new(),
-        )),
+        TrialFailure::Path(error) => {
+            let what = "the path did not begin its schedule".to_owned();
+            failed([vec![what, error.to_string()], Vec::new()])
+        }
         TrialFailure::Silent {
             hosts,
             within,
             doing,
         } => {
             // An end that waits for the other says nothing either, but it answers an abort.
-            let hanging: Vec<Host> = hosts
-                .iter()
-                .copied()
-                .filter(|host| exits.contains_key(host))
-                .collect();
-            let hosts = if hanging.is_empty() { hosts } else { hanging };
-            let hosts: Vec<String> = hosts.into_iter().map(names).collect();
-            Some((
-                Outcome::TimedOut,
-                vec![format!(
-                    "no answer from {} within {} s of {doing}",
-                    hosts.join(" and "),
-                    within.as_secs()
-                )],
-                String::new(),
-            ))
+            let mut silent = hosts.clone();
+            silent.retain(|host| exits.contains_key(host));
+            let hosts = if silent.is_empty() { hosts } else { silent };
+            let hosts: Vec<String> = hosts.into_iter().map(name).collect();
+            let (hosts, within) = (hosts.join(" and "), within.as_secs());
+            let reason = format!("no answer from {hosts} within {within} s of {doing}");
+            (Outcome::TimedOut, vec![reason], String::new())
         }
-    }
+    })
 }
 
 #[cfg(test)]
@@ -141,7 +127,7 @@ mod tests {
     }
 
     fn workload() -> Workload {
-        crate::testing::study(1, 1, 1).workloads[0].clone()
+        crate::tests::fake_bed::study(1, 1, 1).workloads[0].clone()
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod merge;
 mod monitor;
 mod plan;
 mod plausible;
+mod process_output;
 mod run;
 mod series;
 mod settling;
@@ -24,8 +25,6 @@ mod shards;
 mod shortfall;
 mod slow_start;
 mod stop;
-#[cfg(test)]
-mod testing;
 #[cfg(test)]
 mod tests;
 mod until;

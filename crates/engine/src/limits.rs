@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use regatta_model::{Condition, Pattern, Study, Workload, WorkloadKind};
+use regatta_model::{Condition, Link, Pattern, Setting, Study, Workload, WorkloadKind};
 
 /// Time for an agent to start and say hello.
 pub const HELLO: Duration = Duration::from_secs(15);
@@ -32,13 +32,13 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// Returns the longest round trip: full queues both ways, whatever the path is at the time.
 fn longest_round_trip(condition: &Condition) -> Duration {
-    let ways = condition.settings().map(|setting| {
-        [setting.forward, setting.reverse].map(|link| condition.longest_one_way(link))
-    });
-    let longest = ways.fold([Duration::ZERO; 2], |[a, b], [forward, reverse]| {
-        [a.max(forward), b.max(reverse)]
-    });
-    longest[0].saturating_add(longest[1])
+    let longest = |link: fn(Setting<'_>) -> &Link| {
+        let times = condition
+            .settings()
+            .map(|it| condition.longest_one_way(link(it)));
+        times.max().unwrap_or_default()
+    };
+    longest(|it| it.forward).saturating_add(longest(|it| it.reverse))
 }
 
 /// Returns an upper bound of a trial's time when all goes well: the messages over the idle path,

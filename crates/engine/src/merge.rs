@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use regatta_bed::{LinkCounters, PathCounters, UnsupportedCounters};
+use regatta_bed::{LinkCounters, PathCounters};
 use regatta_control::{Host, Role, SideReport};
 use regatta_model::{
     Condition, Direction, Link, Measurements, MetricValues, QueueDiscipline, Warning,
@@ -24,29 +24,28 @@ pub(crate) fn merge(
     path: Option<(&PathCounters, Duration)>,
     same_host: bool,
 ) -> Measurements {
-    let direction = plan.workload(trial.cell).kind.direction();
+    let workload = plan.workload(trial.cell);
+    let kind = &workload.kind;
+    let direction = kind.direction();
+    let condition = plan.condition(trial.cell);
     let both = direction == Direction::Both;
     let mut merged = Measurements::default();
-    let elapsed_ns = (sender.ended_monotonic_ns - sender.started_monotonic_ns).max(0) as f64;
+    let elapsed_ns = window_ns(&sender);
     // Samples count from the first connect call, where both ends read the clock that it was read from.
-    let listening = Host::Server.role(plan.workload(trial.cell));
+    let listening = Host::Server.role(workload);
     let connecting_ns = match listening {
         Role::Receiver => sender.started_monotonic_ns,
         Role::Sender => receiver.started_monotonic_ns,
     };
-    let origins = [&sender, &receiver].map(|side| {
-        if same_host {
-            connecting_ns
-        } else {
-            side.started_monotonic_ns
-        }
+    let origins = [&sender, &receiver].map(|side| match same_host {
+        true => connecting_ns,
+        false => side.started_monotonic_ns,
     });
-    let receiver_ns = (receiver.ended_monotonic_ns - receiver.started_monotonic_ns).max(0) as f64;
+    let receiver_ns = window_ns(&receiver);
     let sides = [(Role::Sender, sender), (Role::Receiver, receiver)];
 
     merged.metrics = merged_metrics(&sides, both);
     if let Some((path, since)) = path {
-        let condition = plan.condition(trial.cell);
         add_path(&mut merged.metrics, condition, path, since, direction);
     }
     let warm_up_ns = merged.metrics.get(id::WARM_UP_NS).copied().unwrap_or(0.0);
@@ -56,13 +55,8 @@ pub(crate) fn merge(
         Role::Receiver => receiver_ns,
         Role::Sender => elapsed_ns,
     };
-    charge_listening(
-        &mut merged.metrics,
-        listening,
-        own_ns - warm_up_ns,
-        transfer_ns,
-    );
-    let has_goodput = plan.workload(trial.cell).kind.has_goodput();
+    let own_ns = own_ns - warm_up_ns;
+    charge_listening(&mut merged.metrics, listening, own_ns, transfer_ns);
     // What came after the warm-up came in the receiver's own window; that of both directions has no
     // one such window.
     let counted_ns = if warm_up_ns > 0.0 && !both {
@@ -70,7 +64,11 @@ pub(crate) fn merge(
     } else {
         transfer_ns
     };
-    derive(&mut merged.metrics, (transfer_ns, counted_ns), has_goodput);
+    derive(
+        &mut merged.metrics,
+        transfer_ns,
+        kind.has_goodput().then_some(counted_ns),
+    );
     if warm_up_ns > 0.0 && counted(&merged.metrics).is_none_or(|bytes| bytes <= 0.0) {
         merged.metrics.remove(id::GOODPUT_BPS);
         merged.warnings.push(Warning::new(
@@ -99,15 +97,16 @@ pub(crate) fn merge(
         merged.warnings.extend(side.measurements.warnings);
     }
     // Steps count from the first connect call, as the samples do; a warm-up changes nothing.
-    crate::settling::add(
-        plan.condition(trial.cell),
-        transfer_ns + warm_up_ns,
-        &mut merged,
-    );
+    crate::settling::add(condition, transfer_ns + warm_up_ns, &mut merged);
     crate::plausible::check(plan, trial, path.map(|(path, _)| path), &mut merged);
     merged.warnings.sort();
     merged.warnings.dedup();
     merged
+}
+
+/// Returns the length of the window of one end, in nanoseconds.
+fn window_ns(side: &SideReport) -> f64 {
+    (side.ended_monotonic_ns - side.started_monotonic_ns).max(0) as f64
 }
 
 /// Merges the metrics of both ends, each by its rule; values that are not finite are left out. `both` says
@@ -135,14 +134,11 @@ fn facts(sides: &[(Role, SideReport); 2]) -> BTreeMap<String, String> {
     for (this, other) in [(0, 1), (1, 0)] {
         let (role, side) = &sides[this];
         for (name, value) in &side.measurements.facts {
-            match sides[other].1.measurements.facts.get(name) {
-                Some(others) if others != value => {
-                    facts.insert(format!("{name}.{}", role.name()), value.clone());
-                }
-                _ => {
-                    facts.insert(name.clone(), value.clone());
-                }
-            }
+            let name = match sides[other].1.measurements.facts.get(name) {
+                Some(others) if others != value => format!("{name}.{}", role.name()),
+                _ => name.clone(),
+            };
+            facts.insert(name, value.clone());
         }
     }
     facts
@@ -174,29 +170,18 @@ fn by_direction(metrics: &mut MetricValues, sides: &[(Role, SideReport); 2]) {
     let share = |of: &MetricValues| Some(goodput? * counted(of)? / all?);
     let of = |end: &MetricValues, name: &str| end.get(name).copied();
     metrics.remove(id::INTERARRIVAL_JITTER_NS);
+    let (loss, jitter) = (id::MESSAGE_LOSS_RATIO, id::INTERARRIVAL_JITTER_NS);
     let ways = [
         (id::GOODPUT_FORWARD_BPS, share(listening)),
         (id::GOODPUT_REVERSE_BPS, share(connecting)),
-        (
-            id::MESSAGE_LOSS_FORWARD_RATIO,
-            of(connecting, id::MESSAGE_LOSS_RATIO),
-        ),
-        (
-            id::MESSAGE_LOSS_REVERSE_RATIO,
-            of(listening, id::MESSAGE_LOSS_RATIO),
-        ),
-        (
-            id::INTERARRIVAL_JITTER_FORWARD_NS,
-            of(listening, id::INTERARRIVAL_JITTER_NS),
-        ),
-        (
-            id::INTERARRIVAL_JITTER_REVERSE_NS,
-            of(connecting, id::INTERARRIVAL_JITTER_NS),
-        ),
+        (id::MESSAGE_LOSS_FORWARD_RATIO, of(connecting, loss)),
+        (id::MESSAGE_LOSS_REVERSE_RATIO, of(listening, loss)),
+        (id::INTERARRIVAL_JITTER_FORWARD_NS, of(listening, jitter)),
+        (id::INTERARRIVAL_JITTER_REVERSE_NS, of(connecting, jitter)),
     ];
     let known = ways
         .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        .filter_map(|(name, value)| Some((name, value?)));
     metrics.extend(known);
 }
 
@@ -215,11 +200,8 @@ fn add_path(
     since: Duration,
     direction: Direction,
 ) {
-    let (forward, reverse) = match direction {
-        Direction::Forward | Direction::Both => (&path.forward, &path.reverse),
-        Direction::Reverse => (&path.reverse, &path.forward),
-    };
-    for (names, counters, way) in [
+    let [forward, reverse] = direction.data_first([&path.forward, &path.reverse]);
+    for (names, counters, of_reverse_link) in [
         (
             LinkMetrics::FORWARD,
             forward,
@@ -231,34 +213,24 @@ fn add_path(
             direction != Direction::Reverse,
         ),
     ] {
-        add_asked(metrics, condition, names, counters, way);
-    }
-    let mut put = |name: &str, value: f64| {
-        metrics.insert(name.to_owned(), value);
-    };
-    for (names, counters) in [
-        (LinkMetrics::FORWARD, forward),
-        (LinkMetrics::REVERSE, reverse),
-    ] {
+        add_asked(metrics, condition, names, counters, of_reverse_link);
+        let mut put = |name, count: u64| metrics.insert(name, count as f64);
         if !counters.unsupported.offered {
-            put(names.packets, counters.offered as f64);
+            put(names.packets, counters.offered);
         }
         if counters.unsupported.queue_drops {
-            put(names.drops, counters.loss_drops as f64);
+            put(names.drops, counters.loss_drops);
         } else {
-            put(names.loss_drops, counters.loss_drops as f64);
-            put(names.queue_drops, counters.queue_drops as f64);
+            put(names.loss_drops, counters.loss_drops);
+            put(names.queue_drops, counters.queue_drops);
         }
     }
-    put(
-        id::PATH_OTHER_DROPS,
-        (forward.mtu_drops + forward.refused_drops) as f64,
-    );
+    let mut put = |name, value: f64| metrics.insert(name, value);
+    let other_drops = forward.mtu_drops + forward.refused_drops;
+    put(id::PATH_OTHER_DROPS, other_drops as f64);
     if forward.offered > 0 && !forward.unsupported.offered && !forward.unsupported.queue_drops {
-        put(
-            id::PATH_LOSS_RATIO,
-            forward.lost() as f64 / forward.offered as f64,
-        );
+        let loss = forward.lost() as f64 / forward.offered as f64;
+        put(id::PATH_LOSS_RATIO, loss);
     }
     if !forward.unsupported.queue_max_bytes {
         put(id::PATH_QUEUE_MAX_BYTES, forward.queue_max_bytes as f64);
@@ -280,35 +252,27 @@ fn add_asked(
     back: bool,
 ) {
     type Asks = fn(&Link) -> bool;
-    let told = |unsupported: bool, count| (!unsupported).then_some(count);
-    let UnsupportedCounters {
-        burst_drops,
-        corrupted,
-        duplicated,
-        ..
-    } = counters.unsupported;
+    let not = &counters.unsupported;
+    let counted = |unsupported: bool, count| (!unsupported).then_some(count);
+    let burst_drops = counted(not.burst_drops, counters.burst_drops);
+    let corrupted = counted(not.corrupted, counters.corrupted);
+    let duplicated = counted(not.duplicated, counters.duplicated);
     let asked: [(&str, Option<u64>, Asks); 6] = [
-        (
-            names.burst_drops,
-            told(burst_drops, counters.burst_drops),
-            |link| link.loss_bursts.is_some(),
-        ),
+        (names.burst_drops, burst_drops, |link| {
+            link.loss_bursts.is_some()
+        }),
         (names.list_drops, Some(counters.list_drops), |link| {
             !link.loss_list.is_empty()
         }),
         (names.codel_drops, Some(counters.codel_drops), |link| {
             link.discipline != QueueDiscipline::DropTail
         }),
-        (
-            names.corrupted,
-            told(corrupted, counters.corrupted),
-            |link| link.corrupt_ratio.0 > 0.0,
-        ),
-        (
-            names.duplicated,
-            told(duplicated, counters.duplicated),
-            |link| link.duplicate_ratio.0 > 0.0,
-        ),
+        (names.corrupted, corrupted, |link| {
+            link.corrupt_ratio.0 > 0.0
+        }),
+        (names.duplicated, duplicated, |link| {
+            link.duplicate_ratio.0 > 0.0
+        }),
         (names.reordered, Some(counters.reordered), |link| {
             link.reorder_ratio.0 > 0.0
         }),
@@ -322,53 +286,51 @@ fn add_asked(
             })
         });
         if let (true, Some(count)) = (asks, count) {
-            metrics.insert(name.to_owned(), count as f64);
+            metrics.insert(name, count as f64);
         }
     }
 }
 
-/// Adds the metrics that need both ends. `time` is that of the transfer and `counted_ns` that in
-/// which the counted bytes were delivered, both without the warm-up, in nanoseconds.
-fn derive(metrics: &mut MetricValues, (time, counted_ns): (f64, f64), has_goodput: bool) {
-    let get = |metrics: &MetricValues, name: &str| metrics.get(name).copied();
-    let put = |metrics: &mut MetricValues, name: &str, value: f64| {
+/// Adds the metrics that need both ends. `transfer_ns` is the time of the transfer and `counted_ns` that in which the
+/// counted bytes were delivered, both without the warm-up; `None` for a workload without goodput.
+fn derive(metrics: &mut MetricValues, transfer_ns: f64, counted_ns: Option<f64>) {
+    let delivered = counted(metrics);
+    let get = |metrics: &MetricValues, name| metrics.get(name).copied();
+    let put = |metrics: &mut MetricValues, name, value: f64| {
         if value.is_finite() {
-            metrics.insert(name.to_owned(), value);
+            metrics.insert(name, value);
         }
     };
     // The clock is the connecting end's and the count is the receiver's, whatever either says alone.
-    if has_goodput
-        && let Some(delivered) = counted(metrics)
+    if let Some((delivered, counted_ns)) = delivered.zip(counted_ns)
         && counted_ns > 0.0
     {
         put(metrics, id::GOODPUT_BPS, delivered * 8e9 / counted_ns);
     }
-    if let (Some(sent), Some(lost)) = (
+    let (sent, lost) = (
         get(metrics, id::MESSAGES_SENT),
         get(metrics, id::MESSAGES_LOST),
-    ) && sent > 0.0
+    );
+    if let Some((sent, lost)) = sent.zip(lost)
+        && sent > 0.0
     {
         put(metrics, id::MESSAGE_LOSS_RATIO, lost / sent);
     }
-    if let (Some(sender), Some(receiver)) = (
-        get(metrics, id::CPU_SENDER_RATIO),
-        get(metrics, id::CPU_RECEIVER_RATIO),
-    ) {
-        let cores = sender + receiver;
-        if cores > 0.0 {
-            if let Some(goodput) = get(metrics, id::GOODPUT_BPS) {
-                put(
-                    metrics,
-                    id::GOODPUT_PER_CORE_PERCENT_BPS,
-                    goodput / (cores * 100.0),
-                );
-            }
-            if let Some(delivered) = counted(metrics)
-                && delivered > 0.0
-            {
-                put(metrics, id::CPU_PER_BYTE_NS, cores * time / delivered);
-            }
-        }
+    let sender = get(metrics, id::CPU_SENDER_RATIO);
+    let cores = sender.zip(get(metrics, id::CPU_RECEIVER_RATIO));
+    let Some(cores) = cores.map(|(a, b)| a + b).filter(|cores| *cores > 0.0) else {
+        return;
+    };
+    if let Some(goodput) = get(metrics, id::GOODPUT_BPS) {
+        let per_percent = goodput / (cores * 100.0);
+        put(metrics, id::GOODPUT_PER_CORE_PERCENT_BPS, per_percent);
+    }
+    if let Some(delivered) = delivered.filter(|delivered| *delivered > 0.0) {
+        put(
+            metrics,
+            id::CPU_PER_BYTE_NS,
+            cores * transfer_ns / delivered,
+        );
     }
 }
 
@@ -386,9 +348,9 @@ mod tests {
             ("messages_sent".to_owned(), 10.0),
             ("messages_lost".to_owned(), 1.0),
         ]);
-        let derived = |has_goodput| {
+        let derived = |has_goodput: bool| {
             let mut metrics = delivered.clone();
-            derive(&mut metrics, (1e6, 1e6), has_goodput);
+            derive(&mut metrics, 1e6, has_goodput.then_some(1e6));
             assert_eq!(metrics["message_loss_ratio"], 0.1);
             metrics.get("goodput_bps").copied()
         };
@@ -437,7 +399,7 @@ mod tests {
         receiver: SideReport,
         path: Option<&PathCounters>,
     ) -> Measurements {
-        let mut study = crate::testing::study(1, 1, 1);
+        let mut study = crate::tests::fake_bed::study(1, 1, 1);
         if let WorkloadKind::Bulk { options: asked, .. } = &mut study.workloads[0].kind {
             *asked = options;
         }

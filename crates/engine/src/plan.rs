@@ -238,10 +238,8 @@ impl Plan {
         for round in 0..study.rounds {
             let mut order = cells.clone();
             shuffle(&mut order, derive(study.seed, "order", round));
-            let conditions = study.conditions.iter();
-            let seeds: Vec<u64> = conditions
-                .map(|condition| derive(study.seed, &condition.name, round))
-                .collect();
+            let names = study.conditions.iter().map(|condition| &condition.name);
+            let seeds: Vec<u64> = names.map(|name| derive(study.seed, name, round)).collect();
             for cell in order {
                 trials.push(PlannedTrial {
                     index: trials.len() as u32,
@@ -277,21 +275,11 @@ impl Plan {
     pub fn done(&self, records: &[TrialRecord]) -> Result<Done, OtherPlan> {
         let mut done = Done::default();
         for record in records {
-            let found = (
-                record.transport.as_str(),
-                record.condition.as_str(),
-                record.workload.as_str(),
-            );
-            let name = |(transport, condition, workload): (&str, &str, &str)| {
+            let found = [&record.transport, &record.condition, &record.workload];
+            let name = |[transport, condition, workload]: [&String; 3]| {
                 format!("`{transport}` under `{condition}` with `{workload}`")
             };
-            let planned = self.trial(record.index).map(|trial| {
-                (
-                    self.transport(trial.cell).label.as_str(),
-                    self.condition(trial.cell).name.as_str(),
-                    self.workload(trial.cell).name.as_str(),
-                )
-            });
+            let planned = self.trial(record.index).map(|trial| self.names(trial.cell));
             if planned != Some(found) {
                 return Err(OtherPlan {
                     index: record.index,
@@ -331,11 +319,8 @@ impl Plan {
         let of_round = of_round.filter(|trial| {
             blocks.contains(&self.block(trial)) && !satisfied.contains(&trial.cell)
         });
-        let new: Vec<PlannedTrial> = of_round
-            .clone()
-            .filter(|trial| attempts(trial).is_none())
-            .copied()
-            .collect();
+        let new = of_round.clone().filter(|trial| attempts(trial).is_none());
+        let new: Vec<PlannedTrial> = new.copied().collect();
         if !new.is_empty() {
             return new;
         }
@@ -387,9 +372,8 @@ impl Plan {
     #[must_use]
     pub fn left(&self, done: &Done) -> Vec<PlannedTrial> {
         let rounds = self.rounds_left(done).into_iter();
-        rounds
-            .flat_map(|round| self.next_of_round(round, done))
-            .collect()
+        let trials = rounds.flat_map(|round| self.next_of_round(round, done));
+        trials.collect()
     }
 
     /// Returns the rounds in which a trial is left to be run.
@@ -434,6 +418,15 @@ impl Plan {
         &self.study.workloads[cell.workload]
     }
 
+    /// Returns the names of a cell's transport, condition and workload.
+    pub(crate) fn names(&self, cell: Cell) -> [&String; 3] {
+        [
+            &self.transport(cell).label,
+            &self.condition(cell).name,
+            &self.workload(cell).name,
+        ]
+    }
+
     /// Makes the record of a trial with its outcome, its reasons and a hint, without figures.
     pub(crate) fn record(
         &self,
@@ -441,13 +434,14 @@ impl Plan {
         started_unix_ns: i64,
         (outcome, reasons, hint): (Outcome, Vec<String>, String),
     ) -> TrialRecord {
+        let [transport, condition, workload] = self.names(trial.cell).map(String::clone);
         TrialRecord {
             index: trial.index,
             attempt: trial.attempt,
             round: trial.round,
-            transport: self.transport(trial.cell).label.clone(),
-            condition: self.condition(trial.cell).name.clone(),
-            workload: self.workload(trial.cell).name.clone(),
+            transport,
+            condition,
+            workload,
             started_unix_ns,
             seed: trial.seed,
             outcome,
@@ -463,13 +457,11 @@ impl Plan {
     pub fn longest_time(&self) -> Duration {
         let transports = self.study.transports.len() as u32;
         let conditions = self.study.conditions.iter();
-        let round = conditions
-            .flat_map(|condition| {
-                let workloads = self.study.workloads.iter();
-                workloads.map(move |work| limits::expected_longest(&self.study, condition, work))
-            })
-            .sum::<Duration>()
-            * transports;
+        let longest = conditions.flat_map(|condition| {
+            let workloads = self.study.workloads.iter();
+            workloads.map(move |work| limits::expected_longest(&self.study, condition, work))
+        });
+        let round = longest.sum::<Duration>() * transports;
         round * self.study.rounds + limits::PATH_CHECK * self.study.conditions.len() as u32
     }
 }
@@ -506,7 +498,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::testing::study;
+    use crate::tests::fake_bed::study;
 
     #[test]
     fn every_round_runs_every_cell_once() {

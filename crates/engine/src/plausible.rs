@@ -7,12 +7,15 @@ use std::{
 
 use regatta_bed::PathCounters;
 use regatta_model::{
-    BedKind, BitRate, BulkOptions, Bytes, Condition, Link, Measurements, PathCheck, Ratio,
-    Transport, Warning, WorkloadKind, metric::id, stack::NOT_APPLICABLE, units::format_duration,
-    warning_code,
+    AskedAchieved, BedKind, BitRate, BulkOptions, Bytes, Condition, Link, Measurements, PathCheck,
+    Ratio, Transport, Warning, WorkloadKind, metric::id, stack::NOT_APPLICABLE,
+    units::format_duration, warning_code,
 };
 
-use crate::plan::{Plan, PlannedTrial};
+use crate::{
+    plan::{Plan, PlannedTrial},
+    shortfall, slow_start,
+};
 
 /// Fewest bandwidth-delay products in a transfer that is not mostly slow start.
 const LEAST_BDPS: u64 = 10;
@@ -46,10 +49,8 @@ pub(crate) fn check(
     let get = |name: &str| merged.metrics.get(name).copied();
     let mut found = Vec::new();
 
-    let flagged = merged
-        .warnings
-        .iter()
-        .any(|warning| warning.code == warning_code::DEADLINE_REACHED);
+    let mut warnings = merged.warnings.iter();
+    let flagged = warnings.any(|warning| warning.code == warning_code::DEADLINE_REACHED);
     let set_up_ns = get(id::SET_UP_TIME_NS).unwrap_or(0.0);
     let deadline_ns = study.deadline.as_nanos() as f64;
     if !flagged && get(id::TRANSFER_TIME_NS).is_some_and(|t| t - set_up_ns >= deadline_ns) {
@@ -72,69 +73,54 @@ pub(crate) fn check(
         ));
     }
     found.extend(path.into_iter().flat_map(|path| of_path(condition, path)));
-    found.extend(crate::slow_start::overflow(
-        condition,
-        kind.direction(),
-        merged,
-    ));
-    found.extend(crate::shortfall::warnings(
-        plan.transport(trial.cell),
-        condition,
-        study.deadline,
-        kind,
-        merged,
-    ));
+    found.extend(slow_start::overflow(condition, kind.direction(), merged));
+    let transport = plan.transport(trial.cell);
+    let shortfalls = shortfall::warnings(transport, condition, study.deadline, kind, merged);
+    found.extend(shortfalls);
     if let Some(dropped) = get(id::RECEIVE_BUFFER_ERRORS)
         && dropped > 0.0
     {
         found.push(Warning::new(
             warning_code::RECEIVE_BUFFER_ERRORS,
-            "datagrams that the path had delivered were dropped at the receiver because its socket's buffer was full; they count as lost messages".to_owned(),
+            "datagrams that the path had delivered were dropped at the receiver because its socket's buffer was full; they count as lost messages",
             "run `sysctl -w net.core.rmem_max=67108864`, or pace the sender with the option `rate`",
         ));
     }
     if let Some(busy) = get(id::CPU_HOST_RATIO)
         && busy > SATURATED
     {
-        let ours: f64 = [
+        let ours = [
             id::CPU_SENDER_RATIO,
             id::CPU_RECEIVER_RATIO,
             id::CPU_PATH_RATIO,
-        ]
-        .into_iter()
-        .filter_map(get)
-        .sum();
+        ];
+        let ours: f64 = ours.into_iter().filter_map(get).sum();
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-        found.push(if study.bed == BedKind::Hosts {
-            Warning::new(
-                "cpu_saturated",
-                "the CPU of a host was busy for more than 95 % of the transfer, so that it may have limited it".to_owned(),
+        let (message, hint) = match study.bed {
+            BedKind::Hosts => (
+                "the CPU of a host was busy for more than 95 % of the transfer, so that it may have limited it",
                 "see \"Hosts over time\" in the report; leave the host alone, or use one with more cores",
-            )
-        // In the other beds both ends and the emulator are on this machine.
-        } else if ours < busy * cores / 2.0 {
-            Warning::new(
-                "cpu_saturated",
-                "the host's CPU was busy for more than 95 % of the transfer, most of it with work that is no part of the run".to_owned(),
+            ),
+            // In the other beds both ends and the emulator are on this machine.
+            _ if ours < busy * cores / 2.0 => (
+                "the host's CPU was busy for more than 95 % of the transfer, most of it with work that is no part of the run",
                 "leave the machine alone during the run",
-            )
-        } else {
-            Warning::new(
-                "cpu_saturated",
-                "the host's CPU was busy for more than 95 % of the transfer, so both ends and the emulator took time from one another".to_owned(),
+            ),
+            _ => (
+                "the host's CPU was busy for more than 95 % of the transfer, so both ends and the emulator took time from one another",
                 "ask for a lower `--rate`, or use a machine with more cores",
-            )
-        });
+            ),
+        };
+        found.push(Warning::new("cpu_saturated", message, hint));
     }
     merged.warnings.extend(found);
 }
 
 /// Returns the warnings about an emulator that did not keep up.
-fn of_path(condition: &Condition, path: &PathCounters) -> Vec<Warning> {
-    let mut found = Vec::new();
-    let late = late_ratio(path);
-    if late > MOST_LATE {
-        found.push(Warning::new(
+fn of_path(condition: &Condition, path: &PathCounters) -> impl Iterator<Item = Warning> + use<> {
+    let (late, refused) = (late_ratio(path), refused_ratio(path));
+    let late = (late > MOST_LATE).then(|| {
+        Warning::new(
             warning_code::PATH_OUT_OF_TOLERANCE,
             format!(
                 "{:.1} % of the packets left the emulated path more than {} late",
@@ -142,40 +128,33 @@ fn of_path(condition: &Condition, path: &PathCounters) -> Vec<Warning> {
                 format_duration(condition.late_after())
             ),
             "leave the machine alone during the run, or ask for a lower `--rate`",
-        ));
-    }
-    let refused = refused_ratio(path);
-    if refused > MOST_REFUSED {
-        found.push(Warning::new(
+        )
+    });
+    let refused = (refused > MOST_REFUSED).then(|| {
+        Warning::new(
             warning_code::PATH_OVERRUN,
             format!(
                 "{:.2} % of the packets were lost because the emulator did not keep up with the sender, which is no part of the condition",
                 refused * 100.0
             ),
             "pace the sender (`udp:rate=96Mbit/s`), ask for a lower `--rate`, or leave the machine alone during the run",
-        ));
-    }
-    found
+        )
+    });
+    late.into_iter().chain(refused)
 }
 
 /// Returns the share of the packets that left the path late.
 fn late_ratio(path: &PathCounters) -> f64 {
     let late = path.forward.late_packets + path.reverse.late_packets;
     let delivered = path.forward.delivered + path.reverse.delivered;
-    if delivered == 0 {
-        return 0.0;
-    }
-    late as f64 / delivered as f64
+    late as f64 / delivered.max(1) as f64
 }
 
 /// Returns the share of the packets that were lost because the emulator did not keep up.
 fn refused_ratio(path: &PathCounters) -> f64 {
     let refused = path.forward.refused_drops + path.reverse.refused_drops;
     let offered = path.forward.offered + path.reverse.offered;
-    if offered + refused == 0 {
-        return 0.0;
-    }
-    refused as f64 / (offered + refused) as f64
+    refused as f64 / (offered + refused).max(1) as f64
 }
 
 /// Returns the reason why a trial's figures must not be used, if the path was too far from the one
@@ -218,40 +197,42 @@ pub(crate) fn path_warning(check: &PathCheck, is_real: bool) -> Option<Warning> 
             "leave the machine alone during the run; trials that it spoils are found and repeated",
         ));
     }
-    let wrong: Vec<String> = check
-        .quantities
-        .iter()
-        .filter(|quantity| !quantity.within)
-        .map(|quantity| {
-            format!(
-                "`{}` was {} instead of {}",
-                quantity.name,
-                in_words(&quantity.name, quantity.achieved),
-                in_words(&quantity.name, quantity.asked)
-            )
-        })
-        .collect();
-    if is_real && !check.within {
-        return Some(Warning::new(
-            warning_code::PATH_OUT_OF_TOLERANCE,
-            format!(
-                "the network between the hosts has changed since the first check: {}",
-                wrong.join(", ")
-            ),
-            "compare transports within a round; look at the checks in the report for when it changed",
-        ));
+    if check.within {
+        return None;
     }
-    (!check.within).then(|| {
-        Warning::new(
-            warning_code::PATH_OUT_OF_TOLERANCE,
+    let wrong = check.quantities.iter().filter(|quantity| !quantity.within);
+    let wrong: Vec<String> = wrong
+        .map(
+            |AskedAchieved {
+                 name,
+                 asked,
+                 achieved,
+                 ..
+             }| {
+                let [asked, achieved] = [asked, achieved].map(|value| in_words(name, *value));
+                format!("`{name}` was {achieved} instead of {asked}")
+            },
+        )
+        .collect();
+    let wrong = wrong.join(", ");
+    let (message, hint) = match is_real {
+        true => (
+            format!("the network between the hosts has changed since the first check: {wrong}"),
+            "compare transports within a round; look at the checks in the report for when it changed",
+        ),
+        false => (
             format!(
-                "the path of `{}`{step} was outside its tolerance when it was checked: {}",
-                check.condition,
-                wrong.join(", ")
+                "the path of `{}`{step} was outside its tolerance when it was checked: {wrong}",
+                check.condition
             ),
             "leave the machine alone and run again; `regatta doctor` shows what it lacks",
-        )
-    })
+        ),
+    };
+    Some(Warning::new(
+        warning_code::PATH_OUT_OF_TOLERANCE,
+        message,
+        hint,
+    ))
 }
 
 fn deadline_reached(kind: &WorkloadKind, deadline: Duration) -> Warning {
@@ -311,9 +292,7 @@ pub(crate) fn congestion_controls(
     transports: &[Transport],
     seen: &BTreeMap<String, BTreeSet<String>>,
 ) -> Option<Warning> {
-    let drivers: BTreeSet<&str> = (transports.iter())
-        .map(|transport| transport.driver.as_str())
-        .collect();
+    let drivers: BTreeSet<&str> = transports.iter().map(|it| it.driver.as_str()).collect();
     if drivers.len() < 2 {
         return None;
     }

@@ -20,7 +20,7 @@ struct Schedule {
 }
 
 /// Beginning of a round, as time since the beginning of the series.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Slot {
     /// Number of the period, from 0.
     period: u32,
@@ -33,25 +33,19 @@ struct Slot {
 impl Schedule {
     /// Returns the beginning of a round that could begin now; periods that are over are missed.
     fn next(&mut self, round: u32, now: Duration) -> Slot {
-        let begin = |period: u32| self.every.saturating_mul(period);
-        let period = round.saturating_add(self.missed);
-        let late = now.saturating_sub(begin(period));
-        if late < self.every {
-            return Slot {
-                period,
-                at: begin(period),
-                lateness: late,
-            };
+        let mut period = round.saturating_add(self.missed);
+        let mut late = now.saturating_sub(self.every.saturating_mul(period));
+        if late >= self.every {
+            let over = late.as_nanos().div_ceil(self.every.as_nanos().max(1));
+            let over = u32::try_from(over).unwrap_or(u32::MAX);
+            period = period.saturating_add(over);
+            self.missed = self.missed.saturating_add(over);
+            late = Duration::ZERO;
         }
-        let over = late.as_nanos().div_ceil(self.every.as_nanos().max(1));
-        let over = u32::try_from(over).unwrap_or(u32::MAX);
-        let period = period.saturating_add(over);
-        let at = begin(period);
-        self.missed = self.missed.saturating_add(over);
         Slot {
             period,
-            at,
-            lateness: Duration::ZERO,
+            at: self.every.saturating_mul(period),
+            lateness: late,
         }
     }
 }
@@ -115,11 +109,7 @@ impl Series {
         Some(Self {
             schedule,
             origin: (Instant::now(), elapsed),
-            slot: Slot {
-                period: 0,
-                at: Duration::ZERO,
-                lateness: Duration::ZERO,
-            },
+            slot: Slot::default(),
         })
     }
 
@@ -208,7 +198,7 @@ mod tests {
     }
 
     fn study(clock: Clock) -> Study {
-        let mut study = crate::testing::study(1, 1, 10);
+        let mut study = crate::tests::fake_bed::study(1, 1, 10);
         study.every = Some(EVERY);
         study.guest.clock = clock;
         study

@@ -16,24 +16,14 @@ pub(crate) fn add(condition: &Condition, transfer_ns: f64, merged: &mut Measurem
     if condition.schedule.is_empty() {
         return;
     }
-    let arrivals = merged
-        .series
-        .iter()
-        .find(|series| series.name == ARRIVALS && series.side == "receiver");
-    let Some(arrivals) = arrivals else {
+    let is_arrivals = |it: &&Series| it.name == ARRIVALS && it.side == "receiver";
+    let Some(arrivals) = merged.series.iter().find(is_arrivals) else {
         return;
     };
-    let samples: Vec<(f64, f64)> = arrivals
-        .t_ns
-        .iter()
-        .map(|t| *t as f64)
-        .zip(arrivals.values.iter().copied())
-        .collect();
-    let starts: Vec<f64> = condition
-        .schedule
-        .iter()
-        .map(|step| step.at.as_nanos() as f64)
-        .collect();
+    let times = arrivals.t_ns.iter().map(|t| *t as f64);
+    let samples: Vec<(f64, f64)> = times.zip(arrivals.values.iter().copied()).collect();
+    let steps = condition.schedule.iter();
+    let starts: Vec<f64> = steps.map(|step| step.at.as_nanos() as f64).collect();
     let mut settled = Series {
         name: series_id::SETTLING_TIME_NS.to_owned(),
         side: "path".to_owned(),
@@ -42,9 +32,8 @@ pub(crate) fn add(condition: &Condition, transfer_ns: f64, merged: &mut Measurem
     };
     let mut unsettled = 0u32;
     for (number, start) in starts.iter().enumerate() {
-        let end = starts
-            .get(number + 1)
-            .map_or(transfer_ns, |next| next.min(transfer_ns));
+        let next = starts.get(number + 1);
+        let end = next.map_or(transfer_ns, |next| next.min(transfer_ns));
         let from = samples.partition_point(|sample| sample.0 <= *start);
         let to = samples.partition_point(|sample| sample.0 <= end);
         match settling_time(samples.get(from..to).unwrap_or_default(), *start) {
@@ -59,14 +48,13 @@ pub(crate) fn add(condition: &Condition, transfer_ns: f64, merged: &mut Measurem
     let n = settled.values.len();
     if n > 0 {
         let mean = settled.values.iter().sum::<f64>() / n as f64;
-        merged.metrics.insert(id::SETTLING_TIME_NS.to_owned(), mean);
+        merged.metrics.insert(id::SETTLING_TIME_NS, mean);
         merged.series.push(settled);
     }
     if n > 0 || unsettled > 0 {
-        let unsettled = f64::from(unsettled);
         merged
             .metrics
-            .insert(id::UNSETTLED_STEPS.to_owned(), unsettled);
+            .insert(id::UNSETTLED_STEPS, f64::from(unsettled));
     }
 }
 
@@ -95,7 +83,7 @@ mod tests {
     }
 
     fn steps_at(seconds: &[u64]) -> Condition {
-        let mut condition = crate::testing::study(1, 1, 1).conditions[0].clone();
+        let mut condition = crate::tests::fake_bed::study(1, 1, 1).conditions[0].clone();
         condition.schedule = seconds
             .iter()
             .map(|at| Step {

@@ -116,14 +116,12 @@ impl Plan {
         let parts: Vec<u128> = parts.collect();
         let of_one_part = || parts.chunk_by(|a, b| a == b).map(<[u128]>::len);
         let mut end = 0;
-        (0..rounds)
-            .flat_map(|_| of_one_part())
-            .map(|conditions| {
-                let start = end;
-                end += conditions as u32;
-                start..end
-            })
-            .collect()
+        let chunk = |conditions| {
+            let start = end;
+            end += conditions as u32;
+            start..end
+        };
+        (0..rounds).flat_map(|_| of_one_part()).map(chunk).collect()
     }
 
     /// Returns the largest number of shards that the plan can be divided into.
@@ -187,12 +185,8 @@ impl Plan {
     pub fn shards_with(&self, trials: &[u32], of: u32) -> Result<Vec<Shard>, ShardsError> {
         let all = self.blocks_of_shards(of)?;
         let trials = trials.iter().filter_map(|index| self.trial(*index));
-        let numbers: BTreeSet<usize> = trials
-            .map(|trial| {
-                let block = self.block(&trial);
-                all.partition_point(|blocks| blocks.end <= block)
-            })
-            .collect();
+        let number = |trial| all.partition_point(|blocks| blocks.end <= self.block(&trial));
+        let numbers: BTreeSet<usize> = trials.map(number).collect();
         let shard = |number: usize| Shard {
             number: number as u32 + 1,
             of,
@@ -250,7 +244,7 @@ mod tests {
     use regatta_model::{Bytes, Ratio, Study, WorkloadKind};
 
     use super::*;
-    use crate::testing::study;
+    use crate::tests::fake_bed::study;
 
     fn indices(plan: &Plan, number: u32, of: u32) -> Vec<u32> {
         let done = plan.shard(Shard { number, of }, Done::default()).unwrap();

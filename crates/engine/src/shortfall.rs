@@ -26,16 +26,16 @@ pub(crate) fn warnings(
     let Some(end_ns) = get(id::TRANSFER_TIME_NS) else {
         return Vec::new();
     };
-    let requests = get(id::REQUEST_RATE_RATIO)
-        .filter(|ratio| *ratio < KEPT)
-        .map(|ratio| rate_not_kept(ratio, "the option `requests_per_second`", HELD_UP));
+    let held_up = |name, asked| {
+        let ratio = get(name).filter(|ratio| *ratio < KEPT)?;
+        Some(rate_not_kept(ratio, asked, HELD_UP))
+    };
+    let requests = held_up(id::REQUEST_RATE_RATIO, "the option `requests_per_second`");
     let asked = match kind {
         WorkloadKind::Bulk { .. } => "the rate that was asked for",
         _ => "the option `messages_per_second`",
     };
-    let messages = get(id::MESSAGE_RATE_RATIO)
-        .filter(|ratio| *ratio < KEPT)
-        .map(|ratio| rate_not_kept(ratio, asked, HELD_UP));
+    let messages = held_up(id::MESSAGE_RATE_RATIO, asked);
     let bulk = get(id::BYTES_SENT).and_then(|sent| {
         let bits_per_second = stream_rate(transport, kind)?;
         let set_up_ns = get(id::SET_UP_TIME_NS).unwrap_or(0.0);
@@ -48,11 +48,10 @@ pub(crate) fn warnings(
         (sending_ns > 0.0 && ratio < KEPT_BY_STREAM)
             .then(|| rate_not_kept(ratio, "the option `rate`", HELD_BACK))
     });
-    step_not_reached(condition, deadline, end_ns)
+    let step = step_not_reached(condition, deadline, end_ns);
+    [step, requests, messages, bulk]
         .into_iter()
-        .chain(requests)
-        .chain(messages)
-        .chain(bulk)
+        .flatten()
         .collect()
 }
 
@@ -77,12 +76,8 @@ fn stream_rate(transport: &Transport, kind: &WorkloadKind) -> Option<f64> {
         // Its sender says how much of the rate it kept.
         return None;
     }
-    let senders = match options.direction {
-        Direction::Both => 2,
-        Direction::Forward | Direction::Reverse => 1,
-    };
-    let flows = f64::from(options.flows) * f64::from(senders);
-    Some(rate.0 as f64 * flows)
+    let senders = 1 + u8::from(options.direction == Direction::Both);
+    Some(rate.0 as f64 * f64::from(options.flows) * f64::from(senders))
 }
 
 fn rate_not_kept(ratio: f64, what: &str, remedy: &str) -> Warning {

@@ -27,10 +27,7 @@ pub(crate) fn overflow(
     direction: Direction,
     merged: &Measurements,
 ) -> Option<Warning> {
-    let (link, opposite) = match direction {
-        Direction::Forward | Direction::Both => (&condition.forward, &condition.reverse),
-        Direction::Reverse => (&condition.reverse, &condition.forward),
-    };
+    let [link, opposite] = direction.data_first([&condition.forward, &condition.reverse]);
     let held_bytes = condition.bdp(link)?.0 + condition.queue_limit(link).0;
     let held_packets = held_bytes as f64 / f64::from(condition.mtu_bytes);
     let queue_drops = *merged.metrics.get(id::PATH_QUEUE_DROPS)?;
@@ -72,7 +69,7 @@ mod tests {
     /// Checks a trial over 100 Mbit/s and 30 ms: path and queue hold 500 packets, a round trip over
     /// the full queue takes 60 ms.
     fn found(values: &[f64], queue_drops: f64) -> Option<Warning> {
-        let condition = crate::testing::study(1, 1, 1).conditions[0].clone();
+        let condition = crate::tests::fake_bed::study(1, 1, 1).conditions[0].clone();
         let mut merged = Measurements::default();
         merged
             .metrics

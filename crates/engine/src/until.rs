@@ -54,7 +54,7 @@ mod tests {
     use regatta_model::Ratio;
 
     use super::*;
-    use crate::testing::study;
+    use crate::tests::fake_bed::study;
 
     fn plan(until: f64) -> Plan {
         let mut study = study(2, 1, 40);

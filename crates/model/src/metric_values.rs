@@ -1,17 +1,15 @@
 //! Values of the metrics of one trial.
 
-use std::{fmt, ops::Index, sync::Arc};
+use std::{collections::BTreeMap, fmt, ops::Index, sync::Arc};
 
-use serde::{
-    Deserialize, Deserializer, Serialize, Serializer,
-    de::{MapAccess, Visitor},
-};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Values by the name of their metric, in the order of the names.
 ///
 /// A sorted list without spare room: a report holds one for each of up to a million trials. Records that a reader makes
 /// share their names.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq, Deserialize)]
+#[serde(from = "BTreeMap<String, f64>")]
 pub struct MetricValues(Vec<(Arc<str>, f64)>);
 
 impl MetricValues {
@@ -185,27 +183,9 @@ impl Serialize for MetricValues {
     }
 }
 
-impl<'de> Deserialize<'de> for MetricValues {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Values;
-
-        impl<'de> Visitor<'de> for Values {
-            type Value = MetricValues;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map of metrics to numbers")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<MetricValues, A::Error> {
-                let mut values: Vec<(String, f64)> = Vec::new();
-                while let Some(value) = map.next_entry()? {
-                    values.push(value);
-                }
-                Ok(values.into_iter().collect())
-            }
-        }
-
-        deserializer.deserialize_map(Values)
+impl From<BTreeMap<String, f64>> for MetricValues {
+    fn from(values: BTreeMap<String, f64>) -> Self {
+        values.into_iter().collect()
     }
 }
 

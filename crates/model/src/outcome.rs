@@ -1,10 +1,9 @@
 //! Outcome of a trial.
 
-use serde::{Deserialize, Serialize};
+use crate::words::{Words as _, words};
 
 /// Outcome of a trial. A trial that was not measured has reasons too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
     /// Measured: both ends agreed on what was delivered. A trial that reached its deadline is
     /// measured on what was delivered by then, and is flagged.
@@ -19,6 +18,10 @@ pub enum Outcome {
     Invalid,
 }
 
+words!(Outcome:
+    "measured" => Measured, "unsupported" => Unsupported, "failed" => Failed, "timed_out" => TimedOut,
+    "invalid" => Invalid);
+
 impl Outcome {
     /// All outcomes, in the order of a table.
     pub const ALL: [Self; 5] = [
@@ -31,14 +34,8 @@ impl Outcome {
 
     /// Returns the name in files and tables.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Measured => "measured",
-            Self::Unsupported => "unsupported",
-            Self::Failed => "failed",
-            Self::TimedOut => "timed_out",
-            Self::Invalid => "invalid",
-        }
+    pub fn name(self) -> &'static str {
+        self.word()
     }
 
     /// Returns the name for readers.

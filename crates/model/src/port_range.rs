@@ -59,10 +59,10 @@ impl FromStr for PortRange {
         let port = |text: &str| text.trim().parse().ok().filter(|port| *port != 0);
         match (port(first), port(last)) {
             (Some(first), Some(last)) if first <= last => Ok(Self { first, last }),
-            _ => Err(UnitError {
-                message: "this is no range of ports".to_owned(),
-                hint: "write the lowest and the highest of them: `5200-5299`".to_owned(),
-            }),
+            _ => Err(UnitError::new(
+                "this is no range of ports",
+                "write the lowest and the highest of them: `5200-5299`",
+            )),
         }
     }
 }

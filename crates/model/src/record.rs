@@ -213,20 +213,15 @@ impl TrialRecord {
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let metric = |name: &str| self.measurements.metrics.get(name).copied();
-        let is_stopped = (self.measurements.warnings.iter())
-            .any(|warning| warning.code == warning_code::DEADLINE_REACHED);
-        let nothing_missing = [
-            id::MESSAGES_LOST,
-            id::MESSAGES_CORRUPTED,
-            id::REQUESTS_UNANSWERED,
-            id::CONNECTIONS_FAILED,
-        ]
-        .into_iter()
-        .all(|name| metric(name).is_none_or(|count| count == 0.0));
-        let all_delivered = match (metric(id::BYTES_SENT), metric(id::BYTES_DELIVERED)) {
-            (Some(sent), Some(delivered)) => delivered >= sent,
-            _ => true,
-        };
+        let mut warnings = self.measurements.warnings.iter();
+        let is_stopped = warnings.any(|it| it.code == warning_code::DEADLINE_REACHED);
+        let is_zero = |name| metric(name).is_none_or(|count| count == 0.0);
+        let nothing_missing = is_zero(id::MESSAGES_LOST)
+            && is_zero(id::MESSAGES_CORRUPTED)
+            && is_zero(id::REQUESTS_UNANSWERED)
+            && is_zero(id::CONNECTIONS_FAILED);
+        let bytes = metric(id::BYTES_SENT).zip(metric(id::BYTES_DELIVERED));
+        let all_delivered = bytes.is_none_or(|(sent, delivered)| delivered >= sent);
         self.outcome == Outcome::Measured && !is_stopped && nothing_missing && all_delivered
     }
 }

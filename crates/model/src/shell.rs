@@ -11,10 +11,9 @@ use std::path::Path;
 pub fn quoted(path: &Path) -> String {
     let shown = path.to_string_lossy();
     let text = shown.replace(is_obeyed, "\u{fffd}");
-    let text = if text.starts_with('-') {
-        format!("./{text}")
-    } else {
-        text
+    let text = match text.starts_with('-') {
+        true => format!("./{text}"),
+        false => text,
     };
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);
     if !text.is_empty() && text.chars().all(plain) {

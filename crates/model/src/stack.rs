@@ -155,11 +155,8 @@ pub fn cipher(suite: &str) -> String {
         ("AES_256_GCM", "AES-256-GCM"),
         ("CHACHA20", "ChaCha20-Poly1305"),
     ];
-    known
-        .into_iter()
-        .find(|(part, _)| suite.contains(part))
-        .map_or(suite, |(_, name)| name)
-        .to_owned()
+    let known = known.into_iter().find(|(part, _)| suite.contains(part));
+    known.map_or(suite, |(_, name)| name).to_owned()
 }
 
 #[cfg(test)]

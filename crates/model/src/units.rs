@@ -19,12 +19,19 @@ pub struct UnitError {
 }
 
 impl UnitError {
-    fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    /// Creates an error.
+    pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             message: message.into(),
             hint: hint.into(),
         }
     }
+}
+
+/// Returns the beginning of a line for messages, without characters that control a terminal.
+pub(crate) fn beginning(line: &str) -> String {
+    let shown: String = line.chars().take(40).collect();
+    shown.escape_debug().to_string()
 }
 
 /// An amount of data in bytes.
@@ -63,7 +70,7 @@ pub enum QueueSize {
 }
 
 /// Splits `"12.5 ms"` into the number and the unit.
-fn split(text: &str) -> Option<(f64, &str)> {
+pub(crate) fn split(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text
         .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-' | '_')))
@@ -166,12 +173,10 @@ impl FromStr for Ratio {
             _ if number < 0.0 => return wrong(format!("a ratio cannot be negative: `{text}`")),
             // A user of tc means 1 %, one of iptables all of it.
             "" if number <= 1.0 => {
+                let percent = short(number * 100.0);
                 return Err(UnitError::new(
-                    format!(
-                        "`{text}` could be {number} % or {} %",
-                        short(number * 100.0)
-                    ),
-                    format!("write `{number}%` or `{}%`", short(number * 100.0)),
+                    format!("`{text}` could be {number} % or {percent} %"),
+                    format!("write `{number}%` or `{percent}%`"),
                 ));
             }
             "" => {
@@ -210,10 +215,10 @@ impl FromStr for QueueSize {
             }
             "BDP" | "BDPs" | "bdp" if number > 0.0 && number <= 1e6 => Ok(Self::Bdps(number)),
             "BDP" | "BDPs" | "bdp" => Err(wrong(format!("a queue cannot hold `{text}`"))),
-            _ => text
-                .parse()
-                .map(Self::Bytes)
-                .map_err(|error: UnitError| wrong(error.message)),
+            _ => match text.parse() {
+                Ok(bytes) => Ok(Self::Bytes(bytes)),
+                Err(UnitError { message, .. }) => Err(wrong(message)),
+            },
         }
     }
 }
@@ -313,6 +318,12 @@ fn in_two(large: u64, large_unit: &str, small: String, small_unit: &str) -> Stri
     }
 }
 
+/// Returns a time span in whole nanoseconds; of more than 584 years the largest number.
+#[must_use]
+pub fn nanoseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Serde for [`Duration`] as whole nanoseconds, under names that end in `_ns`.
 pub mod nanos {
     use std::time::Duration;
@@ -321,7 +332,7 @@ pub mod nanos {
 
     /// Writes whole nanoseconds; a span of more than 584 years is written as the largest number.
     pub fn serialize<S: Serializer>(value: &Duration, s: S) -> Result<S::Ok, S::Error> {
-        s.serialize_u64(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX))
+        s.serialize_u64(super::nanoseconds(*value))
     }
 
     /// Reads whole nanoseconds.
@@ -338,9 +349,7 @@ pub mod optional_nanos {
 
     /// Writes whole nanoseconds, or nothing.
     pub fn serialize<S: Serializer>(value: &Option<Duration>, s: S) -> Result<S::Ok, S::Error> {
-        value
-            .map(|value| u64::try_from(value.as_nanos()).unwrap_or(u64::MAX))
-            .serialize(s)
+        value.map(super::nanoseconds).serialize(s)
     }
 
     /// Reads whole nanoseconds, or nothing.

@@ -11,8 +11,7 @@ use crate::{
 };
 
 /// Content of a message after its header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
     /// Text `DATA` repeated.
     Data,
@@ -27,8 +26,7 @@ pub enum Pattern {
 words!(Pattern: "data" => Data, "zeros" => Zeros, "random" => Random, "file" => File);
 
 /// Host whose sent data is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Direction {
     /// Connecting host.
     #[default]
@@ -41,9 +39,20 @@ pub enum Direction {
 
 words!(Direction: "forward" => Forward, "reverse" => Reverse, "both" => Both);
 
+impl Direction {
+    /// Returns what belongs to the links, forward and reverse, in the order of a transfer: that of the data's link first. Of
+    /// both directions at once the forward one is first.
+    #[must_use]
+    pub fn data_first<T>(self, [forward, reverse]: [T; 2]) -> [T; 2] {
+        match self {
+            Self::Forward | Self::Both => [forward, reverse],
+            Self::Reverse => [reverse, forward],
+        }
+    }
+}
+
 /// Condition for the end of a transfer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Finish {
     /// Acknowledgement of all data by the receiver.
     #[default]
@@ -56,8 +65,7 @@ pub enum Finish {
 words!(Finish: "agree" => Agree, "abandon" => Abandon);
 
 /// Extent of the comparison of received with sent data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verify {
     /// Comparison of the header and both ends of each received piece: cheap beside moving the data.
     #[default]
@@ -69,20 +77,16 @@ pub enum Verify {
 words!(Verify: "ends" => Ends, "digest" => Digest);
 
 /// Kind of handshake that a connection makes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Handshake {
     /// Full handshake.
     #[default]
-    #[serde(rename = "full")]
     Full,
     /// Resumption with a ticket of an earlier connection (RFC 8446, 2.2).
-    #[serde(rename = "resumed")]
     Resumed,
     /// Resumption with the request in the first flight (RFC 8446, 2.3; RFC 9001, 4.6).
-    #[serde(rename = "0-rtt")]
     EarlyData,
     /// Full handshake after the listening end validated the address (RFC 9000, 8.1).
-    #[serde(rename = "retry")]
     Retry,
 }
 
@@ -106,8 +110,7 @@ pub enum Arrivals {
 }
 
 /// Distribution of independent messages over streams or connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spread {
     /// Streams of one connection or association.
     Streams,
@@ -171,8 +174,7 @@ pub struct Probe {
 }
 
 /// Placement of the probe messages during a transfer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ProbePlacement {
     /// Connection of its own, with every transport: the messages share the path with the transfer,
     /// and no window of its connection.
@@ -367,10 +369,8 @@ impl WorkloadKind {
             return None;
         };
         let whole = options.duration.map(|duration| ("duration", duration));
-        [whole, Some(("warm_up", options.warm_up))]
-            .into_iter()
-            .flatten()
-            .find(|(_, part)| *part >= deadline)
+        let mut parts = whole.into_iter().chain([("warm_up", options.warm_up)]);
+        parts.find(|(_, part)| *part >= deadline)
     }
 
     /// Describes the workload: `10 MB in messages of 10 kB`.
@@ -383,25 +383,21 @@ impl WorkloadKind {
                 options,
                 ..
             } => {
-                let mut words = match options.duration {
-                    Some(duration) => {
-                        format!("{} of messages of {message}", format_duration(duration))
-                    }
+                let mut words = match options.duration.map(format_duration) {
+                    Some(duration) => format!("{duration} of messages of {message}"),
                     None => format!("{size} in messages of {message}"),
                 };
-                match options.direction {
-                    Direction::Forward => {}
-                    Direction::Reverse => words.push_str(", to the connecting host"),
-                    Direction::Both => words.push_str(", each way"),
-                }
+                words.push_str(match options.direction {
+                    Direction::Forward => "",
+                    Direction::Reverse => ", to the connecting host",
+                    Direction::Both => ", each way",
+                });
                 if options.flows > 1 {
                     words.push_str(&format!(", over {} flows", options.flows));
                 }
                 if !options.warm_up.is_zero() {
-                    words.push_str(&format!(
-                        ", without the first {}",
-                        format_duration(options.warm_up)
-                    ));
+                    let warm_up = format_duration(options.warm_up);
+                    words.push_str(&format!(", without the first {warm_up}"));
                 }
                 if options.finish == Finish::Abandon {
                     words.push_str(", closed without waiting for delivery");

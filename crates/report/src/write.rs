@@ -1,11 +1,12 @@
 //! Files that a run writes beside its results file.
 
 use std::{
+    convert::identity,
     io::{self, Write},
     path::{Path, PathBuf},
 };
 
-use regatta_results::{Reader, ReplaceError, ResultsError, exports, hosts_csv::HOSTS_FILE_NAME};
+use regatta_results::{Reader, ResultsError, exports, hosts_csv::HOSTS_FILE_NAME};
 
 use crate::{
     HostTimeline, ReportError, RunData, Summary,
@@ -138,12 +139,9 @@ fn replace_by(
     path: &Path,
     write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
 ) -> Result<PathBuf, ReportError> {
-    regatta_results::replace(path, write).map_err(|error| {
-        let (ReplaceError::Write(source) | ReplaceError::Content(source)) = error;
-        ReportError::Write {
-            path: path.to_owned(),
-            source,
-        }
+    regatta_results::replace(path, identity, write).map_err(|source| ReportError::Write {
+        path: path.to_owned(),
+        source,
     })?;
     Ok(path.to_owned())
 }

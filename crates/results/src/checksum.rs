@@ -18,22 +18,37 @@ pub(crate) struct Stored {
     /// Version of the tables since which records of this kind have checksums.
     pub(crate) since: i32,
     /// Rows of the record in all tables.
-    rows: &'static [Rows],
+    pub(crate) rows: &'static [Rows],
 }
 
 /// Rows of one table that are part of a record.
 #[derive(Debug)]
-struct Rows {
+pub(crate) struct Rows {
     /// Columns that are summed.
-    columns: &'static str,
-    table: &'static str,
+    pub(crate) columns: &'static str,
+    pub(crate) table: &'static str,
     /// Column with the record's key.
     key: &'static str,
     /// Columns by which the rows of one record are ordered.
-    order: &'static str,
+    pub(crate) order: &'static str,
 }
 
 impl Rows {
+    /// Defines rows of a table with the column of the record's key, the columns by which they are ordered, and those
+    /// that are summed.
+    const fn new(
+        table: &'static str,
+        [key, order]: [&'static str; 2],
+        columns: &'static str,
+    ) -> Self {
+        Self {
+            columns,
+            table,
+            key,
+            order,
+        }
+    }
+
     /// Returns the query for the rows of one record, by its key.
     fn of_one(&self) -> String {
         let Self {
@@ -60,184 +75,120 @@ impl Rows {
 }
 
 /// Record of the run.
-pub(crate) const RUN: Stored = Stored {
-    table: "run",
-    key: "id",
-    which: "TRUE",
-    since: 2,
-    rows: &[
-        Rows {
-            columns: "run_id, regatta_version, started_unix_ns, study, study_json, study_text, bed, state, state_reason",
-            table: "run",
-            key: "id",
-            order: "id",
-        },
-        Rows {
-            columns: "host, name, value",
-            table: "host_fact",
-            key: "1",
-            order: "host, name",
-        },
+pub(crate) const RUN: Stored = Stored::new(
+    "run",
+    2,
+    &[
+        Rows::new(
+            "run",
+            ["id", "id"],
+            "run_id, regatta_version, started_unix_ns, study, study_json, study_text, bed, state, state_reason",
+        ),
+        Rows::new("host_fact", ["1", "host, name"], "host, name, value"),
     ],
-};
+);
 
 /// Record of a trial.
 pub(crate) const TRIAL: Stored = Stored {
-    table: "trial",
     key: "trial",
-    which: "TRUE",
-    since: 2,
-    rows: &[
-        Rows {
-            columns: "trial, round, transport, condition, workload, started_unix_ns, seed, outcome, hint, attempt",
-            table: "trial",
-            key: "trial",
-            order: "trial",
-        },
-        Rows {
-            columns: "position, reason",
-            table: "reason",
-            key: "trial",
-            order: "position",
-        },
-        Rows {
-            columns: "name, value",
-            table: "metric",
-            key: "trial",
-            order: "name",
-        },
-        Rows {
-            columns: "position, side, name, samples, t_ns, value",
-            table: "series",
-            key: "trial",
-            order: "position",
-        },
-        Rows {
-            columns: "position, side, name, hdr_v2_base64",
-            table: "histogram",
-            key: "trial",
-            order: "position",
-        },
-        Rows {
-            columns: "name, value",
-            table: "fact",
-            key: "trial",
-            order: "name",
-        },
-        Rows {
-            columns: "code, message, hint",
-            table: "warning",
-            key: "trial",
-            order: "id",
-        },
-    ],
+    ..Stored::new(
+        "trial",
+        2,
+        &[
+            Rows::new(
+                "trial",
+                ["trial", "trial"],
+                "trial, round, transport, condition, workload, started_unix_ns, seed, outcome, hint, attempt",
+            ),
+            Rows::new("reason", ["trial", "position"], "position, reason"),
+            Rows::new("metric", ["trial", "name"], "name, value"),
+            Rows::new(
+                "series",
+                ["trial", "position"],
+                "position, side, name, samples, t_ns, value",
+            ),
+            Rows::new(
+                "histogram",
+                ["trial", "position"],
+                "position, side, name, hdr_v2_base64",
+            ),
+            Rows::new("fact", ["trial", "name"], "name, value"),
+            Rows::new("warning", ["trial", "id"], "code, message, hint"),
+        ],
+    )
 };
 
 /// Record of a check of the path.
-pub(crate) const PATH_CHECK: Stored = Stored {
-    table: "path_check",
-    key: "id",
-    which: "TRUE",
-    since: 2,
-    rows: &[
-        Rows {
-            columns: "id, condition, checked_unix_ns, within, step_at_ns, spoiled",
-            table: "path_check",
-            key: "id",
-            order: "id",
-        },
-        Rows {
-            columns: "position, name, asked, achieved, lowest, highest, n, within",
-            table: "path_quantity",
-            key: "path_check",
-            order: "position",
-        },
+pub(crate) const PATH_CHECK: Stored = Stored::new(
+    "path_check",
+    2,
+    &[
+        Rows::new(
+            "path_check",
+            ["id", "id"],
+            "id, condition, checked_unix_ns, within, step_at_ns, spoiled",
+        ),
+        Rows::new(
+            "path_quantity",
+            ["path_check", "position"],
+            "position, name, asked, achieved, lowest, highest, n, within",
+        ),
     ],
-};
+);
 
 /// Record of a warning about the run; a trial's warnings belong to the trial.
 pub(crate) const WARNING: Stored = Stored {
-    table: "warning",
-    key: "id",
     which: "trial IS NULL",
-    since: 2,
-    rows: &[Rows {
-        columns: "code, message, hint",
-        table: "warning",
-        key: "id",
-        order: "id",
-    }],
+    ..Stored::new(
+        "warning",
+        2,
+        &[Rows::new("warning", ["id", "id"], "code, message, hint")],
+    )
 };
 
 /// Samples of a host.
-pub(crate) const HOST_SAMPLES: Stored = Stored {
-    table: "host_samples",
-    key: "id",
-    which: "TRUE",
-    since: 3,
-    rows: &[Rows {
-        columns: "id, host, trial, names, samples, unix_ns, monotonic_ns, value_zlib",
-        table: "host_samples",
-        key: "id",
-        order: "id",
-    }],
-};
+pub(crate) const HOST_SAMPLES: Stored = Stored::new(
+    "host_samples",
+    3,
+    &[Rows::new(
+        "host_samples",
+        ["id", "id"],
+        "id, host, trial, names, samples, unix_ns, monotonic_ns, value_zlib",
+    )],
+);
 
 /// Names of the values of samples.
-pub(crate) const HOST_SAMPLE_NAMES: Stored = Stored {
-    table: "host_sample_names",
-    key: "id",
-    which: "TRUE",
-    since: 3,
-    rows: &[Rows {
-        columns: "id, names",
-        table: "host_sample_names",
-        key: "id",
-        order: "id",
-    }],
-};
+pub(crate) const HOST_SAMPLE_NAMES: Stored = Stored::new(
+    "host_sample_names",
+    3,
+    &[Rows::new("host_sample_names", ["id", "id"], "id, names")],
+);
 
 /// Value of a sweep.
-pub(crate) const PARAMETER: Stored = Stored {
-    table: "parameter",
-    key: "id",
-    which: "TRUE",
-    since: 4,
-    rows: &[Rows {
-        columns: "id, part, name, key, value, unit, text",
-        table: "parameter",
-        key: "id",
-        order: "id",
-    }],
-};
+pub(crate) const PARAMETER: Stored = Stored::new(
+    "parameter",
+    4,
+    &[Rows::new(
+        "parameter",
+        ["id", "id"],
+        "id, part, name, key, value, unit, text",
+    )],
+);
 
 /// Run that the file is made of.
-pub(crate) const PART: Stored = Stored {
-    table: "part",
-    key: "id",
-    which: "TRUE",
-    since: 5,
-    rows: &[
-        Rows {
-            columns: "id, run_id, plan_sha256, shard, shards, trials, node, regatta_version, started_unix_ns, bed",
-            table: "part",
-            key: "id",
-            order: "id",
-        },
-        Rows {
-            columns: "host, name, value",
-            table: "part_fact",
-            key: "part",
-            order: "host, name",
-        },
-        Rows {
-            columns: "trial",
-            table: "part_trial",
-            key: "part",
-            order: "trial",
-        },
+pub(crate) const PART: Stored = Stored::new(
+    "part",
+    5,
+    &[
+        Rows::new(
+            "part",
+            ["id", "id"],
+            "id, run_id, plan_sha256, shard, shards, trials, node, regatta_version, started_unix_ns, bed",
+        ),
+        Rows::new("part_fact", ["part", "host, name"], "host, name, value"),
+        Rows::new("part_trial", ["part", "trial"], "trial"),
     ],
-};
+);
 
 /// Every kind of record, with its name for a message.
 pub(crate) const ALL: [(Stored, &str); 8] = [
@@ -252,18 +203,26 @@ pub(crate) const ALL: [(Stored, &str); 8] = [
 ];
 
 impl Stored {
+    /// Defines the rows of a table as records with the key `id`, which have checksums since this version of the tables.
+    const fn new(table: &'static str, since: i32, rows: &'static [Rows]) -> Self {
+        Self {
+            table,
+            key: "id",
+            which: "TRUE",
+            since,
+            rows,
+        }
+    }
+
     /// Stores the checksum of the record with this key, whose rows must all be stored.
     pub(crate) fn seal(&self, connection: &Connection, key: i64) -> rusqlite::Result<()> {
         let checksum = self.checksum(connection, key)?;
         let Self {
             table, key: name, ..
         } = self;
-        connection
-            .prepare_cached(&format!(
-                "UPDATE {table} SET checksum = ?2 WHERE {name} = ?1"
-            ))?
-            .execute((key, checksum))
-            .map(|_| ())
+        let update = format!("UPDATE {table} SET checksum = ?2 WHERE {name} = ?1");
+        let mut update = connection.prepare_cached(&update)?;
+        update.execute((key, checksum)).map(|_| ())
     }
 
     /// Stores the checksums of all records of this kind, as they are now.

@@ -4,6 +4,7 @@
 //! that was killed has none.
 
 use std::{
+    convert::identity,
     fs::{self, File},
     io::{self, Read as _},
     path::Path,
@@ -11,11 +12,7 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-use crate::{
-    FILE_NAME, ReplaceError, ResultsError,
-    open::{beside, explain_io},
-    replace,
-};
+use crate::{FILE_NAME, ResultsError, explain::explain_io, open::beside, replace};
 
 /// End of the name of the file with the digest.
 const SUFFIX: &str = ".sha256";
@@ -23,10 +20,9 @@ const SUFFIX: &str = ".sha256";
 /// Writes the digest of a file that is not written to any more.
 pub(crate) fn write(path: &Path) -> io::Result<()> {
     let digest = of(path)?;
-    let written = replace(&beside(path, SUFFIX), |out| {
+    replace(&beside(path, SUFFIX), identity, |out| {
         writeln!(out, "{digest}  {FILE_NAME}")
-    });
-    written.map_err(|(ReplaceError::Write(error) | ReplaceError::Content(error))| error)
+    })
 }
 
 /// Removes the digest of a file that is going to change.

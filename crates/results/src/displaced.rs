@@ -8,7 +8,7 @@ use std::{
 
 use rusqlite::Connection;
 
-use crate::{Displaced, FILE_NAME, ResultsError, error::parent, open::explain_io};
+use crate::{Displaced, FILE_NAME, ResultsError, error::parent, explain::explain_io};
 
 /// Suffix that the kernel appends to the name of an open file that was deleted.
 const DELETED: &str = " (deleted)";
@@ -45,11 +45,9 @@ impl FileIdentity {
     /// Returns the current name of this file, which is open in this process, according to the
     /// kernel.
     fn name(self) -> Option<PathBuf> {
-        let open = fs::read_dir("/proc/self/fd").ok()?;
-        open.flatten()
-            .map(|entry| entry.path())
-            .find(|descriptor| self.is_at(descriptor))
-            .and_then(|descriptor| fs::read_link(descriptor).ok())
+        let mut open = fs::read_dir("/proc/self/fd").ok()?.flatten();
+        let descriptor = open.find(|entry| self.is_at(&entry.path()))?;
+        fs::read_link(descriptor.path()).ok()
     }
 }
 
@@ -64,10 +62,8 @@ pub(crate) fn find(connection: &Connection, path: &Path, identity: FileIdentity)
     }
     let beside = parent(path);
     let temporary = std::env::temp_dir().join(beside.file_name().unwrap_or_default());
-    [beside, &temporary]
-        .into_iter()
-        .find_map(|dir| save(connection, dir))
-        .map_or(Displaced::Lost, Displaced::Saved)
+    let saved = save(connection, beside).or_else(|| save(connection, &temporary));
+    saved.map_or(Displaced::Lost, Displaced::Saved)
 }
 
 /// Copies the data that the connection reads into a new directory whose name begins with that of
@@ -80,12 +76,10 @@ fn save(connection: &Connection, dir: &Path) -> Option<PathBuf> {
         fs::create_dir(&saved).is_ok().then_some(saved)
     })?;
     let copied = dir.join(FILE_NAME);
-    match connection.execute("VACUUM INTO ?1", [copied.to_string_lossy()]) {
-        Ok(_) => Some(dir),
-        Err(_) => {
-            // What was begun is of no use.
-            let _ = fs::remove_dir_all(dir);
-            None
-        }
+    let saved = connection.execute("VACUUM INTO ?1", [copied.to_string_lossy()]);
+    if saved.is_err() {
+        // What was begun is of no use.
+        let _ = fs::remove_dir_all(&dir);
     }
+    saved.is_ok().then_some(dir)
 }

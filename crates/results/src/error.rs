@@ -224,109 +224,99 @@ impl Displaced {
 
 impl ResultsError {
     /// Returns the same error for a run with `trials` stored trials.
-    pub(crate) fn keeping(self, trials: usize) -> Self {
-        match self {
-            Self::DiskFull { path, source, .. } => Self::DiskFull {
-                path,
-                begun: true,
-                kept: trials,
-                source,
-            },
-            error => error,
+    pub(crate) fn keeping(mut self, trials: usize) -> Self {
+        if let Self::DiskFull { begun, kept, .. } = &mut self {
+            (*begun, *kept) = (true, trials);
         }
+        self
     }
 
     /// Returns a hint on what to type next; `None` if there is nothing to advise.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::AlreadyExists { dir, found } if found == FILE_NAME => Some(format!(
-                "run `regatta resume {}` to go on with it, or choose another directory with `--out`",
-                quoted(dir)
-            )),
+        Some(match self {
+            Self::AlreadyExists { dir, found } if found == FILE_NAME => {
+                let dir = quoted(dir);
+                format!("run `regatta resume {dir}` to go on with it, or choose another directory with `--out`")
+            }
             Self::AlreadyExists { .. } => {
-                Some("choose another directory with `--out`, or move that file away".to_owned())
+                "choose another directory with `--out`, or move that file away".to_owned()
             }
-            Self::Missing { runs, .. } if !runs.is_empty() => {
-                let newest = runs.last().map_or_else(String::new, |dir| quoted(dir));
-                Some(match runs.len() {
-                    1 => format!("name the run in it: `{newest}`"),
-                    count => format!("name one of the {count} runs in it; the newest is `{newest}`"),
-                })
-            }
-            Self::NotFound { .. } => Some(format!(
+            Self::Missing { runs, .. } => match &runs[..] {
+                [] => {
+                    "give the directory that `regatta run` named at its end; a run that is still beginning, or that was ended before it had begun, has saved nothing: wait, or start it again".to_owned()
+                }
+                [run] => format!("name the run in it: `{}`", quoted(run)),
+                [.., newest] => {
+                    let (count, newest) = (runs.len(), quoted(newest));
+                    format!("name one of the {count} runs in it; the newest is `{newest}`")
+                }
+            },
+            Self::NotFound { .. } => format!(
                 "give the directory that `regatta run` named at its end; without `--out` it is in \
                  `{DEFAULT_DIRECTORY}`, as seen from where the run was started"
-            )),
-            Self::Missing { .. } => {
-                Some("give the directory that `regatta run` named at its end; a run that is still beginning, or that was ended before it had begun, has saved nothing: wait, or start it again".to_owned())
-            }
-            Self::Empty { .. } => Some("start the study again with `regatta run`".to_owned()),
-            Self::NotResults { .. } | Self::OtherKind { .. } => {
-                Some("give a directory or a `results.sqlite` made by `regatta run`".to_owned())
-            }
-            Self::Newer { .. } => Some("use that version, or a later one, to read it".to_owned()),
-            Self::Damaged { path, .. } => Some(format!(
-                "nothing was changed; copy the file and try `sqlite3 {} .recover`",
-                quoted(path)
-            )),
-            Self::InUse { dir } => Some(format!(
-                "wait for it; `regatta report {}` works meanwhile",
-                quoted(dir)
-            )),
-            Self::DiskFull { begun: false, .. } => Some(
-                "free some space and run the study again, or choose another directory with `--out`"
-                    .to_owned(),
             ),
-            Self::DiskFull { path, .. } => Some(format!(
-                "free some space, then run `regatta resume {}`",
-                quoted(parent(path))
-            )),
-            Self::Displaced { now, .. } => now
-                .directory()
-                .map(|dir| format!("run `regatta resume {}` to go on", quoted(dir))),
+            Self::Empty { .. } => "start the study again with `regatta run`".to_owned(),
+            Self::NotResults { .. } | Self::OtherKind { .. } => {
+                "give a directory or a `results.sqlite` made by `regatta run`".to_owned()
+            }
+            Self::Newer { .. } => "use that version, or a later one, to read it".to_owned(),
+            Self::Damaged { path, .. } => {
+                let path = quoted(path);
+                format!("nothing was changed; copy the file and try `sqlite3 {path} .recover`")
+            }
+            Self::InUse { dir } => {
+                format!("wait for it; `regatta report {}` works meanwhile", quoted(dir))
+            }
+            Self::DiskFull { begun: false, .. } => {
+                "free some space and run the study again, or choose another directory with `--out`"
+                    .to_owned()
+            }
+            Self::DiskFull { path, .. } => {
+                let dir = quoted(parent(path));
+                format!("free some space, then run `regatta resume {dir}`")
+            }
+            Self::Displaced { now, .. } => {
+                format!("run `regatta resume {}` to go on", quoted(now.directory()?))
+            }
             Self::NotWritable { path, .. } => {
                 let dir = quoted(parent(path));
-                Some(format!(
+                format!(
                     "get the right to write to {dir} and the files in it, or resume a copy: \
                      `cp -r {dir} COPY && regatta resume COPY`"
-                ))
+                )
             }
-            Self::Export { path, source } => Some(export_hint(path, source)),
-            Self::Table { source, .. } if is_full(source) => Some(
-                "free some space, or choose another directory with `--out`; then run the same command again".to_owned(),
-            ),
-            Self::Table { path, .. } => Some(format!(
-                "make sure that {} can be written, or choose another directory with `--out`",
-                quoted(parent(path))
-            )),
-            Self::Locked { path } => Some(format!(
-                "end that program, which `fuser {}` names, then try again",
-                quoted(path)
-            )),
+            Self::Export { path, source } => export_hint(path, source),
+            Self::Table { source, .. } if is_full(source) => {
+                "free some space, or choose another directory with `--out`; then run the same command again".to_owned()
+            }
+            Self::Table { path, .. } => {
+                let dir = quoted(parent(path));
+                format!("make sure that {dir} can be written, or choose another directory with `--out`")
+            }
+            Self::Locked { path } => {
+                let path = quoted(path);
+                format!("end that program, which `fuser {path}` names, then try again")
+            }
             Self::Io { source, path, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 let path = quoted(path);
-                Some(format!(
-                    "get the right to read it from its owner, whom `ls -ld {path}` names"
-                ))
+                format!("get the right to read it from its owner, whom `ls -ld {path}` names")
             }
             Self::Io { source, path, .. } if source.raw_os_error() == Some(Errno::ELOOP as i32) => {
                 let path = quoted(path);
-                Some(format!(
-                    "name the directory itself; `ls -l {path}` shows where the link leads"
-                ))
+                format!("name the directory itself; `ls -l {path}` shows where the link leads")
             }
             // Only a copy of the file takes room for reading it.
-            Self::Io { source, .. } if is_full(source) => Some(
+            Self::Io { source, .. } if is_full(source) => {
                 "free some space in the directory for temporary files, or set `TMPDIR` to another"
-                    .to_owned(),
-            ),
+                    .to_owned()
+            }
             Self::DuplicateTrial { .. }
             | Self::UnusableTrial { .. }
             | Self::Sqlite { .. }
             | Self::Io { .. }
-            | Self::Csv(_) => None,
-        }
+            | Self::Csv(_) => return None,
+        })
     }
 }
 

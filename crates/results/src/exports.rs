@@ -12,9 +12,8 @@ use crate::{
     Reader, ResultsError,
     cell::cell,
     hosts_csv::{HOSTS_FILE_NAME, hosts_csv},
-    open::explain,
-    query::{Span, read_series},
-    replace::{ReplaceError, replace},
+    query::read_series,
+    replace::replace,
 };
 
 /// Name of the file with one row for each trial.
@@ -59,24 +58,8 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
     let parameters = Parameters::of(&sweeps);
 
     let mut csv = csv::Writer::from_writer(out);
-    let fixed = [
-        "trial",
-        "attempt",
-        "round",
-        "transport",
-        "condition",
-        "workload",
-        "started_unix_ns",
-        "seed",
-        "outcome",
-        "reasons",
-        "hint",
-        "warnings",
-    ];
     csv.write_record(
-        fixed
-            .into_iter()
-            .map(str::to_owned)
+        (IDENTITY.iter().map(|(name, _)| (*name).to_owned()))
             .chain(parameters.keys.iter().cloned())
             .chain(metrics.iter().cloned())
             .chain(facts.iter().map(|name| format!("fact.{name}")))
@@ -84,8 +67,8 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
     )?;
     // A part after the other: the trials of a large run need not fit into memory.
     for part in reader.trial_indices()?.chunks(TRIALS_AT_ONCE) {
-        let [first, last] = [part[0], part[part.len() - 1]].map(i64::from);
-        for trial in source.trials(Span { first, last }, false)? {
+        let span = [part[0], part[part.len() - 1]].map(i64::from);
+        for trial in source.trials(span, false)? {
             let measurements = &trial.measurements;
             let measured = metrics.iter().map(|name| {
                 let value = measurements.metrics.get(name);
@@ -93,13 +76,9 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
             });
             let read_back = (facts.iter())
                 .map(|name| cell(measurements.facts.get(name).cloned().unwrap_or_default()));
-            csv.write_record(
-                (identity(&trial)
-                    .into_iter()
-                    .chain(parameters.of_trial(&trial)))
-                .chain(measured)
-                .chain(read_back),
-            )?;
+            let swept = parameters.of_trial(&trial);
+            let cells = IDENTITY.iter().map(|(_, value)| value(&trial)).chain(swept);
+            csv.write_record(cells.chain(measured).chain(read_back))?;
         }
     }
     csv.flush().map_err(csv::Error::from)?;
@@ -153,28 +132,28 @@ impl<'a> Parameters<'a> {
     }
 }
 
-fn identity(trial: &TrialRecord) -> [String; 12] {
-    let warnings: Vec<&str> = trial
-        .measurements
-        .warnings
-        .iter()
-        .map(|warning| warning.code.as_str())
-        .collect();
-    [
-        trial.index.to_string(),
-        trial.attempt.to_string(),
-        trial.round.to_string(),
-        cell(trial.transport.clone()),
-        cell(trial.condition.clone()),
-        cell(trial.workload.clone()),
-        trial.started_unix_ns.to_string(),
-        trial.seed.to_string(),
-        trial.outcome.name().to_owned(),
-        cell(trial.reasons.join("; ")),
-        cell(trial.hint.clone()),
-        cell(warnings.join("; ")),
-    ]
-}
+/// Formats one column of a trial.
+type OfTrial = fn(&TrialRecord) -> String;
+
+/// Columns of every trial, with their values.
+const IDENTITY: [(&str, OfTrial); 12] = [
+    ("trial", |trial| trial.index.to_string()),
+    ("attempt", |trial| trial.attempt.to_string()),
+    ("round", |trial| trial.round.to_string()),
+    ("transport", |trial| cell(trial.transport.clone())),
+    ("condition", |trial| cell(trial.condition.clone())),
+    ("workload", |trial| cell(trial.workload.clone())),
+    ("started_unix_ns", |trial| trial.started_unix_ns.to_string()),
+    ("seed", |trial| trial.seed.to_string()),
+    ("outcome", |trial| trial.outcome.name().to_owned()),
+    ("reasons", |trial| cell(trial.reasons.join("; "))),
+    ("hint", |trial| cell(trial.hint.clone())),
+    ("warnings", |trial| {
+        let warnings = trial.measurements.warnings.iter();
+        let codes: Vec<&str> = warnings.map(|warning| warning.code.as_str()).collect();
+        cell(codes.join("; "))
+    }),
+];
 
 /// Writes one row for each sample of each series: `trial`, `round`, `transport`, `condition`,
 /// `workload`, `side`, `name`, `unit`, `t_ns`, `value`, ordered by trial, then series, then as
@@ -184,7 +163,6 @@ fn identity(trial: &TrialRecord) -> [String; 12] {
 /// Errors of reading and writing.
 pub fn series_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsError> {
     let source = reader.source();
-    let read = |e| explain(e, "read", source.path);
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record([
         "trial",
@@ -199,38 +177,23 @@ pub fn series_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
         "value",
     ])?;
     // Row by row: the series of a run of days need not fit into memory.
-    let mut statement = source
-        .connection
-        .prepare(
-            "SELECT side, name, t_ns, value, trial, round, transport, condition, workload
-             FROM series JOIN trial USING (trial) ORDER BY trial, position",
-        )
-        .map_err(read)?;
-    let mut rows = statement.query([]).map_err(read)?;
-    while let Some(row) = rows.next().map_err(read)? {
-        let series = read_series(row, 0).map_err(read)?;
+    let sql = "SELECT side, name, t_ns, value, trial, round, transport, condition, workload
+         FROM series JOIN trial USING (trial) ORDER BY trial, position";
+    source.each(sql, [], |row| {
+        let series = read_series(row, 0)?;
         let number = |column| row.get::<_, i64>(column).map(|value| value.to_string());
         let text = |column| row.get::<_, String>(column).map(cell);
-        let (side, name) = (cell(series.side.clone()), cell(series.name.clone()));
-        let unit =
-            metric::find_series(&series.name).map_or("", |definition| definition.unit.name());
-        let trial = [
-            number(4).map_err(read)?,
-            number(5).map_err(read)?,
-            text(6).map_err(read)?,
-            text(7).map_err(read)?,
-            text(8).map_err(read)?,
-        ];
+        let (side, name) = (cell(series.side), cell(series.name.clone()));
+        let unit = metric::find_series(&series.name).map_or("", |known| known.unit.name());
+        let trial = [number(4)?, number(5)?, text(6)?, text(7)?, text(8)?];
         for (t, value) in series.t_ns.iter().zip(&series.values) {
             let (t, value) = (t.to_string(), value.to_string());
-            csv.write_record(
-                trial
-                    .iter()
-                    .map(String::as_str)
-                    .chain([&side, &name, unit, &t, &value]),
-            )?;
+            let sample = [&side, &name, unit, &t, &value];
+            let row = trial.iter().map(String::as_str).chain(sample);
+            csv.write_record(row).map_err(ResultsError::from)?;
         }
-    }
+        Ok(())
+    })?;
     csv.flush().map_err(csv::Error::from)?;
     Ok(())
 }
@@ -258,7 +221,7 @@ fn write_whole(
         path: path.to_owned(),
         source,
     };
-    replace(path, |out| {
+    replace(path, fail, |out| {
         export(reader, out).map_err(|error| match error {
             ResultsError::Csv(error) => match error.into_kind() {
                 csv::ErrorKind::Io(source) => fail(source),
@@ -266,9 +229,5 @@ fn write_whole(
             },
             error => error,
         })
-    })
-    .map_err(|error| match error {
-        ReplaceError::Write(source) => fail(source),
-        ReplaceError::Content(error) => error,
     })
 }

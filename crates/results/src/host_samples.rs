@@ -4,9 +4,13 @@ use std::io::{Read, Write};
 
 use flate2::{Compression, read::ZlibDecoder, write::ZlibEncoder};
 use regatta_model::{HostSample, HostSamples};
-use rusqlite::{OptionalExtension as _, Transaction, params};
+use rusqlite::{OptionalExtension as _, Row, Transaction, params};
 
-use crate::{ResultsError, checksum, insert::signed, open::explain, query::Source};
+use crate::{
+    ResultsError, checksum,
+    insert::{put, signed},
+    query::{RowError, Source},
+};
 
 /// Most bytes of values in one row: a row has the samples of seconds, or of one trial. A file with
 /// more was not written by Regatta.
@@ -26,9 +30,9 @@ pub(crate) fn insert(transaction: &Transaction<'_>, batch: &HostSamples) -> rusq
     };
     let values = compressed(batch.names.len(), &samples)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-    transaction.execute(
-        "INSERT INTO host_samples (host, trial, names, samples, unix_ns, monotonic_ns, value_zlib)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    put(
+        transaction,
+        "host_samples (host, trial, names, samples, unix_ns, monotonic_ns, value_zlib)",
         params![
             batch.host,
             batch.trial,
@@ -46,17 +50,12 @@ pub(crate) fn insert(transaction: &Transaction<'_>, batch: &HostSamples) -> rusq
 fn names_id(transaction: &Transaction<'_>, names: &[String]) -> rusqlite::Result<i64> {
     let text = serde_json::to_string(names)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-    let known = transaction
-        .query_row(
-            "SELECT id FROM host_sample_names WHERE names = ?1",
-            [&text],
-            |row| row.get(0),
-        )
-        .optional()?;
-    if let Some(known) = known {
+    let known = "SELECT id FROM host_sample_names WHERE names = ?1";
+    let known = transaction.query_row(known, [&text], |row| row.get(0));
+    if let Some(known) = known.optional()? {
         return Ok(known);
     }
-    transaction.execute("INSERT INTO host_sample_names (names) VALUES (?1)", [&text])?;
+    put(transaction, "host_sample_names (names)", params![text])?;
     let id = transaction.last_insert_rowid();
     checksum::HOST_SAMPLE_NAMES.seal(transaction, id)?;
     Ok(id)
@@ -75,55 +74,21 @@ fn compressed(names: usize, samples: &[&HostSample]) -> std::io::Result<Vec<u8>>
     encoder.finish()
 }
 
-/// One row, as it is stored.
-struct Row {
-    id: i64,
-    host: String,
-    trial: Option<u32>,
-    names: String,
-    unix_ns: Vec<u8>,
-    monotonic_ns: Vec<u8>,
-    value_zlib: Vec<u8>,
-}
-
 impl Source<'_> {
     /// Passes all rows to `take`, in the order in which they were stored. A file of version 2 or
     /// older has none.
     pub(crate) fn host_samples(
         &self,
-        take: &mut dyn FnMut(HostSamples),
+        mut take: impl FnMut(HostSamples) -> Result<(), ResultsError>,
     ) -> Result<(), ResultsError> {
         if self.version()? < 3 {
             return Ok(());
         }
-        let read = |e| explain(e, "read", self.path);
+        let sql = "SELECT host_samples.id, host, trial, host_sample_names.names, unix_ns, monotonic_ns, value_zlib
+             FROM host_samples JOIN host_sample_names
+             ON host_samples.names = host_sample_names.id ORDER BY host_samples.id";
         // Row by row: the samples of a run of days need not fit into memory.
-        let mut statement = self
-            .connection
-            .prepare(
-                "SELECT host_samples.id, host, trial, host_sample_names.names, unix_ns,
-                     monotonic_ns, value_zlib
-                 FROM host_samples JOIN host_sample_names
-                 ON host_samples.names = host_sample_names.id ORDER BY host_samples.id",
-            )
-            .map_err(read)?;
-        let mut rows = statement.query([]).map_err(read)?;
-        while let Some(row) = rows.next().map_err(read)? {
-            let row = (|| {
-                Ok(Row {
-                    id: row.get(0)?,
-                    host: row.get(1)?,
-                    trial: row.get(2)?,
-                    names: row.get(3)?,
-                    unix_ns: row.get(4)?,
-                    monotonic_ns: row.get(5)?,
-                    value_zlib: row.get(6)?,
-                })
-            })()
-            .map_err(read)?;
-            take(self.parse(row)?);
-        }
-        Ok(())
+        self.each(sql, [], |row| Ok(take(self.batch(row)?)?))
     }
 
     /// Returns the lists of names of all rows, in the order in which they occurred.
@@ -131,9 +96,8 @@ impl Source<'_> {
         if self.version()? < 3 {
             return Ok(Vec::new());
         }
-        let lists = self.rows("SELECT names FROM host_sample_names ORDER BY id", |row| {
-            row.get::<_, String>(0)
-        })?;
+        let sql = "SELECT names FROM host_sample_names ORDER BY id";
+        let lists = self.rows(sql, |row| row.get::<_, String>(0))?;
         lists.iter().map(|list| self.names(list)).collect()
     }
 
@@ -142,29 +106,31 @@ impl Source<'_> {
             .map_err(|e| self.damaged(format!("the names of host samples cannot be read: {e}")))
     }
 
-    fn parse(&self, row: Row) -> Result<HostSamples, ResultsError> {
-        let names = self.names(&row.names)?;
-        let times = |blob: &[u8]| -> Vec<i64> {
-            let words = blob.as_chunks::<8>().0.iter();
-            words.map(|word| i64::from_le_bytes(*word)).collect()
+    /// Reads the samples of a row.
+    fn batch(&self, row: &Row<'_>) -> Result<HostSamples, RowError> {
+        let names = self.names(row.get_ref(3)?.as_str()?)?;
+        let times = |column| -> Result<Vec<i64>, RowError> {
+            let words = row.get_ref(column)?.as_blob()?.as_chunks::<8>().0.iter();
+            Ok(words.map(|word| i64::from_le_bytes(*word)).collect())
         };
-        let (unix_ns, monotonic_ns) = (times(&row.unix_ns), times(&row.monotonic_ns));
+        let (unix_ns, monotonic_ns) = (times(4)?, times(5)?);
+        let value_zlib = row.get_ref(6)?.as_blob()?;
         let length = (names.len().checked_mul(unix_ns.len()))
             .and_then(|values| values.checked_mul(4))
             .filter(|length| *length <= MOST_BYTES);
         let mut bytes = Vec::new();
         let unpacked = length.is_some_and(|length| {
             let limit = length as u64 + 1;
-            let read = ZlibDecoder::new(&row.value_zlib[..])
+            let read = ZlibDecoder::new(value_zlib)
                 .take(limit)
                 .read_to_end(&mut bytes);
             read.is_ok() && bytes.len() == length
         });
         if !unpacked || unix_ns.len() != monotonic_ns.len() {
-            return Err(self.damaged(format!(
-                "row {} of `host_samples` has other values than its names and times",
-                row.id
-            )));
+            let id: i64 = row.get(0)?;
+            let what =
+                format!("row {id} of `host_samples` has other values than its names and times");
+            return Err(self.damaged(what).into());
         }
         let values: Vec<f32> = (bytes.as_chunks::<4>().0.iter())
             .map(|word| f32::from_le_bytes(*word))
@@ -179,8 +145,8 @@ impl Source<'_> {
                 .collect(),
         });
         Ok(HostSamples {
-            host: row.host,
-            trial: row.trial,
+            host: row.get(1)?,
+            trial: row.get(2)?,
             samples: samples.collect(),
             names,
         })

@@ -2,17 +2,13 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{self, Write},
+    io::Write,
     path::PathBuf,
 };
 
 use regatta_model::HostSamples;
 
-use crate::{
-    Reader, ResultsError,
-    cell::cell,
-    replace::{ReplaceError, replace},
-};
+use crate::{Reader, ResultsError, cell::cell, replace::replace};
 
 /// Name of the file with one row for each sample of a host.
 pub const HOSTS_FILE_NAME: &str = "hosts.csv";
@@ -50,27 +46,7 @@ impl<W: Write> HostsCsv<W> {
     /// # Errors
     /// Errors of writing.
     pub fn add(&mut self, batch: &HostSamples) -> Result<(), ResultsError> {
-        let places: Vec<Option<usize>> = (self.columns.iter())
-            .map(|column| batch.position(column))
-            .collect();
-        let host = cell(batch.host.clone());
-        let trial = batch
-            .trial
-            .map_or_else(String::new, |trial| trial.to_string());
-        for sample in &batch.samples {
-            let times = [sample.unix_ns, sample.monotonic_ns].map(|ns| ns.to_string());
-            let value = |place: &Option<usize>| {
-                let value = place.and_then(|place| *sample.values.get(place)?);
-                value.map_or_else(String::new, |value| value.to_string())
-            };
-            self.csv.write_record(
-                [host.clone(), trial.clone()]
-                    .into_iter()
-                    .chain(times)
-                    .chain(places.iter().map(value)),
-            )?;
-        }
-        Ok(())
+        Ok(write_rows(&mut self.csv, &self.columns, batch)?)
     }
 
     /// Writes what is left.
@@ -80,6 +56,30 @@ impl<W: Write> HostsCsv<W> {
     pub fn finish(mut self) -> Result<(), ResultsError> {
         Ok(self.csv.flush().map_err(csv::Error::from)?)
     }
+}
+
+/// Writes a row for each sample.
+fn write_rows(
+    csv: &mut csv::Writer<impl Write>,
+    columns: &[String],
+    batch: &HostSamples,
+) -> csv::Result<()> {
+    let places = columns.iter().map(|column| batch.position(column));
+    let places: Vec<Option<usize>> = places.collect();
+    let trial = batch
+        .trial
+        .map_or_else(String::new, |trial| trial.to_string());
+    let whose = [cell(batch.host.clone()), trial];
+    for sample in &batch.samples {
+        let times = [sample.unix_ns, sample.monotonic_ns].map(|ns| ns.to_string());
+        let value = |place: &Option<usize>| {
+            let value = place.and_then(|place| *sample.values.get(place)?);
+            value.map_or_else(String::new, |value| value.to_string())
+        };
+        let first = whose.clone().into_iter().chain(times);
+        csv.write_record(first.chain(places.iter().map(value)))?;
+    }
+    Ok(())
 }
 
 /// Adds those of the names that are not among the columns yet.
@@ -131,41 +131,31 @@ impl GrowingHostsCsv {
         let Some((file, length)) = &mut self.rows else {
             return Ok(());
         };
-        let mut csv = HostsCsv {
-            csv: csv::Writer::from_writer(Vec::new()),
-            columns: std::mem::take(&mut self.columns),
-        };
-        let added = batches.iter().try_for_each(|batch| csv.add(batch));
-        self.columns = csv.columns;
-        added?;
-        let rows = csv.csv.into_inner().map_err(|error| {
-            csv::Error::from(io::Error::new(
-                error.error().kind(),
-                error.error().to_string(),
-            ))
-        })?;
-        match file.write_all(&rows) {
-            Ok(()) => {
-                *length += rows.len() as u64;
-                Ok(())
-            }
-            Err(error) => {
-                // A part of a row would be read as a row.
-                let _ = file.set_len(*length);
-                Err(csv::Error::from(error).into())
-            }
+        let mut csv = csv::Writer::from_writer(Vec::new());
+        for batch in batches {
+            write_rows(&mut csv, &self.columns, batch)?;
         }
+        let rows = csv
+            .into_inner()
+            .map_err(|error| csv::Error::from(error.into_error()))?;
+        if let Err(error) = file.write_all(&rows) {
+            // A part of a row would be read as a row.
+            let _ = file.set_len(*length);
+            return Err(csv::Error::from(error).into());
+        }
+        *length += rows.len() as u64;
+        Ok(())
     }
 
     /// Writes the file again with all columns.
     fn widen(&mut self) -> Result<(), ResultsError> {
         let former = self
             .rows
-            .is_some()
-            .then(|| csv::Reader::from_path(&self.path));
+            .as_ref()
+            .map(|_| csv::Reader::from_path(&self.path));
         let former = former.transpose()?;
         let width = head(&self.columns).count();
-        replace(&self.path, |out| -> Result<(), csv::Error> {
+        replace(&self.path, csv::Error::from, |out| {
             let mut csv = csv::Writer::from_writer(out);
             csv.write_record(head(&self.columns))?;
             for row in former.into_iter().flat_map(csv::Reader::into_records) {
@@ -174,14 +164,10 @@ impl GrowingHostsCsv {
                 csv.write_record(row.iter().chain(empty))?;
             }
             Ok(csv.flush()?)
-        })
-        .map_err(|error| match error {
-            ReplaceError::Write(error) => csv::Error::from(error),
-            ReplaceError::Content(error) => error,
         })?;
-        let file = OpenOptions::new().append(true).open(&self.path);
-        let file = file.map_err(csv::Error::from)?;
-        let length = file.metadata().map_err(csv::Error::from)?.len();
+        let opened = OpenOptions::new().append(true).open(&self.path);
+        let with_length = |file: File| Ok((file.metadata()?.len(), file));
+        let (length, file) = opened.and_then(with_length).map_err(csv::Error::from)?;
         self.rows = Some((file, length));
         Ok(())
     }
@@ -195,13 +181,7 @@ pub fn hosts_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErro
     let source = reader.source();
     let lists = source.host_sample_names()?;
     let mut csv = HostsCsv::new(out, lists.iter().map(Vec::as_slice))?;
-    let mut written = Ok(());
-    source.host_samples(&mut |batch| {
-        if written.is_ok() {
-            written = csv.add(&batch);
-        }
-    })?;
-    written?;
+    source.host_samples(|batch| csv.add(&batch))?;
     csv.finish()
 }
 

@@ -2,14 +2,19 @@
 
 use std::path::Path;
 
-use regatta_model::{RunHeader, Series, Sweeps, TrialRecord, Unit, Warning, Words as _, metric};
-use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
+use regatta_model::{
+    Histogram, RunHeader, RunPart, Series, Sweeps, SweptValue, TrialRecord, Unit, Warning,
+    Words as _, metric,
+};
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, ToSql, Transaction, TransactionBehavior, params, types::Null,
+};
 
 use crate::{
     ResultsError, RunState,
     busy::wait_for_locks,
     checksum,
-    open::{explain, explain_io},
+    explain::{explain, explain_io},
     query::value_not_kept,
     schema,
 };
@@ -62,9 +67,11 @@ fn create_tables(
     transaction.execute_batch(schema::SINCE_5)?;
     transaction.pragma_update(None, "application_id", schema::APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", schema::VERSION)?;
-    transaction.execute(
-        "INSERT INTO run VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, 'running', '', NULL)",
+    put(
+        transaction,
+        "run",
         params![
+            1,
             header.run_id,
             header.regatta_version,
             header.started_unix_ns,
@@ -72,21 +79,32 @@ fn create_tables(
             study,
             header.study_text,
             header.bed,
+            "running",
+            "",
+            Null,
         ],
     )?;
     for (host, facts) in &header.hosts {
-        transaction.execute("INSERT INTO host VALUES (?1)", [host])?;
+        put(transaction, "host", params![host])?;
         for (name, value) in &facts.0 {
-            transaction.execute(
-                "INSERT INTO host_fact VALUES (?1, ?2, ?3)",
-                params![host, name, value],
-            )?;
+            put(transaction, "host_fact", params![host, name, value])?;
         }
     }
     define_metrics(transaction)?;
     insert_parameters(transaction, &header.study.sweeps)?;
     if !header.part.is_unknown() {
-        insert_part(transaction, header)?;
+        insert_part(
+            transaction,
+            1,
+            &header.part,
+            [
+                &header.run_id,
+                &header.regatta_version,
+                &header.started_unix_ns,
+                &header.bed,
+            ],
+        )?;
+        checksum::PART.seal(transaction, 1)?;
     }
     checksum::RUN.seal(transaction, 1)
 }
@@ -97,52 +115,53 @@ pub fn set_state(transaction: &Transaction<'_>, state: &RunState) -> rusqlite::R
         RunState::Running | RunState::Complete => "",
         RunState::Interrupted { reason } => reason,
     };
-    transaction
-        .execute(
-            "UPDATE run SET state = ?1, state_reason = ?2",
-            params![state.name(), reason],
-        )
-        .and_then(|_| checksum::RUN.seal(transaction, 1))
+    let update = "UPDATE run SET state = ?1, state_reason = ?2";
+    transaction.execute(update, params![state.name(), reason])?;
+    checksum::RUN.seal(transaction, 1)
 }
 
 /// Stores the values of the sweeps for each entry that they made.
 fn insert_parameters(transaction: &Transaction<'_>, sweeps: &Sweeps) -> rusqlite::Result<()> {
-    let mut insert = transaction.prepare(
-        "INSERT INTO parameter (part, name, key, value, unit, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-    )?;
+    let table = "parameter (part, name, key, value, unit, text)";
     for entry in &sweeps.entries {
-        for (sweep, value) in sweeps.parameters(entry) {
-            insert.execute(params![
-                entry.part.word(),
-                entry.name,
-                sweep.key,
-                value.value,
-                sweep.unit.map(Unit::name),
-                value.text,
-            ])?;
+        let part = entry.part.word();
+        for (sweep, SweptValue { text, value }) in sweeps.parameters(entry) {
+            let unit = sweep.unit.map(Unit::name);
+            put(
+                transaction,
+                table,
+                params![part, entry.name, sweep.key, value, unit, text],
+            )?;
         }
     }
     checksum::PARAMETER.seal_all(transaction)
 }
 
-/// Stores the run as the only part of its file.
-fn insert_part(transaction: &Transaction<'_>, header: &RunHeader) -> rusqlite::Result<()> {
-    let part = &header.part;
-    transaction.execute(
-        "INSERT INTO part VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, NULL)",
+/// Stores a run as a part of its file, without its checksum. The last argument is
+/// its identifier, version, start and bed.
+pub fn insert_part(
+    connection: &Connection,
+    id: i64,
+    part: &RunPart,
+    [run_id, version, started_unix_ns, bed]: [&dyn ToSql; 4],
+) -> rusqlite::Result<()> {
+    put(
+        connection,
+        "part",
         params![
-            header.run_id,
+            id,
+            run_id,
             part.plan_sha256,
             part.shard.map(|shard| shard.number),
             part.shard.map(|shard| shard.of),
             part.trials,
             part.node,
-            header.regatta_version,
-            header.started_unix_ns,
-            header.bed,
+            version,
+            started_unix_ns,
+            bed,
+            Null,
         ],
-    )?;
-    checksum::PART.seal(transaction, 1)
+    )
 }
 
 fn define_metrics(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
@@ -161,10 +180,12 @@ fn define_metrics(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
 }
 
 pub fn insert_trial(transaction: &Transaction<'_>, trial: &TrialRecord) -> rusqlite::Result<()> {
-    transaction.execute(
-        "INSERT INTO trial VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, NULL)",
+    let index = trial.index;
+    put(
+        transaction,
+        "trial",
         params![
-            trial.index,
+            index,
             trial.round,
             trial.transport,
             trial.condition,
@@ -174,66 +195,51 @@ pub fn insert_trial(transaction: &Transaction<'_>, trial: &TrialRecord) -> rusql
             trial.outcome.name(),
             trial.hint,
             trial.attempt,
+            Null,
         ],
     )?;
     for (position, reason) in trial.reasons.iter().enumerate() {
-        transaction.execute(
-            "INSERT INTO reason VALUES (?1, ?2, ?3)",
-            params![trial.index, signed(position), reason],
+        put(
+            transaction,
+            "reason",
+            params![index, signed(position), reason],
         )?;
     }
     let mut warnings = trial.measurements.warnings.clone();
     for (name, &value) in &trial.measurements.metrics {
         let refusal = if metric::find(name).is_none() {
-            Some(format!("`{name}` is not a metric and was not kept"))
+            format!("`{name}` is not a metric and was not kept")
         } else if !value.is_finite() {
-            Some(format!("`{name}` came out as {value} and was not kept"))
+            format!("`{name}` came out as {value} and was not kept")
         } else {
-            None
-        };
-        if let Some(message) = refusal {
-            warnings.push(value_not_kept(message));
+            insert_metric(transaction, index, name, value)?;
             continue;
-        }
-        insert_metric(transaction, trial.index, name, value)?;
+        };
+        warnings.push(value_not_kept(refusal));
     }
     for (position, series) in trial.measurements.series.iter().enumerate() {
         let (samples, t_ns, values) = blobs(series);
-        transaction.execute(
-            "INSERT INTO series VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            params![
-                trial.index,
-                signed(position),
-                series.side,
-                series.name,
-                signed(samples),
-                t_ns,
-                values,
-            ],
-        )?;
+        let (position, samples) = (signed(position), signed(samples));
+        let Series { side, name, .. } = series;
+        let row = params![index, position, side, name, samples, t_ns, values];
+        put(transaction, "series", row)?;
     }
     for (position, histogram) in trial.measurements.histograms.iter().enumerate() {
-        transaction.execute(
-            "INSERT INTO histogram VALUES (?1, ?2, ?3, ?4, ?5)",
-            params![
-                trial.index,
-                signed(position),
-                histogram.side,
-                histogram.name,
-                histogram.hdr_v2_base64,
-            ],
-        )?;
+        let Histogram {
+            side,
+            name,
+            hdr_v2_base64,
+        } = histogram;
+        let row = params![index, signed(position), side, name, hdr_v2_base64];
+        put(transaction, "histogram", row)?;
     }
     for (name, value) in &trial.measurements.facts {
-        transaction.execute(
-            "INSERT INTO fact VALUES (?1, ?2, ?3)",
-            params![trial.index, name, value],
-        )?;
+        put(transaction, "fact", params![index, name, value])?;
     }
     for warning in &warnings {
-        insert_warning(transaction, Some(trial.index), warning)?;
+        insert_warning(transaction, Some(index), warning)?;
     }
-    checksum::TRIAL.seal(transaction, trial.index.into())
+    checksum::TRIAL.seal(transaction, index.into())
 }
 
 /// Stores a metric, with its definition if a run that an older Regatta began lacks it.
@@ -243,14 +249,7 @@ fn insert_metric(
     name: &str,
     value: f64,
 ) -> rusqlite::Result<()> {
-    let insert = || {
-        transaction
-            .execute(
-                "INSERT INTO metric VALUES (?1, ?2, ?3)",
-                params![trial, name, value],
-            )
-            .map(|_| ())
-    };
+    let insert = || put(transaction, "metric", params![trial, name, value]);
     match insert() {
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
             define_metrics(transaction)?;
@@ -265,30 +264,27 @@ pub fn insert_warning(
     trial: Option<u32>,
     warning: &Warning,
 ) -> rusqlite::Result<()> {
-    transaction
-        .execute(
-            "INSERT INTO warning (trial, code, message, hint) VALUES (?1, ?2, ?3, ?4)",
-            params![trial, warning.code, warning.message, warning.hint],
-        )
-        .map(|_| ())
+    put(
+        transaction,
+        "warning (trial, code, message, hint)",
+        params![trial, warning.code, warning.message, warning.hint],
+    )
 }
 
 /// Returns the number of samples, and times and values of a series as they are stored.
 fn blobs(series: &Series) -> (usize, Vec<u8>, Vec<u8>) {
-    let finite = || {
-        series
-            .t_ns
-            .iter()
-            .zip(&series.values)
-            .filter(|(_, value)| value.is_finite())
-    };
-    (
-        finite().count(),
-        finite().flat_map(|(t, _)| t.to_le_bytes()).collect(),
-        finite()
-            .flat_map(|(_, value)| value.to_le_bytes())
-            .collect(),
-    )
+    let samples = series.t_ns.iter().zip(&series.values);
+    let finite = samples.filter(|(_, value)| value.is_finite());
+    let times = finite.clone().flat_map(|(t, _)| t.to_le_bytes());
+    let values = finite.clone().flat_map(|(_, value)| value.to_le_bytes());
+    (finite.clone().count(), times.collect(), values.collect())
+}
+
+/// Stores one row with these values in a table, or in the columns of it that are named in parentheses.
+pub fn put(connection: &Connection, table: &str, row: &[&dyn ToSql]) -> rusqlite::Result<()> {
+    let places = vec!["?"; row.len()].join(", ");
+    let insert = format!("INSERT INTO {table} VALUES ({places})");
+    connection.prepare_cached(&insert)?.execute(row).map(|_| ())
 }
 
 /// Converts a position or a count to SQLite's integer; none comes near the limit.

@@ -16,6 +16,7 @@ mod checksum;
 mod digest;
 mod displaced;
 mod error;
+mod explain;
 pub mod exports;
 mod host_samples;
 pub mod hosts_csv;
@@ -33,7 +34,7 @@ pub use busy::{LOCK_LIMIT, on_locked};
 pub use error::{Displaced, ResultsError, SqliteError, export_hint};
 pub use open::has_log;
 pub use reader::Reader;
-pub use replace::{ReplaceError, replace};
+pub use replace::replace;
 pub use store::{Claim, Store, fold_ended, is_being_written, leftover, state_now};
 
 /// Name of the results file in a result directory.

@@ -1,7 +1,6 @@
 //! Opening a file and identifying it, before anything in it is trusted or written.
 
 use std::{
-    error::Error,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -10,124 +9,39 @@ use nix::{
     fcntl::{AT_FDCWD, AtFlags},
     unistd::{AccessFlags, faccessat},
 };
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _};
+use rusqlite::{Connection, OpenFlags};
 
 use crate::{
-    FILE_NAME, ResultsError, SqliteError,
+    FILE_NAME, ResultsError,
     busy::wait_for_locks,
     checksum,
-    error::{is_full, parent},
+    error::parent,
+    explain::{explain, explain_io},
+    query::Source,
     schema,
 };
-
-/// Converts a failure of SQLite to an error with a meaning for the user. If a run is stored
-/// already, the caller adds that with [`ResultsError::keeping`].
-pub(crate) fn explain(source: rusqlite::Error, doing: &'static str, path: &Path) -> ResultsError {
-    let path = path.to_owned();
-    match source.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase) => ResultsError::NotResults { path },
-        Some(ErrorCode::DatabaseCorrupt) => ResultsError::Damaged {
-            path,
-            what: source.to_string(),
-        },
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => ResultsError::Locked { path },
-        // A statement of ours is wrong only where the file lacks a table or a column.
-        Some(ErrorCode::Unknown) if source.to_string().starts_with("no such ") => {
-            ResultsError::Damaged {
-                path,
-                what: source.to_string(),
-            }
-        }
-        Some(ErrorCode::DiskFull) => disk_full(path, SqliteError(source)),
-        // A shared-memory index or a flush that finds no space is an I/O error to SQLite.
-        Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen)
-            if doing != "read" && no_space(&path) =>
-        {
-            disk_full(path, SqliteError(source))
-        }
-        Some(ErrorCode::ReadOnly) => ResultsError::NotWritable {
-            path,
-            source: SqliteError(source),
-        },
-        // The log and its index are made beside the file.
-        Some(ErrorCode::CannotOpen) if doing != "read" && !writable(&path) => {
-            ResultsError::NotWritable {
-                path,
-                source: SqliteError(source),
-            }
-        }
-        _ => match source {
-            // A row that SQLite can read and we cannot: the types are ours, so the file is wrong.
-            rusqlite::Error::FromSqlConversionFailure(..)
-            | rusqlite::Error::InvalidColumnType(..)
-            | rusqlite::Error::IntegralValueOutOfRange(..) => ResultsError::Damaged {
-                path,
-                what: source.to_string(),
-            },
-            source => ResultsError::Sqlite {
-                doing,
-                path,
-                source: SqliteError(source),
-            },
-        },
-    }
-}
-
-/// Converts a failure of the system to an error with a meaning for the user; see [`explain`].
-pub(crate) fn explain_io(source: io::Error, doing: &'static str, path: &Path) -> ResultsError {
-    let path = path.to_owned();
-    if is_full(&source) {
-        return disk_full(path, source);
-    }
-    ResultsError::Io {
-        doing,
-        path,
-        source,
-    }
-}
-
-fn disk_full(path: PathBuf, source: impl Error + Send + Sync + 'static) -> ResultsError {
-    ResultsError::DiskFull {
-        path,
-        begun: false,
-        kept: 0,
-        source: Box::new(source),
-    }
-}
-
-/// Whether files may be created in the directory of a file.
-fn writable(path: &Path) -> bool {
-    nix::unistd::access(parent(path), nix::unistd::AccessFlags::W_OK).is_ok()
-}
-
-fn no_space(path: &Path) -> bool {
-    nix::sys::statvfs::statvfs(parent(path)).is_ok_and(|fs| fs.blocks_available() == 0)
-}
 
 /// Opens a file that must exist already; nothing is created. SQLite takes no locks between threads: a connection is used
 /// by one at a time.
 pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, ResultsError> {
-    match fs::metadata(path) {
-        Err(source) if source.kind() == io::ErrorKind::NotFound => {
-            return Err(missing(path));
-        }
-        Err(source) => return Err(explain_io(source, "open", path)),
-        Ok(metadata) if !metadata.is_file() => {
-            return Err(ResultsError::OtherKind {
-                path: path.to_owned(),
-                wanted: "a results file",
-                found: match metadata.is_dir() {
-                    true => "a directory",
-                    false => "a device, a pipe or a socket",
-                },
-            });
-        }
-        Ok(metadata) if metadata.len() == 0 && !has_log(path) => {
-            return Err(ResultsError::Empty {
-                path: path.to_owned(),
-            });
-        }
-        Ok(_) => {}
+    let metadata = fs::metadata(path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => missing(path),
+        _ => explain_io(source, "open", path),
+    })?;
+    if !metadata.is_file() {
+        return Err(ResultsError::OtherKind {
+            path: path.to_owned(),
+            wanted: "a results file",
+            found: match metadata.is_dir() {
+                true => "a directory",
+                false => "a device, a pipe or a socket",
+            },
+        });
+    }
+    if metadata.len() == 0 && !has_log(path) {
+        return Err(ResultsError::Empty {
+            path: path.to_owned(),
+        });
     }
     // SQLite would only say that it cannot open the file.
     faccessat(AT_FDCWD, path, AccessFlags::R_OK, AtFlags::AT_EACCESS)
@@ -176,7 +90,7 @@ pub(crate) fn missing(path: &Path) -> ResultsError {
 }
 
 /// Name of a file that SQLite keeps beside another: `-wal`, `-shm`, `-journal`.
-pub(crate) fn beside(path: &Path, suffix: &str) -> std::path::PathBuf {
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
@@ -190,23 +104,17 @@ pub fn has_log(path: &Path) -> bool {
 
 /// Refuses a file that is no results file, a newer one, or a damaged one.
 pub(crate) fn examine(connection: &Connection, path: &Path) -> Result<(), ResultsError> {
-    let number = |pragma: &str| -> Result<i32, ResultsError> {
-        connection
-            .query_row(&format!("PRAGMA {pragma}"), [], |row| row.get(0))
-            .map_err(|e| explain(e, "read", path))
-    };
-    let application = number("application_id")?;
-    let version = number("user_version")?;
-    if application != schema::APPLICATION_ID {
+    let source = Source { connection, path };
+    let number = |sql: &str| source.one(sql, |row| row.get::<_, i64>(0));
+    let application = number("PRAGMA application_id")?;
+    let version = source.version()?;
+    if application != i64::from(schema::APPLICATION_ID) {
         // Before its first commit a file of ours is an empty database.
-        let tables: i64 = connection
-            .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
-            .map_err(|e| explain(e, "read", path))?;
+        let tables = number("SELECT count(*) FROM sqlite_schema")?;
         let path = path.to_owned();
-        return Err(if application == 0 && tables == 0 {
-            ResultsError::Empty { path }
-        } else {
-            ResultsError::NotResults { path }
+        return Err(match (application, tables) {
+            (0, 0) => ResultsError::Empty { path },
+            _ => ResultsError::NotResults { path },
         });
     }
     if version > schema::VERSION {
@@ -215,37 +123,29 @@ pub(crate) fn examine(connection: &Connection, path: &Path) -> Result<(), Result
             found: version,
         });
     }
-    let damaged = |what: String| ResultsError::Damaged {
-        path: path.to_owned(),
-        what,
-    };
     if version < 1 {
-        return Err(damaged(format!("`{version}` is not a version of a schema")));
+        return Err(source.damaged(format!("`{version}` is not a version of a schema")));
     }
     // SQLite takes the missing end of a last page for zeros. While a log lies beside the file its
     // last page may be under way; without one a file has whole pages only.
     let length = fs::metadata(path)
         .map_err(|e| explain_io(e, "read", path))?
         .len();
-    let page = u64::try_from(number("page_size")?).unwrap_or_default();
+    let page = u64::try_from(number("PRAGMA page_size")?).unwrap_or_default();
     if !has_log(path) && page > 0 && length % page != 0 {
-        return Err(damaged("its end is missing".to_owned()));
+        return Err(source.damaged("its end is missing"));
     }
     let found: String = connection
         .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
         .map_err(|e| explain(e, "check", path))?;
     if found != "ok" {
         // SQLite's report opens with a line about the tree; the reader wants one line.
-        return Err(damaged(found.replace('\n', " ")));
+        return Err(source.damaged(found.replace('\n', " ")));
     }
-    let foreign = connection.query_row(
-        "SELECT type || ' `' || name || '`' FROM sqlite_schema
-         WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%'",
-        [],
-        |row| row.get::<_, String>(0),
-    );
-    if let Some(what) = foreign.optional().map_err(|e| explain(e, "read", path))? {
-        return Err(damaged(format!("Regatta made no {what}")));
+    let foreign = "SELECT type || ' `' || name || '`' FROM sqlite_schema
+        WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%' LIMIT 1";
+    if let [what, ..] = &source.rows(foreign, |row| row.get::<_, String>(0))?[..] {
+        return Err(source.damaged(format!("Regatta made no {what}")));
     }
     for (stored, name) in checksum::ALL
         .iter()
@@ -253,24 +153,18 @@ pub(crate) fn examine(connection: &Connection, path: &Path) -> Result<(), Result
     {
         let changed = stored.changed(connection);
         if let Some(key) = changed.map_err(|e| explain(e, "read", path))? {
-            return Err(damaged(format!(
+            return Err(source.damaged(format!(
                 "{name} {key} is not what was stored (its checksum differs or is missing)"
             )));
         }
     }
     // The checksum of the run covers the facts, and not the table of the hosts.
-    let stray = connection.query_row("PRAGMA foreign_key_check(host_fact)", [], |_| Ok(()));
-    if (stray.optional().map_err(|e| explain(e, "read", path))?).is_some() {
-        return Err(damaged(
-            "it has facts about a host that is none of its hosts".to_owned(),
-        ));
+    let stray = source.rows("PRAGMA foreign_key_check(host_fact)", |_| Ok(()))?;
+    if !stray.is_empty() {
+        return Err(source.damaged("it has facts about a host that is none of its hosts"));
     }
-    let runs: i64 = connection
-        .query_row("SELECT count(*) FROM run", [], |row| row.get(0))
-        .map_err(|e| explain(e, "read", path))?;
-    if runs == 1 {
-        Ok(())
-    } else {
-        Err(damaged("it holds no run".to_owned()))
+    match number("SELECT count(*) FROM run")? {
+        1 => Ok(()),
+        _ => Err(source.damaged("it holds no run")),
     }
 }

@@ -1,14 +1,19 @@
 //! Reading rows back into records.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc, vec::Drain};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::Arc,
+    vec::Drain,
+};
 
 use regatta_model::{
     AskedAchieved, Histogram, HostFacts, Measurements, Outcome, PathCheck, RunHeader, RunPart,
-    Series, Shard, TrialRecord, Warning,
+    Series, Shard, TrialRecord, Warning, Words as _,
 };
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, Params, Row};
 
-use crate::{ResultsError, RunState, open::explain, schema};
+use crate::{ResultsError, RunState, explain::explain};
 
 /// Open results file, as the functions of this module need it.
 #[derive(Clone, Copy)]
@@ -26,38 +31,56 @@ impl Source<'_> {
         }
     }
 
+    /// Reads the one row of a query with `read`.
+    pub(crate) fn one<T>(
+        &self,
+        sql: &str,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, ResultsError> {
+        let row = self.connection.query_row(sql, [], read);
+        row.map_err(|e| explain(e, "read", self.path))
+    }
+
     /// Reads all rows of a query with `read`, in order.
     pub(crate) fn rows<T>(
         &self,
         sql: &str,
-        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+        mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, ResultsError> {
-        let all = || -> rusqlite::Result<Vec<T>> {
-            let mut statement = self.connection.prepare(sql)?;
-            statement.query_map([], read)?.collect()
+        let mut all = Vec::new();
+        self.each(sql, [], |row| {
+            all.push(read(row)?);
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    /// Passes each row of a query to `take`, in order.
+    pub(crate) fn each(
+        &self,
+        sql: &str,
+        parameters: impl Params,
+        mut take: impl FnMut(&Row<'_>) -> Result<(), RowError>,
+    ) -> Result<(), ResultsError> {
+        let all = || -> Result<(), RowError> {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let mut rows = statement.query(parameters)?;
+            while let Some(row) = rows.next()? {
+                take(row)?;
+            }
+            Ok(())
         };
-        all().map_err(|e| explain(e, "read", self.path))
+        all().map_err(|error| match error {
+            RowError::Sqlite(error) => explain(error, "read", self.path),
+            RowError::Results(error) => error,
+        })
     }
 
     pub(crate) fn header(&self) -> Result<RunHeader, ResultsError> {
-        let (run_id, regatta_version, started_unix_ns, study_json, study_text, bed) = self
-            .connection
-            .query_row(
-                "SELECT run_id, regatta_version, started_unix_ns, study_json, study_text, bed
-                 FROM run",
-                [],
-                |row| {
-                    Ok((
-                        row.get(0)?,
-                        row.get(1)?,
-                        row.get(2)?,
-                        row.get::<_, String>(3)?,
-                        row.get(4)?,
-                        row.get(5)?,
-                    ))
-                },
-            )
-            .map_err(|e| explain(e, "read", self.path))?;
+        let sql =
+            "SELECT run_id, regatta_version, started_unix_ns, study_json, study_text, bed FROM run";
+        let row = self.one(sql, |row| <(_, _, _, String, _, _)>::try_from(row))?;
+        let (run_id, regatta_version, started_unix_ns, study_json, study_text, bed) = row;
         let study = serde_json::from_str(&study_json)
             .map_err(|e| self.damaged(format!("its study cannot be read: {e}")))?;
         Ok(RunHeader {
@@ -74,16 +97,16 @@ impl Source<'_> {
 
     /// Reads the facts about all hosts.
     pub(crate) fn hosts(&self) -> Result<BTreeMap<String, HostFacts>, ResultsError> {
-        let mut hosts: BTreeMap<String, HostFacts> = self
-            .rows("SELECT host FROM host", |row| row.get::<_, String>(0))?
-            .into_iter()
-            .map(|host| (host, HostFacts::default()))
-            .collect();
-        for (host, name, value) in self.rows("SELECT host, name, value FROM host_fact", |row| {
-            Ok((row.get::<_, String>(0)?, row.get(1)?, row.get(2)?))
-        })? {
-            hosts.entry(host).or_default().0.insert(name, value);
-        }
+        let mut hosts: BTreeMap<String, HostFacts> = BTreeMap::new();
+        self.each("SELECT host FROM host", [], |row| {
+            hosts.insert(row.get(0)?, HostFacts::default());
+            Ok(())
+        })?;
+        self.each("SELECT host, name, value FROM host_fact", [], |row| {
+            let facts = hosts.entry(row.get(0)?).or_default();
+            facts.0.insert(row.get(1)?, row.get(2)?);
+            Ok(())
+        })?;
         Ok(hosts)
     }
 
@@ -118,12 +141,9 @@ impl Source<'_> {
     }
 
     pub(crate) fn state(&self) -> Result<RunState, ResultsError> {
-        let (state, reason) = self
-            .connection
-            .query_row("SELECT state, state_reason FROM run", [], |row| {
-                Ok((row.get::<_, String>(0)?, row.get(1)?))
-            })
-            .map_err(|e| explain(e, "read", self.path))?;
+        let (state, reason) = self.one("SELECT state, state_reason FROM run", |row| {
+            <(String, _)>::try_from(row)
+        })?;
         match state.as_str() {
             "running" => Ok(RunState::Running),
             "complete" => Ok(RunState::Complete),
@@ -144,55 +164,44 @@ impl Source<'_> {
     }
 
     pub(crate) fn path_checks(&self) -> Result<Vec<PathCheck>, ResultsError> {
+        let of_version_2 = self.since_version_2(["step_at_ns", "spoiled"], ["0", "NULL"])?;
+        let sql = format!(
+            "SELECT id, condition, checked_unix_ns, within, {of_version_2} FROM path_check ORDER BY id"
+        );
         let mut checks = Vec::new();
         let mut position = BTreeMap::new();
-        let of_version_2 = self.since_version_2(["step_at_ns", "spoiled"], ["0", "NULL"])?;
-        for (id, check) in self.rows(
-            &format!(
-                "SELECT id, condition, checked_unix_ns, within, {of_version_2} FROM path_check
-                 ORDER BY id"
-            ),
-            |row| {
-                Ok((
-                    row.get::<_, i64>(0)?,
-                    PathCheck {
-                        condition: row.get(1)?,
-                        step_at_ns: u64::try_from(row.get::<_, i64>(4)?).unwrap_or_default(),
-                        checked_unix_ns: row.get(2)?,
-                        within: row.get(3)?,
-                        spoiled: row.get(5)?,
-                        quantities: Vec::new(),
-                    },
-                ))
-            },
-        )? {
-            position.insert(id, checks.len());
-            checks.push(check);
-        }
-        let not_null = |value: Option<f64>| value.unwrap_or(f64::NAN);
-        for (id, quantity) in self.rows(
-            "SELECT path_check, name, asked, achieved, lowest, highest, n, within
-             FROM path_quantity ORDER BY path_check, position",
-            |row| {
-                Ok((
-                    row.get::<_, i64>(0)?,
-                    AskedAchieved {
-                        name: row.get(1)?,
-                        asked: not_null(row.get(2)?),
-                        achieved: not_null(row.get(3)?),
-                        lowest: not_null(row.get(4)?),
-                        highest: not_null(row.get(5)?),
-                        n: u64::try_from(row.get::<_, i64>(6)?).unwrap_or_default(),
-                        within: row.get(7)?,
-                    },
-                ))
-            },
-        )? {
+        self.each(&sql, [], |row| {
+            position.insert(row.get::<_, i64>(0)?, checks.len());
+            checks.push(PathCheck {
+                condition: row.get(1)?,
+                step_at_ns: u64::try_from(row.get::<_, i64>(4)?).unwrap_or_default(),
+                checked_unix_ns: row.get(2)?,
+                within: row.get(3)?,
+                spoiled: row.get(5)?,
+                quantities: Vec::new(),
+            });
+            Ok(())
+        })?;
+        let sql = "SELECT path_check, name, asked, achieved, lowest, highest, n, within
+            FROM path_quantity ORDER BY path_check, position";
+        self.each(sql, [], |row| {
+            let id = row.get(0)?;
+            let number =
+                |column| Ok::<_, RowError>(row.get::<_, Option<f64>>(column)?.unwrap_or(f64::NAN));
             let check = position.get(&id).ok_or_else(|| {
                 self.damaged(format!("a quantity of path check {id}, which is not there"))
             })?;
-            checks[*check].quantities.push(quantity);
-        }
+            checks[*check].quantities.push(AskedAchieved {
+                name: row.get(1)?,
+                asked: number(2)?,
+                achieved: number(3)?,
+                lowest: number(4)?,
+                highest: number(5)?,
+                n: u64::try_from(row.get::<_, i64>(6)?).unwrap_or_default(),
+                within: row.get(7)?,
+            });
+            Ok(())
+        })?;
         Ok(checks)
     }
 
@@ -208,29 +217,7 @@ impl Source<'_> {
 
     /// Returns the version of the file's tables.
     pub(crate) fn version(&self) -> Result<i32, ResultsError> {
-        let versions = self.rows("PRAGMA user_version", |row| row.get::<_, i32>(0))?;
-        Ok(versions.first().copied().unwrap_or(schema::VERSION))
-    }
-
-    /// Passes each row of a query about the trials of `span` to `take`, in order.
-    fn each_row(
-        &self,
-        sql: &str,
-        span: Span,
-        mut take: impl FnMut(&Row<'_>) -> Result<(), RowError>,
-    ) -> Result<(), ResultsError> {
-        let mut all = || -> Result<(), RowError> {
-            let mut statement = self.connection.prepare_cached(sql)?;
-            let mut rows = statement.query([span.first, span.last])?;
-            while let Some(row) = rows.next()? {
-                take(row)?;
-            }
-            Ok(())
-        };
-        all().map_err(|error| match error {
-            RowError::Sqlite(error) => explain(error, "read", self.path),
-            RowError::Damaged(what) => self.damaged(what),
-        })
+        self.one("PRAGMA user_version", |row| row.get(0))
     }
 
     /// Reads the rows of the attempts of `span` in the order of their number, without what other tables hold of them.
@@ -241,7 +228,7 @@ impl Source<'_> {
             "SELECT trial, round, transport, condition, workload, started_unix_ns, seed, outcome, hint, {attempt}
              FROM trial WHERE {IN_SPAN} ORDER BY trial"
         );
-        self.each_row(&sql, span, |row| {
+        self.each(&sql, span, |row| {
             let index = row.get(0)?;
             let text = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str()?);
             let outcome = text(7)?;
@@ -254,11 +241,11 @@ impl Source<'_> {
                 condition: row.get(3)?,
                 workload: row.get(4)?,
                 started_unix_ns: row.get(5)?,
-                seed: seed
-                    .map_err(|_| damaged(format!("the seed of trial {index} is not a number")))?,
-                outcome: (Outcome::ALL.into_iter())
-                    .find(|known| known.name() == outcome)
-                    .ok_or_else(|| damaged(format!("`{outcome}` is not an outcome")))?,
+                seed: seed.map_err(|_| {
+                    self.damaged(format!("the seed of trial {index} is not a number"))
+                })?,
+                outcome: Outcome::of_word(outcome)
+                    .ok_or_else(|| self.damaged(format!("`{outcome}` is not an outcome")))?,
                 reasons: Vec::new(),
                 hint: row.get(8)?,
                 measurements: Measurements::default(),
@@ -279,22 +266,19 @@ impl Source<'_> {
             |trial, reasons| trial.reasons.extend(reasons),
         )?;
         // All records share the names.
-        let mut names: BTreeMap<String, Arc<str>> = BTreeMap::new();
+        let mut names: BTreeSet<Arc<str>> = BTreeSet::new();
         self.attach(
             &mut trials,
             span,
             "SELECT trial, name, value FROM metric WHERE {IN_SPAN} ORDER BY trial, name",
             |row| {
                 let name = row.get_ref(1)?.as_str()?;
-                let shared = match names.get(name) {
-                    Some(known) => known.clone(),
-                    None => {
-                        let shared: Arc<str> = name.into();
-                        names.insert(name.to_owned(), shared.clone());
-                        shared
-                    }
-                };
-                Ok((shared, row.get(2)?))
+                if let Some(known) = names.get(name) {
+                    return Ok((known.clone(), row.get(2)?));
+                }
+                let new: Arc<str> = name.into();
+                names.insert(new.clone());
+                Ok((new, row.get(2)?))
             },
             |trial, values: Drain<'_, (Arc<str>, f64)>| {
                 let warnings = &mut trial.measurements.warnings;
@@ -361,7 +345,7 @@ impl Source<'_> {
         let mut trials = trials.iter_mut();
         let mut current: Option<&mut TrialRecord> = None;
         let mut of_trial = Vec::new();
-        self.each_row(&sql.replace("{IN_SPAN}", IN_SPAN), span, |row| {
+        self.each(&sql.replace("{IN_SPAN}", IN_SPAN), span, |row| {
             let index: u32 = row.get(0)?;
             if current.as_ref().is_none_or(|trial| trial.index != index) {
                 if let Some(trial) = current.take() {
@@ -371,9 +355,8 @@ impl Source<'_> {
                     .find(|trial| trial.index >= index)
                     .filter(|trial| trial.index == index);
                 if current.is_none() {
-                    return Err(damaged(format!(
-                        "a row of trial {index}, which is not there"
-                    )));
+                    let what = format!("a row of trial {index}, which is not there");
+                    return Err(self.damaged(what).into());
                 }
             }
             of_trial.push(read(row)?);
@@ -386,29 +369,19 @@ impl Source<'_> {
     }
 }
 
-/// Trials by number, from the first to the last.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Span {
-    pub(crate) first: i64,
-    pub(crate) last: i64,
-}
+/// Numbers of trials: the first and the last.
+pub(crate) type Span = [i64; 2];
 
-impl Span {
-    /// All trials.
-    pub(crate) const ALL: Self = Self {
-        first: i64::MIN,
-        last: i64::MAX,
-    };
-}
+/// All trials.
+pub(crate) const ALL_TRIALS: Span = [i64::MIN, i64::MAX];
 
-/// Condition on the rows of a table that they are of the trials of a [`Span`].
+/// Condition on the rows of a table that they are of the trials of a span.
 const IN_SPAN: &str = "trial BETWEEN ?1 AND ?2";
 
 /// Error of a row.
-enum RowError {
+pub(crate) enum RowError {
     Sqlite(rusqlite::Error),
-    /// Row that Regatta did not store, with what is wrong.
-    Damaged(String),
+    Results(ResultsError),
 }
 
 impl From<rusqlite::Error> for RowError {
@@ -423,17 +396,15 @@ impl From<rusqlite::types::FromSqlError> for RowError {
     }
 }
 
-fn damaged(what: String) -> RowError {
-    RowError::Damaged(what)
+impl From<ResultsError> for RowError {
+    fn from(error: ResultsError) -> Self {
+        Self::Results(error)
+    }
 }
 
 /// Returns the warning that a value of a trial was left out.
 pub(crate) fn value_not_kept(message: String) -> Warning {
-    Warning {
-        code: "value_not_kept".to_owned(),
-        message,
-        hint: String::new(),
-    }
+    Warning::new("value_not_kept", message, "")
 }
 
 fn read_warning(row: &Row<'_>, first: usize) -> rusqlite::Result<Warning> {

@@ -13,8 +13,9 @@ use tempfile::TempDir;
 
 use crate::{
     FILE_NAME, ResultsError, RunState,
-    open::{beside, connect, examine, explain, has_log},
-    query::{Source, Span},
+    explain::explain,
+    open::{beside, connect, examine, has_log},
+    query::{ALL_TRIALS, Source},
 };
 
 /// Read-only run, as it was when it was opened: later additions of a live run are not visible.
@@ -46,30 +47,26 @@ impl Reader {
     /// # Errors
     /// As [`Reader::open`], as far as they show without that check.
     pub fn unexamined(dir_or_file: &Path) -> Result<Self, ResultsError> {
-        let path = if dir_or_file.is_dir() {
-            dir_or_file.join(FILE_NAME)
-        } else {
-            dir_or_file.to_owned()
+        let path = match dir_or_file.is_dir() {
+            true => dir_or_file.join(FILE_NAME),
+            false => dir_or_file.to_owned(),
         };
         let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        match snapshot(&connection) {
-            Ok(()) => Ok(Self {
-                connection,
-                path,
-                copy: None,
-            }),
-            // A log, or the index to it, would have to be written beside the file.
-            Err(error)
-                if matches!(
-                    error.sqlite_error_code(),
-                    Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
-                ) =>
-            {
-                drop(connection);
-                Self::from_copy(path)
-            }
-            Err(error) => Err(explain(error, "read", &path)),
+        if let Err(error) = snapshot(&connection) {
+            return match error.sqlite_error_code() {
+                // A log, or the index to it, would have to be written beside the file.
+                Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => {
+                    drop(connection);
+                    Self::from_copy(path)
+                }
+                _ => Err(explain(error, "read", &path)),
+            };
         }
+        Ok(Self {
+            connection,
+            path,
+            copy: None,
+        })
     }
 
     /// Opens a copy in the directory for temporary files.
@@ -79,16 +76,12 @@ impl Reader {
             path: path.clone(),
             source,
         };
-        let dir = TempDir::with_prefix("regatta-results-").map_err(fail)?;
+        let dir = TempDir::with_prefix("regatta-results-").map_err(&fail)?;
         let copy = dir.path().join(FILE_NAME);
-        let copied = fs::copy(&path, &copy).and_then(|_| {
-            if has_log(&path) {
-                fs::copy(beside(&path, "-wal"), beside(&copy, "-wal")).map(|_| ())
-            } else {
-                Ok(())
-            }
-        });
-        copied.map_err(fail)?;
+        fs::copy(&path, &copy).map_err(&fail)?;
+        if has_log(&path) {
+            fs::copy(beside(&path, "-wal"), beside(&copy, "-wal")).map_err(&fail)?;
+        }
         let connection = connect(&copy, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         snapshot(&connection).map_err(|e| explain(e, "read", &path))?;
         Ok(Self {
@@ -132,10 +125,10 @@ impl Reader {
     /// # Errors
     /// As [`Reader::header`].
     pub fn is_plain(&self) -> Result<bool, ResultsError> {
-        self.connection
-            .query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0))
-            .map(|mode| mode != "wal")
-            .map_err(|e| explain(e, "read", &self.path))
+        let mode = self
+            .source()
+            .one("PRAGMA journal_mode", |row| row.get::<_, String>(0))?;
+        Ok(mode != "wal")
     }
 
     /// Returns the data that was known before the first trial.
@@ -163,7 +156,7 @@ impl Reader {
     /// # Errors
     /// As [`Reader::header`].
     pub fn trials(&self) -> Result<Vec<TrialRecord>, ResultsError> {
-        self.source().trials(Span::ALL, true)
+        self.source().trials(ALL_TRIALS, true)
     }
 
     /// Returns all trials as [`Reader::trials`] does, without series and histograms.
@@ -171,7 +164,7 @@ impl Reader {
     /// # Errors
     /// As [`Reader::header`].
     pub fn trials_without_series(&self) -> Result<Vec<TrialRecord>, ResultsError> {
-        self.source().trials(Span::ALL, false)
+        self.source().trials(ALL_TRIALS, false)
     }
 
     /// Returns the positions in the plan of the trials that are stored, in order.
@@ -200,13 +193,11 @@ impl Reader {
         if source.version()? < 5 {
             return Ok(BTreeMap::new());
         }
-        let names = source.rows("SELECT id, node FROM part", |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, Arc<str>>(1)?))
-        })?;
+        let names = source.rows("SELECT id, node FROM part", |row| row.try_into())?;
         // The trials of a part share its name.
         let names: BTreeMap<i64, Arc<str>> = names.into_iter().collect();
         let sql = "SELECT trial, part FROM part_trial ORDER BY trial";
-        let parts = source.rows(sql, |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let parts = source.rows(sql, |row| row.try_into())?;
         let named = |(trial, part): (u32, i64)| Some((trial, names.get(&part)?.clone()));
         Ok(parts.into_iter().filter_map(named).collect())
     }
@@ -216,7 +207,10 @@ impl Reader {
     /// # Errors
     /// As [`Reader::header`].
     pub fn host_samples(&self, take: &mut dyn FnMut(HostSamples)) -> Result<(), ResultsError> {
-        self.source().host_samples(take)
+        self.source().host_samples(|batch| {
+            take(batch);
+            Ok(())
+        })
     }
 
     /// Returns the warnings about the whole run, in the order in which they came; a trial's own are

@@ -9,37 +9,28 @@ use std::{
 
 use nix::fcntl::OFlag;
 
-/// Reason for which a file was not replaced.
-#[derive(Debug)]
-pub enum ReplaceError<E> {
-    /// Error of the system that prevents writing.
-    Write(io::Error),
-    /// Error of the function that makes the content.
-    Content(E),
-}
-
 /// Replaces a file by writing to `.NAME.tmp` beside it and renaming that: a reader sees the old
 /// file or the new one, whole. A temporary file left by a process that was killed is overwritten
 /// the next time.
 ///
 /// # Errors
-/// Errors of `write` or the system; then the old file is still there, unchanged.
+/// Errors of `write`, or of the system, which `failed` converts; then the old file is still there, unchanged.
 pub fn replace<E>(
     path: &Path,
+    failed: impl Fn(io::Error) -> E,
     write: impl FnOnce(&mut (dyn Write + Send)) -> Result<(), E>,
-) -> Result<(), ReplaceError<E>> {
+) -> Result<(), E> {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(".tmp");
     let beside = path.with_file_name(name);
-    let file = claim(&beside).map_err(ReplaceError::Write)?;
+    let file = claim(&beside).map_err(&failed)?;
     let written = (|| {
         let mut out = BufWriter::new(&file);
-        write(&mut out).map_err(ReplaceError::Content)?;
-        out.flush().map_err(ReplaceError::Write)?;
-        drop(out);
-        file.sync_all().map_err(ReplaceError::Write)?;
-        fs::rename(&beside, path).map_err(ReplaceError::Write)
+        write(&mut out)?;
+        let written = out.flush().and_then(|()| file.sync_all());
+        let moved = written.and_then(|()| fs::rename(&beside, path));
+        moved.map_err(&failed)
     })();
     if written.is_err() {
         // The first error is the one to tell; a leftover is no second one.

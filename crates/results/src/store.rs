@@ -1,21 +1,24 @@
 //! Writer of a run.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, File, TryLockError},
     io,
     path::{Path, PathBuf},
 };
 
-use regatta_model::{HostSamples, PathCheck, RunHeader, TrialRecord, Warning};
+use regatta_model::{
+    HostSamples, Measurements, PathCheck, RunHeader, Series, TrialRecord, Warning,
+};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 
 use crate::{
     FILE_NAME, ResultsError, RunState, checksum, digest,
     displaced::{self, FileIdentity},
+    explain::{explain, explain_io},
     exports, host_samples,
     hosts_csv::HOSTS_FILE_NAME,
     insert,
-    open::{beside, connect, explain, explain_io, has_log, missing},
+    open::{beside, connect, has_log, missing},
     query::Source,
     schema,
 };
@@ -60,37 +63,31 @@ impl Store {
             });
         }
         let lock = lock(dir)?;
-        match OpenOptions::new().write(true).create_new(true).open(&path) {
-            Ok(_) => {}
-            Err(source) if source.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(ResultsError::AlreadyExists {
-                    dir: dir.to_owned(),
-                    found: FILE_NAME.to_owned(),
-                });
-            }
-            Err(source) => return Err(explain_io(source, "create", &path)),
-        }
+        File::create_new(&path).map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => ResultsError::AlreadyExists {
+                dir: dir.to_owned(),
+                found: FILE_NAME.to_owned(),
+            },
+            _ => explain_io(source, "create", &path),
+        })?;
         let begun = insert::begin(&path, header).and_then(|connection| {
             // The name of a new file is as much to be kept as what is in it.
             lock.sync_all().map_err(|e| explain_io(e, "write", dir))?;
             Ok((connection, FileIdentity::of(&path)?))
         });
-        match begun {
-            Ok((connection, identity)) => Ok(Self {
-                connection,
-                path,
-                identity,
-                kept: 0,
-                _lock: lock,
-            }),
-            Err(error) => {
-                for leftover in [path.clone(), beside(&path, "-wal"), beside(&path, "-shm")] {
-                    // What cannot be removed was never there, or the error at hand says why.
-                    let _ = fs::remove_file(leftover);
-                }
-                Err(error)
+        let (connection, identity) = begun.inspect_err(|_| {
+            for leftover in [path.clone(), beside(&path, "-wal"), beside(&path, "-shm")] {
+                // What cannot be removed was never there, or the error at hand says why.
+                let _ = fs::remove_file(leftover);
             }
-        }
+        })?;
+        Ok(Self {
+            connection,
+            path,
+            identity,
+            kept: 0,
+            _lock: lock,
+        })
     }
 
     /// Opens a run to continue it. Its state is left unchanged.
@@ -136,31 +133,21 @@ impl Store {
     /// [`ResultsError::UnusableTrial`] for a series with more times than values or the reverse,
     /// [`ResultsError::DiskFull`], or an error of SQLite.
     pub fn add_trial(&mut self, trial: &TrialRecord) -> Result<(), ResultsError> {
-        if let Some(series) = trial
-            .measurements
-            .series
-            .iter()
-            .find(|series| series.t_ns.len() != series.values.len())
+        let Measurements { series, .. } = &trial.measurements;
+        let unequal = |series: &&Series| series.t_ns.len() != series.values.len();
+        if let Some(Series {
+            name, t_ns, values, ..
+        }) = series.iter().find(unequal)
         {
+            let (times, values) = (t_ns.len(), values.len());
             return Err(ResultsError::UnusableTrial {
                 index: trial.index,
-                what: format!(
-                    "series `{}` has {} times and {} values",
-                    series.name,
-                    series.t_ns.len(),
-                    series.values.len()
-                ),
+                what: format!("series `{name}` has {times} times and {values} values"),
             });
         }
-        let duplicate: bool = self
-            .connection
-            .query_row(
-                "SELECT EXISTS (SELECT 1 FROM trial WHERE trial = ?1)",
-                [trial.index],
-                |row| row.get(0),
-            )
-            .map_err(|e| explain(e, "read", &self.path).keeping(self.kept))?;
-        if duplicate {
+        let duplicate = "SELECT EXISTS (SELECT 1 FROM trial WHERE trial = ?1)";
+        let duplicate = (self.connection).query_row(duplicate, [trial.index], |row| row.get(0));
+        if duplicate.map_err(|e| explain(e, "read", &self.path).keeping(self.kept))? {
             return Err(ResultsError::DuplicateTrial { index: trial.index });
         }
         self.write(|transaction| insert::insert_trial(transaction, trial))?;
@@ -174,9 +161,9 @@ impl Store {
     /// [`ResultsError::DiskFull`], or an error of SQLite.
     pub fn add_path_check(&mut self, check: &PathCheck) -> Result<(), ResultsError> {
         self.write(|transaction| {
-            transaction.execute(
-                "INSERT INTO path_check (condition, checked_unix_ns, within, step_at_ns, spoiled)
-                 VALUES (?1, ?2, ?3, ?4, ?5)",
+            insert::put(
+                transaction,
+                "path_check (condition, checked_unix_ns, within, step_at_ns, spoiled)",
                 params![
                     check.condition,
                     check.checked_unix_ns,
@@ -187,8 +174,9 @@ impl Store {
             )?;
             let id = transaction.last_insert_rowid();
             for (position, quantity) in check.quantities.iter().enumerate() {
-                transaction.execute(
-                    "INSERT INTO path_quantity VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                insert::put(
+                    transaction,
+                    "path_quantity",
                     params![
                         id,
                         insert::signed(position),
@@ -237,12 +225,6 @@ impl Store {
         self.write(|transaction| insert::set_state(transaction, state))
     }
 
-    /// Returns the path of the results file.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Returns the data that was known before the first trial.
     ///
     /// # Errors
@@ -251,28 +233,12 @@ impl Store {
         self.source().header()
     }
 
-    /// Returns the state of the run.
-    ///
-    /// # Errors
-    /// As [`crate::Reader::header`].
-    pub fn state(&self) -> Result<RunState, ResultsError> {
-        self.source().state()
-    }
-
     /// Returns the positions in the plan of the trials that are stored, in order.
     ///
     /// # Errors
     /// As [`crate::Reader::header`].
     pub fn trial_indices(&self) -> Result<Vec<u32>, ResultsError> {
         self.source().trial_indices()
-    }
-
-    /// Returns the self-checks of the path, in the order in which they were made.
-    ///
-    /// # Errors
-    /// As [`crate::Reader::header`].
-    pub fn path_checks(&self) -> Result<Vec<PathCheck>, ResultsError> {
-        self.source().path_checks()
     }
 
     fn source(&self) -> Source<'_> {
@@ -295,13 +261,12 @@ impl Store {
                 now: displaced::find(&self.connection, path, self.identity),
             });
         }
-        let written = (|| {
-            let transaction = self
-                .connection
-                .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let immediate = TransactionBehavior::Immediate;
+        let transaction = self.connection.transaction_with_behavior(immediate);
+        let written = transaction.and_then(|transaction| {
             change(&transaction)?;
             transaction.commit()
-        })();
+        });
         written.map_err(|e| explain(e, "write", path).keeping(self.kept))
     }
 }
@@ -398,10 +363,9 @@ pub fn fold_ended(dir: &Path) -> bool {
 /// allows. Returns whether the log is empty.
 fn fold(connection: &Connection, path: &Path) -> bool {
     let _ = connection.busy_timeout(std::time::Duration::ZERO);
-    let plain = connection.query_row("PRAGMA journal_mode = DELETE", [], |row| {
-        row.get::<_, String>(0)
-    });
-    if plain.is_ok_and(|mode| mode == "delete") {
+    let plain = "PRAGMA journal_mode = DELETE";
+    let mode = connection.query_row(plain, [], |row| row.get::<_, String>(0));
+    if mode.is_ok_and(|mode| mode == "delete") {
         return true;
     }
     // Whatever fails here is harmless: the log beside the file is read as well.
@@ -474,19 +438,15 @@ fn modernise(connection: &mut Connection) -> rusqlite::Result<()> {
             stored.seal_all(&transaction)?;
         }
     }
-    if version < 3 {
-        transaction.execute_batch(schema::SINCE_3)?;
-        transaction.pragma_update(None, "user_version", 3)?;
-    }
-    if version < 4 {
-        // Studies of these versions have no sweeps.
-        transaction.execute_batch(schema::SINCE_4)?;
-        transaction.pragma_update(None, "user_version", 4)?;
-    }
-    if version < 5 {
-        // The digest of the plan is not known here.
-        transaction.execute_batch(schema::SINCE_5)?;
-        transaction.pragma_update(None, "user_version", 5)?;
+    // Studies of versions before 4 have no sweeps, and the digest of the plan of those before 5 is not known here.
+    let added = [
+        (3, schema::SINCE_3),
+        (4, schema::SINCE_4),
+        (5, schema::SINCE_5),
+    ];
+    for (since, tables) in added.into_iter().filter(|(since, _)| version < *since) {
+        transaction.execute_batch(tables)?;
+        transaction.pragma_update(None, "user_version", since)?;
     }
     transaction.commit()
 }

@@ -5,6 +5,7 @@ mod archive;
 mod readme;
 
 use std::{
+    convert::identity,
     ffi::OsStr,
     fs, io,
     path::{Path, PathBuf},
@@ -13,7 +14,7 @@ use std::{
 use regatta_model::shell::quoted;
 use regatta_report::{RunData, Summary, html};
 use regatta_results::{
-    Claim, FILE_NAME, ReplaceError,
+    Claim, FILE_NAME,
     exports::{TRIALS_FILE_NAME, trials_csv},
     replace,
 };
@@ -97,15 +98,14 @@ pub fn bundle(args: &BundleArgs) -> Result<Code, Failure> {
         plain(&data.header.run_id)
     );
     let seconds = u64::try_from(data.header.started_unix_ns / 1_000_000_000).unwrap_or(0);
-    let written = replace(&out, |file| {
+    let written = replace(&out, identity, |file| {
         let mut archive = Archive::new(file, &name, seconds);
         for member in &members {
             archive.add(&member.name, &member.content)?;
         }
         archive.finish()
     });
-    written.map_err(|error| {
-        let (ReplaceError::Write(source) | ReplaceError::Content(source)) = error;
+    written.map_err(|source| {
         Failure::failed(source)
             .context(format!("cannot write `{}`", out.display()))
             .hint("choose another file with `--out`")

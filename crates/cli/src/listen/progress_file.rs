@@ -80,7 +80,7 @@ impl ProgressFile {
         self.progress.updated_unix_s = unix_s();
         self.written = Some(Instant::now());
         // Without this file the run is as good; a disk that is full is told by the results file.
-        let _ = replace(&self.path, |out| {
+        let _ = replace(&self.path, std::io::Error::from, |out| {
             serde_json::to_writer(out, &self.progress).map_err(std::io::Error::from)
         });
     }

@@ -6,7 +6,9 @@ use regatta_bed::{
     Bed, BedError,
     guest::{FILES, payload, say},
 };
-use regatta_model::{BedKind, Clock, Guests, RunPart, TrialRecord, causes, metric::id};
+use regatta_model::{
+    BedKind, Clock, Guests, Measurements, RunPart, TrialRecord, causes, metric::id,
+};
 
 use super::messages::{FromGuest, RunOrder};
 use crate::{
@@ -29,25 +31,18 @@ pub fn serve() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let unsupported = matches!(
-                &error,
-                Trouble::Engine(EngineError::Bed(BedError::Refused { .. }))
-            );
-            let guest_gone = matches!(
-                &error,
-                Trouble::Engine(EngineError::Bed(
-                    BedError::Host { .. } | BedError::TimedOut(_) | BedError::Gone { .. }
-                ))
-            );
-            let hint = match &error {
-                Trouble::Engine(EngineError::Bed(error)) => error.hint().to_owned(),
-                _ => String::new(),
+            let bed = match &error {
+                Trouble::Engine(EngineError::Bed(error)) => Some(error),
+                _ => None,
             };
             let message = FromGuest::Failed {
                 reasons: causes(&error),
-                hint,
-                unsupported,
-                guest_gone,
+                hint: bed.map_or_else(String::new, |error| error.hint().to_owned()),
+                unsupported: matches!(bed, Some(BedError::Refused { .. })),
+                guest_gone: matches!(
+                    bed,
+                    Some(BedError::Host { .. } | BedError::TimedOut(_) | BedError::Gone { .. })
+                ),
             };
             // Where not even this can be told, the controller says that the guest ended early.
             let _ = tell(&message);
@@ -71,15 +66,10 @@ fn run() -> Result<(), Trouble> {
     let executable = std::env::current_exe().map_err(Trouble::Order)?;
     let plan = Plan::new(&order.study).map_err(EngineError::from)?;
     let study = &order.study;
+    let (path, run_id) = (study.path, &order.run_id);
     let bed = match study.guest.guests {
-        Guests::One => Bed::up(
-            BedKind::Netns,
-            study.path,
-            &study.conditions,
-            &executable,
-            &order.run_id,
-        ),
-        Guests::Two => Bed::of_two_guests(study.path, &executable, &order.run_id),
+        Guests::One => Bed::up(BedKind::Netns, path, &study.conditions, &executable, run_id),
+        Guests::Two => Bed::of_two_guests(path, &executable, run_id),
     };
     let mut bed = bed.map_err(EngineError::from)?;
     let run = Run::new(
@@ -123,21 +113,16 @@ impl Listener for Teller {
         {
             without_cpu(trial);
         }
-        tell(&FromGuest::Event {
-            event: Box::new(event),
-        })?;
-        Ok(())
+        let event = Box::new(event);
+        Ok(tell(&FromGuest::Event { event })?)
     }
 }
 
 /// Removes the figures of CPU time, which do not exist with a virtual clock.
 fn without_cpu(trial: &mut TrialRecord) {
-    trial
-        .measurements
-        .metrics
-        .retain(|name, _| !name.starts_with(CPU) && name != PER_CORE);
-    trial
-        .measurements
-        .series
-        .retain(|series| !series.name.starts_with(CPU));
+    let Measurements {
+        metrics, series, ..
+    } = &mut trial.measurements;
+    metrics.retain(|name, _| !name.starts_with(CPU) && name != PER_CORE);
+    series.retain(|series| !series.name.starts_with(CPU));
 }

@@ -1,18 +1,16 @@
 //! Running guests: signs of life, and the last lines of their output.
 
-use std::{
-    collections::VecDeque,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use regatta_bed::guest::{Guest, Said};
-use regatta_model::shell::printable;
+
+use crate::process_output::LastLines;
 
 /// Time between two looks at whether the run is to stop, while the guest sends nothing.
 pub(super) const LOOK_AROUND: Duration = Duration::from_millis(100);
 
 /// Longest silence of a guest with a real clock, which sends a sign of life every two seconds.
-const SILENCE: Duration = Duration::from_secs(15);
+pub(super) const SILENCE: Duration = Duration::from_secs(15);
 
 /// Time between two looks from which on this process was stopped meanwhile, as when a batch system suspends
 /// a job.
@@ -23,7 +21,7 @@ const STOPPED: Duration = Duration::from_secs(1);
 const LAST_TO_TELL: Duration = Duration::from_secs(1);
 
 /// Number of last lines of the console and of the program that explain an end.
-const LAST_WORDS: usize = 8;
+pub(super) const LAST_WORDS: usize = 8;
 
 /// Guest of host b, where each host has a guest of its own.
 pub(super) struct SecondGuest {
@@ -57,7 +55,7 @@ pub(super) struct Watch {
     pub(super) until: Instant,
     /// Time of the last look for a message.
     pub(super) looked: Instant,
-    pub(super) last_words: VecDeque<String>,
+    pub(super) last_words: LastLines,
 }
 
 impl Watch {
@@ -102,7 +100,7 @@ impl Watch {
             }
             let Some(said) = second.guest.hear(Duration::ZERO) else {
                 return is_silent(second.heard).then(|| SecondGuestEnd {
-                    reasons: self.explain(&hung("the receiver's guest")),
+                    reasons: self.explain(&hung("the receiver's guest", SILENCE), Vec::new()),
                     unsupported: false,
                 });
             };
@@ -116,7 +114,7 @@ impl Watch {
                     continue;
                 }
                 Said::Console { line } | Said::Output { line } | Said::Message { text: line } => {
-                    self.remember(format!("receiver's guest: {line}"));
+                    self.last_words.keep(format!("receiver's guest: {line}"));
                     continue;
                 }
                 Said::Ended { code } => {
@@ -129,35 +127,18 @@ impl Watch {
                     ..
                 } => (reasons, unsupported),
             };
-            let mut all = self.explain("the receiver's guest ended");
-            all.splice(1..1, reasons);
-            if let Some(second) = &mut self.second {
-                let end = SecondGuestEnd {
-                    reasons: all,
-                    unsupported,
-                };
-                second.ended = Some((Instant::now(), end));
-            }
+            let end = SecondGuestEnd {
+                reasons: self.explain("the receiver's guest ended", reasons),
+                unsupported,
+            };
+            self.second.as_mut()?.ended = Some((Instant::now(), end));
         }
     }
 
-    pub(super) fn remember(&mut self, line: String) {
-        if std::env::var_os("REGATTA_LOG").is_some() {
-            eprintln!("guest: {}", printable(&line));
-        }
-        if self.last_words.len() == LAST_WORDS {
-            self.last_words.pop_front();
-        }
-        self.last_words.push_back(line);
-    }
-
-    pub(super) fn explain(&self, what: &str) -> Vec<String> {
-        let mut reasons = vec![what.to_owned()];
-        if !self.last_words.is_empty() {
-            let words: Vec<&str> = self.last_words.iter().map(String::as_str).collect();
-            reasons.push(format!("its last words: {}", words.join(" / ")));
-        }
-        reasons
+    /// Returns what happened, its causes, and the last lines of the output.
+    pub(super) fn explain(&self, what: &str, causes: Vec<String>) -> Vec<String> {
+        let first = [what.to_owned()].into_iter().chain(causes);
+        first.chain(self.last_words.in_words()).collect()
     }
 }
 
@@ -166,9 +147,7 @@ pub(super) fn is_silent(heard: Option<Instant>) -> bool {
     heard.is_some_and(|heard| heard.elapsed() > SILENCE)
 }
 
-pub(super) fn hung(what: &str) -> String {
-    format!(
-        "{what} hung: it said nothing for {} s, and was ended",
-        SILENCE.as_secs()
-    )
+pub(super) fn hung(what: &str, silence: Duration) -> String {
+    let seconds = silence.as_secs();
+    format!("{what} hung: it said nothing for {seconds} s, and was ended")
 }

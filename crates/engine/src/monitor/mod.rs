@@ -1,20 +1,17 @@
 //! Monitors of hosts: processes that sample a host for a whole run.
 
 mod of_run;
-#[cfg(test)]
-pub(crate) mod testing;
 
 use std::{
     fs::File,
-    io::{BufRead, BufReader, Read},
     sync::{
         Arc, Mutex, MutexGuard,
         mpsc::{self, Receiver, Sender},
     },
-    thread::{Builder, JoinHandle},
+    thread::JoinHandle,
 };
 
-use regatta_bed::{Input, Launched, LaunchedProcess};
+use regatta_bed::{Input, Launched, LaunchedProcess, write_line};
 use regatta_model::{
     HostSamples,
     host_sample::{MonitorLine, MonitorRequest},
@@ -22,7 +19,10 @@ use regatta_model::{
 
 pub(crate) use of_run::HostMonitors;
 
-use crate::{error::EngineError, limits};
+use crate::{
+    error::EngineError,
+    process_output::{self, beginning, each_line, spawn},
+};
 
 /// Longest line that a monitor may write; that of a host with a thousand cores has 200 kB.
 const LONGEST_LINE: u64 = 4 << 20;
@@ -67,9 +67,11 @@ impl HostMonitor {
         } = launched;
         let gathered = Arc::new(Mutex::new(Gathered::default()));
         let (requests, asked) = mpsc::channel();
-        spawn("requests of", host, move || write_requests(input, &asked))?;
+        spawn(format!("requests of {host}"), move || {
+            write_requests(input, &asked)
+        })?;
         let (name, kept) = (host.to_owned(), Arc::clone(&gathered));
-        let reader = spawn("samples of", host, move || {
+        let reader = spawn(format!("samples of {host}"), move || {
             let why = read_samples(output.into(), &name, &kept);
             lock(&kept).ended = Some(why);
             on_end();
@@ -113,32 +115,18 @@ impl HostMonitor {
     pub fn stop(self) -> (Vec<HostSamples>, Option<String>) {
         let Self {
             requests,
-            mut process,
+            process,
             gathered,
             reader,
         } = self;
         // Without requests to come its input is closed, which ends a process that is well.
         drop(requests);
-        let status = process.ended(limits::EXIT_LIMIT);
-        if status.is_none() {
-            process.kill();
-        }
+        let status = process_output::end(process);
         // The process is gone, so its output is closed and the reader ends.
         let _ = reader.join();
         let samples = std::mem::take(&mut lock(&gathered).batches);
         (samples, status)
     }
-}
-
-fn spawn(
-    what: &str,
-    host: &str,
-    work: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>, EngineError> {
-    Builder::new()
-        .name(format!("{what} {host}"))
-        .spawn(work)
-        .map_err(|source| EngineError::Thread { source })
 }
 
 fn lock(gathered: &Mutex<Gathered>) -> MutexGuard<'_, Gathered> {
@@ -148,14 +136,7 @@ fn lock(gathered: &Mutex<Gathered>) -> MutexGuard<'_, Gathered> {
 /// Writes requests until nobody can make any more; then the input is closed.
 fn write_requests(mut input: Box<dyn Input>, asked: &Receiver<MonitorRequest>) {
     for request in asked {
-        let written = serde_json::to_vec(&request)
-            .map_err(std::io::Error::from)
-            .and_then(|mut line| {
-                line.push(b'\n');
-                input.write_all(&line)?;
-                input.flush()
-            });
-        if written.is_err() {
+        if write_line(&mut input, &request).is_err() {
             return;
         }
     }
@@ -163,26 +144,21 @@ fn write_requests(mut input: Box<dyn Input>, asked: &Receiver<MonitorRequest>) {
 
 /// Reads samples until no more come, and returns the reason.
 fn read_samples(output: File, host: &str, gathered: &Mutex<Gathered>) -> String {
-    let mut output = BufReader::new(output);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let read = (&mut output)
-            .take(LONGEST_LINE)
-            .read_until(b'\n', &mut line);
-        match read {
-            Ok(0) => return "its output ended".to_owned(),
-            Err(error) => return format!("its output cannot be read: {error}"),
-            Ok(_) => {}
-        }
-        let added = serde_json::from_slice(&line)
+    let mut malformed = None;
+    let read = each_line(output, LONGEST_LINE, |line| {
+        let added = serde_json::from_slice(line)
             .map_err(|error| error.to_string())
             .and_then(|line| lock(gathered).add(host, line));
-        if let Err(error) = added {
-            let text = String::from_utf8_lossy(&line);
-            let text: String = text.trim_end().chars().take(100).collect();
-            return format!("it wrote `{text}`, which is not a sample: {error}");
-        }
+        malformed = added.err().map(|error| {
+            let text = beginning(line, 100);
+            format!("it wrote `{text}`, which is not a sample: {error}")
+        });
+        malformed.is_none()
+    });
+    match (malformed, read) {
+        (Some(why), _) => why,
+        (None, Ok(())) => "its output ended".to_owned(),
+        (None, Err(error)) => format!("its output cannot be read: {error}"),
     }
 }
 
@@ -225,10 +201,8 @@ impl Gathered {
 mod tests {
     use std::sync::mpsc;
 
-    use super::{
-        testing::{Monitor, launched},
-        *,
-    };
+    use super::*;
+    use crate::tests::fake_monitor::{Monitor, launched};
 
     const SECOND: u64 = 1_000_000_000;
 

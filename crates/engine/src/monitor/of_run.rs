@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use regatta_bed::TestBed;
 use regatta_control::Host;
-use regatta_model::{HostSamples, Warning, causes, host_sample::MonitorRequest};
+use regatta_model::{
+    HostSamples, Warning, causes, host_sample::MonitorRequest, units::nanoseconds,
+};
 
 use super::HostMonitor;
 use crate::{event::Event, run::name_in_header};
@@ -65,16 +67,12 @@ impl HostMonitors {
 
     /// Says which trial begins, or that one has ended.
     pub(crate) fn at_edge(&self, trial: Option<u32>) {
-        let interval = if trial.is_some() {
-            TRIAL_INTERVAL
-        } else {
-            IDLE_INTERVAL
-        };
+        let interval_ns = nanoseconds(match trial {
+            Some(_) => TRIAL_INTERVAL,
+            None => IDLE_INTERVAL,
+        });
         for monitor in self.hosts.iter().filter_map(|host| host.monitor.as_ref()) {
-            monitor.request(MonitorRequest {
-                interval_ns: u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX),
-                trial,
-            });
+            monitor.request(MonitorRequest { interval_ns, trial });
         }
     }
 
@@ -164,14 +162,11 @@ impl MonitoredHost {
         if std::mem::replace(&mut self.warned, true) {
             return None;
         }
-        let warning = Warning::new(
-            "host_not_monitored",
-            format!(
-                "for a part of the run there are no samples of {}, because of its monitor: {reason}",
-                self.name
-            ),
-            "",
+        let message = format!(
+            "for a part of the run there are no samples of {}, because of its monitor: {reason}",
+            self.name
         );
+        let warning = Warning::new("host_not_monitored", message, "");
         Some(Event::Warning { warning })
     }
 }
@@ -179,7 +174,7 @@ impl MonitoredHost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{monitor::testing::Monitor, testing::FakeBed};
+    use crate::tests::{fake_bed::FakeBed, fake_monitor::Monitor};
 
     fn bed(monitors: impl Fn(Host, u32) -> Option<Monitor> + 'static) -> FakeBed {
         let mut bed = FakeBed::well();

@@ -43,15 +43,11 @@ impl TrialRunner<'_> {
         let (Some(setup), Some(files)) = (self.plan.study().capture, &self.options.files) else {
             return Ok(());
         };
-        let transport = &self.plan.transport(trial.cell).label;
-        let condition = &self.plan.condition(trial.cell).name;
-        let workload = &self.plan.workload(trial.cell).name;
+        let names = self.plan.names(trial.cell);
         let round = trial.round + 1;
         let name = format!(
-            "{}.{}.{}.round-{round}.pcapng",
-            plain(transport),
-            plain(condition),
-            plain(workload)
+            "{}.round-{round}.pcapng",
+            names.map(|it| plain(it)).join(".")
         );
         let directory = format!("trial-{:04}", trial.index + 1);
         let file = files.join(&directory).join(&name);
@@ -62,7 +58,7 @@ impl TrialRunner<'_> {
         let order = CaptureOrder {
             file: file.clone(),
             snap_bytes: setup.snap_bytes,
-            title: format!("{transport} · {condition} · {workload}, round {round}"),
+            title: format!("{}, round {round}", names.map(String::as_str).join(" · ")),
         };
         let refused = match self.bed.start_capture(order) {
             Ok(()) => None,
@@ -84,29 +80,25 @@ impl TrialRunner<'_> {
         trial: &PlannedTrial,
         record: &mut TrialRecord,
     ) -> Result<(), EngineError> {
-        let Some(capturing) = self.capturing.take() else {
-            return Ok(());
-        };
-        let Capturing {
+        let Some(Capturing {
             file,
             shown,
             refused,
-        } = capturing;
+        }) = self.capturing.take()
+        else {
+            return Ok(());
+        };
         if let Some(error) = refused {
             let cause = std::error::Error::source(&error);
             let cause = cause.map_or_else(|| error.to_string(), ToString::to_string);
-            record.measurements.warnings.push(incomplete(
-                format!("there is no capture: {cause}"),
-                error.hint().to_owned(),
-            ));
+            let warning = incomplete(format!("there is no capture: {cause}"), error.hint());
+            record.measurements.warnings.push(warning);
             return Ok(());
         }
         let summary = self.bed.end_capture()?.unwrap_or_default();
         record.measurements.warnings.extend(missing(&summary));
-        record
-            .measurements
-            .facts
-            .insert(FILE_FACT.to_owned(), shown);
+        let facts = &mut record.measurements.facts;
+        facts.insert(FILE_FACT.to_owned(), shown);
         if let Some(frame) = self.frame(trial, record) {
             add_time(&file, &frame, record);
         }
@@ -142,25 +134,25 @@ fn add_time(file: &std::path::Path, frame: &Frame, record: &mut TrialRecord) {
     } = &mut record.measurements;
     match frame.time_ns(file) {
         Ok(Some(time_ns)) => {
-            metrics.insert(id::CAPTURED_TRANSFER_TIME_NS.to_owned(), time_ns as f64);
+            metrics.insert(id::CAPTURED_TRANSFER_TIME_NS, time_ns as f64);
             if let Some(bytes) = metrics.get(id::BYTES_DELIVERED)
                 && is_whole
                 && time_ns > 0
             {
                 let rate = bytes * 8e9 / time_ns as f64;
-                metrics.insert(id::CAPTURED_GOODPUT_BPS.to_owned(), rate);
+                metrics.insert(id::CAPTURED_GOODPUT_BPS, rate);
             }
         }
         // The acknowledgement never came, or the capture does not hold it.
         Ok(None) => {}
         Err(error) => warnings.push(incomplete(
             error.to_string(),
-            "open it with Wireshark to see how far it goes".to_owned(),
+            "open it with Wireshark to see how far it goes",
         )),
     }
 }
 
-fn incomplete(message: String, hint: String) -> Warning {
+fn incomplete(message: String, hint: &str) -> Warning {
     Warning::new("capture_incomplete", message, hint)
 }
 
@@ -168,17 +160,18 @@ fn missing(summary: &CaptureSummary) -> Option<Warning> {
     let CaptureSummary {
         missed, failure, ..
     } = summary;
-    match failure {
-        Some(failure) => Some(incomplete(
+    let (message, hint) = match failure {
+        Some(failure) => (
             format!("the capture ends early, without {missed} packets: {failure}"),
-            "make room, or capture less of each packet with `--capture=64B`".to_owned(),
-        )),
-        None if *missed > 0 => Some(incomplete(
+            "make room, or capture less of each packet with `--capture=64B`",
+        ),
+        None if *missed > 0 => (
             format!("{missed} packets are not in the capture: writing did not keep up"),
-            "capture less of each packet with `--capture=64B`, or to a faster disk".to_owned(),
-        )),
-        None => None,
-    }
+            "capture less of each packet with `--capture=64B`, or to a faster disk",
+        ),
+        None => return None,
+    };
+    Some(incomplete(message, hint))
 }
 
 /// Converts a label or a name into a part of a file's name.

@@ -16,11 +16,12 @@ use std::{
 use regatta_bed::{Stop, TestBed};
 use regatta_control::{Host, Progress, TlsMaterial};
 use regatta_model::{
-    Clock, HOST_NAME, HostFacts, Outcome, PathCheck, RunHeader, RunPart, TrialRecord, Warning,
+    Clock, HOST_NAME, HostFacts, Measurements, Outcome, PathCheck, RunHeader, RunPart, TrialRecord,
+    Warning, units::nanoseconds,
 };
 use serde::{Deserialize, Serialize};
 
-use self::{capture::Capturing, trial::Verdict};
+use self::capture::Capturing;
 use crate::{
     agent::{Agent, Signal},
     certificate,
@@ -117,11 +118,10 @@ pub struct TrialProgress {
 
 /// Returns the time in nanoseconds since the Unix epoch.
 pub(crate) fn unix_ns() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| {
-            i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-        })
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+    })
 }
 
 impl Run {
@@ -261,9 +261,8 @@ fn tell_all(listener: &mut dyn Listener, events: Vec<Event>) -> Result<(), Engin
 }
 
 pub(crate) fn tell(listener: &mut dyn Listener, event: &Event) -> Result<(), EngineError> {
-    listener
-        .hear(event)
-        .map_err(|source| EngineError::Listener { source })
+    let heard = listener.hear(event);
+    heard.map_err(|source| EngineError::Listener { source })
 }
 
 /// Reports the end of the run and returns its ending.
@@ -293,14 +292,12 @@ impl TrialRunner<'_> {
             hosts: self.host_facts(),
             part: self.options.part.clone(),
         };
-        tell(
-            listener,
-            &Event::RunStarted {
-                header: Box::new(header),
-                trials: self.plan.expected_trials(&self.options.done) as u32,
-                done: self.options.done.finished() as u32,
-            },
-        )?;
+        let started = Event::RunStarted {
+            header: Box::new(header),
+            trials: self.plan.expected_trials(&self.options.done) as u32,
+            done: self.options.done.finished() as u32,
+        };
+        tell(listener, &started)?;
         let ending = self.monitored(listener, Self::run_until_stopped)?;
         end_run(ending, listener)
     }
@@ -326,21 +323,16 @@ impl TrialRunner<'_> {
     }
 
     fn host_facts(&self) -> BTreeMap<String, HostFacts> {
-        self.agents
-            .iter()
-            .map(|(host, agent)| {
-                let name = name_in_header(*host);
-                let mut facts = agent.facts.clone();
-                facts
-                    .0
-                    .insert("version.regatta".to_owned(), agent.version.clone());
-                if self.bed.has_names() {
-                    let name = self.bed.name(*host).to_owned();
-                    facts.0.insert(HOST_NAME.to_owned(), name);
-                }
-                (name.to_owned(), facts)
-            })
-            .collect()
+        let facts_of = |(host, agent): (&Host, &Agent)| {
+            let mut facts = agent.facts.clone();
+            let mut put = |name: &str, value| facts.0.insert(name.to_owned(), value);
+            put("version.regatta", agent.version.clone());
+            if self.bed.has_names() {
+                put(HOST_NAME, self.bed.name(*host).to_owned());
+            }
+            (name_in_header(*host).to_owned(), facts)
+        };
+        self.agents.iter().map(facts_of).collect()
     }
 
     /// Runs the rounds. Hosts that a stop has left are no error.
@@ -375,8 +367,7 @@ impl TrialRunner<'_> {
             if !self.check_paths(&conditions, listener)? {
                 return Ok(Ending::interrupted());
             }
-            series = series
-                .or_else(|| Series::begin(self.plan.study(), done.series(), round, unix_ns()));
+            series = series.or_else(|| Series::begin(study, done.series(), round, unix_ns()));
             if !self.wait_for(&mut series, round, listener)? {
                 return Ok(Ending::interrupted());
             }
@@ -395,15 +386,10 @@ impl TrialRunner<'_> {
                         return Ok(Ending::interrupted());
                     };
                     let metrics = &mut record.measurements.metrics;
-                    let times = times.into_iter().flatten();
-                    metrics.extend(times.map(|(name, value)| (name.to_owned(), value)));
+                    metrics.extend(times.into_iter().flatten());
                     done.add(self.plan, &record);
-                    tell(
-                        listener,
-                        &Event::TrialEnded {
-                            trial: Box::new(record),
-                        },
-                    )?;
+                    let trial = Box::new(record);
+                    tell(listener, &Event::TrialEnded { trial })?;
                     tell_all(listener, self.monitors.events())?;
                 }
             }
@@ -413,9 +399,8 @@ impl TrialRunner<'_> {
             self.checked.clear();
             self.check_paths(&conditions, listener)?;
         }
-        if let Some(warning) =
-            plausible::congestion_controls(&self.plan.study().transports, &known.controls)
-        {
+        let controls = plausible::congestion_controls(&study.transports, &known.controls);
+        if let Some(warning) = controls {
             tell(listener, &Event::Warning { warning })?;
         }
         Ok(Ending::Complete)
@@ -434,7 +419,7 @@ impl TrialRunner<'_> {
         let wait = series.next(round);
         let is_real = self.plan.study().guest.clock == Clock::Real;
         if is_real && wait > TOLD_WAIT {
-            let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+            let wait_ns = nanoseconds(wait);
             tell(listener, &Event::RoundWaits { round, wait_ns })?;
         }
         self.rest(Instant::now() + wait);
@@ -464,32 +449,27 @@ impl TrialRunner<'_> {
         tell_all(listener, self.monitors.start(self.bed))?;
         tell(listener, &self.announce(trial))?;
         self.monitors.at_edge(Some(trial.index));
-        let verdict = self.run_trial(trial);
+        let record = self.run_trial(trial);
         self.monitors.at_edge(None);
-        let mut record = match verdict? {
-            Verdict::Ended(record) => *record,
-            Verdict::Stopped => return Ok(None),
+        let Some(mut record) = record? else {
+            return Ok(None);
         };
         match record.outcome {
             Outcome::Unsupported => {
                 known.unsupported.insert(trial.cell, record.clone());
             }
             Outcome::Measured | Outcome::Invalid => {
+                let Measurements {
+                    warnings, facts, ..
+                } = &mut record.measurements;
                 if let Some(warning) = self.doubted.get(&trial.cell.condition)
-                    && !record
-                        .measurements
-                        .warnings
-                        .iter()
-                        .any(|w| w.code == warning.code)
+                    && !warnings.iter().any(|known| known.code == warning.code)
                 {
-                    record.measurements.warnings.push(warning.clone());
+                    warnings.push(warning.clone());
                 }
-                if let Some(control) = record.measurements.facts.get("congestion_control.sender") {
-                    known
-                        .controls
-                        .entry(record.transport.clone())
-                        .or_default()
-                        .insert(control.clone());
+                if let Some(control) = facts.get("congestion_control.sender") {
+                    let of_transport = known.controls.entry(record.transport.clone());
+                    of_transport.or_default().insert(control.clone());
                 }
             }
             Outcome::Failed | Outcome::TimedOut => {}
@@ -498,13 +478,14 @@ impl TrialRunner<'_> {
     }
 
     fn announce(&self, trial: &PlannedTrial) -> Event {
+        let [transport, condition, workload] = self.plan.names(trial.cell).map(String::clone);
         Event::TrialStarted {
             index: trial.index,
             attempt: trial.attempt,
             round: trial.round,
-            transport: self.plan.transport(trial.cell).label.clone(),
-            condition: self.plan.condition(trial.cell).name.clone(),
-            workload: self.plan.workload(trial.cell).name.clone(),
+            transport,
+            condition,
+            workload,
         }
     }
 
@@ -517,11 +498,8 @@ impl TrialRunner<'_> {
         listener: &mut dyn Listener,
     ) -> Result<bool, EngineError> {
         for &position in conditions {
-            let due = self
-                .checked
-                .get(&position)
-                .is_none_or(|at| at.elapsed() >= self.path_check_interval);
-            if !due {
+            let checked = self.checked.get(&position);
+            if checked.is_some_and(|at| at.elapsed() < self.path_check_interval) {
                 continue;
             }
             let mut warnings = Vec::new();
@@ -543,16 +521,15 @@ impl TrialRunner<'_> {
                             self.bed.check_path(&step)?
                         }
                     };
+                    let step_at_ns = nanoseconds(at);
                     let check = PathCheck {
-                        step_at_ns: u64::try_from(at.as_nanos()).unwrap_or(u64::MAX),
+                        step_at_ns,
                         ..check
                     };
-                    tell(
-                        listener,
-                        &Event::PathChecked {
-                            check: check.clone(),
-                        },
-                    )?;
+                    let checked = Event::PathChecked {
+                        check: check.clone(),
+                    };
+                    tell(listener, &checked)?;
                     tell_all(listener, self.monitors.events())?;
                     if check.spoiled.is_none() || attempts == 0 {
                         break check;

@@ -96,10 +96,8 @@ impl Connections {
         let (Some(first), true) = (connection.first, segment.payload > 0 && packet.passed()) else {
             return;
         };
-        let end = segment
-            .sequence
-            .wrapping_add(segment.payload)
-            .wrapping_sub(first);
+        let next = segment.sequence.wrapping_add(segment.payload);
+        let end = next.wrapping_sub(first);
         if connection.answered.is_none_or(|(known, _)| end > known) {
             connection.answered = Some((end, packet.unix_ns));
         }
@@ -128,17 +126,11 @@ impl Segment {
         const SYN: u8 = 2;
         let header = ip_header(packet, TCP)?;
         let segment = packet.get(header..)?;
-        let word = |at: usize| {
-            Some(u16::from_be_bytes([
-                *segment.get(at)?,
-                *segment.get(at + 1)?,
-            ]))
-        };
-        let all = usize::from(u16::from_be_bytes([*packet.get(2)?, *packet.get(3)?]));
+        let all = usize::from(word(packet, 2)?);
         let options = usize::from(*segment.get(12)? >> 4) * 4;
         Some(Self {
-            ports: [word(0)?, word(2)?],
-            sequence: u32::from(word(4)?) << 16 | u32::from(word(6)?),
+            ports: [word(segment, 0)?, word(segment, 2)?],
+            sequence: u32::from(word(segment, 4)?) << 16 | u32::from(word(segment, 6)?),
             is_syn: *segment.get(13)? & SYN != 0,
             payload: all.saturating_sub(header + options) as u32,
         })
@@ -153,11 +145,16 @@ fn udp_payload(packet: &[u8]) -> Option<&[u8]> {
     packet.get(ip_header(packet, UDP)? + UDP_HEADER_BYTES..)
 }
 
+/// Returns the two bytes at a position as a number.
+fn word(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
 /// Returns the length of the header of an IPv4 packet with this protocol; `None` for other packets and
 /// for fragments after the first.
 fn ip_header(packet: &[u8], protocol: u8) -> Option<usize> {
     let first = *packet.first()?;
-    let fragment = u16::from_be_bytes([*packet.get(6)?, *packet.get(7)?]) & 0x1fff;
+    let fragment = word(packet, 6)? & 0x1fff;
     let fits = first >> 4 == 4 && fragment == 0 && *packet.get(9)? == protocol;
     fits.then_some(usize::from(first & 15) * 4)
 }

@@ -25,14 +25,6 @@ use crate::{
     run::{ProgressListener, TrialProgress, TrialRunner, bottleneck, unix_ns},
 };
 
-/// Result of running a trial.
-pub(crate) enum Verdict {
-    /// The trial has a record, whatever its outcome.
-    Ended(Box<TrialRecord>),
-    /// The run was stopped meanwhile, so it has none.
-    Stopped,
-}
-
 /// Most attempts to get both ends ready for a trial: an agent that died or hung since the last
 /// trial is replaced, as nothing is measured yet.
 const READY_ATTEMPTS: u32 = 2;
@@ -45,28 +37,27 @@ fn add_whole(record: &mut TrialRecord) {
     {
         let whole = f64::from(u8::from(record.is_whole()));
         let metrics = &mut record.measurements.metrics;
-        metrics.insert(id::WHOLE_TRANSFER_RATIO.to_owned(), whole);
+        metrics.insert(id::WHOLE_TRANSFER_RATIO, whole);
     }
 }
 
 impl TrialRunner<'_> {
-    /// Runs one trial with its capture, whatever its outcome.
-    pub fn run_trial(&mut self, trial: &PlannedTrial) -> Result<Verdict, EngineError> {
+    /// Runs one trial with its capture. Returns its record, whatever its outcome; `None` if the run was stopped
+    /// meanwhile.
+    pub fn run_trial(&mut self, trial: &PlannedTrial) -> Result<Option<TrialRecord>, EngineError> {
         let started_unix_ns = unix_ns();
-        let mut verdict = match self.attempt(trial, started_unix_ns) {
+        let mut record = match self.attempt(trial, started_unix_ns) {
             Err(EngineError::Bed(error)) => self.lost(trial, started_unix_ns, error)?,
             attempted => attempted?,
         };
-        if let Verdict::Ended(record) = &mut verdict {
-            if matches!(
-                self.plan.workload(trial.cell).kind,
-                WorkloadKind::Bulk { .. }
-            ) {
+        if let Some(record) = &mut record {
+            let kind = &self.plan.workload(trial.cell).kind;
+            if matches!(kind, WorkloadKind::Bulk { .. }) {
                 add_whole(record);
             }
             self.end_capture(trial, record)?;
         }
-        Ok(verdict)
+        Ok(record)
     }
 
     /// Reaches the hosts again after an error of the bed, and makes the record of the trial that was lost
@@ -79,24 +70,23 @@ impl TrialRunner<'_> {
         trial: &PlannedTrial,
         started_unix_ns: i64,
         error: BedError,
-    ) -> Result<Verdict, EngineError> {
+    ) -> Result<Option<TrialRecord>, EngineError> {
         if self.stopped() {
-            return Ok(Verdict::Stopped);
+            return Ok(None);
         }
         if !self.bed.restore(self.stop)? {
             return Err(error.into());
         }
         self.end_agents();
         let outcome = (Outcome::Invalid, causes(&error), String::new());
-        let record = self.plan.record(trial, started_unix_ns, outcome);
-        Ok(Verdict::Ended(Box::new(record)))
+        Ok(Some(self.plan.record(trial, started_unix_ns, outcome)))
     }
 
     fn attempt(
         &mut self,
         trial: &PlannedTrial,
         started_unix_ns: i64,
-    ) -> Result<Verdict, EngineError> {
+    ) -> Result<Option<TrialRecord>, EngineError> {
         let mut attempts = READY_ATTEMPTS;
         let (failure, exits) = loop {
             attempts -= 1;
@@ -105,7 +95,7 @@ impl TrialRunner<'_> {
                 Ok((listen, path_begun)) => match self.converse(trial, listen) {
                     Ok(reports) => {
                         let record = self.measured(trial, started_unix_ns, reports, path_begun)?;
-                        return Ok(Verdict::Ended(Box::new(record)));
+                        return Ok(Some(record));
                     }
                     Err(failure) => (failure, true),
                 },
@@ -130,13 +120,12 @@ impl TrialRunner<'_> {
         let workload = self.plan.workload(trial.cell);
         let names = Host::BOTH.map(|host| self.bed.name(host));
         let Some(outcome) = explain(failure, &exits, workload, names) else {
-            return Ok(Verdict::Stopped);
+            return Ok(None);
         };
         // Without its path every transport fails, and that is no finding about any of them: the
         // run ends here, and this trial is left to be done.
         self.bed.counters()?;
-        let record = self.plan.record(trial, started_unix_ns, outcome);
-        Ok(Verdict::Ended(Box::new(record)))
+        Ok(Some(self.plan.record(trial, started_unix_ns, outcome)))
     }
 
     /// Makes the record of a trial that both ends have reported on.
@@ -148,14 +137,9 @@ impl TrialRunner<'_> {
         path_begun: Instant,
     ) -> Result<TrialRecord, EngineError> {
         let path = self.bed.counters()?;
-        let mut measurements = merge(
-            self.plan,
-            trial,
-            sender,
-            receiver,
-            (!self.bed.is_real()).then(|| (&path, path_begun.elapsed())),
-            self.bed.shares_clock(),
-        );
+        let counted = (!self.bed.is_real()).then(|| (&path, path_begun.elapsed()));
+        let shares_clock = self.bed.shares_clock();
+        let mut measurements = merge(self.plan, trial, sender, receiver, counted, shares_clock);
         if let Some(clocks) = self.clocks.take() {
             let workload = self.plan.workload(trial.cell);
             clocks.finish(self.bed, workload, &mut measurements)?;
@@ -181,25 +165,23 @@ impl TrialRunner<'_> {
         trial: &PlannedTrial,
     ) -> Result<Result<(SocketAddr, Instant), TrialFailure>, EngineError> {
         match self.ensure_agents() {
-            Ok(()) => {}
             // The run started with two agents, so one that cannot be replaced is this trial's
             // misfortune; the next trial tries again.
             Err(error @ EngineError::NoAgent { .. }) => {
                 return Ok(Err(TrialFailure::NoAgent(error.to_string())));
             }
-            Err(error) => return Err(error),
+            ready => ready?,
         }
         if self.plan.study().guest.clock == Clock::Virtual {
             wait_for_timers();
         }
         self.clocks = TrialClocks::start(self.bed)?;
-        self.bed
-            .set_condition(self.plan.condition(trial.cell), trial.seed)?;
+        let condition = self.plan.condition(trial.cell);
+        self.bed.set_condition(condition, trial.seed)?;
         self.start_capture(trial)?;
         let path_begun = Instant::now();
-        Ok(self
-            .make_ends_ready(trial)
-            .map(|listen| (listen, path_begun)))
+        let ready = self.make_ends_ready(trial);
+        Ok(ready.map(|listen| (listen, path_begun)))
     }
 
     fn make_ends_ready(&mut self, trial: &PlannedTrial) -> Result<SocketAddr, TrialFailure> {
@@ -219,21 +201,15 @@ impl TrialRunner<'_> {
         trial: &PlannedTrial,
         listen: SocketAddr,
     ) -> Result<[SideReport; 2], TrialFailure> {
-        self.say(
-            Host::Client,
-            &ToAgent::Start {
-                trial: trial.index,
-                peer: listen,
-            },
-        )?;
+        let start = ToAgent::Start {
+            trial: trial.index,
+            peer: listen,
+        };
+        self.say(Host::Client, &start)?;
 
-        let within = limits::hang(
-            self.plan.study(),
-            &self.known_path(trial),
-            self.plan.workload(trial.cell),
-        );
-        let until = Instant::now() + within;
         let workload = self.plan.workload(trial.cell);
+        let within = limits::hang(self.plan.study(), &self.known_path(trial), workload);
+        let until = Instant::now() + within;
         let mut reports: BTreeMap<Role, SideReport> = BTreeMap::new();
         while reports.len() < 2 {
             match self.next(trial.index, until)? {
@@ -241,13 +217,8 @@ impl TrialRunner<'_> {
                     // The other end may have finished before this note; then nobody needs it.
                     let other = host.other();
                     if !reports.contains_key(&other.role(workload)) {
-                        self.say(
-                            other,
-                            &ToAgent::Note {
-                                trial: trial.index,
-                                note,
-                            },
-                        )?;
+                        let trial = trial.index;
+                        self.say(other, &ToAgent::Note { trial, note })?;
                     }
                 }
                 Some((host, FromAgent::Progress { progress, .. })) => {
@@ -260,18 +231,13 @@ impl TrialRunner<'_> {
                     reports.insert(host.role(workload), *report);
                 }
                 Some((host, answer)) => {
-                    return Err(TrialFailure::Malformed(
-                        host,
-                        format!("it said {answer:?} in mid-trial"),
-                    ));
+                    let said = format!("it said {answer:?} in mid-trial");
+                    return Err(TrialFailure::Malformed(host, said));
                 }
                 None => {
-                    let hosts = Host::BOTH
-                        .into_iter()
-                        .filter(|host| !reports.contains_key(&host.role(workload)))
-                        .collect();
+                    let silent = |host: &Host| !reports.contains_key(&host.role(workload));
                     return Err(TrialFailure::Silent {
-                        hosts,
+                        hosts: Host::BOTH.into_iter().filter(silent).collect(),
                         within,
                         doing: "the trial",
                     });
@@ -307,16 +273,19 @@ impl TrialRunner<'_> {
         token: &str,
     ) -> Result<(), TrialFailure> {
         let study = self.plan.study();
+        let workload = self.plan.workload(trial.cell);
         let condition = &self.known_path(trial);
+        let window = condition.flow_control_window(workload.kind.direction());
+        let listens = host == Host::Server;
         let mut tls = self.tls.clone();
-        if host == Host::Client {
+        if !listens {
             tls.key_der_base64 = None;
         }
         let order = TrialOrder {
             trial: trial.index,
-            role: host.role(self.plan.workload(trial.cell)),
+            role: host.role(workload),
             transport: self.plan.transport(trial.cell).clone(),
-            workload: self.plan.workload(trial.cell).clone(),
+            workload: workload.clone(),
             token: token.to_owned(),
             seed: trial.seed,
             deadline: study.deadline,
@@ -324,16 +293,12 @@ impl TrialRunner<'_> {
             sample_interval: study.sample_interval,
             local: self.bed.address(host),
             peer: self.bed.address(host.other()),
-            ports: (host == Host::Server)
-                .then(|| self.bed.ports(host))
-                .flatten(),
+            ports: listens.then(|| self.bed.ports(host)).flatten(),
             path: PathHints {
                 round_trip_delay: condition.longest_round_trip_delay(),
                 longest_one_way: condition.longest_one_way_ever(),
-                link_rate_bps: bottleneck::rate(condition, self.plan.workload(trial.cell)),
-                window_bytes: condition
-                    .flow_control_window(self.plan.workload(trial.cell).kind.direction())
-                    .map(|window| window.0),
+                link_rate_bps: bottleneck::rate(condition, workload),
+                window_bytes: window.map(|window| window.0),
                 mtu_bytes: condition.mtu_bytes,
                 is_as_it_is: self.is_unknown(),
                 clock_offset_ns: match &self.clocks {
@@ -346,18 +311,11 @@ impl TrialRunner<'_> {
             tells_beginning: condition.follows_a_clock(),
             progress_interval: self.progress.and_then(ProgressListener::interval),
             tls,
-            files: self
-                .options
-                .files
-                .as_ref()
+            files: (self.options.files.as_ref())
                 .map(|files| files.join(format!("trial-{:04}", trial.index + 1))),
         };
-        self.say(
-            host,
-            &ToAgent::Prepare {
-                order: Box::new(order),
-            },
-        )
+        let order = Box::new(order);
+        self.say(host, &ToAgent::Prepare { order })
     }
 
     /// Whether nothing is known of the path but what was measured: that between two namespaces is known.
@@ -419,9 +377,10 @@ impl TrialRunner<'_> {
     }
 
     fn say(&mut self, host: Host, message: &ToAgent) -> Result<(), TrialFailure> {
-        match self.agents.get_mut(&host) {
-            Some(agent) => agent.say(message).map_err(|_| TrialFailure::Died(host)),
-            None => Err(TrialFailure::Died(host)),
+        let said = self.agents.get_mut(&host).map(|agent| agent.say(message));
+        match said {
+            Some(Ok(())) => Ok(()),
+            _ => Err(TrialFailure::Died(host)),
         }
     }
 
@@ -440,32 +399,29 @@ impl TrialRunner<'_> {
                 Some(Signal::Stop) => return Err(TrialFailure::Stopped),
                 None => return Ok(None),
             };
-            match output {
+            let message = match output {
                 AgentOutput::Ended => return Err(TrialFailure::Died(host)),
                 AgentOutput::Malformed(reason) => {
                     return Err(TrialFailure::Malformed(host, reason));
                 }
-                AgentOutput::Message(message) => {
-                    if trial_of(&message) != Some(trial) {
-                        // The late end of an earlier trial that was aborted.
-                        continue;
-                    }
-                    return match *message {
-                        FromAgent::Failed {
-                            kind,
-                            reasons,
-                            hint,
-                            ..
-                        } => Err(TrialFailure::Failed {
-                            host,
-                            kind,
-                            reasons,
-                            hint,
-                        }),
-                        message => Ok(Some((host, message))),
-                    };
-                }
-            }
+                // The late end of an earlier trial that was aborted.
+                AgentOutput::Message(message) if trial_of(&message) != Some(trial) => continue,
+                AgentOutput::Message(message) => *message,
+            };
+            return match message {
+                FromAgent::Failed {
+                    kind,
+                    reasons,
+                    hint,
+                    ..
+                } => Err(TrialFailure::Failed {
+                    host,
+                    kind,
+                    reasons,
+                    hint,
+                }),
+                message => Ok(Some((host, message))),
+            };
         }
     }
 

@@ -1,5 +1,7 @@
 //! Tests of runs on a fake bed: events, their order, and failures.
 
+pub(crate) mod fake_bed;
+pub(crate) mod fake_monitor;
 mod monitors;
 mod ready;
 mod repeats;
@@ -17,7 +19,7 @@ use regatta_model::{Link, Outcome, Ratio, RunPart, Step, TrialRecord};
 
 use crate::{
     Done, Ending, EngineError, Event, Listener, ListenerError, Plan, Run, RunOptions, limits,
-    testing::{Act, FakeBed, hello, study, well},
+    tests::fake_bed::{Act, FakeBed, hello, study, well},
 };
 
 #[derive(Default)]

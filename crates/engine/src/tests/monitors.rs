@@ -1,7 +1,7 @@
 //! Tests of runs on beds that monitor their hosts.
 
+use super::fake_monitor::Monitor;
 use super::*;
-use crate::monitor::testing::Monitor;
 
 #[test]
 fn samples_of_both_hosts_are_told_before_the_end() {

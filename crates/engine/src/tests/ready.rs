@@ -9,7 +9,7 @@ use regatta_model::Outcome;
 use super::run;
 use crate::{
     Ending, Plan,
-    testing::{Act, FakeBed, study, well},
+    tests::fake_bed::{Act, FakeBed, study, well},
 };
 
 /// Makes a bed on which the listening end answers its order only when the connecting end has answered its own:

@@ -6,7 +6,7 @@ use regatta_model::{Outcome, TrialRecord};
 use super::{Heard, run, run_from};
 use crate::{
     Ending, Event, Plan,
-    testing::{Act, FakeBed, study, well},
+    tests::fake_bed::{Act, FakeBed, study, well},
 };
 
 /// Returns index, attempt and outcome of each record, in the order in which they were made.

@@ -8,7 +8,7 @@ use regatta_model::TrialRecord;
 use super::{Heard, run_from};
 use crate::{
     Done, Ending, Event, Plan,
-    testing::{Act, FakeBed, study, well},
+    tests::fake_bed::{Act, FakeBed, study, well},
 };
 
 /// Makes a bed on which these trials fail.

@@ -10,8 +10,7 @@ use super::trace::DeliveryTrace;
 use crate::units::{BitRate, Bytes, Ratio, nanos, optional_nanos};
 
 /// Distribution of the random part of a delay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DelayDistribution {
     /// Uniform between `delay` − `jitter` and `delay` + `jitter`, as netem without a distribution.
     #[default]
@@ -90,8 +89,7 @@ pub enum QueueDiscipline {
 }
 
 /// Bytes that a link's rate counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RateOf {
     /// Bytes of whole IP packets.
     #[default]
@@ -131,7 +129,7 @@ impl RateOf {
 /// A packet meets the parts in this order: the queue of the bottleneck (drop when full, or by its
 /// discipline), the bottleneck's rate, loss on the wire (independent, in bursts, by list),
 /// corruption, duplication, propagation delay with its jitter and reordering.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Link {
     /// Propagation delay, one way.
     #[serde(rename = "delay_ns", with = "nanos")]
@@ -248,13 +246,11 @@ impl Link {
     /// Whether every packet of an idle link arrives once, whole and after the same delay.
     #[must_use]
     pub fn treats_alike(&self) -> bool {
-        let ratios = [
-            self.loss,
-            self.reorder_ratio,
-            self.duplicate_ratio,
-            self.corrupt_ratio,
-        ];
-        ratios.iter().all(|ratio| ratio.0 <= 0.0)
+        let never = |ratio: Ratio| ratio.0 <= 0.0;
+        never(self.loss)
+            && never(self.reorder_ratio)
+            && never(self.duplicate_ratio)
+            && never(self.corrupt_ratio)
             && self.jitter.is_zero()
             && self.loss_bursts.is_none()
             && self.loss_list.is_empty()
@@ -287,30 +283,5 @@ impl Link {
     pub fn queue_in_words(&self, bytes: Bytes) -> String {
         self.queue_packets
             .map_or_else(|| bytes.to_string(), |packets| format!("{packets} packets"))
-    }
-}
-
-impl Default for Link {
-    fn default() -> Self {
-        Self {
-            delay: Duration::ZERO,
-            jitter: Duration::ZERO,
-            jitter_reorders: false,
-            jitter_correlation: None,
-            loss: Ratio::ZERO,
-            rate: None,
-            rate_of: RateOf::default(),
-            queue: None,
-            jitter_distribution: DelayDistribution::default(),
-            loss_bursts: None,
-            loss_list: Vec::new(),
-            reorder_ratio: Ratio::ZERO,
-            duplicate_ratio: Ratio::ZERO,
-            corrupt_ratio: Ratio::ZERO,
-            burst_bytes: None,
-            queue_packets: None,
-            discipline: QueueDiscipline::default(),
-            trace: None,
-        }
     }
 }

@@ -73,8 +73,7 @@ impl Condition {
     #[must_use]
     pub fn changes_nothing(&self) -> bool {
         let untouched = Link::default();
-        self.settings()
-            .all(|setting| *setting.forward == untouched && *setting.reverse == untouched)
+        self.links().all(|link| *link == untouched)
     }
 
     /// Iterates over the path's settings: the initial one, then the schedule's steps.
@@ -100,8 +99,7 @@ impl Condition {
         for setting in self.settings() {
             let fixed = |link: &Link| Link {
                 // Sized for the whole schedule.
-                queue: link
-                    .has_bottleneck()
+                queue: (link.has_bottleneck())
                     .then(|| link.queue.unwrap_or_else(|| self.queue_limit(link))),
                 ..link.clone()
             };
@@ -127,13 +125,10 @@ impl Condition {
 
     /// Iterates over all links that the path has at some time, both ways, to change them.
     pub fn links_mut(&mut self) -> impl Iterator<Item = &mut Link> {
-        let steps = self
-            .schedule
-            .iter_mut()
-            .flat_map(|step| [&mut step.forward, &mut step.reverse]);
-        [&mut self.forward, &mut self.reverse]
-            .into_iter()
-            .chain(steps)
+        let first = [&mut self.forward, &mut self.reverse];
+        let steps = self.schedule.iter_mut();
+        let steps = steps.flat_map(|step| [&mut step.forward, &mut step.reverse]);
+        first.into_iter().chain(steps)
     }
 
     /// Returns the shortest propagation delay, one way, that the path has at some time.
@@ -182,10 +177,8 @@ impl Condition {
     /// queues.
     #[must_use]
     pub fn longest_round_trip_delay(&self) -> Duration {
-        self.settings()
-            .map(|setting| setting.round_trip_delay())
-            .max()
-            .unwrap_or_default()
+        let delays = self.settings().map(|setting| setting.round_trip_delay());
+        delays.max().unwrap_or_default()
     }
 
     /// Returns the bandwidth-delay product of one of this condition's links: bottleneck rate (of a
@@ -195,9 +188,8 @@ impl Condition {
     #[must_use]
     pub fn bdp(&self, link: &Link) -> Option<Bytes> {
         let rate = link.mean_rate()?.0 as f64;
-        Some(Bytes(
-            (rate / 8.0 * self.longest_round_trip_delay().as_secs_f64()).ceil() as u64,
-        ))
+        let bytes = rate / 8.0 * self.longest_round_trip_delay().as_secs_f64();
+        Some(Bytes(bytes.ceil() as u64))
     }
 
     /// Returns the limit of the queue of one of this condition's links, in bytes;
@@ -222,15 +214,13 @@ impl Condition {
     /// product, and the queue's size is left to [`Condition::queue_limit`].
     #[must_use]
     pub fn queue_of(&self, link: &Link, size: QueueSize) -> (Option<Bytes>, Option<u64>) {
+        let mtu = u64::from(self.mtu_bytes);
+        let bytes_of =
+            |Bytes(bdp), times: f64| Bytes(((bdp as f64 * times).ceil() as u64).max(mtu));
         match size {
             QueueSize::Bytes(bytes) => (Some(bytes), None),
             QueueSize::Packets(packets) => (None, Some(packets)),
-            QueueSize::Bdps(times) => {
-                let bytes = self.bdp(link).map(|bdp| {
-                    Bytes(((bdp.0 as f64 * times).ceil() as u64).max(u64::from(self.mtu_bytes)))
-                });
-                (bytes, None)
-            }
+            QueueSize::Bdps(times) => (self.bdp(link).map(|bdp| bytes_of(bdp, times)), None),
         }
     }
 
@@ -238,15 +228,13 @@ impl Condition {
     /// condition's links: full queue, propagation, jitter.
     #[must_use]
     pub fn longest_one_way(&self, link: &Link) -> Duration {
-        let bytes = self
-            .queue_limit(link)
-            .0
-            .saturating_add(u64::from(self.mtu_bytes));
+        let mtu = u64::from(self.mtu_bytes);
+        let bits = self.queue_limit(link).0.saturating_add(mtu) as f64 * 8.0;
         let queueing = match (link.rate, &link.trace) {
-            (Some(rate), _) if rate.0 > 0 => seconds(bytes as f64 * 8.0 / rate.0 as f64),
+            (Some(rate), _) if rate.0 > 0 => seconds(bits / rate.0 as f64),
             // A trace may pause for a whole period.
-            (_, Some(trace)) => seconds(bytes as f64 * 8.0 / trace.mean_rate().0.max(1) as f64)
-                .saturating_add(Duration::from_millis(u64::from(trace.period_ms()))),
+            (_, Some(trace)) => seconds(bits / trace.mean_rate().0.max(1) as f64)
+                .saturating_add(Duration::from_millis(trace.period_ms().into())),
             _ => Duration::ZERO,
         };
         queueing.saturating_add(link.longest_propagation())
@@ -256,10 +244,8 @@ impl Condition {
     /// the path.
     #[must_use]
     pub fn longest_one_way_ever(&self) -> Duration {
-        self.links()
-            .map(|link| self.longest_one_way(link))
-            .max()
-            .unwrap_or_default()
+        let times = self.links().map(|link| self.longest_one_way(link));
+        times.max().unwrap_or_default()
     }
 }
 

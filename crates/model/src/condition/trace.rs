@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::{BitRate, UnitError};
+use crate::units::{BitRate, UnitError, beginning};
 
 /// Opportunities to deliver a packet, as Mahimahi's traces list them: at each of these times the
 /// link carries up to 1504 bytes. The list is repeated from its beginning when it ends.
@@ -32,23 +32,18 @@ impl DeliveryTrace {
     /// [`UnitError`] with the line that is wrong.
     pub fn parse(name: &str, text: &str) -> Result<Self, UnitError> {
         const HINT: &str = "a trace has one whole number of milliseconds a line, as `mm-link` takes it: when a packet can be delivered";
-        let wrong = |message: String| UnitError {
-            message,
-            hint: HINT.to_owned(),
-        };
+        let wrong = |message| UnitError::new(message, HINT);
         let mut opportunities_ms = Vec::new();
         for (number, line) in text.lines().enumerate() {
             let number = number + 1;
             let Ok(at) = line.trim().parse::<u32>() else {
-                let shown: String = line.chars().take(40).collect();
+                let shown = beginning(line);
                 return Err(wrong(format!(
-                    "line {number} of the trace `{name}` is no time in milliseconds: `{}`",
-                    shown.escape_debug()
+                    "line {number} of the trace `{name}` is no time in milliseconds: `{shown}`"
                 )));
             };
-            if let Some(last) = opportunities_ms.last()
-                && at < *last
-            {
+            let last = opportunities_ms.last().copied().unwrap_or(0);
+            if at < last {
                 return Err(wrong(format!(
                     "line {number} of the trace `{name}` goes back in time, from {last} to {at}"
                 )));

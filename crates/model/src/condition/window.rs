@@ -31,13 +31,10 @@ impl Condition {
         let round_trip = self.longest_round_trip_delay();
         let mut largest = LEAST_BYTES;
         for setting in self.settings() {
-            let (forward, reverse) = (setting.forward, setting.reverse);
-            let ways = match direction {
-                Direction::Forward => vec![(forward, reverse)],
-                Direction::Reverse => vec![(reverse, forward)],
-                Direction::Both => vec![(forward, reverse), (reverse, forward)],
-            };
-            for (link, opposite) in ways {
+            let [link, opposite] = direction.data_first([setting.forward, setting.reverse]);
+            let ways = [(link, opposite), (opposite, link)];
+            let carry_data = 1 + usize::from(direction == Direction::Both);
+            for (link, opposite) in ways.into_iter().take(carry_data) {
                 let bytes_per_second = link.mean_rate()?.0 as f64 / 8.0;
                 let with_queue = self
                     .longest_one_way(link)

@@ -1,6 +1,9 @@
 //! Names of host samples, with units and definitions.
 
-use crate::Unit;
+use crate::{
+    Unit,
+    words::{Words as _, words},
+};
 
 /// Quantity of a host sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,21 +54,15 @@ pub enum Kind {
     Count,
 }
 
+words!(Group:
+    "sample" => Sample, "cpu" => Cpu, "load" => Load, "memory" => Memory, "interface" => Interface,
+    "ip" => Ip, "tcp" => Tcp, "udp" => Udp, "sctp" => Sctp);
+
 impl Group {
     /// Returns the first part of the name.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sample => "sample",
-            Self::Cpu => "cpu",
-            Self::Load => "load",
-            Self::Memory => "memory",
-            Self::Interface => "interface",
-            Self::Ip => "ip",
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-            Self::Sctp => "sctp",
-        }
+    pub fn name(self) -> &'static str {
+        self.word()
     }
 
     /// Whether names of the group have a member as their middle part.
@@ -157,17 +154,15 @@ pub const QUANTITIES: &[HostQuantity] = quantities! {
 #[must_use]
 pub fn find(name: &str) -> Option<(&'static HostQuantity, Option<&str>)> {
     let (group, rest) = name.split_once('.')?;
-    let known = |rest: &str| {
-        QUANTITIES
-            .iter()
-            .find(|quantity| quantity.group.name() == group && quantity.name == rest)
-    };
+    let group = Group::of_word(group)?;
     // The name of an interface may hold full stops, that of a quantity does not.
     let (member, last) = match rest.rsplit_once('.') {
         Some((member, last)) => (Some(member), last),
         None => (None, rest),
     };
-    let quantity = known(last)?;
+    let quantity = QUANTITIES
+        .iter()
+        .find(|it| (it.group, it.name) == (group, last))?;
     (quantity.group.has_members() == member.is_some()).then_some((quantity, member))
 }
 

@@ -116,58 +116,55 @@ impl DelayMetrics {
         ];
         all.into_iter().flatten()
     }
+}
 
+/// Defines families of delays, one entry each: the constant, the beginning of the names, and the end of that of the
+/// maximum if it is a metric.
+macro_rules! delays {
+    ($($(#[$meaning:meta])* $family:ident = $beginning:literal $(and $maximum:literal)?;)*) => {
+        impl DelayMetrics {
+            $($(#[$meaning])* pub const $family: Self = Self {
+                mean: concat!($beginning, "_ns"),
+                p50: concat!($beginning, "_p50_ns"),
+                p95: concat!($beginning, "_p95_ns"),
+                p99: concat!($beginning, "_p99_ns"),
+                max: [$(Some(concat!($beginning, $maximum)),)? None][0],
+            };)*
+        }
+    };
+}
+
+delays! {
     /// Probe messages on a connection of their own.
-    pub const ROUND_TRIP: Self = Self {
-        mean: id::ROUND_TRIP_DELAY_NS,
-        p50: id::ROUND_TRIP_DELAY_P50_NS,
-        p95: id::ROUND_TRIP_DELAY_P95_NS,
-        p99: id::ROUND_TRIP_DELAY_P99_NS,
-        max: Some(id::ROUND_TRIP_DELAY_MAX_NS),
-    };
-
+    ROUND_TRIP = "round_trip_delay" and "_max_ns";
     /// Probe messages on a stream of the transfer's connection.
-    pub const STREAM_ROUND_TRIP: Self = Self {
-        mean: id::STREAM_ROUND_TRIP_DELAY_NS,
-        p50: id::STREAM_ROUND_TRIP_DELAY_P50_NS,
-        p95: id::STREAM_ROUND_TRIP_DELAY_P95_NS,
-        p99: id::STREAM_ROUND_TRIP_DELAY_P99_NS,
-        max: Some(id::STREAM_ROUND_TRIP_DELAY_MAX_NS),
-    };
-
+    STREAM_ROUND_TRIP = "stream_round_trip_delay" and "_max_ns";
     /// Messages, or requests and their answers.
-    pub const MESSAGE: Self = Self {
-        mean: id::MESSAGE_DELAY_NS,
-        p50: id::MESSAGE_DELAY_P50_NS,
-        p95: id::MESSAGE_DELAY_P95_NS,
-        p99: id::MESSAGE_DELAY_P99_NS,
-        max: Some(id::MESSAGE_DELAY_MAX_NS),
-    };
-
+    MESSAGE = "message_delay" and "_max_ns";
     /// Set-up of connections.
-    pub const SET_UP: Self = Self {
-        mean: id::SET_UP_TIME_NS,
-        p50: id::SET_UP_TIME_P50_NS,
-        p95: id::SET_UP_TIME_P95_NS,
-        p99: id::SET_UP_TIME_P99_NS,
-        max: None,
-    };
-
+    SET_UP = "set_up_time";
     /// Connections, to the first byte of the answer.
-    pub const FIRST_BYTE: Self = Self {
-        mean: id::TIME_TO_FIRST_BYTE_NS,
-        p50: id::TIME_TO_FIRST_BYTE_P50_NS,
-        p95: id::TIME_TO_FIRST_BYTE_P95_NS,
-        p99: id::TIME_TO_FIRST_BYTE_P99_NS,
-        max: Some(id::TIME_TO_FIRST_BYTE_MAX_NS),
-    };
-
+    FIRST_BYTE = "time_to_first_byte" and "_max_ns";
     /// Connections, to the last byte of the answer.
-    pub const COMPLETION: Self = Self {
-        mean: id::TIME_TO_COMPLETION_NS,
-        p50: id::TIME_TO_COMPLETION_P50_NS,
-        p95: id::TIME_TO_COMPLETION_P95_NS,
-        p99: id::TIME_TO_COMPLETION_P99_NS,
-        max: Some(id::TIME_TO_COMPLETION_MAX_NS),
-    };
+    COMPLETION = "time_to_completion" and "_max_ns";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_of_a_family_is_that_of_a_metric() {
+        let families = [
+            DelayMetrics::ROUND_TRIP,
+            DelayMetrics::STREAM_ROUND_TRIP,
+            DelayMetrics::MESSAGE,
+            DelayMetrics::SET_UP,
+            DelayMetrics::FIRST_BYTE,
+            DelayMetrics::COMPLETION,
+        ];
+        for name in families.iter().flat_map(DelayMetrics::names) {
+            assert!(super::super::find(name).is_some(), "{name}");
+        }
+    }
 }

@@ -36,61 +36,72 @@ pub mod id {
     pub use super::{hosts::id::*, network::id::*, work::id::*};
 }
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use crate::{
+    units::{BitRate, Bytes, Ratio, UnitError, parse_duration},
+    words::{Words as _, words},
+};
 pub use families::{DelayMetrics, EndMetrics, LinkMetrics};
 pub use series::{SERIES, SeriesDefinition, find_series, series_id};
 
 /// Unit of a stored value. Names carry it (`_ns`, `_bytes`, `_bps`, `_ratio`); tables show it
 /// scaled (ms, MB, Mbit/s, %).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Bits per second.
-    #[serde(rename = "bit/s")]
     BitsPerSecond,
     /// Nanoseconds.
-    #[serde(rename = "ns")]
     Nanoseconds,
     /// Nanoseconds per byte.
-    #[serde(rename = "ns/B")]
     NanosecondsPerByte,
     /// Bytes.
-    #[serde(rename = "B")]
     Bytes,
     /// Events per second.
-    #[serde(rename = "1/s")]
     PerSecond,
     /// Dimensionless count.
-    #[serde(rename = "1")]
     Count,
     /// Part of a whole, 0 to 1.
-    #[serde(rename = "ratio")]
     Ratio,
     /// CPU time over elapsed time; 1 is one whole core, more is several.
-    #[serde(rename = "cores")]
     CoreRatio,
 }
+
+words!(Unit:
+    "bit/s" => BitsPerSecond, "ns" => Nanoseconds, "ns/B" => NanosecondsPerByte, "B" => Bytes,
+    "1/s" => PerSecond, "1" => Count, "ratio" => Ratio, "cores" => CoreRatio);
 
 impl Unit {
     /// Returns the name of the unit in JSON.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
+        self.word()
+    }
+
+    /// Reads a value as users write it, with a unit where this one has prefixes, and converts it to this unit.
+    pub(crate) fn read(self, text: &str) -> Result<f64, UnitError> {
         match self {
-            Self::BitsPerSecond => "bit/s",
-            Self::Nanoseconds => "ns",
-            Self::NanosecondsPerByte => "ns/B",
-            Self::Bytes => "B",
-            Self::PerSecond => "1/s",
-            Self::Count => "1",
-            Self::Ratio => "ratio",
-            Self::CoreRatio => "cores",
+            Self::BitsPerSecond => text.parse().map(|BitRate(rate)| rate as f64),
+            Self::Nanoseconds => parse_duration(text).map(|time| time.as_nanos() as f64),
+            Self::Bytes => text.parse().map(|Bytes(size)| size as f64),
+            Self::Ratio => text.parse().map(|Ratio(ratio)| ratio),
+            Self::CoreRatio | Self::Count | Self::PerSecond | Self::NanosecondsPerByte => {
+                let number = text.trim().parse().ok();
+                number
+                    .filter(|value: &f64| value.is_finite())
+                    .ok_or_else(|| {
+                        UnitError::new(
+                            format!("`{text}` is not a number"),
+                            "write a number in the metric's own unit",
+                        )
+                    })
+            }
         }
     }
 }
 
 /// Direction in which a metric improves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
     /// Higher values are better.
     Higher,
@@ -99,6 +110,8 @@ pub enum Better {
     /// Neither direction is better in itself.
     Neither,
 }
+
+words!(Better: "higher" => Higher, "lower" => Lower, "neither" => Neither);
 
 /// Rule that makes the value of a trial from the values that its two ends report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -62,29 +62,20 @@ impl FromStr for CaptureSetup {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        match text {
-            "headers" => return Ok(Self::HEADERS),
-            "full" => return Ok(Self::FULL),
-            "times" => return Ok(Self::TIMES),
-            _ => {}
+        match (text, text.parse()) {
+            ("headers", _) => Ok(Self::HEADERS),
+            ("full", _) => Ok(Self::FULL),
+            ("times", _) => Ok(Self::TIMES),
+            (_, Ok(Bytes(size @ 20..=65_535))) => Ok(Self {
+                snap_bytes: Some(size as u32),
+                times_only: false,
+            }),
+            _ => Err(UnitError::new(
+                format!("`{text}` is not how much of each packet a capture keeps"),
+                "write `headers` (128 bytes), `full`, `times` (removed when the transfer's time was \
+                 read), or a size from `20B` to `65535B`",
+            )),
         }
-        let wrong = || {
-            UnitError {
-            message: format!("`{text}` is not how much of each packet a capture keeps"),
-            hint: "write `headers` (128 bytes), `full`, `times` (removed when the transfer's time was \
-                   read), or a size from `20B` to `65535B`"
-                .to_owned(),
-        }
-        };
-        let size: Bytes = text.parse().map_err(|_| wrong())?;
-        let snap_bytes = u32::try_from(size.0)
-            .ok()
-            .filter(|bytes| (20..=65_535).contains(bytes))
-            .ok_or_else(wrong)?;
-        Ok(Self {
-            snap_bytes: Some(snap_bytes),
-            times_only: false,
-        })
     }
 }
 

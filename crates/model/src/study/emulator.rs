@@ -1,12 +1,12 @@
 //! Emulator of the path between the two hosts of a bed, and its settings.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::words::words;
+use super::is_default;
+use crate::words::{Words as _, words};
 
 /// Emulator that delays, drops and queues the packets of the path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Emulator {
     /// The kernel's netem where the bed's kernel has it and can carry every condition of the study,
     /// else Regatta's own.
@@ -23,8 +23,7 @@ pub enum Emulator {
 words!(Emulator: "auto" => Auto, "netem" => Netem, "userspace" => Userspace, "none" => None);
 
 /// Placement of netem.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Placement {
     /// On routers between the hosts, each part of the path on an interface of its own.
     #[default]
@@ -37,8 +36,7 @@ pub enum Placement {
 words!(Placement: "between" => Between, "ends" => Ends);
 
 /// Source of the random losses of a path that netem carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LossBy {
     /// The emulator itself.
     #[default]
@@ -51,8 +49,7 @@ pub enum LossBy {
 words!(LossBy: "emulator" => Emulator, "iptables" => Iptables);
 
 /// Setting for the offloads of the hosts: packets that are larger than those of the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Offloads {
     /// Segmentation and aggregation off: loss, queue and rate act on each packet of the wire.
     #[default]
@@ -64,14 +61,9 @@ pub enum Offloads {
 
 words!(Offloads: "off" => Off, "on" => On);
 
-impl Offloads {
-    fn are_off(&self) -> bool {
-        *self == Self::Off
-    }
-}
-
 /// Settings of the path's emulation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(remote = "Self", default)]
 pub struct PathSetup {
     /// Emulator that delays, drops and queues.
     pub emulator: Emulator,
@@ -80,7 +72,7 @@ pub struct PathSetup {
     /// Source of the random losses.
     pub loss_by: LossBy,
     /// Setting for the interfaces' offloads.
-    #[serde(skip_serializing_if = "Offloads::are_off")]
+    #[serde(skip_serializing_if = "is_default")]
     pub offloads: Offloads,
 }
 
@@ -111,20 +103,15 @@ impl PathSetup {
     #[must_use]
     pub fn contradiction(&self) -> Option<String> {
         let needs = self.needs_netem()?;
-        let word = match self.emulator {
-            Emulator::Userspace => "userspace",
-            // The interfaces of a direct link have offloads.
-            Emulator::None
-                if self.placement != Placement::Ends && self.loss_by != LossBy::Iptables =>
-            {
-                return None;
-            }
-            Emulator::None => "none",
-            Emulator::Auto | Emulator::Netem => return None,
+        // The interfaces of a direct link have offloads.
+        let is_possible = match self.emulator {
+            Emulator::Userspace => false,
+            Emulator::None => self.placement != Placement::Ends && self.loss_by != LossBy::Iptables,
+            Emulator::Auto | Emulator::Netem => true,
         };
-        Some(format!(
-            "`{needs}` is netem's, and `emulator = \"{word}\"` is not netem"
-        ))
+        let word = self.emulator.word();
+        (!is_possible)
+            .then(|| format!("`{needs}` is netem's, and `emulator = \"{word}\"` is not netem"))
     }
 }
 
@@ -135,16 +122,7 @@ impl<'de> Deserialize<'de> for PathSetup {
         #[serde(untagged)]
         enum Stored {
             Kind(First),
-            Setup {
-                #[serde(default)]
-                emulator: Emulator,
-                #[serde(default)]
-                placement: Placement,
-                #[serde(default)]
-                loss_by: LossBy,
-                #[serde(default)]
-                offloads: Offloads,
-            },
+            Setup(#[serde(with = "PathSetup")] PathSetup),
         }
         #[derive(Deserialize)]
         #[serde(rename_all = "snake_case")]
@@ -153,18 +131,15 @@ impl<'de> Deserialize<'de> for PathSetup {
         }
         Ok(match Stored::deserialize(deserializer)? {
             Stored::Kind(First::Emulator) => Self::USERSPACE,
-            Stored::Setup {
-                emulator,
-                placement,
-                loss_by,
-                offloads,
-            } => Self {
-                emulator,
-                placement,
-                loss_by,
-                offloads,
-            },
+            Stored::Setup(setup) => setup,
         })
+    }
+}
+
+impl Serialize for PathSetup {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // The derived one.
+        Self::serialize(self, serializer)
     }
 }
 

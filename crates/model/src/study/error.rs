@@ -22,10 +22,7 @@ impl StudyError {
     /// Returns the line of the error, from 1.
     #[must_use]
     pub fn line(&self) -> usize {
-        1 + self.text[..self.span.start]
-            .bytes()
-            .filter(|byte| *byte == b'\n')
-            .count()
+        1 + self.text[..self.span.start].matches('\n').count()
     }
 
     /// Returns the name of the table in which the error is, such as `condition.forward`; empty at the
@@ -40,17 +37,12 @@ impl StudyError {
     /// Returns the line `key = value` in which the error is, unless the message names the key.
     #[must_use]
     pub fn unnamed_setting(&self) -> Option<&str> {
-        let begins = self.text[..self.span.start]
-            .rfind('\n')
-            .map_or(0, |at| at + 1);
+        let before = &self.text[..self.span.start];
+        let begins = before.rfind('\n').map_or(0, |at| at + 1);
         let line = self.text[begins..].lines().next()?;
         let (key, _) = line.split_once(" = ")?;
-        let is_named = self
-            .message
-            .split('`')
-            .skip(1)
-            .step_by(2)
-            .any(|quoted| quoted.split_once(" = ").map_or(quoted, |(key, _)| key) == key);
+        let mut quoted = self.message.split('`').skip(1).step_by(2);
+        let is_named = quoted.any(|text| text.split(" = ").next() == Some(key));
         (!is_named).then_some(line)
     }
 
@@ -69,10 +61,9 @@ impl StudyError {
                 .secondary_title(printable(&self.hint))
                 .elements([] as [annotate_snippets::Element<'_>; 0]),
         ];
-        let renderer = if colour {
-            Renderer::styled()
-        } else {
-            Renderer::plain()
+        let renderer = match colour {
+            true => Renderer::styled(),
+            false => Renderer::plain(),
         };
         renderer.render(&report)
     }

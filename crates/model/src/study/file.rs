@@ -8,7 +8,7 @@ use super::{
     parts::{LONGEST_NAME, TransportPlace, read_published, read_source, read_transport},
     path::read_condition,
     rounds,
-    section::Section,
+    section::{Section, refuse},
     source::{File, no_files},
     sweep::{Expansion, Part, Written, read_sweeps},
     work::read_workload,
@@ -68,10 +68,8 @@ impl StudyFile {
         let (mut path, between) = read_path(&mut root, guest.guests)?;
         let capture = read_capture(&mut root, &mut path)?;
         let [deadline, connect_deadline, sample_interval] = read_times(&mut root)?;
-        let source_section = root
-            .section("source", "[source]")?
-            .map(read_source)
-            .transpose()?;
+        let source_section = root.section("source", "[source]")?;
+        let source_section = source_section.map(read_source).transpose()?;
         let mut places = Vec::new();
         let written: Vec<Written> = read_sweeps(&mut root)?;
         let mut sweeps = Expansion::new(&written);
@@ -91,17 +89,22 @@ impl StudyFile {
         let published_sections = root.sections("published", "published")?;
         root.end()?;
 
-        for (is_missing, list, example) in [
-            (transports.is_empty(), "transport", "driver = \"tcp\""),
-            (conditions.is_empty(), "condition", "name = \"baseline\""),
-            (workloads.is_empty(), "workload", "kind = \"bulk\""),
-        ] {
-            missing(&root, is_missing, list, example)?;
-        }
-        let published = published_sections
-            .into_iter()
-            .map(|section| read_published(section, &conditions, &workloads))
-            .collect::<Result<_, _>>()?;
+        missing(
+            &root,
+            transports.is_empty(),
+            "transport",
+            "driver = \"tcp\"",
+        )?;
+        missing(
+            &root,
+            conditions.is_empty(),
+            "condition",
+            "name = \"baseline\"",
+        )?;
+        missing(&root, workloads.is_empty(), "workload", "kind = \"bulk\"")?;
+        let published = published_sections.into_iter();
+        let published = published.map(|it| read_published(it, &conditions, &workloads));
+        let published = published.collect::<Result<_, _>>()?;
 
         let study = Study {
             name,
@@ -129,15 +132,14 @@ impl StudyFile {
             published,
             sweeps: sweeps.finish(),
         };
-        study
-            .check_guest()
-            .map_err(|mistake| guest_places.error(&source, mistake))?;
+        let fits = study.check_guest();
+        fits.map_err(|mistake| guest_places.error(&source, mistake))?;
         Ok(Self {
             study,
             file: file.to_owned(),
             text: text.to_owned(),
             transports: places,
-            kernel: guest_places.kernel,
+            kernel: guest_places.kernel(),
             between,
         })
     }
@@ -149,8 +151,7 @@ impl StudyFile {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) -> Option<StudyError> {
-        let span = self.kernel.clone()?;
-        Some(self.error(span, message, hint))
+        Some(self.error(self.kernel.clone()?, message, hint))
     }
 
     /// Returns an error at `placement = "between"`, if the study says so itself.
@@ -160,8 +161,7 @@ impl StudyFile {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) -> Option<StudyError> {
-        let span = self.between.clone()?;
-        Some(self.error(span, message, hint))
+        Some(self.error(self.between.clone()?, message, hint))
     }
 
     /// Returns an error at the driver's name of one transport, or at one of its options.
@@ -173,16 +173,11 @@ impl StudyFile {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) -> StudyError {
-        let place = self.transports.get(transport);
-        let span = place
-            .and_then(|place| {
-                option
-                    .and_then(|option| place.options.get(option))
-                    .or(Some(&place.driver))
-            })
-            .cloned()
-            .unwrap_or_default();
-        self.error(span, message, hint)
+        let span = self.transports.get(transport).map(|place| {
+            let option = option.and_then(|option| place.options.get(option));
+            option.unwrap_or(&place.driver).clone()
+        });
+        self.error(span.unwrap_or_default(), message, hint)
     }
 
     fn error(
@@ -224,15 +219,14 @@ fn read_path(
     guests: Guests,
 ) -> Result<(PathSetup, Option<Range<usize>>), StudyError> {
     let first = root.choice_of("path", &[("emulator", Emulator::Userspace)])?;
-    let first = first.map(|(emulator, _)| emulator);
-    let emulator = root.choice("emulator")?;
+    let emulator = root.choice_at("emulator")?.or(first);
+    let emulator = emulator.map_or(Emulator::default(), |(emulator, _)| emulator);
     let placement = root.choice_at("placement")?;
     let between = placement
         .clone()
         .and_then(|(placement, span)| (placement == Placement::Between).then_some(span));
     let loss_by = root.choice("loss_by")?;
     let offloads = root.choice("offloads")?;
-    let emulator = emulator.or(first).unwrap_or_default();
     // Two guests have ends and nothing between them; what they cannot have is told of two guests.
     let usual = match (guests, emulator) {
         (Guests::Two, Emulator::Auto | Emulator::Netem) => Placement::Ends,
@@ -260,12 +254,10 @@ fn read_bed(root: &mut Section<'_>) -> Result<(BedKind, Vec<String>), StudyError
         _ => BedKind::Hosts,
     };
     let bed = root.choice("bed")?.unwrap_or(usual);
-    if (bed == BedKind::Hosts) == hosts.is_empty() {
-        return Err(root.error(
-            0..0,
+    refuse! { root;
+        (bed == BedKind::Hosts) == hosts.is_empty() => 0..0,
             "the bed `hosts` and the names of two hosts go together",
-            "write `bed = \"hosts\"` and `hosts = [\"lab1\", \"local\"]`, with names of the hosts file",
-        ));
+            "write `bed = \"hosts\"` and `hosts = [\"lab1\", \"local\"]`, with names of the hosts file";
     }
     Ok((bed, hosts))
 }
@@ -278,14 +270,12 @@ fn read_hosts(root: &mut Section<'_>) -> Result<Vec<String>, StudyError> {
         [a, b] => a != b && [a, b].into_iter().all(|name| is_host_name(name)),
         _ => false,
     };
-    if fits {
-        return Ok(hosts);
+    refuse! { root;
+        !fits => 0..0,
+            "`hosts` are the names of two different hosts of the hosts file",
+            "write `hosts = [\"lab1\", \"local\"]`: the first one connects, `local` is this machine";
     }
-    Err(root.error(
-        0..0,
-        "`hosts` are the names of two different hosts of the hosts file",
-        "write `hosts = [\"lab1\", \"local\"]`: the first one connects, `local` is this machine",
-    ))
+    Ok(hosts)
 }
 
 /// Whether a name can be that of a host in the hosts file: letters, digits, `-`, `_`, `.`, 64 at most.
@@ -299,17 +289,14 @@ pub fn is_host_name(name: &str) -> bool {
 
 /// Reads `name`, `title` and `description`.
 fn read_heading(root: &mut Section<'_>) -> Result<[String; 3], StudyError> {
-    let name = match root.text("name")? {
-        Some((name, span)) => {
-            check_study_name(root, &name, span)?;
-            name
-        }
-        None => "study".to_owned(),
-    };
+    let name = root.text("name")?;
+    if let Some((name, span)) = &name {
+        check_study_name(root, name, span.clone())?;
+    }
+    let name = name.map_or_else(|| "study".to_owned(), |(name, _)| name);
     let title = root.text("title")?;
     let title = title.map_or_else(|| name.clone(), |(title, _)| title);
-    let description = root.text("description")?;
-    let description = description.map_or_else(String::new, |(text, _)| text);
+    let description = root.text("description")?.unwrap_or_default().0;
     Ok([name, title, description])
 }
 
@@ -332,16 +319,17 @@ fn read_capture(
 fn read_times(root: &mut Section<'_>) -> Result<[Duration; 3], StudyError> {
     let deadline = root.time_or("deadline", "30s", Duration::from_secs(60))?;
     let connect_deadline = root.time_or("connect_deadline", "10s", Study::CONNECT_DEADLINE)?;
-    let sample_interval = match root.duration("sample_interval", "100ms")? {
-        Some((interval, span)) if interval < Duration::from_millis(10) => {
-            return Err(root.error(
-                span,
+    let sample_interval = root.duration("sample_interval", "100ms")?;
+    if let Some((interval, span)) = &sample_interval {
+        refuse! { root;
+            *interval < Duration::from_millis(10) => span.clone(),
                 "`sample_interval` is shorter than 10 ms, which would disturb what is measured",
-                "write `sample_interval = \"100ms\"`",
-            ));
+                "write `sample_interval = \"100ms\"`";
         }
-        taken => root.time(taken)?.unwrap_or(Duration::from_millis(100)),
-    };
+    }
+    let sample_interval = root
+        .time(sample_interval)?
+        .unwrap_or(Duration::from_millis(100));
     Ok([deadline, connect_deadline, sample_interval])
 }
 
@@ -397,13 +385,7 @@ fn unique(
 }
 
 fn check_study_name(root: &Section<'_>, name: &str, span: Range<usize>) -> Result<(), StudyError> {
-    let fits = !name.is_empty()
-        && name.len() <= LONGEST_NAME
-        && name
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
-        && !name.starts_with(['.', '-']);
-    if fits {
+    if is_host_name(name) {
         return Ok(());
     }
     let length = name.chars().count();
@@ -415,9 +397,6 @@ fn check_study_name(root: &Section<'_>, name: &str, span: Range<usize>) -> Resul
     } else {
         format!("`{name}` cannot be the name of a study: it names a directory")
     };
-    Err(root.error(
-        span,
-        message,
-        format!("write letters, digits and hyphens, at most {LONGEST_NAME}"),
-    ))
+    let hint = format!("write letters, digits and hyphens, at most {LONGEST_NAME}");
+    Err(root.error(span, message, hint))
 }

@@ -1,20 +1,19 @@
 //! Settings of the bed `uml`: number of guests, their clock and their kernel.
 
-use std::{ops::Range, path::PathBuf};
+use std::{collections::BTreeMap, ops::Range, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::words::words;
 
 use super::{
-    BedKind, Emulator, LossBy, Offloads, Placement, Study, StudyError, section::Section,
-    source::File,
+    BedKind, Emulator, LossBy, Offloads, Placement, Study, StudyError, is_default,
+    section::Section, source::File,
 };
 use crate::condition::Condition;
 
 /// Clock that a study runs by.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Clock {
     /// Clock of the machine.
     #[default]
@@ -27,8 +26,7 @@ pub enum Clock {
 words!(Clock: "real" => Real, "virtual" => Virtual);
 
 /// Number of guests that hold the two hosts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Guests {
     /// Both hosts are namespaces of one guest.
     #[default]
@@ -37,19 +35,13 @@ pub enum Guests {
     Two,
 }
 
-impl Guests {
-    /// Whether this is the default.
-    #[must_use]
-    pub fn is_one(&self) -> bool {
-        *self == Self::One
-    }
-}
+words!(Guests: "one" => One, "two" => Two);
 
 /// Settings of the guest that a study runs in.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestSetup {
     /// Number of guests.
-    #[serde(default, skip_serializing_if = "Guests::is_one")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub guests: Guests,
     /// Clock of the guests.
     #[serde(default)]
@@ -92,11 +84,13 @@ impl GuestSetup {
         let guests = root.number_at("guests", 1, 2)?;
         let clock = root.choice_at("clock")?;
         let kernel = root.text("kernel")?;
-        let places = Places {
-            guests: guests.as_ref().map(|(_, span)| span.clone()),
-            clock: clock.as_ref().map(|(_, span)| span.clone()),
-            kernel: kernel.as_ref().map(|(_, span)| span.clone()),
-        };
+        let spans = [
+            ("guests", guests.as_ref().map(|(_, span)| span)),
+            ("clock", clock.as_ref().map(|(_, span)| span)),
+            ("kernel", kernel.as_ref().map(|(_, span)| span)),
+        ];
+        let places = spans.map(|(key, span)| Some((key, span?.clone())));
+        let places = Places(places.into_iter().flatten().collect());
         let setup = Self {
             guests: match guests {
                 Some((2, _)) => Guests::Two,
@@ -110,22 +104,18 @@ impl GuestSetup {
 }
 
 /// Places of the guest's keys in a study file.
-pub(super) struct Places {
-    guests: Option<Range<usize>>,
-    clock: Option<Range<usize>>,
-    pub kernel: Option<Range<usize>>,
-}
+pub(super) struct Places(BTreeMap<&'static str, Range<usize>>);
 
 impl Places {
+    /// Returns the place of the key `kernel`, if it is there.
+    pub fn kernel(&self) -> Option<Range<usize>> {
+        self.0.get("kernel").cloned()
+    }
+
     /// Converts the mistake to an error in the file.
     pub fn error(&self, source: &File<'_>, mistake: GuestMistake) -> StudyError {
-        let place = match mistake.key {
-            "guests" => &self.guests,
-            "clock" => &self.clock,
-            "kernel" => &self.kernel,
-            _ => &None,
-        };
-        source.error(place.clone().unwrap_or(0..0), mistake.message, mistake.hint)
+        let place = self.0.get(mistake.key).cloned();
+        source.error(place.unwrap_or(0..0), mistake.message, mistake.hint)
     }
 }
 
@@ -213,11 +203,12 @@ impl Study {
 
 /// Returns a path with a direction that has neither a rate nor a trace, and that direction.
 fn unlimited(condition: &Condition) -> Option<(&Condition, &'static str)> {
-    [
+    let links = [
         (&condition.forward, "forward"),
         (&condition.reverse, "in reverse"),
-    ]
-    .into_iter()
-    .find(|(link, _)| link.rate.is_none() && link.trace.is_none())
-    .map(|(_, direction)| (condition, direction))
+    ];
+    let mut unlimited = links.into_iter().filter(|(link, _)| !link.has_bottleneck());
+    unlimited
+        .next()
+        .map(|(_, direction)| (condition, direction))
 }

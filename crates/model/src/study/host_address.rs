@@ -38,12 +38,11 @@ impl FromStr for HostAddress {
         if is_name {
             return Ok(Self::Interface(text.to_owned()));
         }
-        Err(UnitError {
-            message: "this is no IP address and no name of an interface".to_owned(),
-            hint: "write the address of the interface that carries the transfers, such as `10.0.0.7`, or its name, \
-                   such as `eth1`"
-                .to_owned(),
-        })
+        Err(UnitError::new(
+            "this is no IP address and no name of an interface",
+            "write the address of the interface that carries the transfers, such as `10.0.0.7`, or its name, \
+             such as `eth1`",
+        ))
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
     error::StudyError,
     file::is_host_name,
     host_address::HostAddress,
-    section::Section,
+    section::{Section, refuse},
     source::{File, no_files},
 };
 use crate::{PortRange, units::UnitError, words::words};
@@ -84,12 +84,10 @@ impl RemoteHost {
         let mut hosts = BTreeMap::new();
         for (name, value) in document {
             let (span, name) = (name.span(), name.into_inner().into_owned());
-            if !is_host_name(&name) {
-                return Err(source.error(
-                    span,
-                    format!("`{name}` cannot be the name of a host"),
-                    "write letters, digits, `-`, `_` and `.`, 64 at most",
-                ));
+            refuse! { source;
+                !is_host_name(&name) => span,
+                    "`{name}` cannot be the name of a host",
+                    "write letters, digits, `-`, `_` and `.`, 64 at most";
             }
             let toml::de::DeValue::Table(table) = value.into_inner() else {
                 return Err(source.error(
@@ -108,58 +106,43 @@ impl RemoteHost {
         let ssh = section.text("ssh")?;
         let ssh = match (name == LOCAL, ssh) {
             (true, None) => None,
-            (true, Some((_, span))) => {
-                return Err(section.error(
-                    span,
-                    "`local` is this machine, which is not reached by SSH",
-                    "leave `ssh` out, or give the host another name",
-                ));
-            }
-            (false, ssh) => {
+            (is_local, ssh) => {
                 let (ssh, span) = section.required("ssh", "\"user@address\"", ssh)?;
-                if ssh.is_empty() || ssh.starts_with('-') || ssh.contains(char::is_control) {
-                    return Err(section.error(
-                        span,
+                refuse! { section;
+                    is_local => span,
+                        "`local` is this machine, which is not reached by SSH",
+                        "leave `ssh` out, or give the host another name";
+                    ssh.is_empty() || ssh.starts_with('-') || ssh.contains(char::is_control) => span,
                         "this is no destination of `ssh`",
-                        "write it as for `ssh`: `ssh = \"user@address\"`, or an alias of `~/.ssh/config`",
-                    ));
+                        "write it as for `ssh`: `ssh = \"user@address\"`, or an alias of `~/.ssh/config`";
                 }
                 Some(ssh)
             }
         };
         let address = section.parsed("address", "10.0.0.7")?;
         let ports = section.parsed("ports", "5200-5299")?;
-        let become_words = section.text("become")?;
-        let become_words = become_words
-            .map(|(text, span)| words_of(&section, &text, span))
-            .transpose()?
-            .unwrap_or_default();
+        let (become_words, span) = section.text("become")?.unwrap_or_default();
+        let become_words = words_of(&section, &become_words, span)?;
         let agent = section.text("agent")?;
-        if let Some((agent, span)) = &agent
-            && (!agent.starts_with('/') || !is_plain(agent))
-        {
-            return Err(section.error(
-                span.clone(),
-                "`agent` is the absolute path of Regatta on the host, of ordinary characters",
-                "write `agent = \"/usr/local/bin/regatta\"`",
-            ));
+        if let Some((agent, span)) = &agent {
+            refuse! { section;
+                !agent.starts_with('/') || !is_plain(agent) => span.clone(),
+                    "`agent` is the absolute path of Regatta on the host, of ordinary characters",
+                    "write `agent = \"/usr/local/bin/regatta\"`";
+            }
         }
         let programs = section.text("programs")?;
-        if let Some((programs, span)) = &programs
-            && !programs.starts_with('/')
-        {
-            return Err(section.error(
-                span.clone(),
-                "`programs` is the absolute path of a directory on the host",
-                "write `programs = \"/opt/regatta/external\"`",
-            ));
+        if let Some((programs, span)) = &programs {
+            refuse! { section;
+                !programs.starts_with('/') => span.clone(),
+                    "`programs` is the absolute path of a directory on the host",
+                    "write `programs = \"/opt/regatta/external\"`";
+            }
         }
         let key = section.text("key")?;
         let ssh_options = section.texts("ssh_options")?;
-        let shaping = section
-            .section("shaping", &format!("[{name}.shaping]"))?
-            .map(read_shaping)
-            .transpose()?;
+        let shaping = section.section("shaping", &format!("[{name}.shaping]"))?;
+        let shaping = shaping.map(read_shaping).transpose()?;
         section.end()?;
         Ok(Self {
             ssh,
@@ -181,12 +164,11 @@ impl RemoteHost {
         let path = |path: &PathBuf| quoted(&path.to_string_lossy());
         let mut table = format!("[{name}]\n");
         let options = toml::Value::from(self.ssh_options.clone()).to_string();
+        let options = (!self.ssh_options.is_empty()).then_some(options);
+        let become_words = self.become_words.join(" ");
         for (key, value) in [
             ("ssh", self.ssh.as_deref().map(quoted)),
-            (
-                "ssh_options",
-                (!self.ssh_options.is_empty()).then_some(options),
-            ),
+            ("ssh_options", options),
             (
                 "address",
                 self.address.as_ref().map(|it| quoted(&it.to_string())),
@@ -194,7 +176,7 @@ impl RemoteHost {
             ("ports", self.ports.map(|it| quoted(&it.to_string()))),
             (
                 "become",
-                (!self.become_words.is_empty()).then(|| quoted(&self.become_words.join(" "))),
+                (!become_words.is_empty()).then(|| quoted(&become_words)),
             ),
             ("agent", self.agent.as_ref().map(path)),
             ("programs", self.programs.as_ref().map(path)),
@@ -223,8 +205,7 @@ impl RemoteHost {
         for line in text.split_inclusive('\n') {
             let trimmed = line.trim();
             if let Some(header) = trimmed.strip_prefix('[') {
-                let header = header.split(']').next().unwrap_or_default();
-                let table = header.split('.').next().unwrap_or_default();
+                let table = header.split([']', '.']).next().unwrap_or_default();
                 is_kept = table.trim().trim_matches(['"', '\'']) != name;
             }
             if is_kept {
@@ -235,13 +216,6 @@ impl RemoteHost {
     }
 }
 
-fn wrong(message: &str, hint: &str) -> UnitError {
-    UnitError {
-        message: message.to_owned(),
-        hint: hint.to_owned(),
-    }
-}
-
 fn network(text: &str) -> Result<(Ipv4Addr, u8), UnitError> {
     let parts = text.split_once('/');
     let parts = parts.and_then(|(address, bits)| {
@@ -249,7 +223,7 @@ fn network(text: &str) -> Result<(Ipv4Addr, u8), UnitError> {
         Some((address.parse().ok()?, bits))
     });
     parts.ok_or_else(|| {
-        wrong(
+        UnitError::new(
             "this is no IPv4 address with the length of its prefix",
             "write a spare address of that network, or one of 198.18.0.0/15: `198.18.0.1/24`",
         )
@@ -268,14 +242,12 @@ fn words_of(
     span: std::ops::Range<usize>,
 ) -> Result<Vec<String>, StudyError> {
     let words: Vec<String> = text.split_ascii_whitespace().map(str::to_owned).collect();
-    if words.iter().all(|word| is_plain(word)) {
-        return Ok(words);
+    refuse! { section;
+        !words.iter().all(|word| is_plain(word)) => span,
+            "`become` is a command of plain words",
+            "write `become = \"sudo -n\"`; what needs more goes into a script on the host";
     }
-    Err(section.error(
-        span,
-        "`become` is a command of plain words",
-        "write `become = \"sudo -n\"`; what needs more goes into a script on the host",
-    ))
+    Ok(words)
 }
 
 fn read_shaping(mut section: Section<'_>) -> Result<Shaping, StudyError> {
@@ -283,12 +255,9 @@ fn read_shaping(mut section: Section<'_>) -> Result<Shaping, StudyError> {
     let parent = section.text("parent")?;
     let (parent, span) = section.required("parent", "\"eth0\"", parent)?;
     // As the kernel has it.
-    if parent.is_empty() || parent.len() > 15 || parent.contains(['/', ' ']) {
-        return Err(section.error(
-            span,
-            "this is no name of an interface",
-            "write one that `ip link` shows, such as `eth0`",
-        ));
+    refuse! { section;
+        parent.is_empty() || parent.len() > 15 || parent.contains(['/', ' ']) => span,
+            "this is no name of an interface", "write one that `ip link` shows, such as `eth0`";
     }
     let address = section.quantity("address", "198.18.0.1/24", network)?;
     let attach = match (attach, address) {

@@ -8,7 +8,7 @@ use super::{
     error::StudyError,
     key::{Fault, KeyKind, PathKey},
     names::nearest,
-    section::{Section, Taken},
+    section::{Section, set, set_some},
 };
 use crate::{
     condition::{
@@ -321,18 +321,6 @@ impl Link {
     }
 }
 
-/// Stores a value that was read, and returns its place.
-fn set<T>(taken: Taken<T>, into: &mut T) -> Option<Range<usize>> {
-    let (value, span) = taken?;
-    *into = value;
-    Some(span)
-}
-
-/// Stores a value that a link need not have, and returns its place.
-fn set_some<T>(taken: Taken<T>, into: &mut Option<T>) -> Option<Range<usize>> {
-    set(taken.map(|(value, span)| (Some(value), span)), into)
-}
-
 /// Describes a share of the packets, unless it is zero.
 fn share(ratio: Ratio, what: &str) -> Option<String> {
     (ratio.0 > 0.0).then(|| format!("{ratio} {what}"))
@@ -352,9 +340,9 @@ fn no_share(Ratio(ratio): Ratio) -> Option<Fault> {
 }
 
 fn read_bursts(mut section: Section<'_>) -> Result<GilbertElliott, StudyError> {
-    let mut ratio = |key, example, default: Option<Ratio>| {
-        let taken = section.parsed::<Ratio>(key, example)?;
-        let value = taken.map(|(ratio, _)| ratio).or(default);
+    let mut ratio = |key, example, default| {
+        let value = section.parsed(key, example)?;
+        let value = value.map(|(ratio, _)| ratio).or(default);
         section.required(key, &format!("\"{example}\""), value)
     };
     let bursts = GilbertElliott {
@@ -370,13 +358,11 @@ fn read_bursts(mut section: Section<'_>) -> Result<GilbertElliott, StudyError> {
 /// Message about two rates of one link.
 const BOTH_RATES: &str = "`trace` and `rate` both say how fast the link is";
 
-/// Rate, or `None` for an unlimited link.
-struct Limit(Option<BitRate>);
-
-fn limit(text: &str) -> Result<Limit, UnitError> {
+/// Reads a rate, or `None` for an unlimited link.
+fn limit(text: &str) -> Result<Option<BitRate>, UnitError> {
     match text.trim() {
-        "unlimited" => Ok(Limit(None)),
-        text => text.parse().map(|rate| Limit(Some(rate))),
+        "unlimited" => Ok(None),
+        text => text.parse().map(Some),
     }
 }
 
@@ -391,7 +377,7 @@ fn read_rate_or_trace(
     let trace = section.text("trace")?;
     match (rate, trace) {
         (Some(_), Some((_, span))) => Err(section.error(span, BOTH_RATES, "leave one of them out")),
-        (Some((Limit(rate), span)), None) => {
+        (Some((rate, span)), None) => {
             (draft.link.rate, draft.link.trace) = (rate, None);
             Ok(Some(span))
         }

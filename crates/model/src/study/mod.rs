@@ -55,9 +55,13 @@ use crate::{
     workload::Workload,
 };
 
+/// Whether a setting has its default, with which it is not stored.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// Bed that a study runs in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BedKind {
     /// Two network namespaces on this machine.
     Netns,
@@ -140,9 +144,8 @@ impl Published {
     /// Whether the figure is to be compared with this workload.
     #[must_use]
     pub fn is_of_workload(&self, name: &str) -> bool {
-        self.workload
-            .as_deref()
-            .is_none_or(|workload| workload == name)
+        let workload = self.workload.as_deref();
+        workload.is_none_or(|workload| workload == name)
     }
 }
 

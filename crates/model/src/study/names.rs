@@ -7,15 +7,16 @@ const SHORTEST_BEGINNING: usize = 3;
 #[must_use]
 pub fn nearest<'n>(word: &str, names: &[&'n str]) -> Option<&'n str> {
     let begins = |name: &&&str| word.len() >= SHORTEST_BEGINNING && name.starts_with(word);
-    let near = names
+    let length = word.chars().count();
+    let distances = names
         .iter()
-        .map(|name| (strsim::damerau_levenshtein(word, name), *name))
-        .filter(|(distance, name)| {
-            *distance <= 1 + name.chars().count().max(word.chars().count()) / 4
-        })
+        .map(|name| (strsim::damerau_levenshtein(word, name), name));
+    let near =
+        distances.filter(|(distance, name)| *distance <= 1 + name.chars().count().max(length) / 4);
+    let nearest = near
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name);
-    near.or_else(|| names.iter().find(begins).copied())
+    nearest.or_else(|| names.iter().find(begins)).copied()
 }
 
 /// Returns names in backticks, with commas between.
@@ -26,9 +27,8 @@ pub(super) fn list(names: &[&str]) -> String {
 
 /// Returns names in backticks, with `or` before the last.
 pub(super) fn one_of(names: &[&str]) -> String {
-    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    match quoted.split_last() {
-        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
-        _ => quoted.join(""),
+    match names {
+        [rest @ .., last] if !rest.is_empty() => format!("{} or `{last}`", list(rest)),
+        _ => list(names),
     }
 }

@@ -9,8 +9,7 @@ use super::{
 };
 use crate::{
     condition::Condition,
-    metric::{self, METRICS, Unit},
-    units::{BitRate, Bytes, Ratio, UnitError, parse_duration},
+    metric::{self, METRICS, MetricDefinition, Unit},
     workload::Workload,
 };
 
@@ -55,6 +54,7 @@ pub(super) fn read_transport(
     };
     let mut options = BTreeMap::new();
     for (key, value) in section.rest() {
+        let name = key.get_ref().to_string();
         let read = match value.get_ref() {
             DeValue::Boolean(flag) => Some(OptionValue::Flag(*flag)),
             DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
@@ -63,15 +63,15 @@ pub(super) fn read_transport(
             DeValue::String(text) => Some(OptionValue::Text(text.to_string())),
             _ => None,
         };
-        let Some(read) = read else {
-            return Err(section.error(
+        let read = read.ok_or_else(|| {
+            section.error(
                 value.span(),
-                format!("option `{}` cannot have this value", key.get_ref()),
+                format!("option `{name}` cannot have this value"),
                 "an option is a text, a whole number, true or false",
-            ));
-        };
-        place.options.insert(key.get_ref().to_string(), key.span());
-        options.insert(key.get_ref().to_string(), read);
+            )
+        })?;
+        place.options.insert(name.clone(), key.span());
+        options.insert(name, read);
     }
     let label_span = if label_span.is_empty() {
         whole
@@ -95,28 +95,19 @@ pub(super) fn read_published(
 ) -> Result<Published, StudyError> {
     let (transport, _) = section.required_text("transport", "\"tcp\"")?;
     let (condition, span) = section.required_text("condition", "\"baseline\"")?;
-    let names: Vec<&str> = conditions.iter().map(|known| known.name.as_str()).collect();
-    known(&section, "condition", &condition, span, &names)?;
+    let names = conditions.iter().map(|known| known.name.as_str());
+    section.known("condition", &condition, &span, names)?;
     let workload = section.text("workload")?;
     if let Some((workload, span)) = &workload {
-        let names: Vec<&str> = workloads.iter().map(|known| known.name.as_str()).collect();
-        known(&section, "workload", workload, span.clone(), &names)?;
+        let names = workloads.iter().map(|known| known.name.as_str());
+        section.known("workload", workload, span, names)?;
     }
     let workload = workload.map(|(name, _)| name);
     let (metric, span) = section.required_text("metric", "\"goodput_bps\"")?;
-    let Some(definition) = metric::find(&metric) else {
-        let names: Vec<&str> = METRICS.iter().map(|known| known.name).collect();
-        let hint = match nearest(&metric, &names) {
-            Some(near) => format!("did you mean `{near}`? `regatta list metrics` lists all"),
-            None => "`regatta list metrics` lists all".to_owned(),
-        };
-        return Err(section.error(span, format!("unknown metric `{metric}`"), hint));
-    };
-    let (example, parse) = value_reader(definition.unit);
-    let value = section
-        .quantity("value", example, parse)?
-        .map(|(value, _)| value);
-    let value = section.required("value", &format!("\"{example}\""), value)?;
+    let unit = known_metric(&section, &metric, span)?.unit;
+    let example = example_in(unit);
+    let value = section.quantity("value", example, |text| unit.read(text))?;
+    let (value, _) = section.required("value", &format!("\"{example}\""), value)?;
     let note = section.text("note")?.map(|(text, _)| text);
     let path_permits = section.flag("path_permits")?.map(|(flag, _)| flag);
     section.end()?;
@@ -131,51 +122,29 @@ pub(super) fn read_published(
     })
 }
 
-/// Checks that a study has a condition or workload of this name.
-fn known(
+/// Returns the metric of this name.
+pub(super) fn known_metric(
     section: &Section<'_>,
-    what: &str,
     name: &str,
     span: Range<usize>,
-    names: &[&str],
-) -> Result<(), StudyError> {
-    if names.contains(&name) {
-        return Ok(());
-    }
-    let hint = match nearest(name, names) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("write one of: {}", names.join(", ")),
-    };
-    Err(section.error(span, format!("this study has no {what} `{name}`"), hint))
+) -> Result<&'static MetricDefinition, StudyError> {
+    metric::find(name).ok_or_else(|| {
+        let names: Vec<&str> = METRICS.iter().map(|known| known.name).collect();
+        let hint = match nearest(name, &names) {
+            Some(near) => format!("did you mean `{near}`? `regatta list metrics` lists all"),
+            None => "`regatta list metrics` lists all".to_owned(),
+        };
+        section.error(span, format!("unknown metric `{name}`"), hint)
+    })
 }
 
-/// Reader of a value into a metric's unit.
-type ReadValue = fn(&str) -> Result<f64, UnitError>;
-
-/// Returns an example of a value in `unit`, and the reader of such values.
-fn value_reader(unit: Unit) -> (&'static str, ReadValue) {
+/// Returns an example of a value in `unit`.
+const fn example_in(unit: Unit) -> &'static str {
     match unit {
-        Unit::BitsPerSecond => ("91.8Mbit/s", |text| {
-            text.parse::<BitRate>().map(|value| value.0 as f64)
-        }),
-        Unit::Nanoseconds => ("52.6ms", |text| {
-            parse_duration(text).map(|t| t.as_nanos() as f64)
-        }),
-        Unit::Bytes => ("10MB", |text| {
-            text.parse::<Bytes>().map(|value| value.0 as f64)
-        }),
-        Unit::Ratio => ("20.4%", |text| text.parse::<Ratio>().map(|value| value.0)),
-        Unit::CoreRatio | Unit::Count | Unit::PerSecond | Unit::NanosecondsPerByte => {
-            ("12", |text| {
-                text.trim()
-                    .parse::<f64>()
-                    .ok()
-                    .filter(|value| value.is_finite())
-                    .ok_or_else(|| UnitError {
-                        message: format!("`{text}` is not a number"),
-                        hint: "write a number in the metric's own unit".to_owned(),
-                    })
-            })
-        }
+        Unit::BitsPerSecond => "91.8Mbit/s",
+        Unit::Nanoseconds => "52.6ms",
+        Unit::Bytes => "10MB",
+        Unit::Ratio => "20.4%",
+        Unit::CoreRatio | Unit::Count | Unit::PerSecond | Unit::NanosecondsPerByte => "12",
     }
 }

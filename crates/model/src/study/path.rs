@@ -6,7 +6,7 @@ use super::{
     draft::Draft,
     error::StudyError,
     keys::{fault, read_link},
-    section::Section,
+    section::{Section, refuse},
     source::File,
     steps::{Staircase, read_staircase},
 };
@@ -20,14 +20,11 @@ fn read_ways(section: &mut Section<'_>, ways: &mut [Draft; 2]) -> Result<(), Stu
     section.not_both("rtt", "delay")?;
     section.not_both("rtt_jitter", "jitter")?;
     let rtt = section.duration("rtt", "30ms")?;
-    if let Some((rtt, span)) = &rtt
-        && *rtt > Condition::LONGEST_TIME
-    {
-        return Err(section.error(
-            span.clone(),
-            "this time is longer than 30 days",
-            "write `30ms`",
-        ));
+    if let Some((rtt, span)) = &rtt {
+        refuse! { section;
+            *rtt > Condition::LONGEST_TIME => span.clone(),
+                "this time is longer than 30 days", "write `30ms`";
+        }
     }
     let rtt_jitter = section.duration("rtt_jitter", "2ms")?;
     // Both ways are read from the same keys, over what each was before.
@@ -46,11 +43,13 @@ fn read_ways(section: &mut Section<'_>, ways: &mut [Draft; 2]) -> Result<(), Stu
     Ok(())
 }
 
-fn read_each_way(
+/// Reads the keys of a path, of both directions and of each; `name` is that of the path in messages.
+fn read_keys(
     section: &mut Section<'_>,
     name: &str,
     ways: &mut [Draft; 2],
 ) -> Result<(), StudyError> {
+    read_ways(section, ways)?;
     for (key, way) in ["forward", "reverse"].into_iter().zip(ways) {
         if let Some(mut direction) = section.section(key, &format!("[{name}.{key}]"))? {
             read_link(&mut direction, way)?;
@@ -103,17 +102,15 @@ pub fn change_condition(
 /// Reads the keys of a condition that are present, over its current values.
 fn read_over(mut section: Section<'_>, before: Condition) -> Result<Condition, StudyError> {
     let file = &section.source();
-    let mtu = section
-        .number("mtu", 576, 65_535)?
-        .map_or(before.mtu_bytes, |mtu| mtu as u32);
+    let mtu = section.number("mtu", 576, 65_535)?;
+    let mtu = mtu.map_or(before.mtu_bytes, |mtu| mtu as u32);
     let whole = section.span();
     let drafts = |forward, reverse| [forward, reverse].map(|l| Draft::over(l, whole.clone()));
     let mut kept = Vec::new();
     for step in &before.schedule {
         let mut ways = drafts(&step.forward, &step.reverse);
         let mut keys = section.clone();
-        read_ways(&mut keys, &mut ways)?;
-        read_each_way(&mut keys, "condition", &mut ways)?;
+        read_keys(&mut keys, "condition", &mut ways)?;
         kept.push(DraftStep {
             at: step.at,
             at_place: whole.clone(),
@@ -121,12 +118,9 @@ fn read_over(mut section: Section<'_>, before: Condition) -> Result<Condition, S
         });
     }
     let mut ways = drafts(&before.forward, &before.reverse);
-    read_ways(&mut section, &mut ways)?;
-    read_each_way(&mut section, "condition", &mut ways)?;
-    let staircase = section
-        .section("steps", "steps")?
-        .map(|steps| read_staircase(steps))
-        .transpose()?;
+    read_keys(&mut section, "condition", &mut ways)?;
+    let staircase = section.section("steps", "steps")?;
+    let staircase = staircase.map(read_staircase).transpose()?;
     let steps = section.sections("step", "condition.step")?;
     section.end()?;
 
@@ -165,8 +159,7 @@ fn read_steps(
         for way in &mut ways {
             way.whole = section.span();
         }
-        read_ways(&mut section, &mut ways)?;
-        read_each_way(&mut section, "condition.step", &mut ways)?;
+        read_keys(&mut section, "condition.step", &mut ways)?;
         section.end()?;
         steps.push(DraftStep { at, at_place, ways });
     }
@@ -181,55 +174,44 @@ fn climb(
     ways: &mut [Draft; 2],
 ) -> Result<Vec<DraftStep>, StudyError> {
     if let Some(span) = ways.iter().find_map(|way| way.places.get(staircase.key)) {
-        return Err(file.error(
-            span.clone(),
-            format!(
-                "`{0}` is said here and by `steps`, which begins with it",
-                staircase.key
-            ),
-            format!("leave `{}` out here", staircase.key),
-        ));
+        let key = staircase.key;
+        let message = format!("`{key}` is said here and by `steps`, which begins with it");
+        return Err(file.error(span.clone(), message, format!("leave `{key}` out here")));
     }
     for way in ways.iter_mut() {
         staircase.apply(&mut way.link, 0);
         way.places.insert(staircase.key, staircase.span.clone());
     }
-    Ok((1..=staircase.steps)
-        .map(|number| {
-            let mut ways = ways.clone();
-            for way in &mut ways {
-                staircase.apply(&mut way.link, number);
-                way.whole = staircase.span.clone();
-            }
-            DraftStep {
-                at: staircase.every.saturating_mul(number),
-                at_place: staircase.span.clone(),
-                ways,
-            }
-        })
-        .collect())
+    let step = |number| {
+        let mut ways = ways.clone();
+        for way in &mut ways {
+            staircase.apply(&mut way.link, number);
+            way.whole = staircase.span.clone();
+        }
+        DraftStep {
+            at: staircase.every.saturating_mul(number),
+            at_place: staircase.span.clone(),
+            ways,
+        }
+    };
+    Ok((1..=staircase.steps).map(step).collect())
 }
 
 /// Checks that steps come one after another, within the longest time.
 fn check_times(file: &File<'_>, steps: &[DraftStep]) -> Result<(), StudyError> {
     let mut before = Duration::ZERO;
     for step in steps {
-        let wrong =
-            |message: String, hint: &str| Err(file.error(step.at_place.clone(), message, hint));
-        if step.at <= before {
-            let after = match before {
-                Duration::ZERO => "the start".to_owned(),
-                before => format!("the one before it, at {}", format_duration(before)),
-            };
-            let at = format_duration(step.at);
-            return wrong(
-                format!("this step at {at} does not come after {after}"),
-                "list the steps in the order of time, the first one after `0s`",
-            );
-        }
-        if step.at > Condition::LONGEST_TIME {
-            let message = "this step comes after more than 30 days".to_owned();
-            return wrong(message, "write a time such as `20s`");
+        let at = format_duration(step.at);
+        let after = match before {
+            Duration::ZERO => "the start".to_owned(),
+            before => format!("the one before it, at {}", format_duration(before)),
+        };
+        refuse! { file;
+            step.at <= before => step.at_place.clone(),
+                "this step at {at} does not come after {after}",
+                "list the steps in the order of time, the first one after `0s`";
+            step.at > Condition::LONGEST_TIME => step.at_place.clone(),
+                "this step comes after more than 30 days", "write a time such as `20s`";
         }
         before = step.at;
     }
@@ -244,9 +226,10 @@ fn finish(
     steps: Vec<DraftStep>,
 ) -> Result<Condition, StudyError> {
     check_times(file, &steps)?;
-    let [forward, reverse] = ways.each_ref().map(|way| way.link.clone());
+    let links = |ways: &[Draft; 2]| ways.each_ref().map(|way| way.link.clone());
+    let [forward, reverse] = links(&ways);
     let schedule = steps.iter().map(|step| {
-        let [forward, reverse] = step.ways.each_ref().map(|way| way.link.clone());
+        let [forward, reverse] = links(&step.ways);
         Step {
             at: step.at,
             forward,
@@ -270,12 +253,10 @@ fn finish(
         let Some((bytes, packets)) = queue else {
             continue;
         };
-        if bytes.is_none() && packets.is_none() {
-            return Err(file.error(
-                draft.place("queue"),
+        refuse! { file;
+            bytes.is_none() && packets.is_none() => draft.place("queue"),
                 "a queue of so many bandwidth-delay products, but the link has no rate",
-                "add `rate = \"100Mbit/s\"`, or write the `queue` in bytes",
-            ));
+                "add `rate = \"100Mbit/s\"`, or write the `queue` in bytes";
         }
         (link.queue, link.queue_packets) = (bytes, packets);
     }

@@ -2,9 +2,14 @@
 
 use std::time::Duration;
 
-use super::{Study, error::StudyError, names::nearest, section::Section};
+use super::{
+    Study,
+    error::StudyError,
+    parts::known_metric,
+    section::{Section, refuse},
+};
 use crate::{
-    metric::{self, Better, METRICS},
+    metric::Better,
     units::{Ratio, format_duration},
 };
 
@@ -41,13 +46,11 @@ pub(super) fn read(root: &mut Section<'_>) -> Result<Rounds, StudyError> {
     let every = root.required("every", "\"150s\"", every)?;
     let rounds = length.as_nanos() / every.as_nanos();
     let most = u128::from(Study::MOST_ROUNDS);
-    if !(1..=most).contains(&rounds) {
-        let shown = format_duration(every);
-        return Err(root.error(
-            span,
-            format!("a round every {shown} for this long is not 1 to {most} rounds"),
-            "write a longer time than `every`, such as `for = \"6h\"`",
-        ));
+    let shown = format_duration(every);
+    refuse! { root;
+        !(1..=most).contains(&rounds) => span,
+            "a round every {shown} for this long is not 1 to {most} rounds",
+            "write a longer time than `every`, such as `for = \"6h\"`";
     }
     Ok(Rounds {
         every: Some(every),
@@ -73,10 +76,8 @@ fn read_number(root: &mut Section<'_>) -> Result<Rounds, StudyError> {
         let at_most = table.required("at_most", "5", at_most)?;
         table.end()?;
         return Ok(Rounds {
-            rounds: at_most as u32,
-            until: None,
             successes: Some(successes as u32),
-            every: None,
+            ..Rounds::fixed(at_most as u32)
         });
     }
     let until = table.parsed::<Ratio>("until", "3%")?;
@@ -85,18 +86,14 @@ fn read_number(root: &mut Section<'_>) -> Result<Rounds, StudyError> {
     let at_most = table.number("at_most", least, most)?;
     let at_most = table.required("at_most", "60", at_most)?;
     table.end()?;
-    if !(0.0005..=0.5).contains(&until.0) {
-        return Err(table.error(
-            span,
+    refuse! { table;
+        !(0.0005..=0.5).contains(&until.0) => span,
             "intervals of this width end no run sensibly",
-            "write a half-width from \"0.05%\" to \"50%\", such as `until = \"3%\"`",
-        ));
+            "write a half-width from \"0.05%\" to \"50%\", such as `until = \"3%\"`";
     }
     Ok(Rounds {
-        rounds: at_most as u32,
         until: Some(until),
-        successes: None,
-        every: None,
+        ..Rounds::fixed(at_most as u32)
     })
 }
 
@@ -105,20 +102,10 @@ pub(super) fn read_rank_by(root: &mut Section<'_>) -> Result<Option<String>, Stu
     let Some((name, span)) = root.text("rank_by")? else {
         return Ok(None);
     };
-    match metric::find(&name) {
-        Some(metric) if metric.better != Better::Neither => Ok(Some(name)),
-        Some(_) => Err(root.error(
-            span,
-            format!("more of `{name}` is neither better nor worse, so that it ranks nothing"),
-            "write a metric such as `transfer_time_ns` or `goodput_bps`",
-        )),
-        None => {
-            let names: Vec<&str> = METRICS.iter().map(|known| known.name).collect();
-            let hint = match nearest(&name, &names) {
-                Some(near) => format!("did you mean `{near}`? `regatta list metrics` lists all"),
-                None => "`regatta list metrics` lists all".to_owned(),
-            };
-            Err(root.error(span, format!("unknown metric `{name}`"), hint))
-        }
+    refuse! { root;
+        known_metric(root, &name, span.clone())?.better == Better::Neither => span,
+            "more of `{name}` is neither better nor worse, so that it ranks nothing",
+            "write a metric such as `transfer_time_ns` or `goodput_bps`";
     }
+    Ok(Some(name))
 }

@@ -27,28 +27,22 @@ impl Scaled {
     /// Describes the scaling in a sentence without its full stop.
     #[must_use]
     pub fn in_words(&self, study: &Study) -> String {
-        let volume = if self.volume.0 < 1.0 {
-            format!(
-                ", and each trial {} of its volume",
-                Ratio((self.volume.0 * 1000.0).round() / 1000.0)
-            )
-        } else {
-            String::new()
-        };
-        let kept = if self.is_more_than_asked(study) {
-            "; volumes that a sweep varies are whole, so that the run takes a larger part of the study's time"
-        } else {
-            ""
-        };
-        let unchanged = if self.volume.0 < 1.0 && study.changes_in_time() {
-            "; a transfer may end before its path has made all its changes"
-        } else {
-            ""
-        };
-        format!(
-            "a scale of {} was asked for: the run has {} of the study's {} rounds{volume}{kept}{unchanged}",
+        let mut words = format!(
+            "a scale of {} was asked for: the run has {} of the study's {} rounds",
             self.scale, study.rounds, self.rounds_of
-        )
+        );
+        let is_part = self.volume.0 < 1.0;
+        if is_part {
+            let volume = Ratio((self.volume.0 * 1000.0).round() / 1000.0);
+            words.push_str(&format!(", and each trial {volume} of its volume"));
+        }
+        if self.is_more_than_asked(study) {
+            words.push_str("; volumes that a sweep varies are whole, so that the run takes a larger part of the study's time");
+        }
+        if is_part && study.changes_in_time() {
+            words.push_str("; a transfer may end before its path has made all its changes");
+        }
+        words
     }
 
     /// Whether the rounds are too many for the scale and a sweep varies the volume of some trials, which

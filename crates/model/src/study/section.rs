@@ -15,12 +15,23 @@ use super::{
 };
 use crate::{
     condition::Condition,
-    units::{Bytes, UnitError, parse_duration},
+    units::{Bytes, UnitError, beginning, parse_duration},
     words::Words,
 };
 
 /// Value that was read, with its place in the file.
 pub(super) type Taken<T> = Option<(T, Range<usize>)>;
+
+/// Returns the first of some mistakes whose condition holds, as an error of a section: place, message, which may name
+/// variables, and hint.
+macro_rules! refuse {
+    ($section:expr; $($is:expr => $place:expr, $message:literal, $hint:literal;)+) => {
+        $(if $is {
+            return Err($section.error($place, format!($message), $hint));
+        })+
+    };
+}
+pub(super) use refuse;
 
 /// Text, number or flag, as a study has it.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,7 +108,7 @@ impl<'a> Section<'a> {
             DeValue::Array(_) => "a list",
             DeValue::Table(_) => "a table",
         };
-        self.file.error(
+        self.error(
             value.span(),
             format!("`{key}` in {} is {want}, not {found}", self.name),
             format!("write `{key} = {example}`"),
@@ -134,13 +145,11 @@ impl<'a> Section<'a> {
     ) -> Result<Taken<T>, StudyError> {
         let example = format!("\"{example}\"");
         let taken = self.value(key, ("a text with a unit", &example), quantity_of)?;
-        let Some((text, span)) = taken else {
-            return Ok(None);
-        };
-        match parse(&text) {
-            Ok(parsed) => Ok(Some((parsed, span))),
-            Err(error) => Err(self.file.error(span, error.message, error.hint)),
-        }
+        let parsed = taken.map(|(text, span)| match parse(&text) {
+            Ok(parsed) => Ok((parsed, span)),
+            Err(error) => Err(self.error(span, error.message, error.hint)),
+        });
+        parsed.transpose()
     }
 
     /// Reads a quantity by its type's [`FromStr`].
@@ -174,15 +183,14 @@ impl<'a> Section<'a> {
 
     /// Checks a time that was read: refuses zero and times longer than 30 days.
     pub fn time(&self, taken: Taken<Duration>) -> Result<Option<Duration>, StudyError> {
-        match taken {
-            Some((value, span)) if value.is_zero() || value > Condition::LONGEST_TIME => Err(self
-                .error(
-                    span,
-                    "this time must be longer than zero and at most 30 days",
-                    "write a time such as `30s`",
-                )),
-            taken => Ok(taken.map(|(value, _)| value)),
+        let Some((value, span)) = taken else {
+            return Ok(None);
+        };
+        refuse! { self;
+            value.is_zero() || value > Condition::LONGEST_TIME => span,
+                "this time must be longer than zero and at most 30 days", "write a time such as `30s`";
         }
+        Ok(Some(value))
     }
 
     /// Reads a size between two bounds in bytes, both allowed, and its place.
@@ -210,20 +218,15 @@ impl<'a> Section<'a> {
     /// Checks that a name or label can be shown in tables: some visible characters on one line.
     pub fn visible(&self, key: &str, name: &str, span: Range<usize>) -> Result<(), StudyError> {
         let length = name.chars().count();
-        if !name.trim().is_empty() && length <= LONGEST_NAME && !name.chars().any(char::is_control)
-        {
-            return Ok(());
-        }
         let message = if length > LONGEST_NAME {
             format!("this {key} has {length} characters, and the longest {key} has {LONGEST_NAME}")
-        } else {
+        } else if name.trim().is_empty() || name.chars().any(char::is_control) {
             format!("`{}` cannot be a {key}", name.escape_debug())
+        } else {
+            return Ok(());
         };
-        Err(self.error(
-            span,
-            message,
-            format!("write 1 to {LONGEST_NAME} visible characters on one line"),
-        ))
+        let hint = format!("write 1 to {LONGEST_NAME} visible characters on one line");
+        Err(self.error(span, message, hint))
     }
 
     /// Reads a text that must be there, with its place.
@@ -242,52 +245,41 @@ impl<'a> Section<'a> {
             return Ok(None);
         };
         let span = value.span();
-        let numbers = match value.get_ref() {
-            DeValue::Array(items) => items
-                .iter()
-                .map(|item| match item.get_ref() {
-                    DeValue::Integer(number) => whole(number).ok_or_else(|| {
-                        let message = format!("`{}` is no number of a packet", number.as_str());
-                        self.error(item.span(), message, "the first packet is 1")
-                    }),
-                    _ => Err(self.wrong_kind(item, key, "a list of whole numbers", "[3, 17]")),
-                })
-                .collect::<Result<_, _>>()?,
-            DeValue::String(name) => self
-                .file(name, &span)?
-                .lines()
-                .enumerate()
-                .map(|(line, text)| {
+        let of_item = |item: &Spanned<DeValue<'_>>| {
+            let wrong = || self.wrong_kind(item, key, "a list of whole numbers", "[3, 17]");
+            let number = item.get_ref().as_integer().ok_or_else(wrong)?;
+            whole(number).ok_or_else(|| {
+                let message = format!("`{}` is no number of a packet", number.as_str());
+                self.error(item.span(), message, "the first packet is 1")
+            })
+        };
+        let numbers: Result<Vec<u64>, StudyError> = match value.get_ref() {
+            DeValue::Array(items) => items.iter().map(of_item).collect(),
+            DeValue::String(name) => {
+                let text = self.file(name, &span)?;
+                let of_line = |(line, text): (usize, &str)| {
                     text.trim().parse().map_err(|_| {
-                        let shown: String = text.chars().take(40).collect();
-                        self.file.error(
-                            span.clone(),
-                            format!(
-                                "line {} of `{name}` is no whole number: `{}`",
-                                line + 1,
-                                shown.escape_debug()
-                            ),
-                            "write one number a line; the first packet is 1",
-                        )
+                        let (line, shown) = (line + 1, beginning(text));
+                        let message =
+                            format!("line {line} of `{name}` is no whole number: `{shown}`");
+                        let hint = "write one number a line; the first packet is 1";
+                        self.error(span.clone(), message, hint)
                     })
-                })
-                .collect::<Result<_, _>>()?,
+                };
+                text.lines().enumerate().map(of_line).collect()
+            }
             _ => {
-                return Err(self.wrong_kind(
-                    &value,
-                    key,
-                    "a list of whole numbers or the name of a file",
-                    "[3, 17]",
-                ));
+                let want = "a list of whole numbers or the name of a file";
+                Err(self.wrong_kind(&value, key, want, "[3, 17]"))
             }
         };
-        Ok(Some((numbers, span)))
+        Ok(Some((numbers?, span)))
     }
 
     /// Returns the text of a file that is named at `span`.
     pub fn file(&self, name: &str, span: &Range<usize>) -> Result<String, StudyError> {
         (self.file.beside)(name)
-            .map_err(|error| self.file.error(span.clone(), error.message, error.hint))
+            .map_err(|error| self.error(span.clone(), error.message, error.hint))
     }
 
     /// Reads a whole number from `lowest` to `highest`, inclusive.
@@ -318,7 +310,7 @@ impl<'a> Section<'a> {
             Some(((_, Some(number)), span)) if (lowest..=highest).contains(&number) => {
                 Ok(Some((number, span)))
             }
-            Some(((written, _), span)) => Err(self.file.error(
+            Some(((written, _), span)) => Err(self.error(
                 span,
                 format!("`{key}` cannot be {written}"),
                 format!("write a whole number from {lowest} to {highest}"),
@@ -354,11 +346,8 @@ impl<'a> Section<'a> {
             return Ok(Some((*value, span)));
         }
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-        Err(self.file.error(
-            span,
-            format!("`{word}` is not a value of `{key}`"),
-            format!("write {}", one_of(&names)),
-        ))
+        let hint = format!("write {}", one_of(&names));
+        Err(self.error(span, format!("`{word}` is not a value of `{key}`"), hint))
     }
 
     /// Reads a list of texts.
@@ -381,9 +370,8 @@ impl<'a> Section<'a> {
         example: &str,
     ) -> Result<Option<Scalar>, StudyError> {
         let value = self.take(key);
-        value
-            .map(|value| self.scalar_of(&value, key, example))
-            .transpose()
+        let scalar = value.map(|value| self.scalar_of(&value, key, example));
+        scalar.transpose()
     }
 
     /// Reads a list of texts, whole numbers and flags.
@@ -418,13 +406,9 @@ impl<'a> Section<'a> {
                 return Err(self.wrong_kind(value, key, want, example));
             }
         };
+        let source = self.file.text.get(span.clone()).unwrap_or_default();
         Ok(Scalar {
-            source: self
-                .file
-                .text
-                .get(span.clone())
-                .unwrap_or_default()
-                .to_owned(),
+            source: source.to_owned(),
             shown,
             is_text: value.get_ref().is_str(),
             span,
@@ -450,7 +434,7 @@ impl<'a> Section<'a> {
     /// Refuses two keys of which only one may be present. To be called before either is read.
     pub fn not_both(&self, one: &str, other: &str) -> Result<(), StudyError> {
         match (self.table.get(one), self.table.get(other)) {
-            (Some(_), Some(value)) => Err(self.file.error(
+            (Some(_), Some(value)) => Err(self.error(
                 value.span(),
                 format!("`{one}` and `{other}` cannot stand together"),
                 format!("leave out one of `{one}` and `{other}`"),
@@ -461,10 +445,8 @@ impl<'a> Section<'a> {
 
     /// Whether the value of a key is a table.
     pub fn is_table(&self, key: &str) -> bool {
-        matches!(
-            self.table.get(key).map(Spanned::get_ref),
-            Some(DeValue::Table(_))
-        )
+        let value = self.table.get(key);
+        value.is_some_and(|value| value.get_ref().is_table())
     }
 
     /// Reads a table inside this one.
@@ -473,17 +455,12 @@ impl<'a> Section<'a> {
             return Ok(None);
         };
         let span = value.span();
-        match value.get_ref() {
-            DeValue::Table(table) => Ok(Some(Self::new(self.file, name, span, table.clone()))),
-            _ => Err(self.file.error(
-                span,
-                format!("`{key}` is a table"),
-                format!(
-                    "write it as `[{}]` with its keys below",
-                    name.trim_matches(['[', ']'])
-                ),
-            )),
+        if let DeValue::Table(table) = value.into_inner() {
+            return Ok(Some(Self::new(self.file, name, span, table)));
         }
+        let name = name.trim_matches(['[', ']']);
+        let hint = format!("write it as `[{name}]` with its keys below");
+        Err(self.error(span, format!("`{key}` is a table"), hint))
     }
 
     /// Reads the tables of a list `[[name]]`, whose last part is the key.
@@ -492,25 +469,19 @@ impl<'a> Section<'a> {
             return Ok(Vec::new());
         };
         let wrong = |span| {
-            self.file.error(
-                span,
-                format!("`{key}` is a list of tables"),
-                format!("write each one as `[[{name}]]` with its keys below"),
-            )
+            let hint = format!("write each one as `[[{name}]]` with its keys below");
+            self.error(span, format!("`{key}` is a list of tables"), hint)
         };
         let DeValue::Array(items) = value.get_ref() else {
             return Err(wrong(value.span()));
         };
         items
             .iter()
-            .map(|item| match item.get_ref() {
-                DeValue::Table(table) => Ok(Self::new(
-                    self.file,
-                    &format!("[[{name}]]"),
-                    item.span(),
-                    table.clone(),
-                )),
-                _ => Err(wrong(item.span())),
+            .map(|item| {
+                let table = item.get_ref().as_table();
+                let table = table.ok_or_else(|| wrong(item.span()))?.clone();
+                let name = format!("[[{name}]]");
+                Ok(Self::new(self.file, &name, item.span(), table))
             })
             .collect()
     }
@@ -518,12 +489,32 @@ impl<'a> Section<'a> {
     /// Returns `taken`, or an error that the key is missing.
     pub fn required<T>(&self, key: &str, example: &str, taken: Option<T>) -> Result<T, StudyError> {
         taken.ok_or_else(|| {
-            self.file.error(
+            self.error(
                 self.span.clone(),
                 format!("{} has no `{key}`", self.name),
                 format!("add `{key} = {example}`"),
             )
         })
+    }
+
+    /// Checks that the study has a transport, condition or workload (`what`) of this name; `names` are those that it has.
+    pub fn known<'n>(
+        &self,
+        what: &str,
+        name: &str,
+        span: &Range<usize>,
+        names: impl Iterator<Item = &'n str>,
+    ) -> Result<(), StudyError> {
+        let names: Vec<&str> = names.collect();
+        if names.contains(&name) {
+            return Ok(());
+        }
+        let hint = match nearest(name, &names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("write one of: {}", names.join(", ")),
+        };
+        let message = format!("this study has no {what} `{name}`");
+        Err(self.error(span.clone(), message, hint))
     }
 
     /// Returns all keys that were not read, with their values.
@@ -536,20 +527,25 @@ impl<'a> Section<'a> {
         let Some((key, _)) = self.table.iter().min_by_key(|(key, _)| key.span().start) else {
             return Ok(());
         };
-        let hint = match nearest(key.get_ref(), &self.known) {
-            Some(near) => format!(
-                "did you mean `{near}`? {} knows {}",
-                self.name,
-                list(&self.known)
-            ),
-            None => format!("{} knows {}", self.name, list(&self.known)),
-        };
-        Err(self.file.error(
-            key.span(),
-            format!("unknown key `{}` in {}", key.get_ref(), self.name),
-            hint,
-        ))
+        let mut hint = format!("{} knows {}", self.name, list(&self.known));
+        if let Some(near) = nearest(key.get_ref(), &self.known) {
+            hint.insert_str(0, &format!("did you mean `{near}`? "));
+        }
+        let message = format!("unknown key `{}` in {}", key.get_ref(), self.name);
+        Err(self.error(key.span(), message, hint))
     }
+}
+
+/// Stores a value that was read, and returns its place.
+pub(super) fn set<T>(taken: Taken<T>, into: &mut T) -> Option<Range<usize>> {
+    let (value, span) = taken?;
+    *into = value;
+    Some(span)
+}
+
+/// Stores a value that need not be set, and returns its place.
+pub(super) fn set_some<T>(taken: Taken<T>, into: &mut Option<T>) -> Option<Range<usize>> {
+    set(taken.map(|(value, span)| (Some(value), span)), into)
 }
 
 fn text_of(value: &DeValue<'_>) -> Option<String> {

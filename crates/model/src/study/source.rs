@@ -12,10 +12,10 @@ pub(super) type Beside<'a> = &'a (dyn Fn(&str) -> Result<String, UnitError> + 'a
 
 /// Reader of files beside a text that cannot name any.
 pub(super) fn no_files(name: &str) -> Result<String, UnitError> {
-    Err(UnitError {
-        message: format!("this study cannot name a file, such as `{name}`"),
-        hint: "write the study into a file of its own, and the other one beside it".to_owned(),
-    })
+    Err(UnitError::new(
+        format!("this study cannot name a file, such as `{name}`"),
+        "write the study into a file of its own, and the other one beside it",
+    ))
 }
 
 /// Study file being read.

@@ -2,62 +2,51 @@
 
 use std::{ops::Range, time::Duration};
 
-use super::{error::StudyError, section::Section};
+use super::{
+    error::StudyError,
+    section::{Section, refuse},
+};
 use crate::{
     condition::{Condition, Link},
-    units::{BitRate, Ratio, UnitError, parse_duration},
+    metric::Unit,
+    units::{BitRate, Ratio},
 };
 
 /// Maximum number of steps in one schedule.
 const MOST_STEPS: f64 = 10_000.0;
 
-/// Reader of a value of a quantity, in its base unit.
-type ReadValue = fn(&str) -> Result<f64, UnitError>;
-
-/// Setter of a quantity of a link.
+/// Setter of a quantity of a link, in its base unit.
 type Apply = fn(&mut Link, f64);
 
-/// Quantities that can rise or fall: key, example, reader, setter.
-const QUANTITIES: [(&str, (&str, ReadValue, Apply)); 5] = [
+/// Quantities that can rise or fall: key, example, unit, setter.
+const QUANTITIES: [(&str, (&str, Unit, Apply)); 5] = [
     (
         "rtt",
-        ("300ms", nanoseconds, |link, value| {
-            link.delay = time(value) / 2
+        ("300ms", Unit::Nanoseconds, |link, ns| {
+            link.delay = time(ns) / 2
         }),
     ),
     (
         "delay",
-        ("150ms", nanoseconds, |link, value| link.delay = time(value)),
+        ("150ms", Unit::Nanoseconds, |link, ns| link.delay = time(ns)),
     ),
     (
         "jitter",
-        ("10ms", nanoseconds, |link, value| link.jitter = time(value)),
+        ("10ms", Unit::Nanoseconds, |link, ns| link.jitter = time(ns)),
     ),
     (
         "loss",
-        (
-            "5%",
-            |text| text.parse::<Ratio>().map(|ratio| ratio.0),
-            |link, value| {
-                link.loss = Ratio(value.clamp(0.0, 1.0));
-            },
-        ),
+        ("5%", Unit::Ratio, |link, ratio| {
+            link.loss = Ratio(ratio.clamp(0.0, 1.0))
+        }),
     ),
     (
         "rate",
-        (
-            "100Mbit/s",
-            |text| text.parse::<BitRate>().map(|rate| rate.0 as f64),
-            |link, value| {
-                link.rate = Some(BitRate(value.round() as u64));
-            },
-        ),
+        ("100Mbit/s", Unit::BitsPerSecond, |link, rate| {
+            link.rate = Some(BitRate(rate.round() as u64));
+        }),
     ),
 ];
-
-fn nanoseconds(text: &str) -> Result<f64, UnitError> {
-    parse_duration(text).map(|value| value.as_nanos() as f64)
-}
 
 /// Converts nanoseconds to a time; times go up to 30 days, which a float holds to the nanosecond.
 fn time(nanoseconds: f64) -> Duration {
@@ -93,16 +82,11 @@ impl Staircase {
 
 pub(super) fn read_staircase(mut section: Section<'_>) -> Result<Staircase, StudyError> {
     let span = section.span();
-    let names = QUANTITIES.map(|(key, _)| (key, key));
-    let key = section.choice_of("key", &names)?.map(|(key, _)| key);
-    let key = section.required("key", "\"rtt\"", key)?;
-    // The key is one of these.
-    let (example, read, set) = QUANTITIES
-        .iter()
-        .find_map(|(name, parts)| (*name == key).then_some(*parts))
-        .unwrap_or(QUANTITIES[0].1);
+    let quantities = QUANTITIES.map(|(key, parts)| (key, (key, parts)));
+    let quantity = section.choice_of("key", &quantities)?;
+    let ((key, (example, unit, set)), _) = section.required("key", "\"rtt\"", quantity)?;
     let mut value = |name| -> Result<(f64, Range<usize>), StudyError> {
-        let taken = section.quantity(name, example, read)?;
+        let taken = section.quantity(name, example, |text| unit.read(text))?;
         section.required(name, &format!("\"{example}\""), taken)
     };
     let (from, _) = value("from")?;
@@ -111,35 +95,17 @@ pub(super) fn read_staircase(mut section: Section<'_>) -> Result<Staircase, Stud
     let every = section.duration("every", "20s")?;
     let (every, every_place) = section.required("every", "\"20s\"", every)?;
     section.end()?;
-    if by <= 0.0 {
-        return Err(section.error(
-            by_place,
-            "steps of nothing lead nowhere",
-            "write by how much each step rises or falls, without a sign",
-        ));
-    }
-    if from == to {
-        return Err(section.error(
-            to_place,
-            "`from` and `to` are the same, so nothing changes",
-            "leave `steps` out",
-        ));
-    }
-    if every.is_zero() || every > Condition::LONGEST_TIME {
-        return Err(section.error(
-            every_place,
-            "this time must be longer than zero and at most 30 days",
-            "write a time such as `20s`",
-        ));
-    }
     // Rounding must not make a tiny last step.
     let steps = ((to - from).abs() / by - 1e-9).ceil();
-    if steps > MOST_STEPS {
-        return Err(section.error(
-            by_place,
-            format!("these are more than {MOST_STEPS} steps"),
-            "write a larger `by`",
-        ));
+    refuse! { section;
+        by <= 0.0 => by_place,
+            "steps of nothing lead nowhere",
+            "write by how much each step rises or falls, without a sign";
+        from == to => to_place,
+            "`from` and `to` are the same, so nothing changes", "leave `steps` out";
+        every.is_zero() || every > Condition::LONGEST_TIME => every_place,
+            "this time must be longer than zero and at most 30 days", "write a time such as `20s`";
+        steps > MOST_STEPS => by_place, "these are more than {MOST_STEPS} steps", "write a larger `by`";
     }
     Ok(Staircase {
         key,

@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeMap, ops::Range, time::Duration};
 
-use super::{error::StudyError, key::KeyKind, section::Section};
-use crate::{
-    units::{Bytes, parse_duration},
-    words::Words,
-    workload::Arrivals,
+use super::{
+    error::StudyError,
+    key::KeyKind,
+    section::{Section, Taken, set, set_some},
 };
+use crate::{units::Bytes, words::Words, workload::Arrivals};
 
 /// Key of a `T`: a kind of workload, or a probe.
 #[derive(Debug)]
@@ -42,10 +42,8 @@ pub(super) enum Field<'t> {
     Word(&'t mut dyn Word),
     /// `true` or `false`.
     Flag(&'t mut bool),
-    /// Requests per second, of an open loop.
-    OpenLoop(&'t mut Arrivals),
-    /// Outstanding requests, of a closed loop.
-    ClosedLoop(&'t mut Arrivals),
+    /// Requests per second of an open loop, or outstanding requests of a closed one.
+    Arrivals(&'t mut Arrivals, fn(u64) -> Arrivals),
 }
 
 /// Number that is read as a whole one.
@@ -88,66 +86,29 @@ impl<T: Words> Word for T {
         section: &mut Section<'_>,
         key: &'static str,
     ) -> Result<Option<Range<usize>>, StudyError> {
-        Ok(section.choice_at(key)?.map(|(value, place)| {
-            *self = value;
-            place
-        }))
+        Ok(set(section.choice_at(key)?, self))
     }
 }
 
 impl<T> ValueKey<T> {
-    pub(super) const fn new(
-        name: &'static str,
-        kind: KeyKind,
-        example: &'static str,
-        field: for<'t> fn(&'t mut T) -> Option<Field<'t>>,
-    ) -> Self {
-        Self {
-            name,
-            kind,
-            example,
-            help: "",
-            doc: "",
-            instead_of: None,
-            field,
-        }
-    }
-
-    pub(super) const fn help(mut self, help: &'static str) -> Self {
-        self.help = help;
-        self
-    }
-
-    pub(super) const fn doc(mut self, doc: &'static str) -> Self {
-        self.doc = doc;
-        self
-    }
-
-    pub(super) const fn instead_of(mut self, other: &'static str) -> Self {
-        self.instead_of = Some(other);
-        self
-    }
-
     /// Whether this `T` has the key.
     pub fn is_of(&self, of: &mut T) -> bool {
         (self.field)(of).is_some()
     }
 
     /// Reads a whole number within the bounds of the key.
-    fn number(
-        &self,
-        section: &mut Section<'_>,
-        into: &mut dyn Number,
-    ) -> Result<Option<Range<usize>>, StudyError> {
+    fn number(&self, section: &mut Section<'_>) -> Result<Taken<u64>, StudyError> {
         let [least, most] = match self.kind {
             KeyKind::Number { least, most } => [least, most],
             _ => [0, u64::MAX],
         };
-        let taken = section.number_at(self.name, least, most)?;
-        Ok(taken.map(|(number, place)| {
-            into.store(number);
-            place
-        }))
+        section.number_at(self.name, least, most)
+    }
+
+    fn time(&self, section: &mut Section<'_>) -> Result<Taken<Duration>, StudyError> {
+        let taken = section.duration(self.name, self.example)?;
+        section.time(taken.clone())?;
+        Ok(taken)
     }
 
     /// Reads the value into its field; returns its place if the key is there.
@@ -158,51 +119,19 @@ impl<T> ValueKey<T> {
     ) -> Result<Option<Range<usize>>, StudyError> {
         Ok(match field {
             Field::Size(into, bounds) => {
-                let taken = section.amount(self.name, self.example, bounds)?;
-                taken.map(|(size, place)| {
-                    *into = size;
-                    place
-                })
+                set(section.amount(self.name, self.example, bounds)?, into)
             }
-            Field::Number(into) => self.number(section, into)?,
-            Field::Time(into) => {
-                let taken = section.quantity(self.name, self.example, parse_duration)?;
-                section.time(taken.clone())?;
-                taken.map(|(time, place)| {
-                    *into = time;
-                    place
-                })
-            }
-            Field::SomeTime(into) => {
-                let mut time = Duration::ZERO;
-                let place = self.read(section, Field::Time(&mut time))?;
-                if place.is_some() {
-                    *into = Some(time);
-                }
-                place
-            }
-            Field::Word(into) => into.read(section, self.name)?,
-            Field::Flag(into) => section.flag(self.name)?.map(|(flag, place)| {
-                *into = flag;
+            Field::Number(into) => self.number(section)?.map(|(number, place)| {
+                into.store(number);
                 place
             }),
-            Field::OpenLoop(into) => {
-                let mut requests_per_second = 0.0_f64;
-                let place = self.number(section, &mut requests_per_second)?;
-                if place.is_some() {
-                    *into = Arrivals::Open {
-                        requests_per_second,
-                    };
-                }
-                place
-            }
-            Field::ClosedLoop(into) => {
-                let mut outstanding = 0_u32;
-                let place = self.number(section, &mut outstanding)?;
-                if place.is_some() {
-                    *into = Arrivals::Closed { outstanding };
-                }
-                place
+            Field::Time(into) => set(self.time(section)?, into),
+            Field::SomeTime(into) => set_some(self.time(section)?, into),
+            Field::Word(into) => into.read(section, self.name)?,
+            Field::Flag(into) => set(section.flag(self.name)?, into),
+            Field::Arrivals(into, of) => {
+                let number = self.number(section)?;
+                set(number.map(|(number, place)| (of(number), place)), into)
             }
         })
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Study;
+use super::{Study, Transport};
 use crate::{
     record::{HostFacts, Warning},
     units::format_duration,
@@ -21,11 +21,9 @@ impl Study {
     /// Returns the warnings that a run of this study starts with, and that its report repeats.
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
-        self.scaling_warning()
-            .into_iter()
-            .chain(self.encryption_warning())
-            .chain(self.schedule_warnings())
-            .collect()
+        let first = [self.scaling_warning(), self.encryption_warning()];
+        let first = first.into_iter().flatten();
+        first.chain(self.schedule_warnings()).collect()
     }
 
     /// Returns a warning about the short form of a study.
@@ -65,12 +63,11 @@ impl Study {
     ) -> Option<Warning> {
         let mut defaults = hosts.values().filter_map(|facts| facts.0.get(DEFAULT_FACT));
         let other = defaults.find(|name| name.as_str() != OUR_DEFAULT)?;
-        let labels: Vec<&str> = (self.transports.iter())
-            .filter(|transport| {
-                KERNEL_TCP.contains(&&*transport.driver) && !transport.options.contains_key("cc")
-            })
-            .map(|transport| &*transport.label)
-            .collect();
+        let names_none = |transport: &&Transport| {
+            KERNEL_TCP.contains(&&*transport.driver) && !transport.options.contains_key("cc")
+        };
+        let labels = self.transports.iter().filter(names_none);
+        let labels: Vec<&str> = labels.map(|transport| &*transport.label).collect();
         (!labels.is_empty()).then(|| {
             Warning::new(
                 "host_default_differs",
@@ -87,24 +84,21 @@ impl Study {
     /// encryption is then a part of every difference between them.
     fn encryption_warning(&self) -> Option<Warning> {
         let labels = |of: fn(&str) -> bool| -> Vec<String> {
-            (self.transports.iter())
-                .filter(|transport| of(&transport.driver))
-                .map(|transport| format!("`{}`", transport.label))
-                .collect()
+            let transports = self.transports.iter().filter(|it| of(&it.driver));
+            transports.map(|it| format!("`{}`", it.label)).collect()
         };
         let plain = labels(|driver| ["tcp", "mptcp"].contains(&driver));
         let quic = labels(|driver| driver.starts_with("quic-"));
         let tls = labels(|driver| driver == "tcp-tls");
         let compares = !plain.is_empty() && !quic.is_empty() && tls.is_empty();
         compares.then(|| {
+            let verb = |labels: &[String]| if labels.len() == 1 { "is" } else { "are" };
+            let (plain_are, quic_are) = (verb(&plain), verb(&quic));
+            let (plain, quic) = (plain.join(", "), quic.join(", "));
             Warning::new(
                 "no_tls_beside_quic",
                 format!(
-                    "{} {} not encrypted and {} {}, so a difference between them is encryption's, too",
-                    plain.join(", "),
-                    if plain.len() == 1 { "is" } else { "are" },
-                    quic.join(", "),
-                    if quic.len() == 1 { "is" } else { "are" },
+                    "{plain} {plain_are} not encrypted and {quic} {quic_are}, so a difference between them is encryption's, too"
                 ),
                 "add the transport `tcp-tls`, which is TCP with the encryption of QUIC",
             )

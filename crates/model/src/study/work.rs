@@ -145,31 +145,19 @@ fn not_of_another_kind(section: &Section<'_>, kind: &WorkloadKind) -> Result<(),
     let Some((key, place)) = left else {
         return Ok(());
     };
-    let others: Vec<&str> = KINDS
+    let others = KINDS
         .iter()
-        .filter(|(_, default)| key.is_of(&mut default()))
-        .map(|(name, _)| *name)
-        .collect();
+        .filter(|(_, default)| key.is_of(&mut default()));
+    let others: Vec<&str> = others.map(|(name, _)| *name).collect();
     let mut known = kind.clone();
-    let known: Vec<&str> = WORKLOAD_KEYS
-        .iter()
-        .filter(|key| key.is_of(&mut known))
-        .map(|key| key.name)
-        .collect();
+    let known = WORKLOAD_KEYS.iter().filter(|key| key.is_of(&mut known));
+    let known: Vec<&str> = known.map(|key| key.name).collect();
+    let (key, kind) = (key.name, kind.name());
+    let (others, known) = (list(&others), list(&known));
     Err(section.error(
         place,
-        format!(
-            "`{}` is a key of {}, and this workload is `{}`",
-            key.name,
-            list(&others),
-            kind.name()
-        ),
-        format!(
-            "leave `{}` out; `{}` knows {}",
-            key.name,
-            kind.name(),
-            list(&known)
-        ),
+        format!("`{key}` is a key of {others}, and this workload is `{kind}`"),
+        format!("leave `{key}` out; `{kind}` knows {known}"),
     ))
 }
 
@@ -181,51 +169,41 @@ fn fault(kind: &WorkloadKind, deadline: Duration) -> Option<(&'static str, Fault
     let BulkOptions {
         duration, warm_up, ..
     } = *options;
-    if duration.is_some_and(|whole| whole < deadline && warm_up >= whole) {
-        return Some((
+    let (key, message, hint) = if duration.is_some_and(|whole| whole < deadline && warm_up >= whole)
+    {
+        (
             "warm_up",
-            (
-                "`warm_up` leaves nothing of `duration` to be measured".to_owned(),
-                "write a shorter `warm_up`, or a longer `duration`".to_owned(),
-            ),
-        ));
-    }
+            "`warm_up` leaves nothing of `duration` to be measured".to_owned(),
+            "write a shorter `warm_up`, or a longer `duration`".to_owned(),
+        )
     // The deadline would always cut it short.
-    if let Some((key, _)) = kind.part_not_within(deadline) {
+    } else if let Some((key, _)) = kind.part_not_within(deadline) {
         let deadline = format_duration(deadline);
-        return Some((
+        (
             key,
-            (
-                format!(
-                    "`{key}` is not shorter than the study's `deadline` of {deadline}, which ends every transfer"
-                ),
-                format!("write a shorter `{key}`, or a longer `deadline` of the study"),
+            format!(
+                "`{key}` is not shorter than the study's `deadline` of {deadline}, which ends every transfer"
             ),
-        ));
-    }
-    if options.finish == Finish::Abandon && options.direction != Direction::Forward {
-        return Some((
+            format!("write a shorter `{key}`, or a longer `deadline` of the study"),
+        )
+    } else if options.finish == Finish::Abandon && options.direction != Direction::Forward {
+        (
             "finish",
-            (
-                "only the connecting host can abandon what it sends".to_owned(),
-                "leave out one of `finish` and `direction`".to_owned(),
-            ),
-        ));
-    }
-    None
+            "only the connecting host can abandon what it sends".to_owned(),
+            "leave out one of `finish` and `direction`".to_owned(),
+        )
+    } else {
+        return None;
+    };
+    Some((key, (message, hint)))
 }
 
 /// Returns the first setting that no probe can have: its key, message and hint.
 fn probe_fault(probe: &Probe) -> Option<(&'static str, Fault)> {
     (probe.interval < Duration::from_millis(1)).then(|| {
-        (
-            "interval",
-            (
-                "probe messages more often than every millisecond would be load themselves"
-                    .to_owned(),
-                "write `interval = \"20ms\"`".to_owned(),
-            ),
-        )
+        let message = "probe messages more often than every millisecond would be load themselves";
+        let hint = "write `interval = \"20ms\"`";
+        ("interval", (message.to_owned(), hint.to_owned()))
     })
 }
 

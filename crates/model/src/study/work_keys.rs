@@ -5,7 +5,7 @@ use super::{
     key::KeyKind,
     value_key::{Field, ValueKey},
 };
-use crate::workload::{Probe, WorkloadKind};
+use crate::workload::{Arrivals, Probe, WorkloadKind};
 
 /// Bounds of the size of a whole transfer, in bytes.
 const TRANSFER: [u64; 2] = [1, 1 << 50];
@@ -46,168 +46,128 @@ macro_rules! field {
     };
 }
 
+/// Defines keys, one entry each: name, values, example, place of the value; help, cells of the table of documents, and the
+/// key beside which it cannot be given.
+macro_rules! keys {
+    ($($name:literal $kind:expr, $example:literal, $field:expr;
+        $help:literal, $doc:literal $(, instead of $other:literal)?;)*) => {
+        &[$(ValueKey {
+            name: $name,
+            kind: $kind,
+            example: $example,
+            help: $help,
+            doc: $doc,
+            instead_of: [$(Some($other),)? None][0],
+            field: $field,
+        }),*]
+    };
+}
+
 /// Keys of workloads, in the order of help and of `docs/workloads.md`, in which they are read.
-pub const WORKLOAD_KEYS: &[ValueKey<WorkloadKind>] = &[
-    ValueKey::new("size", KeyKind::Size, "10MB", field!(
-        Bulk | StopAndWait { size } => Field::Size(size, TRANSFER)
-    ))
-    .help("Bytes of one transfer [default without a STUDY: 10MB]")
-    .doc("`10MB` | bytes to send in total"),
-    ValueKey::new("duration", KeyKind::Time, "10s", field!(
-        Bulk { options } => Field::SomeTime(&mut options.duration)
-    ))
-    .help("Time to send for, instead of a size")
-    .doc("not set | time to send for from the first connect call, or from its arrival where the listening host sends; instead of `size`")
-    .instead_of("size"),
-    ValueKey::new("message", KeyKind::Size, "10kB", field!(
-        Bulk | StopAndWait { message } => Field::Size(message, MESSAGE),
-        MultiStream { message } => Field::Size(message, EXCHANGE)
-    ))
-    .help("Bytes of one message: of a write over streams, of a datagram over messages [default without a STUDY: 10kB]")
-    .doc("`10kB` | size of a message, from 1 byte: of a write over streams, of a datagram over messages"),
-    ValueKey::new(
-        "pattern",
-        KeyKind::Words("CONTENT", &["data", "zeros", "random", "file"]),
-        "random",
-        field!(Bulk | StopAndWait { pattern } => Field::Word(pattern)),
-    )
-    .help("Content: `data` (the text DATA repeated), `zeros`, `random` or `file`, white noise from a file [default: data]")
-    .doc("`data` | content: `data` (the text DATA repeated), `zeros`, `random` (from the trial's seed), `file`"),
-    ValueKey::new(
-        "direction",
-        KeyKind::Words("WAY", &["forward", "reverse", "both"]),
-        "reverse",
-        field!(Bulk { options } => Field::Word(&mut options.direction)),
-    )
-    .help("Host that sends: the connecting one (`forward`), the listening one (`reverse`) or `both` at once [default: forward]")
-    .doc("`forward` | `reverse`: the listening host sends; `both`: both hosts send at once, each its `size`"),
-    ValueKey::new("flows", AT_ONCE, "4", field!(
-        Bulk { options } => Field::Number(&mut options.flows)
-    ))
-    .help("Number of simultaneous connections, which share the size [default: 1]")
-    .doc("1 | number of simultaneous connections, which share the size; with `both` each direction has that many"),
-    ValueKey::new("warm_up", KeyKind::Time, "1s", field!(
-        Bulk { options } => Field::Time(&mut options.warm_up)
-    ))
-    .help("Time at the beginning that goodput and CPU time leave out [default: none]")
-    .doc("not set | time at the beginning that goodput and CPU time leave out"),
-    ValueKey::new(
-        "finish",
-        KeyKind::Words("HOW", &["agree", "abandon"]),
-        "agree",
-        field!(Bulk { options } => Field::Word(&mut options.finish)),
-    )
-    .help("End of a transfer: when all was acknowledged (`agree`), or when the last message was handed over (`abandon`) [default: agree]")
-    .doc("`agree` | `abandon`: close as soon as the last message is handed over"),
-    ValueKey::new(
-        "verify",
-        KeyKind::Words("WHAT", &["ends", "digest"]),
-        "digest",
-        field!(Bulk { options } => Field::Word(&mut options.verify)),
-    )
-    .help("Check of the content: the `ends` of each piece, or a `digest` of every byte, which costs CPU time [default: ends]")
-    .doc("`ends` | `digest`: compare a CRC-32 of every byte at both ends, which costs CPU time"),
-    ValueKey::new("timeout", KeyKind::Time, "1s", field!(
-        StopAndWait { timeout } => Field::Time(timeout)
-    ))
-    .help("Wait for the acknowledgement of a message that a transport may lose [default: 1s]")
-    .doc("`1s` | wait for an acknowledgement, over a transport that can lose messages"),
-    ValueKey::new("requests", EXCHANGES, "1000", field!(
-        RequestResponse { requests } => Field::Number(requests)
-    ))
-    .help("Number of requests [default: 1000]")
-    .doc("1000 | number of requests"),
-    ValueKey::new("connections", KeyKind::Number { least: 1, most: 1_000_000 }, "20", field!(
-        ShortConnections { connections } => Field::Number(connections)
-    ))
-    .help("Number of connections, one after another [default: 20]")
-    .doc("20 | number of connections that are measured"),
-    ValueKey::new(
-        "handshake",
-        KeyKind::Words("KIND", &["full", "resumed", "0-rtt", "retry"]),
-        "resumed",
-        field!(ShortConnections { handshake } => Field::Word(handshake)),
-    )
-    .help("Handshake of the connections: `full`, `resumed`, `0-rtt` or `retry` [default: full]")
-    .doc("`full` | handshake of the connections: `full`, `resumed`, `0-rtt`, `retry`"),
-    ValueKey::new("request", KeyKind::Size, "100B", field!(
-        RequestResponse | ShortConnections { request } => Field::Size(request, EXCHANGE)
-    ))
-    .help("Bytes of a request [default: 100B]")
-    .doc("`100B` | size of a request"),
-    ValueKey::new("response", KeyKind::Size, "1kB", field!(
-        RequestResponse | ShortConnections { response } => Field::Size(response, EXCHANGE)
-    ))
-    .help("Bytes of a response [default: 1kB]")
-    .doc("`1kB` | size of a response"),
-    ValueKey::new("outstanding", AT_ONCE, "4", field!(
-        RequestResponse { arrivals } => Field::ClosedLoop(arrivals)
-    ))
-    .help("Requests that are outstanding at any time [default: 1]")
-    .doc("1 | closed loop: this many requests are outstanding at any time. Ranked by requests per second"),
-    ValueKey::new("requests_per_second", PER_SECOND, "100", field!(
-        RequestResponse { arrivals } => Field::OpenLoop(arrivals)
-    ))
-    .help("Rate of the requests, whether or not earlier ones were answered, instead of a number of outstanding ones")
-    .doc("not set | open loop, instead of `outstanding`: requests leave by schedule, whether or not earlier ones were answered. Delay counts from the schedule, so that waiting at the sender is included. Ranked by the 95th percentile")
-    .instead_of("outstanding"),
-    ValueKey::new("messages", EXCHANGES, "500", field!(
-        MultiStream { messages } => Field::Number(messages)
-    ))
-    .help("Number of independent messages [default: 500]")
-    .doc("500 | number of messages"),
-    ValueKey::new("messages_per_second", PER_SECOND, "100", field!(
-        MultiStream { messages_per_second } => Field::Number(messages_per_second)
-    ))
-    .help("Rate of the messages, of all streams together [default: 100]")
-    .doc("100 | rate of the messages, of all streams together"),
-    ValueKey::new("streams", AT_ONCE, "8", field!(
-        MultiStream { streams } => Field::Number(streams)
-    ))
-    .help("Number of streams that the messages are spread over [default: 8]")
-    .doc("8 | number of streams"),
-    ValueKey::new(
-        "spread",
-        KeyKind::Words("OVER", &["streams", "connections"]),
-        "connections",
-        field!(MultiStream { spread } => Field::Word(spread)),
-    )
-    .help("Whether the streams are `streams` of one connection, or as many `connections` [default: streams]")
-    .doc("`streams` | `connections`: as many connections instead of streams of one"),
-];
+pub const WORKLOAD_KEYS: &[ValueKey<WorkloadKind>] = keys! {
+    "size" KeyKind::Size, "10MB", field!(Bulk | StopAndWait { size } => Field::Size(size, TRANSFER));
+        "Bytes of one transfer [default without a STUDY: 10MB]",
+        "`10MB` | bytes to send in total";
+    "duration" KeyKind::Time, "10s", field!(Bulk { options } => Field::SomeTime(&mut options.duration));
+        "Time to send for, instead of a size",
+        "not set | time to send for from the first connect call, or from its arrival where the listening host sends; instead of `size`",
+        instead of "size";
+    "message" KeyKind::Size, "10kB",
+        field!(
+            Bulk | StopAndWait { message } => Field::Size(message, MESSAGE),
+            MultiStream { message } => Field::Size(message, EXCHANGE)
+        );
+        "Bytes of one message: of a write over streams, of a datagram over messages [default without a STUDY: 10kB]",
+        "`10kB` | size of a message, from 1 byte: of a write over streams, of a datagram over messages";
+    "pattern" KeyKind::Words("CONTENT", &["data", "zeros", "random", "file"]), "random",
+        field!(Bulk | StopAndWait { pattern } => Field::Word(pattern));
+        "Content: `data` (the text DATA repeated), `zeros`, `random` or `file`, white noise from a file [default: data]",
+        "`data` | content: `data` (the text DATA repeated), `zeros`, `random` (from the trial's seed), `file`";
+    "direction" KeyKind::Words("WAY", &["forward", "reverse", "both"]), "reverse",
+        field!(Bulk { options } => Field::Word(&mut options.direction));
+        "Host that sends: the connecting one (`forward`), the listening one (`reverse`) or `both` at once [default: forward]",
+        "`forward` | `reverse`: the listening host sends; `both`: both hosts send at once, each its `size`";
+    "flows" AT_ONCE, "4", field!(Bulk { options } => Field::Number(&mut options.flows));
+        "Number of simultaneous connections, which share the size [default: 1]",
+        "1 | number of simultaneous connections, which share the size; with `both` each direction has that many";
+    "warm_up" KeyKind::Time, "1s", field!(Bulk { options } => Field::Time(&mut options.warm_up));
+        "Time at the beginning that goodput and CPU time leave out [default: none]",
+        "not set | time at the beginning that goodput and CPU time leave out";
+    "finish" KeyKind::Words("HOW", &["agree", "abandon"]), "agree",
+        field!(Bulk { options } => Field::Word(&mut options.finish));
+        "End of a transfer: when all was acknowledged (`agree`), or when the last message was handed over (`abandon`) [default: agree]",
+        "`agree` | `abandon`: close as soon as the last message is handed over";
+    "verify" KeyKind::Words("WHAT", &["ends", "digest"]), "digest",
+        field!(Bulk { options } => Field::Word(&mut options.verify));
+        "Check of the content: the `ends` of each piece, or a `digest` of every byte, which costs CPU time [default: ends]",
+        "`ends` | `digest`: compare a CRC-32 of every byte at both ends, which costs CPU time";
+    "timeout" KeyKind::Time, "1s", field!(StopAndWait { timeout } => Field::Time(timeout));
+        "Wait for the acknowledgement of a message that a transport may lose [default: 1s]",
+        "`1s` | wait for an acknowledgement, over a transport that can lose messages";
+    "requests" EXCHANGES, "1000", field!(RequestResponse { requests } => Field::Number(requests));
+        "Number of requests [default: 1000]",
+        "1000 | number of requests";
+    "connections" KeyKind::Number { least: 1, most: 1_000_000 }, "20",
+        field!(ShortConnections { connections } => Field::Number(connections));
+        "Number of connections, one after another [default: 20]",
+        "20 | number of connections that are measured";
+    "handshake" KeyKind::Words("KIND", &["full", "resumed", "0-rtt", "retry"]), "resumed",
+        field!(ShortConnections { handshake } => Field::Word(handshake));
+        "Handshake of the connections: `full`, `resumed`, `0-rtt` or `retry` [default: full]",
+        "`full` | handshake of the connections: `full`, `resumed`, `0-rtt`, `retry`";
+    "request" KeyKind::Size, "100B",
+        field!(RequestResponse | ShortConnections { request } => Field::Size(request, EXCHANGE));
+        "Bytes of a request [default: 100B]",
+        "`100B` | size of a request";
+    "response" KeyKind::Size, "1kB",
+        field!(RequestResponse | ShortConnections { response } => Field::Size(response, EXCHANGE));
+        "Bytes of a response [default: 1kB]",
+        "`1kB` | size of a response";
+    "outstanding" AT_ONCE, "4",
+        field!(RequestResponse { arrivals } => Field::Arrivals(arrivals, |number| Arrivals::Closed { outstanding: number as u32 }));
+        "Requests that are outstanding at any time [default: 1]",
+        "1 | closed loop: this many requests are outstanding at any time. Ranked by requests per second";
+    "requests_per_second" PER_SECOND, "100",
+        field!(RequestResponse { arrivals } => Field::Arrivals(arrivals, |number| Arrivals::Open { requests_per_second: number as f64 }));
+        "Rate of the requests, whether or not earlier ones were answered, instead of a number of outstanding ones",
+        "not set | open loop, instead of `outstanding`: requests leave by schedule, whether or not earlier ones were answered. Delay counts from the schedule, so that waiting at the sender is included. Ranked by the 95th percentile",
+        instead of "outstanding";
+    "messages" EXCHANGES, "500", field!(MultiStream { messages } => Field::Number(messages));
+        "Number of independent messages [default: 500]",
+        "500 | number of messages";
+    "messages_per_second" PER_SECOND, "100",
+        field!(MultiStream { messages_per_second } => Field::Number(messages_per_second));
+        "Rate of the messages, of all streams together [default: 100]",
+        "100 | rate of the messages, of all streams together";
+    "streams" AT_ONCE, "8", field!(MultiStream { streams } => Field::Number(streams));
+        "Number of streams that the messages are spread over [default: 8]",
+        "8 | number of streams";
+    "spread" KeyKind::Words("OVER", &["streams", "connections"]), "connections",
+        field!(MultiStream { spread } => Field::Word(spread));
+        "Whether the streams are `streams` of one connection, or as many `connections` [default: streams]",
+        "`streams` | `connections`: as many connections instead of streams of one";
+};
 
 /// Keys of the probe, in the order of `docs/workloads.md`.
-pub const PROBE_KEYS: &[ValueKey<Probe>] = &[
-    ValueKey::new(
-        "idle_messages",
-        KeyKind::Number {
-            least: 0,
-            most: 100_000,
-        },
-        "8",
-        |probe: &mut Probe| Some(Field::Number(&mut probe.idle_messages)),
-    )
-    .doc("8 | probe messages before the transfer"),
-    ValueKey::new("under_load", KeyKind::Flag, "false", |probe: &mut Probe| {
-        Some(Field::Flag(&mut probe.under_load))
-    })
-    .doc("true | whether to send probe messages beside the transfer"),
-    ValueKey::new("interval", KeyKind::Time, "20ms", |probe: &mut Probe| {
-        Some(Field::Time(&mut probe.interval))
-    })
-    .doc("20 ms | interval of the probe messages beside the transfer"),
-    ValueKey::new("message", KeyKind::Size, "64B", |probe: &mut Probe| {
-        Some(Field::Size(&mut probe.message, PROBE))
-    })
-    .doc("64 bytes | size of a probe message"),
-    ValueKey::new(
-        "placement",
-        KeyKind::Words("WHERE", &["connection", "stream"]),
-        "stream",
-        |probe: &mut Probe| Some(Field::Word(&mut probe.placement)),
-    )
-    .doc("`connection` | what carries the probe beside the transfer: `connection` or `stream`"),
-];
+pub const PROBE_KEYS: &[ValueKey<Probe>] = keys! {
+    "idle_messages" KeyKind::Number { least: 0, most: 100_000 }, "8",
+        |probe: &mut Probe| Some(Field::Number(&mut probe.idle_messages));
+        "",
+        "8 | probe messages before the transfer";
+    "under_load" KeyKind::Flag, "false", |probe: &mut Probe| Some(Field::Flag(&mut probe.under_load));
+        "",
+        "true | whether to send probe messages beside the transfer";
+    "interval" KeyKind::Time, "20ms", |probe: &mut Probe| Some(Field::Time(&mut probe.interval));
+        "",
+        "20 ms | interval of the probe messages beside the transfer";
+    "message" KeyKind::Size, "64B", |probe: &mut Probe| Some(Field::Size(&mut probe.message, PROBE));
+        "",
+        "64 bytes | size of a probe message";
+    "placement" KeyKind::Words("WHERE", &["connection", "stream"]), "stream",
+        |probe: &mut Probe| Some(Field::Word(&mut probe.placement));
+        "",
+        "`connection` | what carries the probe beside the transfer: `connection` or `stream`";
+};
 
 #[cfg(test)]
 mod tests {

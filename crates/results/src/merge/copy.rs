@@ -6,12 +6,14 @@ use std::{
 };
 
 use regatta_model::{RunHeader, Warning};
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{Connection, OpenFlags, ToSql, params};
 
 use super::{Choices, Differing, Merge, MergeError, MergePlan, part::OpenPart};
 use crate::{
-    FILE_NAME, Reader, ResultsError, RunState, checksum, insert,
-    open::{explain, explain_io, has_log},
+    FILE_NAME, Reader, ResultsError, RunState, checksum,
+    explain::{explain, explain_io},
+    insert::{self, put},
+    open::has_log,
     store::{leftover, lock},
 };
 
@@ -28,30 +30,6 @@ pub(super) struct Content<'a> {
 
 /// Name of the merged file until it is complete.
 const UNFINISHED: &str = ".results.sqlite.tmp";
-
-/// Tables with a column `trial`, and the columns that are copied from them.
-const OF_TRIALS: [(&str, &str, &str); 7] = [
-    (
-        "trial",
-        "trial, round, transport, condition, workload, started_unix_ns, seed, outcome, hint, attempt, checksum",
-        "trial",
-    ),
-    ("reason", "trial, position, reason", "trial, position"),
-    ("metric", "trial, name, value", "trial, name"),
-    (
-        "series",
-        "trial, position, side, name, samples, t_ns, value",
-        "trial, position",
-    ),
-    (
-        "histogram",
-        "trial, position, side, name, hdr_v2_base64",
-        "trial, position",
-    ),
-    ("fact", "trial, name, value", "trial, name"),
-    // Their order is part of a trial's checksum, their numbers are not.
-    ("warning", "trial, code, message, hint", "id"),
-];
 
 /// Writes the merged file beside its place, and puts it there when it is complete and on the disk.
 pub(super) fn write(dir: &Path, merge: &Merge, content: &Content<'_>) -> Result<(), MergeError> {
@@ -88,8 +66,8 @@ fn check_place(dir: &Path, merge: &Merge) -> Result<(), ResultsError> {
     };
     let same = "SELECT EXISTS (SELECT 1 FROM part_trial)
         AND NOT EXISTS (SELECT 1 FROM part WHERE plan_sha256 <> ?1)";
-    let same =
-        (reader.source().connection).query_row(same, [merge.plan_sha256()], |row| row.get(0));
+    let reader = reader.source().connection;
+    let same = reader.query_row(same, [merge.plan_sha256()], |row| row.get(0));
     match same {
         Ok(true) if !has_log(&path) => Ok(()),
         _ => Err(exists),
@@ -138,10 +116,9 @@ fn copy_part(
     let id = insert::signed(number + 1);
     merged.execute("ATTACH ?1 AS source", [reader.uri()])?;
     merged.execute_batch("BEGIN; DELETE FROM taken")?;
-    let mut take = merged.prepare_cached("INSERT INTO taken VALUES (?1)")?;
     let mut count = 0_usize;
     for index in content.choices.of_part(number, part, content.plan) {
-        take.execute([index])?;
+        put(merged, "taken", params![index])?;
         count += 1;
     }
     let stored: i64 =
@@ -151,11 +128,20 @@ fn copy_part(
         // Also where a run that goes on has stored more since it was read.
         false => "WHERE trial IN (SELECT trial FROM taken)",
     };
-    for (table, columns, order) in OF_TRIALS {
-        let filter = match (table, filter) {
-            ("warning", "") => "WHERE trial IS NOT NULL",
-            _ => filter,
-        };
+    for rows in checksum::TRIAL.rows {
+        let (table, mut columns) = (rows.table, format!("trial, {}", rows.columns));
+        let (mut filter, mut order) = (filter, format!("trial, {}", rows.order));
+        match table {
+            "trial" => columns = format!("{}, checksum", rows.columns),
+            // Their order is part of a trial's checksum, their numbers are not.
+            "warning" => {
+                order = rows.order.to_owned();
+                if filter.is_empty() {
+                    filter = "WHERE trial IS NOT NULL";
+                }
+            }
+            _ => {}
+        }
         merged.execute_batch(&format!(
             "INSERT INTO main.{table} ({columns}) SELECT {columns} FROM source.{table} {filter} ORDER BY {order}"
         ))?;
@@ -174,24 +160,15 @@ fn insert_part(
     facts: &[[String; 3]],
 ) -> rusqlite::Result<()> {
     let info = &part.info;
-    merged.execute(
-        "INSERT INTO part VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, NULL)",
-        params![
-            id,
-            info.run_id,
-            info.part.plan_sha256,
-            info.part.shard.map(|shard| shard.number),
-            info.part.shard.map(|shard| shard.of),
-            info.part.trials,
-            info.part.node,
-            info.regatta_version,
-            info.started_unix_ns,
-            info.bed,
-        ],
-    )?;
-    let mut insert = merged.prepare_cached("INSERT INTO part_fact VALUES (?1, ?2, ?3, ?4)")?;
+    let run: [&dyn ToSql; 4] = [
+        &info.run_id,
+        &info.regatta_version,
+        &info.started_unix_ns,
+        &info.bed,
+    ];
+    insert::insert_part(merged, id, &info.part, run)?;
     for [host, name, value] in facts {
-        insert.execute(params![id, host, name, value])?;
+        put(merged, "part_fact", params![id, host, name, value])?;
     }
     Ok(())
 }
@@ -213,9 +190,8 @@ fn copy_of_run(merged: &Connection, part: i64) -> rusqlite::Result<()> {
 
 fn copy_path_checks(merged: &Connection) -> rusqlite::Result<()> {
     let mut checks = merged.prepare_cached("SELECT id FROM source.path_check ORDER BY id")?;
-    let ids: Vec<i64> = checks
-        .query_map([], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
+    let ids = checks.query_map([], |row| row.get(0))?;
+    let ids: Vec<i64> = ids.collect::<Result<_, _>>()?;
     for id in ids {
         let same = "SELECT EXISTS (
             SELECT 1 FROM main.path_check AS known, source.path_check AS new
@@ -225,27 +201,20 @@ fn copy_path_checks(merged: &Connection) -> rusqlite::Result<()> {
                 SELECT position, name, asked, achieved, n FROM source.path_quantity WHERE path_check = new.id
                 EXCEPT
                 SELECT position, name, asked, achieved, n FROM main.path_quantity WHERE path_check = known.id))";
-        if merged
-            .prepare_cached(same)?
-            .query_row([id], |row| row.get(0))?
-        {
+        let mut same = merged.prepare_cached(same)?;
+        if same.query_row([id], |row| row.get(0))? {
             continue;
         }
-        merged
-            .prepare_cached(
-                "INSERT INTO main.path_check (condition, checked_unix_ns, within, step_at_ns, spoiled)
-                 SELECT condition, checked_unix_ns, within, step_at_ns, spoiled
-                 FROM source.path_check WHERE id = ?1",
-            )?
-            .execute([id])?;
+        let check =
+            "INSERT INTO main.path_check (condition, checked_unix_ns, within, step_at_ns, spoiled)
+             SELECT condition, checked_unix_ns, within, step_at_ns, spoiled
+             FROM source.path_check WHERE id = ?1";
+        merged.prepare_cached(check)?.execute([id])?;
         let new = merged.last_insert_rowid();
-        merged
-            .prepare_cached(
-                "INSERT INTO main.path_quantity
-                 SELECT ?2, position, name, asked, achieved, lowest, highest, n, within
-                 FROM source.path_quantity WHERE path_check = ?1",
-            )?
-            .execute([id, new])?;
+        let quantities = "INSERT INTO main.path_quantity
+             SELECT ?2, position, name, asked, achieved, lowest, highest, n, within
+             FROM source.path_quantity WHERE path_check = ?1";
+        merged.prepare_cached(quantities)?.execute([id, new])?;
         checksum::PATH_CHECK.seal(merged, new)?;
     }
     Ok(())
@@ -279,12 +248,11 @@ fn finish(merged: &mut Connection, content: &Content<'_>) -> rusqlite::Result<()
     }
     let state = match content.missing {
         0 => RunState::Complete,
-        missing => RunState::Interrupted {
-            reason: format!(
-                "{missing} of {} trials are in none of the merged files",
-                content.plan.trials
-            ),
-        },
+        missing => {
+            let trials = content.plan.trials;
+            let reason = format!("{missing} of {trials} trials are in none of the merged files");
+            RunState::Interrupted { reason }
+        }
     };
     insert::set_state(&transaction, &state)?;
     transaction.execute_batch("DROP INDEX path_check_of_condition")?;

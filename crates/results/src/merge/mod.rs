@@ -17,7 +17,7 @@ mod part;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{Mutex, OnceLock, PoisonError},
     thread,
 };
 
@@ -82,51 +82,41 @@ impl Merge {
     /// # Errors
     /// [`MergeError::Nothing`] if no file can be merged.
     pub fn open(paths: &[PathBuf]) -> Result<Self, MergeError> {
-        let next = AtomicUsize::new(0);
-        let work = || {
-            let mut read = Vec::new();
-            loop {
-                let position = next.fetch_add(1, Ordering::Relaxed);
-                let Some(path) = paths.get(position) else {
-                    return read;
-                };
-                read.push((position, OpenPart::read(path)));
-            }
-        };
+        let read: Vec<OnceLock<_>> = paths.iter().map(|_| OnceLock::new()).collect();
+        let next = Mutex::new(paths.iter().zip(&read));
+        let take = || next.lock().unwrap_or_else(PoisonError::into_inner).next();
         let threads = thread::available_parallelism().map_or(1, usize::from);
-        let mut read = thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads.min(paths.len()))
-                .map(|_| scope.spawn(work))
-                .collect();
-            let workers = workers.into_iter();
-            let joined = workers.map(|worker| {
-                worker
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            });
-            joined.flatten().collect::<Vec<_>>()
+        thread::scope(|scope| {
+            for _ in 0..threads.min(paths.len()) {
+                scope.spawn(|| {
+                    while let Some((path, place)) = take() {
+                        let _ = place.set(OpenPart::read(path));
+                    }
+                });
+            }
         });
-        read.sort_by_key(|(position, _)| *position);
         let (mut parts, mut refused) = (Vec::new(), Vec::new());
-        for (position, part) in read {
-            match part {
-                Ok(part) => parts.push(part),
-                Err(why) => refused.push(Refused::new(&paths[position], why)),
+        for (path, part) in paths.iter().zip(read) {
+            match part.into_inner() {
+                Some(Ok(part)) => parts.push(part),
+                Some(Err(why)) => refused.push(Refused::new(path, why)),
+                // Each path was taken.
+                None => {}
             }
         }
         let Some(plan_sha256) = most_common_plan(&parts) else {
             return Err(MergeError::Nothing { refused });
         };
-        Self {
+        let merge = Self {
             parts,
             refused,
             plan_sha256,
-        }
-        .of_one_plan()
+        };
+        Ok(merge.of_one_plan())
     }
 
     /// Refuses parts of other plans, and runs that are named twice.
-    fn of_one_plan(mut self) -> Result<Self, MergeError> {
+    fn of_one_plan(mut self) -> Self {
         let reference = self.parts.iter().find(|part| self.is_of_plan(part));
         let reference = reference.map_or_else(PathBuf::new, |part| part.named.clone());
         let mut known = BTreeMap::new();
@@ -148,7 +138,7 @@ impl Merge {
             };
             self.refused.push(Refused::new(&path, why));
         }
-        Ok(self)
+        self
     }
 
     fn is_of_plan(&self, part: &OpenPart) -> bool {
@@ -195,11 +185,10 @@ impl Merge {
     /// directory is as it was.
     pub fn write(&self, dir: &Path, plan: MergePlan) -> Result<Merged, MergeError> {
         let choices = self.choose(plan)?;
-        let missing: Vec<u32> = (0..plan.trials)
-            .zip(&choices.taken)
-            .filter(|(_, choice)| !choice.is_some_and(|choice| choice.finished))
-            .map(|(position, _)| position)
-            .collect();
+        let is_finished = |choice: &Option<Choice>| choice.is_some_and(|choice| choice.finished);
+        let unfinished = (0..plan.trials).zip(&choices.taken);
+        let unfinished = unfinished.filter(|(_, choice)| !is_finished(choice));
+        let missing: Vec<u32> = unfinished.map(|(position, _)| position).collect();
         let (study, study_text) = self.study()?;
         let started = self.parts.iter().map(|part| part.info.started_unix_ns);
         let (hosts, differing) = self.hosts();
@@ -216,18 +205,15 @@ impl Merge {
         };
         let mut warnings: Vec<Warning> = differing.warning(&self.parts).into_iter().collect();
         warnings.extend(self.refused.iter().map(Refused::warning));
-        copy::write(
-            dir,
-            self,
-            &copy::Content {
-                header: &header,
-                choices: &choices,
-                facts: &differing,
-                warnings: &warnings,
-                missing: missing.len(),
-                plan,
-            },
-        )?;
+        let content = copy::Content {
+            header: &header,
+            choices: &choices,
+            facts: &differing,
+            warnings: &warnings,
+            missing: missing.len(),
+            plan,
+        };
+        copy::write(dir, self, &content)?;
         let mut outcomes = BTreeMap::new();
         for choice in choices.taken.iter().flatten() {
             *outcomes.entry(choice.outcome.name()).or_default() += 1;
@@ -248,12 +234,12 @@ impl Merge {
         };
         for (number, part) in self.parts.iter().enumerate() {
             for (position, last) in last_attempts(&part.attempts, plan) {
-                let spoiled = last.outcome == Outcome::Invalid && last.attempt < plan.most_attempts;
                 let choice = Choice {
                     part: number,
                     rank: (rank(last.outcome), last.started_unix_ns),
                     outcome: last.outcome,
-                    finished: !spoiled,
+                    finished: last.outcome != Outcome::Invalid
+                        || last.attempt >= plan.most_attempts,
                 };
                 let Some(taken) = choices.taken.get_mut(position as usize) else {
                     return Err(MergeError::NoTrial {
@@ -314,10 +300,7 @@ impl Choices {
         let attempts = part.attempts.iter();
         attempts.map(|attempt| attempt.index).filter(move |index| {
             let choice = self.taken.get((index % plan.trials.max(1)) as usize);
-            choice
-                .copied()
-                .flatten()
-                .is_some_and(|choice| choice.part == number)
+            choice.is_some_and(|choice| choice.is_some_and(|choice| choice.part == number))
         })
     }
 }
@@ -348,25 +331,18 @@ impl Differing {
         if values.is_empty() {
             return None;
         }
-        let told: Vec<String> = values
-            .iter()
-            .map(|([name, host], values)| {
-                let values: Vec<String> = values
-                    .iter()
-                    .map(|(value, nodes)| {
-                        let nodes: Vec<&str> = nodes.iter().copied().collect();
-                        format!("`{value}` on {}", nodes.join(", "))
-                    })
-                    .collect();
-                format!("`{name}` of the {host}: {}", values.join("; "))
-            })
-            .collect();
+        let on_nodes = |(value, nodes): (&&str, &BTreeSet<&str>)| {
+            let nodes: Vec<&str> = nodes.iter().copied().collect();
+            format!("`{value}` on {}", nodes.join(", "))
+        };
+        let facts = values.iter().map(|([name, host], values)| {
+            let values: Vec<String> = values.iter().map(on_nodes).collect();
+            format!("`{name}` of the {host}: {}", values.join("; "))
+        });
+        let facts = facts.collect::<Vec<_>>().join(". ");
         Some(Warning::new(
             "parts_differ",
-            format!(
-                "the parts of this run were made on hosts that differ: {}",
-                told.join(". ")
-            ),
+            format!("the parts of this run were made on hosts that differ: {facts}"),
             "compare transports within rounds, each of which ran on one node, or run all parts on equal nodes",
         ))
     }

@@ -5,10 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use regatta_model::{HostFacts, Outcome, RunPart};
+use regatta_model::{HostFacts, Outcome, RunPart, Words as _};
 
 use super::Refusal;
-use crate::{Reader, RunState, digest, open::explain, schema};
+use crate::{Reader, RunState, digest, schema};
 
 /// File that is merged.
 #[derive(Debug)]
@@ -61,12 +61,8 @@ impl OpenPart {
         if found != schema::VERSION {
             return Err(Refusal::OtherSchema { found });
         }
-        let fail = |e| explain(e, "read", source.path);
         let merged = "SELECT EXISTS (SELECT 1 FROM part_trial)";
-        let merged: bool = (source.connection)
-            .query_row(merged, [], |row| row.get(0))
-            .map_err(fail)?;
-        if merged {
+        if source.one(merged, |row| row.get(0))? {
             return Err(Refusal::Merged);
         }
         let part = source.part()?;
@@ -75,31 +71,18 @@ impl OpenPart {
         }
         digest::check(source.path)?;
         // Not the study, which may have thousands of cells: the digest stands for it.
-        let (run_id, regatta_version, started_unix_ns, study, bed) = (source.connection)
-            .query_row(
-                "SELECT run_id, regatta_version, started_unix_ns, study, bed FROM run",
-                [],
-                |row| {
-                    Ok((
-                        row.get(0)?,
-                        row.get(1)?,
-                        row.get(2)?,
-                        row.get(3)?,
-                        row.get(4)?,
-                    ))
-                },
-            )
-            .map_err(fail)?;
+        let run = "SELECT run_id, regatta_version, started_unix_ns, study, bed FROM run";
+        let run = source.one(run, |row| row.try_into())?;
+        let (run_id, regatta_version, started_unix_ns, study, bed) = run;
         let attempts = source.rows(
             "SELECT trial, attempt, outcome, started_unix_ns FROM trial ORDER BY trial",
             |row| {
                 let outcome: String = row.get(2)?;
-                let outcome = Outcome::ALL.into_iter().find(|it| it.name() == outcome);
                 Ok(Attempt {
                     index: row.get(0)?,
                     attempt: row.get(1)?,
                     // The table allows no other.
-                    outcome: outcome.unwrap_or(Outcome::Invalid),
+                    outcome: Outcome::of_word(&outcome).unwrap_or(Outcome::Invalid),
                     started_unix_ns: row.get(3)?,
                 })
             },

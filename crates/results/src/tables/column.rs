@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use regatta_model::Unit;
+use regatta_model::{Unit, words::words};
+use serde::Serialize;
 
 /// Type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,27 +22,17 @@ pub enum Kind {
     Boolean,
 }
 
-impl Kind {
-    /// Returns the name in the data dictionary.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Integer => "int64",
-            Self::Unsigned => "uint64",
-            Self::Real => "float64",
-            Self::Single => "float32",
-            Self::Text => "text",
-            Self::Boolean => "boolean",
-        }
-    }
-}
+words!(Kind:
+    "int64" => Integer, "uint64" => Unsigned, "float64" => Real, "float32" => Single, "text" => Text,
+    "boolean" => Boolean);
 
 /// Column of an exported table.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Column {
     /// Name in the file.
     pub name: Cow<'static, str>,
     /// Type of the values.
+    #[serde(rename = "type")]
     pub kind: Kind,
     /// Unit of the values; `None` for texts, numbers of rows and the like, and where another column has it.
     pub unit: Option<Unit>,
@@ -50,8 +41,10 @@ pub struct Column {
     /// Meaning, one sentence or less without a full stop.
     pub meaning: Cow<'static, str>,
     /// Expression that reads the value from the results file; the name if empty.
+    #[serde(skip)]
     sql: &'static str,
     /// First version of the results file with this column, and the expression for older ones.
+    #[serde(skip)]
     since: (i32, &'static str),
 }
 
@@ -70,15 +63,13 @@ impl Column {
     }
 
     /// Creates a column for one quantity of the samples of a host.
-    pub(super) const fn of_host(name: String, unit: Option<Unit>, meaning: String) -> Self {
+    pub(super) fn of_host(name: String, unit: Option<Unit>, meaning: String) -> Self {
         Self {
             name: Cow::Owned(name),
-            kind: Kind::Single,
             unit,
             nullable: true,
             meaning: Cow::Owned(meaning),
-            sql: "",
-            since: (0, ""),
+            ..Self::new(Kind::Single, "", "")
         }
     }
 

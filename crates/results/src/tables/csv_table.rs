@@ -45,9 +45,8 @@ impl<W: Write> RowWriter for CsvTable<W> {
                 Value::Real(value) => write!(self.text, "{value}"),
                 Value::Single(value) => write!(self.text, "{value}"),
                 // In capitals, as R, pandas and DuckDB all know them.
-                Value::Boolean(value) => {
-                    write!(self.text, "{}", if value { "TRUE" } else { "FALSE" })
-                }
+                Value::Boolean(true) => write!(self.text, "TRUE"),
+                Value::Boolean(false) => write!(self.text, "FALSE"),
                 Value::Text(text) if is_like_a_formula(text) => write!(self.text, "'{text}"),
                 Value::Text(text) => {
                     self.csv.write_field(text)?;

@@ -38,7 +38,11 @@ pub(super) enum Rows {
 }
 
 const fn stored(from: &'static str) -> Rows {
-    Rows::Stored { since: 1, from }
+    since(1, from)
+}
+
+const fn since(since: i32, from: &'static str) -> Rows {
+    Rows::Stored { since, from }
 }
 
 const fn integer(name: &'static str, meaning: &'static str) -> Column {
@@ -70,266 +74,163 @@ const UNIT: Column = text("unit", "unit of the value");
 const FINITE: &str = "metric LEFT JOIN metric_definition USING (name)
     WHERE abs(value) <= 1.7976931348623157e308 ORDER BY trial, name";
 
+/// Defines tables, one entry each: name, contents of a row, origin of the rows; columns.
+macro_rules! tables {
+    ($($name:literal = $meaning:literal, $rows:expr => { $($column:expr;)* })*) => {
+        &[$(Table {
+            name: $name,
+            meaning: $meaning,
+            columns: &[$($column),*],
+            rows: $rows,
+        }),*]
+    };
+}
+
 /// The exported tables.
-pub const TABLES: &[Table] = &[
-    Table {
-        name: "run",
-        meaning: "the run (one row)",
-        columns: &[
-            text("run_id", "unique identifier of the run"),
-            text("regatta_version", "version of Regatta that made the run"),
-            time(
-                "started_unix_ns",
-                "start of the run, since the Unix epoch, by the clock of the controller",
-            ),
-            text("study", "name of the study"),
-            text(
-                "study_json",
-                "the study with every default filled in, as JSON",
-            ),
-            text(
-                "study_text",
-                "the study as the user wrote it, or the options of the command line in that form",
-            ),
-            text("bed", "bed and path"),
-            text("state", "`running`, `complete` or `interrupted`"),
-            text("state_reason", "reason of an interruption, else empty"),
-        ],
-        rows: stored("run"),
-    },
-    Table {
-        name: "host_fact",
-        meaning: "one fact about a host: kernel, processor, sysctls, offloads, versions of every stack",
-        columns: &[
-            text("host", "`sender` or `receiver`"),
-            text("name", "name of the fact, such as `kernel.release`"),
-            text("value", "the fact, as the host reported it"),
-        ],
-        rows: stored("host_fact ORDER BY host, name"),
-    },
-    Table {
-        name: "metric_definition",
-        meaning: "definition of a metric, as of the version of Regatta that measured it",
-        columns: &[
-            text("name", "name of the metric"),
-            UNIT,
-            text("title", "short title for tables and axes"),
-            text(
-                "definition",
-                "quantity that is measured, and between which events",
-            ),
-        ],
-        rows: stored("metric_definition ORDER BY name"),
-    },
-    Table {
-        name: "series_definition",
-        meaning: "definition of a quantity that is sampled over time",
-        columns: &[
-            text("name", "name of the series"),
-            UNIT,
-            text("title", "short title for axes"),
-            text("definition", "quantity that is sampled"),
-        ],
-        rows: Rows::SeriesDefinitions,
-    },
-    Table {
-        name: "trial",
-        meaning: "one attempt at a trial",
-        columns: &[
-            integer(
-                "trial",
-                "number of the attempt: of a first one the position in the plan from 0, of a repeated one that plus the number of trials in the plan for each earlier attempt",
-            ),
-            integer("attempt", "number of the attempt at this trial, from 1").since(2, "1"),
-            boolean(
-                "is_last_attempt",
-                "whether this is the attempt that counts; earlier ones are `invalid`",
-            )
+pub const TABLES: &[Table] = tables! {
+    "run" = "the run (one row)", stored("run") => {
+        text("run_id", "unique identifier of the run");
+        text("regatta_version", "version of Regatta that made the run");
+        time("started_unix_ns", "start of the run, since the Unix epoch, by the clock of the controller");
+        text("study", "name of the study");
+        text("study_json", "the study with every default filled in, as JSON");
+        text("study_text", "the study as the user wrote it, or the options of the command line in that form");
+        text("bed", "bed and path");
+        text("state", "`running`, `complete` or `interrupted`");
+        text("state_reason", "reason of an interruption, else empty");
+    }
+    "host_fact" = "one fact about a host: kernel, processor, sysctls, offloads, versions of every stack",
+    stored("host_fact ORDER BY host, name") => {
+        text("host", "`sender` or `receiver`");
+        text("name", "name of the fact, such as `kernel.release`");
+        text("value", "the fact, as the host reported it");
+    }
+    "metric_definition" = "definition of a metric, as of the version of Regatta that measured it",
+    stored("metric_definition ORDER BY name") => {
+        text("name", "name of the metric");
+        UNIT;
+        text("title", "short title for tables and axes");
+        text("definition", "quantity that is measured, and between which events");
+    }
+    "series_definition" = "definition of a quantity that is sampled over time", Rows::SeriesDefinitions => {
+        text("name", "name of the series");
+        UNIT;
+        text("title", "short title for axes");
+        text("definition", "quantity that is sampled");
+    }
+    "trial" = "one attempt at a trial", stored("trial ORDER BY trial") => {
+        integer("trial", "number of the attempt: of a first one the position in the plan from 0, of a repeated one that plus the number of trials in the plan for each earlier attempt");
+        integer("attempt", "number of the attempt at this trial, from 1").since(2, "1");
+        boolean("is_last_attempt", "whether this is the attempt that counts; earlier ones are `invalid`")
             .sql("attempt = max(attempt) OVER (PARTITION BY round, transport, condition, workload)")
-            .since(2, "1"),
-            integer("round", "number of the round, from 0"),
-            text("transport", "label of the transport"),
-            text("condition", "name of the condition"),
-            text("workload", "name of the workload"),
-            time("started_unix_ns", "start of the trial, since the Unix epoch"),
-            Column::new(
-                Kind::Unsigned,
-                "seed",
-                "seed of the path and of the data of the trial",
-            ),
-            text(
-                "outcome",
-                "`measured`, `unsupported`, `failed`, `timed_out` or `invalid`",
-            ),
-            text("hint", "what to type next, or empty"),
-        ],
-        rows: stored("trial ORDER BY trial"),
-    },
-    Table {
-        name: "reason",
-        meaning: "one cause of an outcome other than `measured`",
-        columns: &[
-            TRIAL,
-            integer("position", "position of the cause; 0 is the outermost"),
-            text("reason", "the cause"),
-        ],
-        rows: stored("reason ORDER BY trial, position"),
-    },
-    Table {
-        name: "parameter",
-        meaning: "value of one sweep for a transport, condition or workload that it made",
-        columns: &[
-            text("part", "column of `trial` that has the name: `transport`, `condition` or `workload`"),
-            text("name", "label of the transport, name of the condition or of the workload"),
-            text("key", "key of the study that is swept, such as `loss`"),
-            real("value", "value in `unit`; absent if the values of the sweep are no quantities of one unit").nullable(),
-            UNIT.nullable(),
-            text("text", "value as names have it"),
-        ],
-        rows: Rows::Stored {
-            since: 4,
-            from: "parameter ORDER BY id",
-        },
-    },
-    Table {
-        name: "metric",
-        meaning: "one value of one attempt; a value that was not measured has no row",
-        columns: &[
-            TRIAL,
-            text("name", "name of the metric, see `metric_definition`").sql("metric.name"),
-            UNIT.nullable(),
-            real("value", "value in `unit`"),
-        ],
-        rows: stored(FINITE),
-    },
-    Table {
-        name: "sample",
-        meaning: "one sample of a series of an attempt, in the order of the series and of time",
-        columns: &[
-            TRIAL,
-            text("side", "where it was sampled: `sender`, `receiver` or `path`"),
-            text("name", "name of the series, see `series_definition`"),
-            UNIT.nullable(),
-            time("t_ns", "time of the sample since the first connect call of the trial; a rate is of the interval that ends then"),
-            real("value", "value in `unit`"),
-        ],
-        rows: Rows::Samples,
-    },
-    Table {
-        name: "histogram_bucket",
-        meaning: "one bucket with values of an HdrHistogram of an attempt",
-        columns: &[
-            TRIAL,
-            text("side", "end that measured: `sender` or `receiver`"),
-            text("name", "name of the quantity, which ends in its unit"),
-            integer("lowest", "lowest value of the bucket, in the unit that `name` ends in"),
-            integer("highest", "highest value of the bucket, in the same unit"),
-            Column::new(Kind::Unsigned, "count", "number of values in the bucket").in_unit(Unit::Count),
-        ],
-        rows: Rows::Histograms,
-    },
-    Table {
-        name: "fact",
-        meaning: "one value that was read back from the running stacks in an attempt",
-        columns: &[
-            TRIAL,
-            text("name", "name of the fact, such as `congestion_control.sender`"),
-            text("value", "the fact"),
-        ],
-        rows: stored("fact ORDER BY trial, name"),
-    },
-    Table {
-        name: "warning",
-        meaning: "one warning",
-        columns: &[
-            integer("trial", "number of the attempt in `trial`; absent for a warning about the whole run").nullable(),
-            text("code", "short name of the kind of warning"),
-            text("message", "the warning"),
-            text("hint", "what to type or to change, or empty"),
-        ],
-        rows: stored("warning ORDER BY id"),
-    },
-    Table {
-        name: "path_check",
-        meaning: "one check of the path by the bed",
-        columns: &[
-            integer("path_check", "number of the check").sql("id"),
-            text("condition", "name of the condition"),
-            time("step_at_ns", "step of the condition's schedule that was checked, by its time in a trial; 0 is the beginning").since(2, "0"),
-            time("checked_unix_ns", "time of the check, since the Unix epoch"),
-            boolean("within", "whether every quantity was within its tolerance"),
-            text("spoiled", "reason why the check is void; absent if it is valid").nullable().since(2, "NULL"),
-        ],
-        rows: stored("path_check ORDER BY id"),
-    },
-    Table {
-        name: "path_quantity",
-        meaning: "one quantity of a check of the path",
-        columns: &[
-            integer("path_check", "number of the check in `path_check`"),
-            integer("position", "position of the quantity in the check"),
-            text("name", "name of the quantity, which ends in its unit"),
-            real("asked", "value of the study").nullable(),
-            real("achieved", "value that was measured").nullable(),
-            real("lowest", "smallest value that is accepted, or negative infinity").nullable(),
-            real("highest", "largest value that is accepted, or infinity").nullable(),
-            integer("n", "number of packets or messages of the measurement").in_unit(Unit::Count),
-            boolean("within", "whether `achieved` is from `lowest` to `highest`"),
-        ],
-        rows: stored("path_quantity ORDER BY path_check, position"),
-    },
-    Table {
-        name: "part",
-        meaning: "one run that the file is made of, as a part of its plan: one, or of a merged file several",
-        columns: &[
-            integer("part", "number of the part").sql("id"),
-            text("run_id", "identifier of the run"),
-            text("plan_sha256", "digest of the study and of all trials of its plan, hexadecimal"),
-            integer("shard", "number of the shard; absent for a run of the whole plan").nullable(),
-            integer("shards", "number of shards of the plan; absent for a run of the whole plan").nullable(),
-            integer("trials", "number of trials that were planned").in_unit(Unit::Count),
-            text("node", "name of the machine"),
-            text("regatta_version", "version of Regatta that made the part"),
-            time("started_unix_ns", "start of the part, since the Unix epoch"),
-            text("bed", "bed and path"),
-        ],
-        rows: Rows::Stored {
-            since: 5,
-            from: "part ORDER BY id",
-        },
-    },
-    Table {
-        name: "part_fact",
-        meaning: "in a merged file, one fact about a host that differs between the parts",
-        columns: &[
-            integer("part", "number of the part in `part`"),
-            text("host", "`sender` or `receiver`"),
-            text("name", "name of the fact, such as `kernel.release`"),
-            text("value", "the fact, as the host reported it"),
-        ],
-        rows: Rows::Stored {
-            since: 5,
-            from: "part_fact ORDER BY part, host, name",
-        },
-    },
-    Table {
-        name: "part_trial",
-        meaning: "in a merged file, the part of one attempt",
-        columns: &[TRIAL, integer("part", "number of the part in `part`")],
-        rows: Rows::Stored {
-            since: 5,
-            from: "part_trial ORDER BY trial",
-        },
-    },
-    Table {
-        name: "host_sample",
-        meaning: "one sample of a monitored host (bed `hosts` only), with a column for each quantity that occurs",
-        columns: &[
-            text("host", "`sender` or `receiver`"),
-            integer("trial", "number of the attempt in `trial` that was under way; absent between trials").nullable(),
-            time("unix_ns", "time of the sample by the host's clock, since the Unix epoch"),
-            time("monotonic_ns", "time of the sample by the host's monotonic clock"),
-        ],
-        rows: Rows::HostSamples,
-    },
-];
+            .since(2, "1");
+        integer("round", "number of the round, from 0");
+        text("transport", "label of the transport");
+        text("condition", "name of the condition");
+        text("workload", "name of the workload");
+        time("started_unix_ns", "start of the trial, since the Unix epoch");
+        Column::new(Kind::Unsigned, "seed", "seed of the path and of the data of the trial");
+        text("outcome", "`measured`, `unsupported`, `failed`, `timed_out` or `invalid`");
+        text("hint", "what to type next, or empty");
+    }
+    "reason" = "one cause of an outcome other than `measured`", stored("reason ORDER BY trial, position") => {
+        TRIAL;
+        integer("position", "position of the cause; 0 is the outermost");
+        text("reason", "the cause");
+    }
+    "parameter" = "value of one sweep for a transport, condition or workload that it made",
+    since(4, "parameter ORDER BY id") => {
+        text("part", "column of `trial` that has the name: `transport`, `condition` or `workload`");
+        text("name", "label of the transport, name of the condition or of the workload");
+        text("key", "key of the study that is swept, such as `loss`");
+        real("value", "value in `unit`; absent if the values of the sweep are no quantities of one unit").nullable();
+        UNIT.nullable();
+        text("text", "value as names have it");
+    }
+    "metric" = "one value of one attempt; a value that was not measured has no row", stored(FINITE) => {
+        TRIAL;
+        text("name", "name of the metric, see `metric_definition`").sql("metric.name");
+        UNIT.nullable();
+        real("value", "value in `unit`");
+    }
+    "sample" = "one sample of a series of an attempt, in the order of the series and of time",
+    Rows::Samples => {
+        TRIAL;
+        text("side", "where it was sampled: `sender`, `receiver` or `path`");
+        text("name", "name of the series, see `series_definition`");
+        UNIT.nullable();
+        time("t_ns", "time of the sample since the first connect call of the trial; a rate is of the interval that ends then");
+        real("value", "value in `unit`");
+    }
+    "histogram_bucket" = "one bucket with values of an HdrHistogram of an attempt", Rows::Histograms => {
+        TRIAL;
+        text("side", "end that measured: `sender` or `receiver`");
+        text("name", "name of the quantity, which ends in its unit");
+        integer("lowest", "lowest value of the bucket, in the unit that `name` ends in");
+        integer("highest", "highest value of the bucket, in the same unit");
+        Column::new(Kind::Unsigned, "count", "number of values in the bucket").in_unit(Unit::Count);
+    }
+    "fact" = "one value that was read back from the running stacks in an attempt",
+    stored("fact ORDER BY trial, name") => {
+        TRIAL;
+        text("name", "name of the fact, such as `congestion_control.sender`");
+        text("value", "the fact");
+    }
+    "warning" = "one warning", stored("warning ORDER BY id") => {
+        integer("trial", "number of the attempt in `trial`; absent for a warning about the whole run").nullable();
+        text("code", "short name of the kind of warning");
+        text("message", "the warning");
+        text("hint", "what to type or to change, or empty");
+    }
+    "path_check" = "one check of the path by the bed", stored("path_check ORDER BY id") => {
+        integer("path_check", "number of the check").sql("id");
+        text("condition", "name of the condition");
+        time("step_at_ns", "step of the condition's schedule that was checked, by its time in a trial; 0 is the beginning").since(2, "0");
+        time("checked_unix_ns", "time of the check, since the Unix epoch");
+        boolean("within", "whether every quantity was within its tolerance");
+        text("spoiled", "reason why the check is void; absent if it is valid").nullable().since(2, "NULL");
+    }
+    "path_quantity" = "one quantity of a check of the path",
+    stored("path_quantity ORDER BY path_check, position") => {
+        integer("path_check", "number of the check in `path_check`");
+        integer("position", "position of the quantity in the check");
+        text("name", "name of the quantity, which ends in its unit");
+        real("asked", "value of the study").nullable();
+        real("achieved", "value that was measured").nullable();
+        real("lowest", "smallest value that is accepted, or negative infinity").nullable();
+        real("highest", "largest value that is accepted, or infinity").nullable();
+        integer("n", "number of packets or messages of the measurement").in_unit(Unit::Count);
+        boolean("within", "whether `achieved` is from `lowest` to `highest`");
+    }
+    "part" = "one run that the file is made of, as a part of its plan: one, or of a merged file several",
+    since(5, "part ORDER BY id") => {
+        integer("part", "number of the part").sql("id");
+        text("run_id", "identifier of the run");
+        text("plan_sha256", "digest of the study and of all trials of its plan, hexadecimal");
+        integer("shard", "number of the shard; absent for a run of the whole plan").nullable();
+        integer("shards", "number of shards of the plan; absent for a run of the whole plan").nullable();
+        integer("trials", "number of trials that were planned").in_unit(Unit::Count);
+        text("node", "name of the machine");
+        text("regatta_version", "version of Regatta that made the part");
+        time("started_unix_ns", "start of the part, since the Unix epoch");
+        text("bed", "bed and path");
+    }
+    "part_fact" = "in a merged file, one fact about a host that differs between the parts",
+    since(5, "part_fact ORDER BY part, host, name") => {
+        integer("part", "number of the part in `part`");
+        text("host", "`sender` or `receiver`");
+        text("name", "name of the fact, such as `kernel.release`");
+        text("value", "the fact, as the host reported it");
+    }
+    "part_trial" = "in a merged file, the part of one attempt", since(5, "part_trial ORDER BY trial") => {
+        TRIAL;
+        integer("part", "number of the part in `part`");
+    }
+    "host_sample" = "one sample of a monitored host (bed `hosts` only), with a column for each quantity that occurs",
+    Rows::HostSamples => {
+        text("host", "`sender` or `receiver`");
+        integer("trial", "number of the attempt in `trial` that was under way; absent between trials").nullable();
+        time("unix_ns", "time of the sample by the host's clock, since the Unix epoch");
+        time("monotonic_ns", "time of the sample by the host's monotonic clock");
+    }
+};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use regatta_model::{METRICS, MetricDefinition, RunHeader, metric};
+use regatta_model::{Better, METRICS, MetricDefinition, RunHeader, Unit, Words as _, metric};
 use serde::Serialize;
 
 use super::{column::Column, definition::Table};
@@ -32,17 +32,7 @@ pub struct TableEntry {
     /// Number of rows.
     pub rows: u64,
     meaning: &'static str,
-    columns: Vec<ColumnEntry>,
-}
-
-#[derive(Debug, Clone, Serialize)]
-struct ColumnEntry {
-    name: String,
-    #[serde(rename = "type")]
-    kind: &'static str,
-    unit: Option<&'static str>,
-    nullable: bool,
-    meaning: String,
+    columns: Vec<Column>,
 }
 
 impl TableEntry {
@@ -52,16 +42,7 @@ impl TableEntry {
             files: Vec::new(),
             rows: 0,
             meaning: table.meaning,
-            columns: columns
-                .iter()
-                .map(|column| ColumnEntry {
-                    name: column.name.clone().into_owned(),
-                    kind: column.kind.name(),
-                    unit: column.unit.map(|unit| unit.name()),
-                    nullable: column.nullable,
-                    meaning: column.meaning.clone().into_owned(),
-                })
-                .collect(),
+            columns: columns.to_vec(),
         }
     }
 }
@@ -108,8 +89,8 @@ impl Dictionary {
                 let name = code(&column.name);
                 let cells = [
                     name.as_str(),
-                    column.kind,
-                    column.unit.unwrap_or(""),
+                    column.kind.word(),
+                    column.unit.map_or("", Unit::name),
                     if column.nullable { "yes" } else { "" },
                     &column.meaning,
                 ];
@@ -119,9 +100,8 @@ impl Dictionary {
         page.push_str("\n## Metrics\n\nNames in `metric`.\n\n| name | unit | better | definition |\n|---|---|---|---|\n");
         for metric in self.metrics {
             let better = match metric.better {
-                metric::Better::Higher => "higher",
-                metric::Better::Lower => "lower",
-                metric::Better::Neither => "",
+                Better::Neither => "",
+                better => better.word(),
             };
             let name = code(metric.name);
             let cells = [name.as_str(), metric.unit.name(), better, metric.definition];
@@ -145,9 +125,9 @@ fn code(text: &str) -> String {
 }
 
 fn row(page: &mut String, cells: &[&str]) {
-    let cells: Vec<String> = cells
+    let cells = cells
         .iter()
-        .map(|cell| cell.replace('|', "\\|").replace('\n', " "))
-        .collect();
+        .map(|cell| cell.replace('|', "\\|").replace('\n', " "));
+    let cells: Vec<String> = cells.collect();
     let _ = writeln!(page, "| {} |", cells.join(" | "));
 }

@@ -9,7 +9,7 @@ mod dictionary;
 mod parquet_table;
 mod rows;
 
-use std::{fs, io, path::Path};
+use std::{convert::identity, fs, io, path::Path};
 
 use serde::Serialize;
 
@@ -21,9 +21,7 @@ use self::{
     parquet_table::ParquetTable,
     rows::RowWriter,
 };
-use crate::{
-    Reader, ReplaceError, ResultsError, open::explain_io, query::Source, replace::replace,
-};
+use crate::{Reader, ResultsError, explain::explain_io, query::Source, replace::replace};
 
 /// Name of the data dictionary for programs.
 pub const DICTIONARY_FILE_NAME: &str = "dictionary.json";
@@ -109,10 +107,8 @@ fn json(value: &impl Serialize) -> Result<String, ResultsError> {
 }
 
 fn write_text(path: &Path, text: &str) -> Result<(), ResultsError> {
-    replace(path, |out| out.write_all(text.as_bytes())).map_err(|error| {
-        let (ReplaceError::Write(source) | ReplaceError::Content(source)) = error;
-        not_written(path, source)
-    })
+    let written = replace(path, identity, |out| out.write_all(text.as_bytes()));
+    written.map_err(|source| not_written(path, source))
 }
 
 fn not_written(path: &Path, source: io::Error) -> ResultsError {
@@ -133,7 +129,7 @@ fn write_table(
 ) -> Result<u64, ResultsError> {
     let failed = |source| not_written(path, source);
     let mut count = 0;
-    replace(path, |out| {
+    replace(path, failed, |out| {
         let mut writer: Box<dyn RowWriter + '_> = match format {
             TableFormat::Csv => Box::new(CsvTable::new(out, columns).map_err(failed)?),
             TableFormat::Parquet => {
@@ -146,10 +142,6 @@ fn write_table(
             writer.write(row).map_err(failed)
         })?;
         writer.finish().map_err(failed)
-    })
-    .map_err(|error| match error {
-        ReplaceError::Write(source) => failed(source),
-        ReplaceError::Content(error) => error,
     })?;
     Ok(count)
 }

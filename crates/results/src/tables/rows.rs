@@ -5,7 +5,7 @@ use std::io;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hdrhistogram::{Histogram, serialization::Deserializer};
 use regatta_model::{HostSamples, host_sample, metric};
-use rusqlite::{Row, types::ValueRef};
+use rusqlite::types::ValueRef;
 
 use super::{
     column::{Column, Kind, Value},
@@ -13,7 +13,6 @@ use super::{
 };
 use crate::{
     ResultsError,
-    open::explain,
     query::{Source, read_series},
 };
 
@@ -43,16 +42,14 @@ fn host_column(name: String) -> Column {
             let of = member.map_or_else(String::new, |member| {
                 format!(" ({} `{member}`)", quantity.group.name())
             });
-            let kind = match quantity.kind {
+            let since = match quantity.kind {
                 host_sample::Kind::State => "",
                 host_sample::Kind::Share | host_sample::Kind::Count => {
                     ", since the previous sample"
                 }
             };
-            (
-                Some(quantity.unit),
-                format!("{}{of}{kind}", quantity.definition),
-            )
+            let meaning = format!("{}{of}{since}", quantity.definition);
+            (Some(quantity.unit), meaning)
         }
         None => (None, "a quantity of another version of Regatta".to_owned()),
     };
@@ -78,29 +75,10 @@ pub(super) fn each(
         Rows::Histograms => histograms(source, take),
         Rows::HostSamples => host_samples(source, columns, take),
         Rows::SeriesDefinitions => metric::SERIES.iter().try_for_each(|series| {
-            take(&[
-                Value::Text(series.name),
-                Value::Text(series.unit.name()),
-                Value::Text(series.title),
-                Value::Text(series.definition),
-            ])
+            let unit = series.unit.name();
+            take(&[series.name, unit, series.title, series.definition].map(Value::Text))
         }),
     }
-}
-
-/// Runs a query and passes its rows to `read`.
-fn query(
-    source: Source<'_>,
-    sql: &str,
-    mut read: impl FnMut(&Row<'_>) -> Result<(), ResultsError>,
-) -> Result<(), ResultsError> {
-    let failed = |error| explain(error, "read", source.path);
-    let mut statement = source.connection.prepare(sql).map_err(failed)?;
-    let mut rows = statement.query([]).map_err(failed)?;
-    while let Some(row) = rows.next().map_err(failed)? {
-        read(row)?;
-    }
-    Ok(())
 }
 
 fn stored(
@@ -115,17 +93,15 @@ fn stored(
         .map(|column| column.expression(version))
         .collect();
     let sql = format!("SELECT {} FROM {from}", expressions.join(", "));
-    query(source, &sql, |row| {
+    source.each(&sql, [], |row| {
         let mut values = Vec::with_capacity(columns.len());
         for (position, column) in columns.iter().enumerate() {
-            let stored = row
-                .get_ref(position)
-                .map_err(|error| explain(error, "read", source.path))?;
-            values.push(value(column, stored).ok_or_else(|| {
+            let value = value(column, row.get_ref(position)?);
+            values.push(value.ok_or_else(|| {
                 source.damaged(format!("a value of `{}` is of another type", column.name))
             })?);
         }
-        take(&values)
+        Ok(take(&values)?)
     })
 }
 
@@ -146,23 +122,15 @@ fn value<'a>(column: &Column, stored: ValueRef<'a>) -> Option<Value<'a>> {
 
 fn samples(source: Source<'_>, take: Take<'_>) -> Result<(), ResultsError> {
     let sql = "SELECT trial, side, name, t_ns, value FROM series ORDER BY trial, position";
-    query(source, sql, |row| {
-        let failed = |error| explain(error, "read", source.path);
-        let trial = Value::Integer(row.get(0).map_err(failed)?);
-        let series = read_series(row, 1).map_err(failed)?;
-        let unit = metric::find_series(&series.name).map_or(Value::Null, |definition| {
-            Value::Text(definition.unit.name())
-        });
+    source.each(sql, [], |row| {
+        let trial = Value::Integer(row.get(0)?);
+        let series = read_series(row, 1)?;
+        let known = metric::find_series(&series.name);
+        let unit = known.map_or(Value::Null, |known| Value::Text(known.unit.name()));
         let (side, name) = (Value::Text(&series.side), Value::Text(&series.name));
         for (t_ns, value) in series.t_ns.iter().zip(&series.values) {
-            take(&[
-                trial,
-                side,
-                name,
-                unit,
-                Value::Integer(*t_ns),
-                Value::Real(*value),
-            ])?;
+            let (t_ns, value) = (Value::Integer(*t_ns), Value::Real(*value));
+            take(&[trial, side, name, unit, t_ns, value])?;
         }
         Ok(())
     })
@@ -170,21 +138,15 @@ fn samples(source: Source<'_>, take: Take<'_>) -> Result<(), ResultsError> {
 
 fn histograms(source: Source<'_>, take: Take<'_>) -> Result<(), ResultsError> {
     let sql = "SELECT trial, side, name, hdr_v2_base64 FROM histogram ORDER BY trial, position";
-    query(source, sql, |row| {
-        let failed = |error| explain(error, "read", source.path);
-        let trial: i64 = row.get(0).map_err(failed)?;
-        let side: String = row.get(1).map_err(failed)?;
-        let name: String = row.get(2).map_err(failed)?;
-        let text: String = row.get(3).map_err(failed)?;
-        let histogram: Histogram<u64> = STANDARD
-            .decode(text)
-            .ok()
-            .and_then(|bytes| Deserializer::new().deserialize(&mut &bytes[..]).ok())
-            .ok_or_else(|| {
-                source.damaged(format!(
-                    "the histogram `{name}` of trial {trial} cannot be read"
-                ))
-            })?;
+    source.each(sql, [], |row| {
+        let (trial, side, name, text): (i64, String, String, String) = row.try_into()?;
+        let bytes = STANDARD.decode(text).ok();
+        let histogram = bytes.and_then(|it| Deserializer::new().deserialize(&mut &it[..]).ok());
+        let histogram: Histogram<u64> = histogram.ok_or_else(|| {
+            source.damaged(format!(
+                "the histogram `{name}` of trial {trial} cannot be read"
+            ))
+        })?;
         let signed = |value: u64| Value::Integer(i64::try_from(value).unwrap_or(i64::MAX));
         for bucket in histogram.iter_recorded() {
             let value = bucket.value_iterated_to();
@@ -206,25 +168,18 @@ fn host_samples(
     columns: &[Column],
     take: Take<'_>,
 ) -> Result<(), ResultsError> {
-    let mut done = Ok(());
-    source.host_samples(&mut |batch| {
-        if done.is_ok() {
-            done = batch_rows(&batch, columns, take);
-        }
-    })?;
-    done
+    source.host_samples(|batch| batch_rows(&batch, columns, take))
 }
 
 fn batch_rows(batch: &HostSamples, columns: &[Column], take: Take<'_>) -> Result<(), ResultsError> {
     let fixed = 4;
-    let places: Vec<Option<usize>> = columns[fixed..]
+    let places = columns[fixed..]
         .iter()
-        .map(|column| batch.position(&column.name))
-        .collect();
+        .map(|column| batch.position(&column.name));
+    let places: Vec<Option<usize>> = places.collect();
+    let trial = batch.trial;
+    let trial = trial.map_or(Value::Null, |trial| Value::Integer(trial.into()));
     for sample in &batch.samples {
-        let trial = batch
-            .trial
-            .map_or(Value::Null, |trial| Value::Integer(trial.into()));
         let mut row = vec![
             Value::Text(&batch.host),
             trial,

@@ -487,10 +487,9 @@ fn a_file_is_replaced_whole_by_several_at_once() {
     // What a process left that was ended while it wrote.
     fs::write(dir.path().join(".trials.csv.tmp"), "half of something long").unwrap();
     let write = |text: &str| {
-        regatta_results::replace(&path, |out| {
-            text.bytes().try_for_each(|byte| out.write_all(&[byte]))
-        })
-        .unwrap();
+        let mut bytes = text.bytes();
+        let write = |out: &mut (dyn Write + Send)| bytes.try_for_each(|it| out.write_all(&[it]));
+        regatta_results::replace(&path, |e| e, write).unwrap();
     };
     write("first");
     assert_eq!(fs::read_to_string(&path).unwrap(), "first");
@@ -516,7 +515,7 @@ fn a_pipe_in_the_place_of_a_temporary_file_holds_nothing_up() {
         dir.path().join("trials.csv"),
         dir.path().join(".trials.csv.tmp"),
     );
-    let write = || regatta_results::replace(&path, |out| out.write_all(b"whole")).unwrap();
+    let write = || regatta_results::replace(&path, |e| e, |out| out.write_all(b"whole")).unwrap();
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
     write();
     fs::remove_file(&path).unwrap();

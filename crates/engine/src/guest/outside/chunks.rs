@@ -11,7 +11,7 @@ use std::{
         Mutex, PoisonError,
         mpsc::{self, Receiver, Sender},
     },
-    thread,
+    thread::{self, ScopedJoinHandle},
 };
 
 use super::{Files, GuestRun};
@@ -115,40 +115,32 @@ pub(super) fn run(
     let queue = Mutex::new(queue);
     let (events, heard) = mpsc::channel();
     let (told, endings) = thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs)
-            .map(|_| {
-                let (events, queue) = (events.clone(), &queue);
-                // A guest lives as long as the thread that started it.
-                let work = move || {
-                    let ending = work(run, queue, files, &events);
-                    if ending.is_err() {
-                        run.give_up();
-                    }
-                    ending
-                };
-                thread::Builder::new()
-                    .spawn_scoped(scope, work)
-                    .map_err(|source| {
-                        run.give_up();
-                        EngineError::Thread { source }
-                    })
+        let start = |_| {
+            let (events, queue) = (events.clone(), &queue);
+            // A guest lives as long as the thread that started it.
+            let work = move || {
+                let ending = work(run, queue, files, &events);
+                ending.inspect_err(|_| run.stopper.stop.ask())
+            };
+            let thread = thread::Builder::new().spawn_scoped(scope, work);
+            thread.map_err(|source| {
+                run.stopper.stop.ask();
+                EngineError::Thread { source }
             })
-            .collect();
+        };
+        let workers: Vec<_> = (0..jobs).map(start).collect();
         drop(events);
         let told = pass_on(&heard, listener);
         // Whoever has something to tell yet is told that nobody listens.
         drop(heard);
         if told.is_err() {
-            run.give_up();
+            run.stopper.stop.ask();
         }
-        let endings: Vec<_> = workers
-            .into_iter()
-            .map(|worker| {
-                worker?
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
-            .collect();
+        let ending = |worker: Result<ScopedJoinHandle<'_, _>, EngineError>| {
+            let ended = worker?.join();
+            ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        let endings: Vec<_> = workers.into_iter().map(ending).collect();
         (told, endings)
     });
     let started = told?;

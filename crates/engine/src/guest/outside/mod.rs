@@ -5,7 +5,6 @@ mod chunks;
 mod progress;
 
 use std::{
-    collections::VecDeque,
     path::PathBuf,
     sync::{
         Mutex,
@@ -25,7 +24,7 @@ use self::progress::{AfterEnd, Progress};
 use super::{
     memory_mib,
     messages::{FromGuest, RunOrder},
-    watch::{SecondGuest, SecondGuestEnd, Watch, hung, is_silent},
+    watch::{LAST_WORDS, SILENCE, SecondGuest, SecondGuestEnd, Watch, hung, is_silent},
 };
 use crate::{
     agent::Signal,
@@ -33,6 +32,7 @@ use crate::{
     event::{Ending, Event, Listener},
     limits,
     plan::{Done, Plan, PlannedTrial},
+    process_output::LastLines,
     run::{ProgressListener, RunOptions, end_run, tell, unix_ns},
     stop::Stopper,
 };
@@ -104,11 +104,6 @@ impl GuestRun {
     pub fn with_jobs(mut self, jobs: u32) -> Self {
         self.jobs = jobs.max(1);
         self
-    }
-
-    /// Asks all guests to end.
-    fn give_up(&self) {
-        self.stopper.stop.ask();
     }
 
     /// Returns a handle that stops the run, from any thread.
@@ -206,8 +201,7 @@ impl GuestRun {
             files: files.0.is_some(),
             progress_interval,
         };
-        let payload = serde_json::to_string(&order)
-            .map_err(|error| EngineError::GuestMessage { source: error })?;
+        let payload = serde_json::to_string(&order)?;
         let order = Order {
             kernel: self.image.path.clone(),
             clock: self.clock(),
@@ -247,7 +241,7 @@ impl GuestRun {
             heard: None,
             until: begun + START,
             looked: begun,
-            last_words: VecDeque::new(),
+            last_words: LastLines::new(LAST_WORDS, "guest: "),
         })
     }
 
@@ -268,27 +262,24 @@ impl GuestRun {
                 let ending = Ending::interrupted();
                 return end_run(ending, listener).map(End::Over);
             }
-            if let Some(SecondGuestEnd {
-                reasons,
-                unsupported,
-            }) = watch.hear_second()
-            {
+            if let Some(end) = watch.hear_second() {
                 if !progress.has_started() {
+                    let SecondGuestEnd {
+                        reasons,
+                        unsupported,
+                    } = end;
                     return Err(EngineError::guest(&reasons, String::new(), unsupported));
                 }
-                return Ok(End::Early(reasons));
+                return Ok(End::Early(end.reasons));
             }
             let Some(said) = watch.hear() else {
-                if watch.until <= Instant::now() {
-                    return Ok(End::Early(watch.explain(&format!(
-                        "the guest hung: it said nothing for {} s, and was ended",
-                        watch.until.duration_since(watch.begun).as_secs()
-                    ))));
-                }
-                if is_silent(watch.heard) {
-                    return Ok(End::Early(watch.explain(&hung("the guest"))));
-                }
-                continue;
+                let silence = match watch.until <= Instant::now() {
+                    true => watch.until.duration_since(watch.begun),
+                    false if is_silent(watch.heard) => SILENCE,
+                    false => continue,
+                };
+                let hung = hung("the guest", silence);
+                return Ok(End::Early(watch.explain(&hung, Vec::new())));
             };
             if watch.heard.is_some() {
                 watch.heard = Some(Instant::now());
@@ -299,45 +290,38 @@ impl GuestRun {
                     start = Some((release, watch.begun.elapsed()));
                     watch.wait(BETWEEN);
                 }
-                Said::Console { line } | Said::Output { line } => watch.remember(line),
-                Said::Message { text } => {
-                    let message = serde_json::from_str(&text)
-                        .map_err(|source| EngineError::GuestMessage { source })?;
-                    match message {
-                        FromGuest::Event { event } => {
-                            let second_start =
-                                watch.second.as_ref().and_then(|second| second.start);
-                            let event = self.outside(*event, start.as_ref(), second_start);
-                            if let Some(end) = self.note(event, watch, progress, listener)? {
-                                return Ok(end);
-                            }
+                Said::Console { line } | Said::Output { line } => watch.last_words.keep(line),
+                Said::Message { text } => match serde_json::from_str(&text)? {
+                    FromGuest::Event { event } => {
+                        let second_start = watch.second.as_ref().and_then(|it| it.start);
+                        let event = self.outside(*event, start.as_ref(), second_start);
+                        if let Some(end) = self.note(event, watch, progress, listener)? {
+                            return Ok(end);
                         }
-                        FromGuest::Progress { progress } => {
-                            if let Some(listener) = under_way {
-                                listener.hear(progress);
-                            }
-                        }
-                        FromGuest::Failed {
-                            reasons,
-                            guest_gone: true,
-                            ..
-                        } if watch.second.is_some() && progress.has_started() => {
-                            let mut all = watch.explain("the receiver's guest hung, and was ended");
-                            all.splice(1..1, reasons);
-                            return Ok(End::Early(all));
-                        }
-                        FromGuest::Failed {
-                            reasons,
-                            hint,
-                            unsupported,
-                            ..
-                        } => return Err(EngineError::guest(&reasons, hint, unsupported)),
                     }
-                }
+                    FromGuest::Progress { progress } => {
+                        if let Some(listener) = under_way {
+                            listener.hear(progress);
+                        }
+                    }
+                    FromGuest::Failed {
+                        reasons,
+                        guest_gone: true,
+                        ..
+                    } if watch.second.is_some() && progress.has_started() => {
+                        let what = "the receiver's guest hung, and was ended";
+                        return Ok(End::Early(watch.explain(what, reasons)));
+                    }
+                    FromGuest::Failed {
+                        reasons,
+                        hint,
+                        unsupported,
+                        ..
+                    } => return Err(EngineError::guest(&reasons, hint, unsupported)),
+                },
                 Said::Ended { code } => {
-                    return Ok(End::Early(watch.explain(&format!(
-                        "the guest's program ended with exit status {code}"
-                    ))));
+                    let what = format!("the guest's program ended with exit status {code}");
+                    return Ok(End::Early(watch.explain(&what, Vec::new())));
                 }
                 Said::Failed {
                     reasons,
@@ -372,11 +356,7 @@ impl GuestRun {
                     watch.wait(self.longest(&trial));
                 }
             }
-            Event::TrialEnded { .. }
-            | Event::PathChecked { .. }
-            | Event::HostsSampled { .. }
-            | Event::Warning { .. }
-            | Event::RunEnded { .. } => {}
+            _ => {}
         }
         if progress.is_new(&self.plan, &event) {
             tell(listener, &event)?;
@@ -386,10 +366,10 @@ impl GuestRun {
                 tell(listener, &Event::Warning { warning })?;
             }
         }
-        Ok(match event {
-            Event::RunEnded { ending } => Some(End::Over(ending)),
-            _ => None,
-        })
+        match event {
+            Event::RunEnded { ending } => Ok(Some(End::Over(ending))),
+            _ => Ok(None),
+        }
     }
 
     /// Converts an event of the guest into one of this run: adds what only the controller knows.
@@ -444,16 +424,12 @@ impl GuestRun {
                 (Guests::Two, "receiver") => second_start.unwrap_or(took),
                 _ => took,
             };
-            facts.0.insert(
-                "guest.kernel".to_owned(),
-                self.image.path.display().to_string(),
-            );
-            facts.0.insert("guest.clock".to_owned(), clock.to_owned());
-            facts
-                .0
-                .insert("guest.start_ms".to_owned(), took.as_millis().to_string());
+            let mut put = |name: &str, value| facts.0.insert(name.to_owned(), value);
+            put("guest.kernel", self.image.path.display().to_string());
+            put("guest.clock", clock.to_owned());
+            put("guest.start_ms", took.as_millis().to_string());
             if guests == Guests::Two {
-                facts.0.insert("guest.count".to_owned(), "2".to_owned());
+                put("guest.count", "2".to_owned());
             }
         }
     }
@@ -494,14 +470,12 @@ const CAPABILITIES: (&str, &str) = ("OPENSSL_ia32cap", "~0x4000000000000000");
 
 /// Returns the run's warning about the figures of a virtual clock.
 fn virtual_clock() -> Warning {
-    Warning {
-        code: "virtual_clock".to_owned(),
-        message:
-            "time was virtual: work takes no time in it, so there are no figures of CPU time, \
-                  and no transport is limited by how fast its software is"
-                .to_owned(),
-        hint: "run it with `--clock real` to measure CPU time".to_owned(),
-    }
+    Warning::new(
+        "virtual_clock",
+        "time was virtual: work takes no time in it, so there are no figures of CPU time, \
+         and no transport is limited by how fast its software is",
+        "run it with `--clock real` to measure CPU time",
+    )
 }
 
 /// Directory for files of transports. It must exist before a guest can write to it, and is removed

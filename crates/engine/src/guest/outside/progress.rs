@@ -176,7 +176,7 @@ mod tests {
     use regatta_model::Outcome;
 
     use super::*;
-    use crate::testing::study;
+    use crate::tests::fake_bed::study;
 
     fn plan() -> Plan {
         Plan::new(&study(2, 1, 2)).unwrap()

@@ -9,11 +9,7 @@ use toml::{
 
 use super::{Part, Sweeps, SweptEntry, read::Written};
 use crate::{
-    study::{
-        error::StudyError,
-        names::nearest,
-        section::{Scalar, Section},
-    },
+    study::{error::StudyError, section::Section},
     words::Words as _,
 };
 
@@ -34,10 +30,7 @@ impl<'w> Expansion<'w> {
         Self {
             written,
             sweeps: Sweeps {
-                sweeps: written
-                    .iter()
-                    .map(|written| written.sweep.clone())
-                    .collect(),
+                sweeps: written.iter().map(|it| it.sweep.clone()).collect(),
                 entries: Vec::new(),
             },
         }
@@ -57,10 +50,8 @@ impl<'w> Expansion<'w> {
     where
         'w: 's,
     {
-        let names: Vec<(String, Range<usize>)> = sections
-            .iter()
-            .map(|section| base_name(part, section))
-            .collect();
+        let names = sections.iter().map(|section| base_name(part, section));
+        let names: Vec<(String, Range<usize>)> = names.collect();
         if let Some(first) = sections.first() {
             self.check_names(part, first, &names)?;
         }
@@ -111,19 +102,10 @@ impl<'w> Expansion<'w> {
         names: &[(String, Range<usize>)],
     ) -> Result<(), StudyError> {
         let of_part = self.written.iter().filter(|it| it.sweep.part == part);
-        let known: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
-        let unknown = |name: &&Scalar| !known.contains(&name.shown.as_str());
-        match of_part.flat_map(|written| &written.of).find(unknown) {
-            None => Ok(()),
-            Some(name) => Err(section.error(
-                name.span.clone(),
-                format!("this study has no {} `{}`", part.word(), name.shown),
-                match nearest(&name.shown, &known) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("write one of: {}", known.join(", ")),
-                },
-            )),
-        }
+        of_part.flat_map(|written| &written.of).try_for_each(|of| {
+            let known = names.iter().map(|(name, _)| name.as_str());
+            section.known(part.word(), &of.shown, &of.span, known)
+        })
     }
 
     /// Returns all combinations of the values of the sweeps that apply to an entry, the last sweep
@@ -140,18 +122,16 @@ impl<'w> Expansion<'w> {
                 continue;
             };
             let values = self.sweeps.sweeps[*first].values.len();
-            combinations = combinations
-                .iter()
-                // One more than is allowed is enough to be refused.
-                .take(MOST_ENTRIES + 1)
-                .flat_map(|before| {
-                    let axis = &axis;
-                    (0..values).map(move |value| {
-                        let here = axis.iter().map(|sweep| [*sweep, value]);
-                        before.iter().copied().chain(here).collect()
-                    })
-                })
-                .collect();
+            let with_values = |before: &Vec<At>| -> Vec<Vec<At>> {
+                let with = |value| {
+                    let here = axis.iter().map(|sweep| [*sweep, value]);
+                    before.iter().copied().chain(here).collect()
+                };
+                (0..values).map(with).collect()
+            };
+            // One more than is allowed is enough to be refused.
+            let before = combinations.iter().take(MOST_ENTRIES + 1);
+            combinations = before.flat_map(with_values).collect();
         }
         combinations
     }
@@ -170,27 +150,16 @@ impl<'w> Expansion<'w> {
         let scalar = &written.values[value];
         let parsed = DeValue::parse(&scalar.source).map_err(|_| {
             let message = format!("`{}` is no value of TOML", scalar.shown);
-            section.error(
-                scalar.span.clone(),
-                message,
-                "write it as in the section itself",
-            )
+            let hint = "write it as in the section itself";
+            section.error(scalar.span.clone(), message, hint)
         })?;
         let parsed = Spanned::new(scalar.span.clone(), parsed.into_inner());
-        let taken = insert(
-            section.table_mut(),
-            &written.sweep.key,
-            &written.key,
-            parsed,
-        );
-        taken.map_err(|place| {
-            let key = &written.sweep.key;
+        let key = &written.sweep.key;
+        insert(section.table_mut(), key, &written.key, parsed).map_err(|place| {
+            let full_key = written.sweep.full_key();
             section.error(
                 place,
-                format!(
-                    "`{key}` is said here and by a `[[sweep]]` of `{}`",
-                    written.sweep.full_key()
-                ),
+                format!("`{key}` is said here and by a `[[sweep]]` of `{full_key}`"),
                 format!("leave `{key}` out here, or name other entries with `of` in the sweep"),
             )
         })
@@ -243,30 +212,25 @@ fn insert<'s>(
     place: &Range<usize>,
     value: Spanned<DeValue<'s>>,
 ) -> Result<(), Range<usize>> {
-    let (first, rest) = match key.split_once('.') {
-        Some((first, rest)) => (first, Some(rest)),
-        None => (key, None),
-    };
+    let (first, rest) = key.split_once('.').unwrap_or((key, ""));
     let named = || Spanned::new(place.clone(), first.to_owned().into());
-    let Some(rest) = rest else {
+    if rest.is_empty() {
         if let Some(there) = table.get(first) {
             return Err(there.span());
         }
         table.insert(named(), value);
         return Ok(());
-    };
+    }
     if !table.contains_key(first) {
         let empty = Spanned::new(place.clone(), DeValue::Table(DeTable::new()));
         table.insert(named(), empty);
     }
-    match table.get_mut(first) {
-        Some(inner) => {
-            let there = inner.span();
-            match inner.get_mut() {
-                DeValue::Table(inner) => insert(inner, rest, place, value),
-                _ => Err(there),
-            }
-        }
-        None => Ok(()),
+    let Some(inner) = table.get_mut(first) else {
+        return Ok(());
+    };
+    let there = inner.span();
+    match inner.get_mut() {
+        DeValue::Table(inner) => insert(inner, rest, place, value),
+        _ => Err(there),
     }
 }

@@ -15,8 +15,7 @@ pub(super) use expand::Expansion;
 pub(super) use read::{Written, read_sweeps};
 
 /// Part of a study whose entries a sweep multiplies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// Transports.
     Transport,
@@ -40,8 +39,7 @@ impl Part {
 }
 
 /// Spacing of the values of a sweep, and scale of the axis that shows them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Spacing {
     /// Equal differences.
     #[default]

@@ -3,10 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Spacing;
-use crate::{
-    metric::Unit,
-    units::{BitRate, Bytes, Ratio, parse_duration},
-};
+use crate::{metric::Unit, units::split};
 
 /// Significant digits of the values of a range; more where these do not tell the values apart.
 const DIGITS: usize = 3;
@@ -21,15 +18,6 @@ pub enum Written {
     Unit(Unit),
     /// A number with a word after it, such as `packets`; empty for a whole number without quotes.
     Number(String),
-}
-
-/// Splits a text into its number and what follows.
-fn split(text: &str) -> Option<(f64, &str)> {
-    let text = text.trim();
-    let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-' | '_')));
-    let (number, rest) = text.split_at(end.unwrap_or(text.len()));
-    let number: f64 = number.replace('_', "").parse().ok()?;
-    number.is_finite().then(|| (number, rest.trim()))
 }
 
 /// Writes a value as names show it: with a space between number and unit.
@@ -49,18 +37,17 @@ pub fn measure(text: &str) -> Option<(Written, f64)> {
     if rest.is_empty() {
         return Some((Written::Number(String::new()), number));
     }
-    let unit = |unit, value| Some((Written::Unit(unit), value));
-    if let Ok(ratio) = text.parse::<Ratio>() {
-        unit(Unit::Ratio, ratio.0)
-    } else if let Ok(size) = text.parse::<Bytes>() {
-        unit(Unit::Bytes, size.0 as f64)
-    } else if let Ok(rate) = text.parse::<BitRate>() {
-        unit(Unit::BitsPerSecond, rate.0 as f64)
-    } else if let Ok(time) = parse_duration(text) {
-        unit(Unit::Nanoseconds, time.as_nanos() as f64)
-    } else {
-        Some((Written::Number(rest.to_owned()), number))
-    }
+    let units = [
+        Unit::Ratio,
+        Unit::Bytes,
+        Unit::BitsPerSecond,
+        Unit::Nanoseconds,
+    ];
+    let mut read = units.into_iter().map(|unit| (unit, unit.read(text)));
+    Some(
+        read.find_map(|(unit, value)| Some((Written::Unit(unit), value.ok()?)))
+            .unwrap_or_else(|| (Written::Number(rest.to_owned()), number)),
+    )
 }
 
 /// Reads values as quantities of one unit; `None` if they are not. A bare zero is one of every unit.

@@ -10,7 +10,7 @@ use crate::{
     metric::Unit,
     study::{
         error::StudyError,
-        section::{Scalar, Section},
+        section::{Scalar, Section, refuse},
     },
     words::Words as _,
 };
@@ -53,40 +53,25 @@ fn fit(
     whole: &Range<usize>,
 ) -> Result<(), StudyError> {
     let [first, second] = [&before.sweep, &new.sweep];
+    let [first_key, second_key] = [first, second].map(Sweep::full_key);
     let shares = |name: &Scalar| before.of.iter().any(|other| other.shown == name.shown);
     let overlap = before.of.is_empty() || new.of.is_empty() || new.of.iter().any(shares);
-    if (first.part, &first.key) == (second.part, &second.key) && overlap {
-        return Err(root.error(
-            new.key.clone(),
-            format!("`{}` is swept twice", second.full_key()),
-            "leave one of the two out, or give each its own entries with `of`",
-        ));
+    refuse! { root;
+        (first.part, &first.key) == (second.part, &second.key) && overlap => new.key.clone(),
+            "`{second_key}` is swept twice",
+            "leave one of the two out, or give each its own entries with `of`";
     }
     if second.zip.is_none() || first.zip != second.zip {
         return Ok(());
     }
-    if first.part != second.part {
-        return Err(root.error(
-            new.key.clone(),
-            format!(
-                "`{}` and `{}` cannot be zipped: every transport runs under every condition with every workload",
-                first.full_key(),
-                second.full_key()
-            ),
-            "leave `zip` out of one of them, which crosses the two",
-        ));
-    }
     let [one, other] = [first.values.len(), second.values.len()];
-    if one != other {
-        return Err(root.error(
-            whole.clone(),
-            format!(
-                "`{}` has {other} values and `{}`, with which it is zipped, {one}",
-                second.full_key(),
-                first.full_key()
-            ),
-            "give both the same number of values, or leave `zip` out to cross them",
-        ));
+    refuse! { root;
+        first.part != second.part => new.key.clone(),
+            "`{first_key}` and `{second_key}` cannot be zipped: every transport runs under every condition with every workload",
+            "leave `zip` out of one of them, which crosses the two";
+        one != other => whole.clone(),
+            "`{second_key}` has {other} values and `{first_key}`, with which it is zipped, {one}",
+            "give both the same number of values, or leave `zip` out to cross them";
     }
     Ok(())
 }
@@ -110,18 +95,14 @@ fn read(mut section: Section<'_>) -> Result<Written, StudyError> {
         .iter()
         .find(|value| !seen.insert(shown(&value.shown)))
     {
-        return Err(section.error(
-            again.span.clone(),
-            format!("`{}` is listed twice", again.shown),
-            "leave one of the two out; `rounds` says how often each is run",
-        ));
+        let message = format!("`{}` is listed twice", again.shown);
+        let hint = "leave one of the two out; `rounds` says how often each is run";
+        return Err(section.error(again.span.clone(), message, hint));
     }
-    if values.is_empty() || values.len() as u64 > MOST_VALUES {
-        return Err(section.error(
-            place,
-            format!("a sweep has from 1 to {MOST_VALUES} values"),
-            "write `values = [\"0%\", \"1%\"]`, or `from`, `to` and `points`",
-        ));
+    refuse! { section;
+        values.is_empty() || values.len() as u64 > MOST_VALUES => place,
+            "a sweep has from 1 to {MOST_VALUES} values",
+            "write `values = [\"0%\", \"1%\"]`, or `from`, `to` and `points`";
     }
     let measured = measure_all(values.iter().map(|value| value.shown.as_str()));
     let scale = scale.unwrap_or_else(|| match &measured {
@@ -129,12 +110,10 @@ fn read(mut section: Section<'_>) -> Result<Written, StudyError> {
         _ => Spacing::Linear,
     });
     let numbers = measured.as_ref().map(|(_, numbers)| numbers);
-    if scale == Spacing::Log && numbers.is_none_or(|all| all.iter().any(|value| *value <= 0.0)) {
-        return Err(section.error(
-            place,
+    refuse! { section;
+        scale == Spacing::Log && numbers.is_none_or(|all| all.iter().any(|value| *value <= 0.0)) => place,
             "a logarithmic sweep has quantities of one unit above zero",
-            "leave `scale` out, or leave out the values that have no logarithm",
-        ));
+            "leave `scale` out, or leave out the values that have no logarithm";
     }
     let sweep = Sweep {
         part,
@@ -178,27 +157,24 @@ fn split_key(
     key: &str,
     place: &Range<usize>,
 ) -> Result<(Part, String), StudyError> {
-    let wrong = |message: String, hint: &str| Err(section.error(place.clone(), message, hint));
+    const EXAMPLES: &str = "write for example `condition.loss`, `transport.cc` or `workload.size`";
     let (part, inner) = key.split_once('.').unwrap_or((key, ""));
-    let Some((_, part)) = Part::WORDS.iter().find(|(word, _)| *word == part) else {
-        return wrong(
+    let (message, hint) = match Part::of_word(part) {
+        None => (
             format!("`{key}` is no key of a condition, a transport or a workload"),
-            "write for example `condition.loss`, `transport.cc` or `workload.size`",
-        );
-    };
-    if inner.split('.').any(str::is_empty) {
-        return wrong(
+            EXAMPLES,
+        ),
+        Some(part) if inner.split('.').any(str::is_empty) => (
             format!("`{key}` names no key of the {}", part.word()),
-            "write for example `condition.loss`, `transport.cc` or `workload.size`",
-        );
-    }
-    if matches!(inner, "name" | "label") {
-        return wrong(
+            EXAMPLES,
+        ),
+        Some(_) if matches!(inner, "name" | "label") => (
             format!("`{key}` cannot be swept: the names of a sweep are made from its values"),
             "sweep another key; each value gets a name of its own",
-        );
-    }
-    Ok((*part, inner.to_owned()))
+        ),
+        Some(part) => return Ok((part, inner.to_owned())),
+    };
+    Err(section.error(place.clone(), message, hint))
 }
 
 /// Reads `from`, `to` and `points`.
@@ -223,12 +199,10 @@ fn read_range(section: &mut Section<'_>, scale: Spacing) -> Result<Vec<Scalar>, 
             "write both with the same kind of unit, such as `from = \"0.1%\"` and `to = \"10%\"`",
         ));
     };
-    if scale == Spacing::Log && values.iter().any(|value| *value <= 0.0) {
-        return Err(section.error(
-            from.span,
+    refuse! { section;
+        scale == Spacing::Log && values.iter().any(|value| *value <= 0.0) => from.span,
             "a logarithmic range begins above zero",
-            "write a `from` above zero, or `scale = \"linear\"`",
-        ));
+            "write a `from` above zero, or `scale = \"linear\"`";
     }
     let ends = [(ends[0], values[0]), (ends[1], values[1])];
     let Some(texts) = texts(ends, points, scale, &written) else {
@@ -241,17 +215,13 @@ fn read_range(section: &mut Section<'_>, scale: Spacing) -> Result<Vec<Scalar>, 
             "write fewer `points`, or a wider range",
         ));
     };
-    Ok(texts
-        .into_iter()
-        .map(|text| Scalar {
-            source: if from.is_text {
-                format!("\"{text}\"")
-            } else {
-                text.clone()
-            },
-            shown: text,
-            is_text: from.is_text,
-            span: from.span.clone(),
-        })
-        .collect())
+    let scalar = |text: String| Scalar {
+        source: match from.is_text {
+            true => format!("\"{text}\""),
+            false => text.clone(),
+        },
+        shown: text,
+        ..from.clone()
+    };
+    Ok(texts.into_iter().map(scalar).collect())
 }

@@ -18,7 +18,7 @@ use regatta_model::{
     Study, Transport, Workload, WorkloadKind,
 };
 
-use crate::monitor::testing::{Monitor, launched};
+use super::fake_monitor::{Monitor, launched};
 
 /// Returns a study of this many transports, conditions and rounds.
 pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study {

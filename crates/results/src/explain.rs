@@ -1,0 +1,90 @@
+//! Errors of SQLite and of the system, with a meaning for the user.
+
+use std::{
+    error::Error,
+    io,
+    path::{Path, PathBuf},
+};
+
+use nix::unistd::{AccessFlags, access};
+use rusqlite::ErrorCode;
+
+use crate::{
+    ResultsError, SqliteError,
+    error::{is_full, parent},
+};
+
+/// Converts a failure of SQLite to an error with a meaning for the user. If a run is stored
+/// already, the caller adds that with [`ResultsError::keeping`].
+pub(crate) fn explain(source: rusqlite::Error, doing: &'static str, path: &Path) -> ResultsError {
+    let is_read = doing == "read";
+    let what = source.to_string();
+    let code = source.sqlite_error_code();
+    let (path, source) = (path.to_owned(), SqliteError(source));
+    match (code, &source.0) {
+        (Some(ErrorCode::NotADatabase), _) => ResultsError::NotResults { path },
+        (Some(ErrorCode::DatabaseCorrupt), _) => ResultsError::Damaged { path, what },
+        (Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked), _) => {
+            ResultsError::Locked { path }
+        }
+        // A statement of ours is wrong only where the file lacks a table or a column.
+        (Some(ErrorCode::Unknown), _) if what.starts_with("no such ") => {
+            ResultsError::Damaged { path, what }
+        }
+        (Some(ErrorCode::DiskFull), _) => disk_full(path, source),
+        // A shared-memory index or a flush that finds no space is an I/O error to SQLite.
+        (Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen), _)
+            if !is_read && no_space(&path) =>
+        {
+            disk_full(path, source)
+        }
+        (Some(ErrorCode::ReadOnly), _) => ResultsError::NotWritable { path, source },
+        // The log and its index are made beside the file.
+        (Some(ErrorCode::CannotOpen), _) if !is_read && !writable(&path) => {
+            ResultsError::NotWritable { path, source }
+        }
+        // A row that SQLite can read and we cannot: the types are ours, so the file is wrong.
+        (
+            None,
+            rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..),
+        ) => ResultsError::Damaged { path, what },
+        _ => ResultsError::Sqlite {
+            doing,
+            path,
+            source,
+        },
+    }
+}
+
+/// Converts a failure of the system to an error with a meaning for the user; see [`explain`].
+pub(crate) fn explain_io(source: io::Error, doing: &'static str, path: &Path) -> ResultsError {
+    let path = path.to_owned();
+    if is_full(&source) {
+        return disk_full(path, source);
+    }
+    ResultsError::Io {
+        doing,
+        path,
+        source,
+    }
+}
+
+fn disk_full(path: PathBuf, source: impl Error + Send + Sync + 'static) -> ResultsError {
+    ResultsError::DiskFull {
+        path,
+        begun: false,
+        kept: 0,
+        source: Box::new(source),
+    }
+}
+
+/// Whether files may be created in the directory of a file.
+fn writable(path: &Path) -> bool {
+    access(parent(path), AccessFlags::W_OK).is_ok()
+}
+
+fn no_space(path: &Path) -> bool {
+    nix::sys::statvfs::statvfs(parent(path)).is_ok_and(|fs| fs.blocks_available() == 0)
+}
