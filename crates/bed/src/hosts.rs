@@ -10,6 +10,7 @@ use std::{
 
 use regatta_model::PortRange;
 use regatta_process::Stop;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     clocks::RemoteClock,
@@ -39,19 +40,26 @@ pub trait Connect: Debug {
     fn connect(&self) -> Result<Session, BedError>;
 }
 
-/// Way in which the path is shaped at a host. Both hosts of a bed have the same.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Way in which the path to another kernel is shaped at a host. Both hosts of a bed have the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum Shaping {
     /// The network is used as it is.
     None,
-    /// By netem on a macvlan.
+    /// By netem on an interface that leads to the other host and to nothing else. It becomes the host's own.
+    Wire {
+        /// Its name in the first network namespace.
+        name: String,
+    },
+    /// By netem on a macvlan, in a network namespace of its own. The kernel removes it with the path daemon; the host's
+    /// interface is not changed.
     Macvlan {
         /// Interface of the host on top of which it is.
         parent: String,
         /// Length of the prefix of the address.
         prefix: u8,
     },
-    /// By netem on an interface of the host, for packets to the other host.
+    /// By netem on an interface of the host, for packets to the other host and no others.
     Interface {
         /// Name of the interface.
         name: String,

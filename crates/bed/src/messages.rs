@@ -6,16 +6,14 @@ use std::{
 };
 
 use regatta_control::Host;
-use regatta_model::{
-    Condition, Emulator, LossBy, Offloads, PathCheck, PathSetup, Placement, PortRange,
-};
+use regatta_model::{Condition, Emulator, LossBy, Offloads, PathSetup, Placement, PortRange};
 use serde::{Deserialize, Serialize};
 
-use crate::capture::{CaptureOrder, CaptureSummary};
+use crate::{capture::CaptureOrder, hosts::Shaping};
 
 /// Version of these messages. Both ends are the same binary in `regatta`; a difference means that a
 /// bed was made with another binary.
-pub(crate) const DAEMON_PROTOCOL_VERSION: u32 = 9;
+pub(crate) const DAEMON_PROTOCOL_VERSION: u32 = 10;
 
 /// Writes a message as one line of JSON.
 ///
@@ -28,11 +26,11 @@ pub(crate) fn write_line(to: &mut impl Write, message: &impl Serialize) -> io::R
     to.flush()
 }
 
-/// Requests of the controller.
+/// Requests of the controller, with the types of their results; `()` where none is named.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum ToDaemon {
-    /// First line: make the namespaces and the path.
+    /// First line: make the namespaces and the path ([`Made`]).
     Hello {
         protocol: u32,
         run_id: String,
@@ -45,13 +43,13 @@ pub(crate) enum ToDaemon {
     SetCondition { condition: Condition, seed: u64 },
     /// Begin the condition's schedule and its traces, as the transfer starts now.
     Begin,
-    /// Send the counters since the condition was set.
+    /// Send the counters since the condition was set ([`PathCounters`]).
     Counters,
     /// Capture every packet from now on; an earlier capture is ended.
     StartCapture { order: CaptureOrder },
-    /// End the capture and send its summary.
+    /// End the capture and send its summary (`Option<CaptureSummary>`; `None` if there was no capture).
     EndCapture,
-    /// Measure the path under this condition.
+    /// Measure the path under this condition (`PathCheck`).
     Check { condition: Condition },
     /// Serve a request of a check that two daemons make together, each at its own end.
     Probe { probe: Probe },
@@ -64,33 +62,7 @@ pub(crate) struct End {
     pub(crate) host: Host,
     /// Addresses of hosts a and b on the path.
     pub(crate) addresses: [IpAddr; 2],
-    pub(crate) attach: Attach,
-}
-
-/// Way in which a host is attached to a path that leads to another kernel.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub(crate) enum Attach {
-    /// Interface that leads to the other end and to nothing else, by its name in the first network
-    /// namespace. It becomes the host's own.
-    Wire { name: String },
-    /// The host's network as it is, without impairment.
-    AsIs,
-    /// Interface of its own on top of one of the host's, in a network namespace of its own. The kernel removes it
-    /// with the daemon; the host's interface is not changed.
-    Macvlan {
-        /// Interface of the host.
-        parent: String,
-        /// Length of the prefix of the end's address.
-        prefix: u8,
-    },
-    /// One of the host's interfaces, of which the packets to the other host are shaped and no others.
-    Interface {
-        /// Its name.
-        name: String,
-        /// Ports of the SSH servers, whose packets are not shaped.
-        ssh_ports: Vec<u16>,
-    },
+    pub(crate) shaping: Shaping,
 }
 
 /// Where the hosts of a path are.
@@ -103,82 +75,58 @@ pub(crate) enum HostPlacement {
     TwoInterfaces,
 }
 
-/// Requests to one end in a check of the path.
+/// Requests to one end in a check of the path, with the types of their results; `()` where none is named.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Probe {
-    /// Open a socket and send its port, which is one of `ports`.
+    /// Open a socket and send its port, which is one of `ports` (`u16`).
     Open { ports: Option<PortRange> },
     /// Connect to the other end's socket, which has this port.
     Connect { port: u16 },
-    /// Make round trips, at most so many.
+    /// Make round trips, `most` of them at most, and send their delays in nanoseconds, without transmission and the
+    /// other end's own time (`Vec<f64>`).
     RoundTrips { condition: Condition, most: u64 },
-    /// Send back the packets that arrive of as many.
+    /// Send back the packets of these round trips.
     Return { condition: Condition, most: u64 },
-    /// Send the train of packets of a direction, 0 forward.
+    /// Send the train of packets of a direction, 0 forward, and the time at which each was sent, by this end's clock
+    /// (`Vec<u64>`).
     Send {
         condition: Condition,
         direction: usize,
     },
-    /// Send the arrivals of the train of a direction.
+    /// Send the arrivals of the train of a direction: place in the train, and time by this end's clock
+    /// (`Vec<(u64, u64)>`).
     Receive {
         condition: Condition,
         direction: usize,
     },
-    /// Send the train of the direction that begins at this end, and the arrivals of the other one.
+    /// Send the train of the direction that begins at this end, its departures, and the arrivals of the other one
+    /// ([`TrainResult`]).
     SendAndReceive { condition: Condition },
-    /// Ask the other end for the time of its monotonic clock, several times.
+    /// Ask the other end for the time of its monotonic clock, several times: departure and arrival here, and the time
+    /// there in between (`Vec<[i64; 3]>`).
     AskTime,
     /// Answer such questions.
     TellTime,
-    /// End the check and report whether this machine disturbed it.
+    /// End the check and send the evidence that this machine disturbed it, if there is some (`Option<String>`).
     Close,
 }
 
-/// Answers of the daemon.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Packets of a train.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TrainResult {
+    /// Time at which each packet was sent, in nanoseconds since the Unix epoch.
+    pub(crate) departures: Vec<u64>,
+    /// Place in the train and time of each that arrived, by the receiver's clock.
+    pub(crate) arrivals: Vec<(u64, u64)>,
+}
+
+/// Answer of the daemon: the result of the request, of which each has its own type, or the reason why there is none.
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(crate) enum FromDaemon {
-    /// Answer to [`ToDaemon::Hello`]: the namespaces exist.
-    Up {
-        protocol: u32,
-        /// Whether the namespaces belong to a user namespace of the daemon's own.
-        user_namespace: bool,
-        /// File descriptors of the daemon that hold the network namespaces of its hosts.
-        namespaces: Vec<i32>,
-        path: PathForm,
-    },
-    /// The condition is set.
-    Set,
-    /// The schedule has begun.
-    Begun,
-    /// The counters.
-    Counters { counters: Box<PathCounters> },
-    /// Packets are captured.
-    Capturing,
-    /// Summary of the capture; `None` if there was no capture.
-    Captured { summary: Option<CaptureSummary> },
-    /// Result of the path check.
-    Checked { check: PathCheck },
-    /// A socket for a check is open.
-    Opened { port: u16 },
-    /// A request of a check that has no result is done.
-    Probed,
-    /// Round-trip delays in nanoseconds, without transmission and the far end's own time.
-    RoundTrips { delays_ns: Vec<f64> },
-    /// Time at which each packet of a train was sent, by this end's clock.
-    Sent { departures: Vec<u64> },
-    /// Packets of a train that arrived: place in the train, and time by this end's clock.
-    Train { arrivals: Vec<(u64, u64)> },
-    /// Both of these of an end that has sent its train and received the other end's.
-    SentAndReceived {
-        departures: Vec<u64>,
-        arrivals: Vec<(u64, u64)>,
-    },
-    /// Exchanges of the time with the other end: departure and arrival here, and the time there in between.
-    Times { exchanges: Vec<[i64; 3]> },
-    /// A check is over; evidence that this end's machine disturbed it, if there is some.
-    Closed { spoiled: Option<String> },
+pub(crate) enum Answer<T> {
+    /// The request is done.
+    Done { result: T },
     /// The request could not be served.
     Failed {
         /// The causes, outermost first.
@@ -186,6 +134,17 @@ pub(crate) enum FromDaemon {
         /// Command or setting that helps; may be empty.
         hint: String,
     },
+}
+
+/// Result of [`ToDaemon::Hello`]: the namespaces exist.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Made {
+    pub(crate) protocol: u32,
+    /// Whether the namespaces belong to a user namespace of the daemon's own.
+    pub(crate) user_namespace: bool,
+    /// File descriptors of the daemon that hold the network namespaces of its hosts.
+    pub(crate) namespaces: Vec<i32>,
+    pub(crate) path: PathForm,
 }
 
 /// Emulator of a path as it was set up: the choices that a request may leave open are made.
@@ -209,11 +168,11 @@ impl PathForm {
     /// Returns the form in words.
     pub(crate) fn in_words(&self, hosts: HostPlacement) -> String {
         let is_one = hosts == HostPlacement::OneMachine;
+        let offloads = match self.offloads {
+            Offloads::On if is_one => ", offloads on",
+            _ => "",
+        };
         if self.emulator == Emulator::None && is_one {
-            let offloads = match self.offloads {
-                Offloads::On => ", offloads on",
-                Offloads::Off => "",
-            };
             return format!("netns, direct link{offloads}");
         }
         if self.is_real {
@@ -223,30 +182,25 @@ impl PathForm {
             return "netns, user-space emulator".to_owned();
         }
         let place = match (hosts, self.placement) {
-            (HostPlacement::TwoGuests, _) => {
-                "two guests, netem on both ends, where TCP's small queues meet it"
-            }
-            (HostPlacement::TwoMachines, _) => {
-                "hosts, netem on a macvlan at both ends, where TCP's small queues meet it"
-            }
-            (HostPlacement::TwoInterfaces, _) => {
-                "hosts, netem on an interface of both, where TCP's small queues meet it"
-            }
             (HostPlacement::OneMachine, Placement::Between) => "netns, netem between the hosts",
-            (HostPlacement::OneMachine, Placement::Ends) => {
-                "netns, netem on both ends, where TCP's small queues meet it"
-            }
+            (HostPlacement::OneMachine, Placement::Ends) => "netns, netem on both ends",
+            (HostPlacement::TwoGuests, _) => "two guests, netem on both ends",
+            (HostPlacement::TwoMachines, _) => "hosts, netem on a macvlan at both ends",
+            (HostPlacement::TwoInterfaces, _) => "hosts, netem on an interface of both",
+        };
+        let queues = match (hosts, self.placement) {
+            (HostPlacement::OneMachine, Placement::Between) => "",
+            _ => ", where TCP's small queues meet it",
         };
         let loss = match self.loss_by {
             LossBy::Iptables if is_one => ", loss by iptables",
             _ => "",
         };
-        let offloads = match self.offloads {
-            Offloads::On if is_one => ", offloads on",
-            _ => "",
-        };
         let seeded = if self.seeded { "seeded" } else { "not seeded" };
-        format!("{place}{loss}{offloads} (Linux {}, {seeded})", self.kernel)
+        format!(
+            "{place}{queues}{loss}{offloads} (Linux {}, {seeded})",
+            self.kernel
+        )
     }
 }
 

@@ -1,14 +1,9 @@
 //! Bed of `regatta client`: this machine, a machine that runs `regatta server`, and the network between them as it is.
 
-use std::{
-    net::IpAddr,
-    path::Path,
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{net::IpAddr, path::Path, sync::Arc, time::Duration};
 
 use regatta_control::Host;
-use regatta_model::{AskedAchieved, Condition, PathCheck, PortRange};
+use regatta_model::{Condition, PathCheck, PortRange};
 
 use crate::{
     capture::{CaptureOrder, CaptureSummary},
@@ -17,6 +12,7 @@ use crate::{
     hosts::SessionLauncher,
     launch::{self, AGENT, Errors, Launched, Launcher as _, Local},
     messages::PathCounters,
+    path_daemon::{check, unix_ns},
     session::Session,
     test_bed::TestBed,
 };
@@ -157,24 +153,11 @@ impl TestBed for ServerBed {
             let achieved = sum / n as f64;
             let asked = *self.first_ns.get_or_insert(achieved);
             let tolerance = (DELAY_CHANGE * asked).max(LEAST_DELAY_CHANGE_NS);
-            quantities.push(AskedAchieved {
-                name: "round_trip_delay_ns".to_owned(),
-                asked,
-                achieved,
-                lowest: asked - tolerance,
-                highest: asked + tolerance,
-                n,
-                within: (achieved - asked).abs() <= tolerance,
-            });
+            let range = (asked - tolerance, asked + tolerance);
+            let name = "round_trip_delay_ns";
+            quantities.push(check::quantity(name, asked, achieved, range, n));
         }
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        Ok(PathCheck {
-            condition: condition.name.clone(),
-            step_at_ns: 0,
-            checked_unix_ns: since.map_or(0, |it| i64::try_from(it.as_nanos()).unwrap_or(i64::MAX)),
-            within: quantities.iter().all(|quantity| quantity.within),
-            spoiled: None,
-            quantities,
-        })
+        let checked_unix_ns = unix_ns().cast_signed();
+        Ok(check::path_check(condition, checked_unix_ns, quantities))
     }
 }

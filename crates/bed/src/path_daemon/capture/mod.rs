@@ -11,10 +11,10 @@ use std::{
     fs::File,
     io::{self, Write},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
+        Arc, Mutex, TryLockError,
         mpsc::{self, Receiver, RecvTimeoutError, Sender},
     },
-    thread::{self, JoinHandle},
+    thread::JoinHandle,
     time::Duration,
 };
 
@@ -28,6 +28,7 @@ use super::{
     clock::{monotonic_ns, unix_ns},
     corruption,
     error::DaemonError,
+    lock, spawn,
     tun::HEADER_BYTES,
 };
 use crate::capture::{CaptureOrder, CaptureSummary};
@@ -62,12 +63,6 @@ impl Batch {
             *sum += std::mem::take(more);
         }
     }
-}
-
-/// Locks the batch, poisoned or not: no code that panics holds the lock, and the batch would be
-/// whole.
-fn lock(batch: &Mutex<Batch>) -> MutexGuard<'_, Batch> {
-    batch.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The forwarder's end of a capture.
@@ -207,10 +202,7 @@ impl Recorder {
             });
         }
         let (stop, stopped) = mpsc::channel();
-        let thread = thread::Builder::new()
-            .name("capture".into())
-            .spawn(move || writer.run(&shared, &stopped))
-            .map_err(DaemonError::Thread)?;
+        let thread = spawn("capture", move || writer.run(&shared, &stopped))?;
         let recorder = Self {
             stop: Some(stop),
             thread: Some(thread),

@@ -64,21 +64,13 @@ pub(super) enum Event {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
     pub direction: u8,
-    /// Time at the connecting host, in nanoseconds of the monotonic clock.
+    /// Time at the connecting host, in nanoseconds of the monotonic clock: until the outcome of a packet is known, that
+    /// of entering the path.
     pub at: u64,
     pub size: u32,
     pub bytes: Vec<u8>,
+    /// Outcome of the packet, in words; empty until it is known.
     pub comment: String,
-}
-
-#[derive(Debug)]
-struct Pending {
-    direction: u8,
-    entered: u64,
-    size: u32,
-    bytes: Vec<u8>,
-    /// Outcome of the packet, in words, once it is known.
-    comment: Option<String>,
 }
 
 #[derive(Debug)]
@@ -93,7 +85,7 @@ enum Place {
 pub(super) struct Sequence {
     /// Number of the first of `pending`.
     base: u32,
-    pending: VecDeque<Option<Pending>>,
+    pending: VecDeque<Option<Record>>,
     places: VecDeque<Place>,
 }
 
@@ -109,6 +101,13 @@ impl Sequence {
 
     /// Takes an event; `bytes` are those that were kept.
     pub(super) fn take(&mut self, event: Event, bytes: &[u8]) {
+        let record = |direction, at, size, comment: &str| Record {
+            direction,
+            at,
+            size,
+            bytes: bytes.to_vec(),
+            comment: comment.to_owned(),
+        };
         match event {
             Event::Entered {
                 direction,
@@ -116,106 +115,73 @@ impl Sequence {
                 size,
                 ..
             } => {
-                let number = self.base.wrapping_add(self.pending.len() as u32);
-                self.pending.push_back(Some(Pending {
-                    direction,
-                    entered: at,
-                    size,
-                    bytes: bytes.to_vec(),
-                    comment: None,
-                }));
                 if direction == FORWARD {
+                    let number = self.base.wrapping_add(self.pending.len() as u32);
                     self.places.push_back(Place::Of(number));
                 }
+                let record = record(direction, at, size, "");
+                self.pending.push_back(Some(record));
             }
             Event::Ended {
                 number,
                 at,
                 verdict,
                 marks,
-            } => self.end(number, at, verdict, marks),
+            } => {
+                let index = number.wrapping_sub(self.base) as usize;
+                let comment = |entered| in_words(verdict, at.saturating_sub(entered), marks);
+                self.end(index, at, comment);
+                self.forget();
+            }
             Event::Copied {
                 direction,
                 at,
                 size,
                 ..
-            } => self.places.push_back(Place::Ready(Record {
-                direction,
-                at,
-                size,
-                bytes: bytes.to_vec(),
-                comment: "a copy that the path made".to_owned(),
-            })),
+            } => {
+                let record = record(direction, at, size, "a copy that the path made");
+                self.places.push_back(Place::Ready(record));
+            }
         }
     }
 
-    fn end(&mut self, number: u32, at: u64, verdict: Verdict, marks: u16) {
-        let index = number.wrapping_sub(self.base) as usize;
-        let Some(place) = self.pending.get_mut(index) else {
+    /// Ends the packet at this place of `pending`, if it is there: one of the connecting host has a place already, any
+    /// other gets one at `at`. `comment` returns its outcome, in words, for the time at which it entered the path.
+    fn end(&mut self, index: usize, at: u64, comment: impl FnOnce(u64) -> String) {
+        let Some(Some(record)) = self.pending.get_mut(index) else {
             return;
         };
-        let Some(pending) = place else { return };
-        let comment = in_words(verdict, at.saturating_sub(pending.entered), marks);
-        if pending.direction == FORWARD {
-            pending.comment = Some(comment);
-            return;
+        record.comment = comment(record.at);
+        if record.direction != FORWARD {
+            record.at = at;
+            let record = self.pending[index].take();
+            self.places.extend(record.map(Place::Ready));
         }
-        if let Some(pending) = place.take() {
-            self.places.push_back(Place::Ready(Record {
-                direction: pending.direction,
-                at,
-                size: pending.size,
-                bytes: pending.bytes,
-                comment,
-            }));
-        }
-        self.forget();
     }
 
     /// Returns the next record, if it is complete.
     pub(super) fn next(&mut self) -> Option<Record> {
-        let number = match self.places.front()? {
-            Place::Ready(_) => {
-                let Some(Place::Ready(record)) = self.places.pop_front() else {
-                    return None;
-                };
-                return Some(record);
-            }
-            Place::Of(number) => *number,
+        let &Place::Of(number) = self.places.front()? else {
+            return match self.places.pop_front()? {
+                Place::Ready(record) => Some(record),
+                Place::Of(_) => None,
+            };
         };
         let index = number.wrapping_sub(self.base) as usize;
-        let place = self.pending.get_mut(index)?;
-        place.as_ref()?.comment.as_ref()?;
-        let pending = place.take()?;
+        let is_complete = |record: &mut Record| !record.comment.is_empty();
+        let record = self.pending.get_mut(index)?.take_if(is_complete)?;
         self.places.pop_front();
         self.forget();
-        Some(Record {
-            direction: pending.direction,
-            at: pending.entered,
-            size: pending.size,
-            bytes: pending.bytes,
-            comment: pending.comment.unwrap_or_default(),
-        })
+        Some(record)
     }
 
     /// Ends the capture at `now`: packets that are still under way get no other outcome.
     pub(super) fn close(&mut self, now: u64) {
-        for pending in &mut self.pending {
-            let Some(waiting) = pending else { continue };
-            if waiting.comment.is_some() {
-                continue;
-            }
-            let comment = "still under way when the capture ended".to_owned();
-            if waiting.direction == FORWARD {
-                waiting.comment = Some(comment);
-            } else if let Some(waiting) = pending.take() {
-                self.places.push_back(Place::Ready(Record {
-                    direction: waiting.direction,
-                    at: now,
-                    size: waiting.size,
-                    bytes: waiting.bytes,
-                    comment,
-                }));
+        for index in 0..self.pending.len() {
+            let record = self.pending[index].as_ref();
+            if record.is_some_and(|record| record.comment.is_empty()) {
+                let comment = |_| "still under way when the capture ended".to_owned();
+                self.end(index, now, comment);
             }
         }
     }

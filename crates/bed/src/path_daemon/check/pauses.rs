@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     messages::LinkCounters,
-    path_daemon::{clock, error::DaemonError},
+    path_daemon::{clock, error::DaemonError, spawn},
 };
 
 /// Time between two looks at the clock.
@@ -88,22 +88,19 @@ impl PauseWatch {
     pub(crate) fn start() -> Result<Self, DaemonError> {
         let over = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&over);
-        let thread = thread::Builder::new()
-            .name("pauses".into())
-            .spawn(move || {
-                clock::wake_on_time();
-                let mut paused = Duration::ZERO;
-                while !until.load(Ordering::Relaxed) {
-                    let asleep = Instant::now();
-                    thread::sleep(TICK);
-                    let late = asleep.elapsed().saturating_sub(TICK);
-                    if late >= SHORTEST {
-                        paused += late;
-                    }
+        let thread = spawn("pauses", move || {
+            clock::wake_on_time();
+            let mut paused = Duration::ZERO;
+            while !until.load(Ordering::Relaxed) {
+                let asleep = Instant::now();
+                thread::sleep(TICK);
+                let late = asleep.elapsed().saturating_sub(TICK);
+                if late >= SHORTEST {
+                    paused += late;
                 }
-                paused
-            })
-            .map_err(DaemonError::Thread)?;
+            }
+            paused
+        })?;
         Ok(Self {
             over: Over(over),
             begun: Instant::now(),

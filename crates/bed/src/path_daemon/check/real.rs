@@ -5,10 +5,11 @@ use std::time::Duration;
 use regatta_model::{AskedAchieved, BitRate, Condition, Link, PathCheck};
 
 use super::{
-    LossPlace, TrainResult,
+    LossPlace, Measured,
     plan::{RoundTrips, Train},
     quantity,
 };
+use crate::messages::TrainResult;
 
 /// Longest one-way delay of a network for which a check waits.
 const LONGEST_DELAY: Duration = Duration::from_millis(750);
@@ -41,11 +42,11 @@ pub(crate) fn packets(condition: &Condition) -> Condition {
 /// Describes the network by the packets of a check under [`packets`]; `first` is the check with which it is
 /// compared.
 pub(crate) fn describe(
-    (packets, first): (&Condition, Option<&PathCheck>),
-    checked_unix_ns: i64,
-    round_trips: &[f64],
-    trains: &[TrainResult; 2],
+    packets: &Condition,
+    first: Option<&PathCheck>,
+    measured: &Measured,
 ) -> PathCheck {
+    let (round_trips, trains) = (&measured.round_trips, &measured.trains);
     let mut quantities = Vec::new();
     let mut add = |name: &str, achieved: f64, n: u64, tolerance: &dyn Fn(f64) -> f64| {
         let before = first.and_then(|first| before(first, name));
@@ -76,14 +77,7 @@ pub(crate) fn describe(
         add(name, ratio, sent, &|_| LOSS_CHANGE);
     }
     quantities.extend(clock_offset(trains));
-    PathCheck {
-        condition: packets.name.clone(),
-        step_at_ns: 0,
-        checked_unix_ns,
-        spoiled: None,
-        within: quantities.iter().all(|quantity| quantity.within),
-        quantities,
-    }
+    measured.check(packets, quantities)
 }
 
 /// Returns the median of round trips, of which there is at least one.
@@ -139,8 +133,12 @@ mod tests {
             departures: Vec::new(),
             arrivals: (0..arrived).map(|place| (place, place)).collect(),
         };
-        let round_trips = [delay_ms * 1e6 - transmission; 10];
-        describe((&packets, first), 0, &round_trips, &[train(), train()])
+        let measured = Measured {
+            checked_unix_ns: 0,
+            round_trips: vec![delay_ms * 1e6 - transmission; 10],
+            trains: [train(), train()],
+        };
+        describe(&packets, first, &measured)
     }
 
     #[test]

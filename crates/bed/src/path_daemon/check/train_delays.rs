@@ -5,11 +5,12 @@ use regatta_emulation::delay_moments;
 use regatta_model::{AskedAchieved, Condition, DelayDistribution, Link};
 
 use super::{
-    LossPlace, MEAN_TOLERANCE, NORMAL_QUANTILE, SPREAD_TOLERANCE, TrainResult,
+    DIRECTIONS, LossPlace, MEAN_TOLERANCE, NORMAL_QUANTILE, SPREAD_TOLERANCE,
     expected::lost_before_rate,
     plan::{self, Train},
     quantity,
 };
+use crate::messages::TrainResult;
 
 /// Fewest packets whose delays are judged.
 const FEWEST: usize = 50;
@@ -122,7 +123,7 @@ pub(super) fn judge(
     let asked = condition.round_trip_delay().as_nanos() as f64;
     let (mut mean, mut achieved, mut variance, mut held) = (0.0_f64, 0.0, 0.0_f64, 0.0);
     let mut each = Vec::new();
-    for (which, name) in ["forward", "reverse"].into_iter().enumerate() {
+    for (which, name) in DIRECTIONS.into_iter().enumerate() {
         let (link, delays) = (links[which], &delays[which]);
         let n = delays.values_ns.len();
         let moments = delay_moments(link);

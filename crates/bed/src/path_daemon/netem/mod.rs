@@ -24,7 +24,7 @@ mod wires;
 
 use std::{
     io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Instant,
 };
 
@@ -43,12 +43,16 @@ use self::{
 use super::{
     Path, attributes,
     error::{DaemonError, InterfaceError},
+    lock,
     namespaces::Namespace,
     netlink,
     qdisc::{self, Netem, Qdisc},
     tun::MTU_RANGE,
 };
-use crate::messages::{Attach, End, LinkCounters, PathForm};
+use crate::{
+    hosts::Shaping as HostShaping,
+    messages::{End, LinkCounters, PathForm},
+};
 
 /// The path.
 #[derive(Debug)]
@@ -75,20 +79,21 @@ impl NetemPath {
     pub(super) fn up(setup: PathSetup, end: Option<&End>, run: u64) -> Result<Self, DaemonError> {
         let mut shaping = None;
         let chain = match end {
-            Some(end) => match &end.attach {
-                Attach::Interface { name, .. } if setup.loss_by == LossBy::Iptables => {
+            Some(end) => match &end.shaping {
+                HostShaping::Interface { name, .. } if setup.loss_by == LossBy::Iptables => {
                     Err(DaemonError::interface(name, InterfaceError::Iptables))
                 }
-                Attach::Interface { name, ssh_ports } => Chain::lay_interface(end, name, ssh_ports)
-                    .map(|(chain, made)| {
+                HostShaping::Interface { name, ssh_ports } => {
+                    Chain::lay_interface(end, name, ssh_ports).map(|(chain, made)| {
                         shaping = Some(made);
                         chain
-                    }),
-                Attach::Wire { name } => Chain::lay_end(end, name),
-                Attach::Macvlan { parent, prefix } => {
+                    })
+                }
+                HostShaping::Wire { name } => Chain::lay_end(end, name),
+                HostShaping::Macvlan { parent, prefix } => {
                     Chain::lay_macvlan(end, (parent, *prefix), run)
                 }
-                Attach::AsIs => Err(DaemonError::OneEnd),
+                HostShaping::None => Err(DaemonError::OneEnd),
             },
             None => Chain::lay(setup.placement, setup.offloads),
         }
@@ -231,12 +236,6 @@ fn stages(
         stages(links[0], "forward", seed.wrapping_mul(2))?,
         stages(links[1], "reverse", seed.wrapping_mul(2).wrapping_add(1))?,
     ])
-}
-
-/// Locks a mutex, poisoned or not: a thread that panicked has left only state that the kernel
-/// knows.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Tries netem, and between the hosts the token bucket and CoDel, on the chain's interfaces;
