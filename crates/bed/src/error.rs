@@ -1,12 +1,14 @@
 //! Errors of a bed.
 
+use std::{io, time::Duration};
+
 use regatta_model::causes;
-use std::{fmt, io, time::Duration};
 
 use crate::session::SessionError;
 
 /// Chain of causes that another process reported, outermost first.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct Reported {
     message: String,
     source: Option<Box<Reported>>,
@@ -39,20 +41,6 @@ impl From<&str> for Reported {
             message: message.to_owned(),
             source: None,
         }
-    }
-}
-
-impl fmt::Display for Reported {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Reported {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source
-            .as_deref()
-            .map(|source| source as &(dyn std::error::Error + 'static))
     }
 }
 

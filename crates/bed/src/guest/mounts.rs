@@ -10,11 +10,14 @@ use std::{
     path::Path,
 };
 
-use nix::mount::{MsFlags, mount};
+use nix::{
+    errno::Errno,
+    mount::{MsFlags, mount},
+};
 
 use super::{
     order::Order,
-    within::{EXCHANGE, FILES, MESSAGES},
+    within::{FILES, MESSAGES, exchange},
 };
 
 /// Writable directory of the guest, in memory. The host's files there are of no use to a guest, and
@@ -77,10 +80,8 @@ pub(super) fn make(order: &Order) -> Result<(), MountError> {
         .transpose()
         .step("opening the directory for files")?;
 
-    let size = format!(
-        "size={}m,mode=0755",
-        order.memory_mib.saturating_add(EXTRA_MIB)
-    );
+    let mib = order.memory_mib.saturating_add(EXTRA_MIB);
+    let size = format!("size={mib}m,mode=0755");
     mount(
         Some("regatta"),
         ROOM,
@@ -89,16 +90,10 @@ pub(super) fn make(order: &Order) -> Result<(), MountError> {
         Some(size.as_str()),
     )
     .step("mounting memory on /run")?;
-    let messages = Path::new(EXCHANGE).join(MESSAGES);
-    for directory in [
-        messages.as_path(),
-        Path::new(KERNEL_DIRECTORY),
-        Path::new("/run/netns"),
-        Path::new("/run/lock"),
-        Path::new("/run/tmp"),
-    ] {
+    for directory in [KERNEL_DIRECTORY, "/run/netns", "/run/lock", "/run/tmp"] {
         fs::create_dir_all(directory).step("making directories in /run")?;
     }
+    fs::create_dir_all(exchange(MESSAGES)).step("making directories in /run")?;
     File::create(PROGRAM).step("making a place for the program")?;
     bind(&opened, PROGRAM).step("binding the program")?;
     if let Some(files) = files {
@@ -106,10 +101,9 @@ pub(super) fn make(order: &Order) -> Result<(), MountError> {
         bind(&files, FILES).step("binding the directory for files")?;
         read_only(Path::new(FILES), false, false).step("opening the directory for files")?;
     }
-    fs::write(Path::new(EXCHANGE).join("payload"), &order.payload)
-        .step("writing the guest's payload")?;
+    fs::write(exchange("payload"), &order.payload).step("writing the guest's payload")?;
     let line = serde_json::to_vec(order).step("writing the guest's order")?;
-    fs::write(Path::new(EXCHANGE).join("order"), line).step("writing the guest's order")
+    fs::write(exchange("order"), line).step("writing the guest's order")
 }
 
 /// Checks that `opened` is the file of the running program: its name can have come to mean another
@@ -117,10 +111,9 @@ pub(super) fn make(order: &Order) -> Result<(), MountError> {
 fn same_file(opened: &File) -> io::Result<()> {
     let found = opened.metadata()?;
     let running = fs::metadata("/proc/self/exe")?;
-    if (found.dev(), found.ino()) == (running.dev(), running.ino()) {
-        Ok(())
-    } else {
-        Err(io::Error::other("it was replaced since"))
+    match (found.dev(), found.ino()) == (running.dev(), running.ino()) {
+        true => Ok(()),
+        false => Err(io::Error::other("it was replaced since")),
     }
 }
 
@@ -160,9 +153,5 @@ fn read_only(place: &Path, on: bool, below: bool) -> io::Result<()> {
             size_of::<libc::mount_attr>(),
         )
     };
-    if done == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    Ok(Errno::result(done).map(drop)?)
 }

@@ -39,6 +39,7 @@ pub use netem::{
     INTERFACE_GUARD_COMMAND, ShapedInterface, interface_guard_main, shaped_interfaces,
 };
 pub(crate) use netem::{refusal, wire_up};
+pub(crate) use netlink::loopback_up;
 use real::RealPath;
 use regatta_control::Host;
 use regatta_model::{Condition, Emulator, PathCheck, PathSetup, causes};
@@ -285,6 +286,15 @@ impl Daemon {
             cpu_ns: clock::process_cpu_ns().saturating_sub(self.cpu_before_ns),
         })
     }
+}
+
+/// Returns the release of this kernel; empty if it does not tell.
+pub(crate) fn kernel_release() -> String {
+    let names = nix::sys::utsname::uname();
+    names.map_or_else(
+        |_| String::new(),
+        |names| names.release().to_string_lossy().into_owned(),
+    )
 }
 
 /// Starts a thread of the path's.

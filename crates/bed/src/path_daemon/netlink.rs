@@ -191,6 +191,11 @@ impl Netlink {
     }
 }
 
+/// Sets the loopback device of this network namespace up.
+pub(crate) fn loopback_up() -> io::Result<()> {
+    Netlink::open()?.set_link(LOOPBACK, libc::IFF_UP, &Attributes::new())
+}
+
 /// Makes a `struct ifinfomsg`: family, padding, type, interface, flags, mask of flags.
 pub(super) fn link_head(index: i32, flags: libc::c_int) -> [u8; 16] {
     let mut bytes = [0; 16];

@@ -33,18 +33,21 @@ pub(in crate::path_daemon) const COPY: u16 = 4;
 /// Mark of a packet that is captured.
 pub(in crate::path_daemon) const CAPTURED: u16 = 8;
 
-/// Event of a packet at `at`, in nanoseconds of the monotonic clock.
+/// Packet at `at`, in nanoseconds of the monotonic clock, of which `kept` of its `size` bytes were captured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub direction: u8,
+    pub at: u64,
+    pub size: u32,
+    pub kept: u32,
+}
+
+/// Event of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
-    /// The packet entered the path; `kept` of its `size` bytes were captured. Such events are
-    /// numbered.
-    Entered {
-        direction: u8,
-        at: u64,
-        size: u32,
-        kept: u32,
-    },
-    /// Outcome of the packet with this number.
+    /// The packet entered the path. Such events are numbered.
+    Entered(Seen),
+    /// Outcome of the packet with this number, at `at`.
     Ended {
         number: u32,
         at: u64,
@@ -52,12 +55,7 @@ pub(super) enum Event {
         marks: u16,
     },
     /// A copy that the path made has left it.
-    Copied {
-        direction: u8,
-        at: u64,
-        size: u32,
-        kept: u32,
-    },
+    Copied(Seen),
 }
 
 /// Record of a packet in the capture.
@@ -101,26 +99,20 @@ impl Sequence {
 
     /// Takes an event; `bytes` are those that were kept.
     pub(super) fn take(&mut self, event: Event, bytes: &[u8]) {
-        let record = |direction, at, size, comment: &str| Record {
-            direction,
-            at,
-            size,
+        let record = |seen: Seen, comment: &str| Record {
+            direction: seen.direction,
+            at: seen.at,
+            size: seen.size,
             bytes: bytes.to_vec(),
             comment: comment.to_owned(),
         };
         match event {
-            Event::Entered {
-                direction,
-                at,
-                size,
-                ..
-            } => {
-                if direction == FORWARD {
+            Event::Entered(seen) => {
+                if seen.direction == FORWARD {
                     let number = self.base.wrapping_add(self.pending.len() as u32);
                     self.places.push_back(Place::Of(number));
                 }
-                let record = record(direction, at, size, "");
-                self.pending.push_back(Some(record));
+                self.pending.push_back(Some(record(seen, "")));
             }
             Event::Ended {
                 number,
@@ -133,13 +125,8 @@ impl Sequence {
                 self.end(index, at, comment);
                 self.forget();
             }
-            Event::Copied {
-                direction,
-                at,
-                size,
-                ..
-            } => {
-                let record = record(direction, at, size, "a copy that the path made");
+            Event::Copied(seen) => {
+                let record = record(seen, "a copy that the path made");
                 self.places.push_back(Place::Ready(record));
             }
         }
@@ -225,13 +212,13 @@ mod tests {
     const REVERSE: u8 = 1;
 
     fn enter(sequence: &mut Sequence, direction: u8, at: u64) {
-        let event = Event::Entered {
+        let seen = Seen {
             direction,
             at,
             size: 40,
             kept: 1,
         };
-        sequence.take(event, &[at as u8]);
+        sequence.take(Event::Entered(seen), &[at as u8]);
     }
 
     fn end(sequence: &mut Sequence, number: u32, at: u64, verdict: Verdict, marks: u16) {

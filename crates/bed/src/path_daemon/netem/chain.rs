@@ -5,14 +5,16 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use regatta_model::{Offloads, Placement};
 
-use super::{interface::Shaping, iptables::Rule, qdisc::Interface, wires::Node};
+use super::{
+    failed, interface::Shaping, iptables::Rule, netlink::Netlink, qdisc::Interface, wires::Node,
+};
 use crate::{
     messages::End,
     path_daemon::{ADDRESSES, error::DaemonError, namespaces::Namespace, second},
 };
 
 /// Name of the interface in each host.
-const HOST_INTERFACE: &str = "path0";
+pub(super) const HOST_INTERFACE: &str = "path0";
 
 /// Names of the interfaces of a router, towards host a and towards host b.
 const LEFT: &str = "left";
@@ -92,14 +94,10 @@ impl DirectLink {
     /// # Errors
     /// If an interface does not take it.
     pub(in super::super) fn set_mtu(&self, mtu_bytes: u32) -> Result<(), DaemonError> {
-        for (node, interface) in &self.0 {
-            let set = node.set_mtu(*interface, mtu_bytes);
-            set.map_err(|source| DaemonError::Netem {
-                step: "set the MTU of the direct link",
-                source,
-            })?;
-        }
-        Ok(())
+        self.0.iter().try_for_each(|(node, interface)| {
+            node.set_mtu(*interface, mtu_bytes)
+                .map_err(failed("set the MTU of the direct link"))
+        })
     }
 
     pub(in super::super) fn hosts(&self) -> Vec<&Namespace> {
@@ -119,36 +117,23 @@ impl Chain {
         let last = nodes.len() - 1;
         let mut rightward = Vec::new();
         let mut leftward = Vec::new();
-        for (place, pair) in nodes.windows(2).enumerate() {
-            let names = [
-                if place == 0 { HOST_INTERFACE } else { RIGHT },
-                if place + 1 == last {
-                    HOST_INTERFACE
-                } else {
-                    LEFT
-                },
-            ];
-            let mut pair_ends = pair[0].join(names[0], &pair[1], names[1])?;
+        for node in 0..last {
+            let (left, right) = (&nodes[node], &nodes[node + 1]);
+            let left_name = if node == 0 { HOST_INTERFACE } else { RIGHT };
+            let is_last = node + 1 == last;
+            let right_name = if is_last { HOST_INTERFACE } else { LEFT };
+            let [mut here, mut there] = left.join(left_name, right, right_name)?;
             if placement == Placement::Ends {
-                pair_ends = [pair[0].split(pair_ends[0])?, pair[1].split(pair_ends[1])?];
+                (here, there) = (left.split(here)?, right.split(there)?);
             }
-            let [here, there] = pair_ends;
-            rightward.push(NodeInterface {
-                node: place,
-                interface: here,
-            });
-            leftward.push(NodeInterface {
-                node: place + 1,
-                interface: there,
-            });
+            let at = |node, interface| NodeInterface { node, interface };
+            rightward.push(at(node, here));
+            leftward.push(at(node + 1, there));
         }
         leftward.reverse();
-        let addressed: [(&Node, NodeInterface, Ipv4Addr); 2] = [
-            (&nodes[0], rightward[0], ADDRESSES[0]),
-            (&nodes[last], leftward[0], ADDRESSES[1]),
-        ];
-        for (node, interface, address) in addressed {
-            node.address(interface.interface, address)?;
+        for (direction, address) in [(&rightward, ADDRESSES[0]), (&leftward, ADDRESSES[1])] {
+            let NodeInterface { node, interface } = direction[0];
+            nodes[node].address(interface, address)?;
         }
         for (direction, to) in [(&rightward, ADDRESSES[1]), (&leftward, ADDRESSES[0])] {
             for interface in &direction[1..] {
@@ -156,20 +141,9 @@ impl Chain {
             }
         }
         let rule = |direction: &[NodeInterface], far: usize, from: &'static str| match direction {
-            [_] => (
-                far,
-                Rule {
-                    chain: "INPUT",
-                    interface: HOST_INTERFACE,
-                },
-            ),
-            _ => (
-                direction[direction.len() - 1].node,
-                Rule {
-                    chain: "FORWARD",
-                    interface: from,
-                },
-            ),
+            [_] => (far, Rule::HOST),
+            [.., wire] => (wire.node, Rule::router(from)),
+            [] => unreachable!("a direction has an interface"),
         };
         let directions = [
             Some(DirectionInterfaces {
@@ -200,25 +174,21 @@ impl Chain {
         (parent, prefix): (&str, u8),
         run: u64,
     ) -> Result<Self, DaemonError> {
-        let mut addresses = [Ipv4Addr::UNSPECIFIED; 2];
-        for (to, address) in addresses.iter_mut().zip(end.addresses) {
-            let IpAddr::V4(address) = address else {
-                return Err(DaemonError::NoIpv4(address));
-            };
-            *to = address;
-        }
+        let ipv4 = |address| match address {
+            IpAddr::V4(address) => Ok(address),
+            IpAddr::V6(_) => Err(DaemonError::NoIpv4(address)),
+        };
+        let addresses = [ipv4(end.addresses[0])?, ipv4(end.addresses[1])?];
         let place = end.host as usize;
         let root = Node::own()?;
         let host = Node::create(Offloads::Off)?;
         let interface = host.macvlan(&root, parent, HOST_INTERFACE, ethernet(run, place))?;
         let interface = host.split(interface)?;
-        host.one_address(interface, addresses[place], prefix)?;
         let other = end.host.other() as usize;
-        host.neighbour(interface, addresses[other], ethernet(run, other))?;
-        if has_second_addresses(addresses) {
-            let seconds = addresses.map(second);
-            host.one_address(interface, seconds[place], prefix)?;
-            host.neighbour(interface, seconds[other], ethernet(run, other))?;
+        let seconds = has_second_addresses(addresses).then(|| addresses.map(second));
+        for addresses in [addresses].into_iter().chain(seconds) {
+            host.one_address(interface, addresses[place], prefix)?;
+            host.neighbour(interface, addresses[other], ethernet(run, other))?;
         }
         Ok(Self::of_end(end, host, interface))
     }
@@ -239,13 +209,7 @@ impl Chain {
     fn of_end(end: &End, host: Node, interface: Interface) -> Self {
         let direction = DirectionInterfaces {
             interfaces: vec![NodeInterface { node: 0, interface }],
-            rule: (
-                0,
-                Rule {
-                    chain: "INPUT",
-                    interface: HOST_INTERFACE,
-                },
-            ),
+            rule: (0, Rule::HOST),
         };
         let mut directions = [None, None];
         directions[end.host as usize] = Some(direction);
@@ -253,6 +217,11 @@ impl Chain {
             nodes: vec![host],
             directions,
         }
+    }
+
+    /// Returns the socket in the namespace of an interface.
+    pub(super) fn netlink(&self, of: NodeInterface) -> &Netlink {
+        &self.nodes[of.node].netlink
     }
 
     /// Returns the namespaces of the hosts: a and b, or the one that is here.

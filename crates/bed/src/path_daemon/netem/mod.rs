@@ -43,7 +43,7 @@ use self::{
 use super::{
     Path, attributes,
     error::{DaemonError, InterfaceError},
-    lock,
+    kernel_release, lock,
     namespaces::Namespace,
     netlink,
     qdisc::{self, Netem, Qdisc},
@@ -98,9 +98,10 @@ impl NetemPath {
             None => Chain::lay(setup.placement, setup.offloads),
         }
         .map_err(|error| match error {
-            DaemonError::Netem { step, source } => missing("veth", step, source),
+            DaemonError::Netem { step, source } => missing("veth", step)(source),
             other => other,
         })?;
+        let chain = Arc::new(chain);
         let seeded = probe(&chain)?;
         let sampler = Sampler::start(&chain)?;
         if setup.loss_by == LossBy::Iptables {
@@ -112,9 +113,9 @@ impl NetemPath {
         Ok(Self {
             setup,
             seeded: seeded && setup.loss_by == LossBy::Emulator,
-            chain: Arc::new(chain),
+            installed: Arc::new(Mutex::new(Installed::new(Arc::clone(&chain), setup))),
+            chain,
             sampler: Arc::new(sampler),
-            installed: Arc::default(),
             condition: None,
             schedule: None,
             shaping,
@@ -130,15 +131,12 @@ impl Path for NetemPath {
     }
 
     fn form(&self) -> PathForm {
-        let kernel = nix::sys::utsname::uname()
-            .map(|names| names.release().to_string_lossy().into_owned())
-            .unwrap_or_default();
         PathForm {
             emulator: Emulator::Netem,
             placement: self.setup.placement,
             loss_by: self.setup.loss_by,
             offloads: self.setup.offloads,
-            kernel,
+            kernel: kernel_release(),
             seeded: self.seeded,
             is_real: false,
         }
@@ -165,8 +163,8 @@ impl Path for NetemPath {
         let links = [&condition.forward, &condition.reverse];
         let wanted = stages(condition, links, self.setup, seed)?;
         let mut installed = lock(&self.installed);
-        installed.replace(&self.chain, self.setup, condition.mtu_bytes, wanted)?;
-        self.sampler.watch(installed.watched(&self.chain), true);
+        installed.replace(condition.mtu_bytes, wanted)?;
+        self.sampler.watch(installed.watched(), true);
         self.condition = Some((condition.clone(), seed));
         Ok(())
     }
@@ -180,7 +178,7 @@ impl Path for NetemPath {
         if condition.schedule.is_empty() {
             return Ok(());
         }
-        let (setup, chain) = (self.setup, Arc::clone(&self.chain));
+        let setup = self.setup;
         let (installed, sampler) = (Arc::clone(&self.installed), Arc::clone(&self.sampler));
         let steps = condition.schedule.iter().map(|step| step.at).collect();
         let take = move |index: usize| {
@@ -190,8 +188,8 @@ impl Path for NetemPath {
             let links = [&step.forward, &step.reverse];
             let wanted = stages(&condition, links, setup, seed)?;
             let mut installed = lock(&installed);
-            installed.change(&chain, setup, wanted)?;
-            sampler.watch(installed.watched(&chain), false);
+            installed.change(wanted)?;
+            sampler.watch(installed.watched(), false);
             Ok(())
         };
         self.schedule = Some(Schedule::start(begun, steps, take)?);
@@ -203,7 +201,7 @@ impl Path for NetemPath {
             schedule.outcome()?;
         }
         let most_bytes = self.sampler.most_bytes();
-        lock(&self.installed).counters(&self.chain, self.setup, most_bytes)
+        lock(&self.installed).counters(most_bytes)
     }
 }
 
@@ -244,35 +242,29 @@ fn probe(chain: &Chain) -> Result<bool, DaemonError> {
     let Some(direction) = chain.directions.iter().flatten().next() else {
         return Ok(false);
     };
-    let interface = direction.wire();
-    let netlink = &chain.nodes[interface.node].netlink;
-    let interface = interface.interface;
-    let try_one = |name, discipline: Qdisc| {
-        discipline
-            .add(netlink, interface)
-            .map_err(|source| missing(name, "set a queueing discipline", source))
+    let wire = direction.wire();
+    let (netlink, interface) = (chain.netlink(wire), wire.interface);
+    let try_one = |module, discipline: Qdisc| {
+        let added = discipline.add(netlink, interface);
+        added.map_err(missing(module, "set a queueing discipline"))
     };
     let clear =
         || qdisc::remove(netlink, interface).map_err(failed("take a queueing discipline away"));
-    try_one(
-        "sch_netem",
-        Qdisc::Netem(Netem {
-            limit: 1,
-            seed: 1,
-            ..Netem::default()
-        }),
-    )?;
+    let netem = Netem {
+        limit: 1,
+        seed: 1,
+        ..Netem::default()
+    };
+    try_one("sch_netem", Qdisc::Netem(netem))?;
     let seeded = qdisc::is_seeded(netlink, interface).map_err(failed("read netem's settings"))?;
     clear()?;
     if direction.before_wire().is_some() {
-        try_one(
-            "sch_tbf",
-            Qdisc::Bucket(qdisc::Bucket {
-                bytes_per_second: 1_000_000,
-                burst_bytes: 2000,
-                waiting: qdisc::Waiting::Bytes(2000),
-            }),
-        )?;
+        let bucket = qdisc::Bucket {
+            bytes_per_second: 1_000_000,
+            burst_bytes: 2000,
+            waiting: qdisc::Waiting::Bytes(2000),
+        };
+        try_one("sch_tbf", Qdisc::Bucket(bucket))?;
         clear()?;
     }
     Ok(seeded)
@@ -280,8 +272,8 @@ fn probe(chain: &Chain) -> Result<bool, DaemonError> {
 
 /// Makes the error of a kernel without a discipline or a kind of interface, which returns `ENOENT`
 /// or `EOPNOTSUPP`.
-fn missing(module: &'static str, step: &'static str, source: io::Error) -> DaemonError {
-    match source.raw_os_error() {
+fn missing(module: &'static str, step: &'static str) -> impl Fn(io::Error) -> DaemonError {
+    move |source| match source.raw_os_error() {
         Some(libc::ENOENT | libc::EOPNOTSUPP) => DaemonError::NoNetem { module, source },
         _ => DaemonError::Netem { step, source },
     }

@@ -43,18 +43,17 @@ pub(super) struct Guard;
 impl Guard {
     /// Starts the guard of an interface. From then on this process restores the interface and ends if the guard does.
     pub(super) fn start(former: &Former, record: Record) -> Result<Self, InterfaceError> {
-        let failed = || InterfaceError::system("start the guard of an interface");
-        record.write(former).map_err(failed())?;
+        let failed = InterfaceError::system("start the guard of an interface");
+        record.write(former).map_err(&failed)?;
         let order = Order {
             former: former.clone(),
             record: record.path().to_owned(),
         };
-        let (child, input) = spawn(&order, &record).map_err(failed())?;
+        let (child, input) = spawn(&order, &record).map_err(&failed)?;
         let former = former.clone();
-        thread::Builder::new()
-            .name("guard".into())
-            .spawn(move || watch(child, input, &former, &record))
-            .map_err(failed())?;
+        let thread = thread::Builder::new().name("guard".into());
+        let watch = move || watch(child, input, &former, &record);
+        thread.spawn(watch).map_err(&failed)?;
         Ok(Self)
     }
 }
@@ -67,13 +66,10 @@ fn spawn(order: &Order, record: &Record) -> io::Result<(Child, ChildStdin)> {
         .stdin(Stdio::piped())
         // Nothing is written to it: it holds the lock.
         .stdout(record.share()?);
-    let mut blocked = SigSet::empty();
-    for signal in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM] {
-        blocked.add(signal);
-    }
+    let blocked = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM];
     // It outlives the daemon, if only to restore the interface.
     Preparation {
-        blocked: Some(blocked),
+        blocked: Some(SigSet::from_iter(blocked)),
         session: true,
         ..Preparation::default()
     }
@@ -98,7 +94,7 @@ fn watch(mut guard: Child, mut input: ChildStdin, former: &Former, record: &Reco
     std::process::exit(1);
 }
 
-fn report(error: &InterfaceError) {
+pub(super) fn report(error: &InterfaceError) {
     eprintln!("error: {}", crate::error::in_one_line(error));
 }
 
@@ -108,11 +104,9 @@ pub fn main() -> ExitCode {
     regatta_process::set_name(c"regatta");
     let daemon = getppid();
     let mut input = io::stdin().lock();
-    let mut line = String::new();
-    let read = input
-        .read_line(&mut line)
-        .map(|_| serde_json::from_str(&line));
-    let Ok(Ok(Order { former, record })) = read else {
+    let line = input.by_ref().lines().next();
+    let order = line.and_then(|line| serde_json::from_str(&line.ok()?).ok());
+    let Some(Order { former, record }) = order else {
         return ExitCode::FAILURE;
     };
     let mut part = [0; 64];
