@@ -113,11 +113,9 @@ pub(crate) fn attached_alike(ends: &[HostEnd; 2]) -> Result<(), BedError> {
     if a == b {
         return Ok(());
     }
-    Err(BedError::Refused {
-        what: "be made",
-        source: "its hosts are attached to the path in different ways".into(),
-        hint: "give both the same `attach` in the hosts file".to_owned(),
-    })
+    let reason = "its hosts are attached to the path in different ways";
+    let hint = "give both the same `attach` in the hosts file";
+    Err(BedError::refused("be made", reason, hint))
 }
 
 /// Starts processes on a host over a session.
@@ -172,7 +170,8 @@ impl SessionLauncher {
             .map_err(|source| self.lost(source))
     }
 
-    fn lost(&self, source: io::Error) -> BedError {
+    /// Makes the error of a host that does not answer.
+    pub(crate) fn lost(&self, source: io::Error) -> BedError {
         BedError::Host {
             host: self.host.clone(),
             source,

@@ -36,7 +36,6 @@ pub(crate) enum ToDaemon {
         run_id: String,
         path: PathSetup,
         /// The one end that this daemon has; `None` for a daemon of the whole path.
-        #[serde(default)]
         end: Option<End>,
     },
     /// Empty the path, reset the counters and set this condition.
@@ -79,30 +78,28 @@ pub(crate) enum HostPlacement {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Probe {
-    /// Open a socket and send its port, which is one of `ports` (`u16`).
-    Open { ports: Option<PortRange> },
+    /// Open a socket for a check under a condition and send its port, which is one of `ports` (`u16`). Without a
+    /// condition the socket is for the time alone.
+    Open {
+        ports: Option<PortRange>,
+        condition: Option<Box<Condition>>,
+    },
     /// Connect to the other end's socket, which has this port.
     Connect { port: u16 },
     /// Make round trips, `most` of them at most, and send their delays in nanoseconds, without transmission and the
     /// other end's own time (`Vec<f64>`).
-    RoundTrips { condition: Condition, most: u64 },
+    RoundTrips { most: u64 },
     /// Send back the packets of these round trips.
-    Return { condition: Condition, most: u64 },
+    Return { most: u64 },
     /// Send the train of packets of a direction, 0 forward, and the time at which each was sent, by this end's clock
     /// (`Vec<u64>`).
-    Send {
-        condition: Condition,
-        direction: usize,
-    },
+    Send { direction: usize },
     /// Send the arrivals of the train of a direction: place in the train, and time by this end's clock
     /// (`Vec<(u64, u64)>`).
-    Receive {
-        condition: Condition,
-        direction: usize,
-    },
+    Receive { direction: usize },
     /// Send the train of the direction that begins at this end, its departures, and the arrivals of the other one
     /// ([`TrainResult`]).
-    SendAndReceive { condition: Condition },
+    SendAndReceive,
     /// Ask the other end for the time of its monotonic clock, several times: departure and arrival here, and the time
     /// there in between (`Vec<[i64; 3]>`).
     AskTime,
@@ -150,17 +147,13 @@ pub(crate) struct Made {
 /// Emulator of a path as it was set up: the choices that a request may leave open are made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PathForm {
-    /// Emulator of the path, never [`Emulator::Auto`].
-    pub(crate) emulator: Emulator,
-    pub(crate) placement: Placement,
-    pub(crate) loss_by: LossBy,
-    pub(crate) offloads: Offloads,
+    /// Settings as they were chosen: the emulator is never [`Emulator::Auto`].
+    pub(crate) setup: PathSetup,
     /// Release of the kernel whose netem it is; empty for the user-space emulator.
     pub(crate) kernel: String,
     /// Whether the same seed gives the same losses.
     pub(crate) seeded: bool,
     /// Whether the path is a network as it is, without an emulator.
-    #[serde(default)]
     pub(crate) is_real: bool,
 }
 
@@ -168,31 +161,32 @@ impl PathForm {
     /// Returns the form in words.
     pub(crate) fn in_words(&self, hosts: HostPlacement) -> String {
         let is_one = hosts == HostPlacement::OneMachine;
-        let offloads = match self.offloads {
+        let setup = self.setup;
+        let offloads = match setup.offloads {
             Offloads::On if is_one => ", offloads on",
             _ => "",
         };
-        if self.emulator == Emulator::None && is_one {
+        if setup.emulator == Emulator::None && is_one {
             return format!("netns, direct link{offloads}");
         }
         if self.is_real {
             return "hosts, path as it is".to_owned();
         }
-        if self.emulator == Emulator::Userspace {
+        if setup.emulator == Emulator::Userspace {
             return "netns, user-space emulator".to_owned();
         }
-        let place = match (hosts, self.placement) {
+        let place = match (hosts, setup.placement) {
             (HostPlacement::OneMachine, Placement::Between) => "netns, netem between the hosts",
             (HostPlacement::OneMachine, Placement::Ends) => "netns, netem on both ends",
             (HostPlacement::TwoGuests, _) => "two guests, netem on both ends",
             (HostPlacement::TwoMachines, _) => "hosts, netem on a macvlan at both ends",
             (HostPlacement::TwoInterfaces, _) => "hosts, netem on an interface of both",
         };
-        let queues = match (hosts, self.placement) {
+        let queues = match (hosts, setup.placement) {
             (HostPlacement::OneMachine, Placement::Between) => "",
             _ => ", where TCP's small queues meet it",
         };
-        let loss = match self.loss_by {
+        let loss = match setup.loss_by {
             LossBy::Iptables if is_one => ", loss by iptables",
             _ => "",
         };
@@ -209,10 +203,8 @@ impl PathForm {
 pub struct UnsupportedCounters {
     /// Packets that entered: with offloads on some counters count packets of the wire and others
     /// the larger packets that the host hands over at once.
-    #[serde(default)]
     pub offered: bool,
     /// Packets that found the queue full: they are among those lost at random.
-    #[serde(default)]
     pub queue_drops: bool,
     /// Packets lost in bursts: they are among those lost at random.
     pub burst_drops: bool,
@@ -238,15 +230,12 @@ pub struct LinkCounters {
     /// full ([`UnsupportedCounters::queue_drops`]).
     pub loss_drops: u64,
     /// Packets lost in bursts.
-    #[serde(default)]
     pub burst_drops: u64,
     /// Packets lost because the condition names them.
-    #[serde(default)]
     pub list_drops: u64,
     /// Packets that found the bottleneck's queue full.
     pub queue_drops: u64,
     /// Packets that the queue's discipline (CoDel) dropped.
-    #[serde(default)]
     pub codel_drops: u64,
     /// Packets larger than the path's largest.
     pub mtu_drops: u64,
@@ -255,13 +244,10 @@ pub struct LinkCounters {
     /// no part of the asked condition.
     pub refused_drops: u64,
     /// Packets of which a bit was flipped.
-    #[serde(default)]
     pub corrupted: u64,
     /// Packets that were duplicated: delivered once more than they were offered.
-    #[serde(default)]
     pub duplicated: u64,
     /// Packets that skipped the propagation delay.
-    #[serde(default)]
     pub reordered: u64,
     /// Most bytes that waited for the bottleneck at one moment. With netem the most that was
     /// sampled every 20 ms, or the limit of a queue that overflowed.
@@ -277,7 +263,6 @@ pub struct LinkCounters {
     /// too.
     pub lateness_max_ns: u64,
     /// Counters that are 0 only because this emulator cannot provide them.
-    #[serde(default)]
     pub unsupported: UnsupportedCounters,
 }
 

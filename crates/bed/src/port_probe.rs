@@ -23,7 +23,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::{
     bed::Bed,
-    error::{BedError, Reported},
+    error::{BedError, exit_code},
     hosts::OTHER_ADDRESS,
     launch::{Errors, Input},
     messages::write_line,
@@ -159,11 +159,7 @@ impl Probe {
                 host: format!("`{COMMAND}` on a host"),
                 source,
             })?;
-        answer.map_err(|reason| BedError::Refused {
-            what: "try its ports",
-            source: Reported::from(&*reason),
-            hint: OTHER_ADDRESS.to_owned(),
-        })
+        answer.map_err(|reason| BedError::refused("try its ports", &*reason, OTHER_ADDRESS))
     }
 }
 
@@ -180,13 +176,7 @@ fn hear<T: DeserializeOwned>(input: &mut impl BufRead) -> io::Result<Option<T>> 
 #[must_use]
 pub fn main() -> ExitCode {
     let served = serve(&mut io::stdin().lock(), &mut io::stdout().lock());
-    match served {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: `{COMMAND}`: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(served, &format!("`{COMMAND}`: "))
 }
 
 fn serve(input: &mut impl BufRead, output: &mut impl Write) -> io::Result<()> {

@@ -6,7 +6,7 @@ use regatta_control::Host;
 use regatta_model::{Condition, PathCheck, PortRange};
 
 use crate::{
-    capture::{CaptureOrder, CaptureSummary},
+    capture::CaptureOrder,
     clocks::{HostClocks, RemoteClock as _},
     error::BedError,
     hosts::SessionLauncher,
@@ -114,40 +114,26 @@ impl TestBed for ServerBed {
         Ok(())
     }
 
-    fn begin(&mut self) -> Result<(), BedError> {
-        Ok(())
-    }
-
     fn counters(&mut self) -> Result<PathCounters, BedError> {
-        match self.session.ended() {
-            None => Ok(PathCounters::default()),
-            Some(reason) => Err(BedError::Host {
-                host: format!("server `{}`", self.name),
-                source: std::io::Error::other(reason),
-            }),
-        }
-    }
-
-    fn start_capture(&mut self, _order: CaptureOrder) -> Result<(), BedError> {
-        Err(BedError::Refused {
-            what: "capture its packets",
-            source: "there is no emulator of Regatta's own between its hosts".into(),
-            hint: "run `tcpdump` beside it".to_owned(),
+        let ended = self.session.ended();
+        ended.map_or(Ok(PathCounters::default()), |reason| {
+            Err(self.server.lost(std::io::Error::other(reason)))
         })
     }
 
-    fn end_capture(&mut self) -> Result<Option<CaptureSummary>, BedError> {
-        Ok(None)
+    fn start_capture(&mut self, _order: CaptureOrder) -> Result<(), BedError> {
+        let reason = "there is no emulator of Regatta's own between its hosts";
+        let hint = "run `tcpdump` beside it";
+        Err(BedError::refused("capture its packets", reason, hint))
     }
 
     fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError> {
         let exchanges = self.session.exchange(EXCHANGES, WITHIN);
         let n = exchanges.len() as u64;
-        let sum: f64 = (exchanges.iter())
-            .map(|[sent, arrived, answered, received]| {
-                ((received - sent) - (answered - arrived)) as f64
-            })
-            .sum();
+        let delays = exchanges.iter().map(|[sent, arrived, answered, received]| {
+            ((received - sent) - (answered - arrived)) as f64
+        });
+        let sum: f64 = delays.sum();
         let mut quantities = Vec::new();
         if n > 0 {
             let achieved = sum / n as f64;

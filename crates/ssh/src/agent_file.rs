@@ -29,7 +29,6 @@ const PIECE: usize = 1 << 18;
 pub struct AgentFileError {
     step: &'static str,
     path: PathBuf,
-    #[source]
     source: io::Error,
 }
 

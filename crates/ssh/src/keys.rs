@@ -70,7 +70,6 @@ pub enum KeyError {
         /// Step that failed.
         step: &'static str,
         /// Error of the system.
-        #[source]
         source: io::Error,
     },
     /// The version of OpenSSH here is too old.

@@ -135,7 +135,7 @@ fn take(cache: &Path, digest: &str, bytes: u64, input: &mut impl Read) -> io::Re
     placed.map(|()| directory)
 }
 
-/// Unpacks an archive of so many bytes into a new directory, and checks its digest.
+/// Unpacks an archive of `bytes` bytes into a new directory, and checks its digest.
 fn unpack(part: &Path, digest: &str, bytes: u64, input: &mut impl Read) -> io::Result<()> {
     fs::create_dir(part)?;
     let spawned = Command::new("tar")

@@ -16,7 +16,8 @@ use crate::{
 };
 
 /// Path daemon of a host that was started over a session and told which end of the path to make.
-pub(super) struct StartingEnd {
+pub(super) struct StartingEnd<'a> {
+    end: &'a HostEnd,
     launcher: SessionLauncher,
     daemon: DaemonProcess,
     asked: io::Result<()>,
@@ -30,10 +31,10 @@ pub(super) struct StartedEnd {
     pub(super) path: PathForm,
 }
 
-impl StartingEnd {
+impl<'a> StartingEnd<'a> {
     /// Starts the daemon over a session; `addresses` are those of both hosts on the path.
     pub(super) fn new(
-        end: &HostEnd,
+        end: &'a HostEnd,
         host: Host,
         (session, addresses): (Session, [IpAddr; 2]),
         path: PathSetup,
@@ -49,6 +50,7 @@ impl StartingEnd {
         let mut daemon = DaemonProcess::start(&mut launcher)?;
         let asked = daemon.put(&hello(path, run_id, Some(order)));
         Ok(Self {
+            end,
             launcher,
             daemon,
             asked,
@@ -56,21 +58,16 @@ impl StartingEnd {
     }
 
     /// Waits until the daemon has made its end.
-    pub(super) fn finish(self, end: &HostEnd) -> Result<StartedEnd, BedError> {
-        let Self {
-            launcher,
-            mut daemon,
-            asked,
-        } = self;
-        let made = daemon.answer(asked, MADE, ANSWER_WITHIN);
-        let made = checked(made.map_err(|error| launcher.daemon_error(error))?)?;
-        let launcher = match (&end.shaping, &made.namespaces[..]) {
-            (Shaping::Macvlan { .. }, [file]) => launcher.within(daemon.id(), *file),
-            _ => launcher,
+    pub(super) fn finish(mut self) -> Result<StartedEnd, BedError> {
+        let made = self.daemon.answer(self.asked, MADE, ANSWER_WITHIN);
+        let made = checked(made.map_err(|error| self.launcher.daemon_error(error))?)?;
+        let launcher = match (&self.end.shaping, &made.namespaces[..]) {
+            (Shaping::Macvlan { .. }, [file]) => self.launcher.within(self.daemon.id(), *file),
+            _ => self.launcher,
         };
         Ok(StartedEnd {
             launcher: Box::new(launcher),
-            daemon,
+            daemon: self.daemon,
             path: made.path,
         })
     }

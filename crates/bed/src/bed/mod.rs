@@ -95,11 +95,8 @@ impl Bed {
     ) -> Result<Self, BedError> {
         // A guest has its bed inside, and what runs inside makes it; hosts have one of their own.
         if kind != BedKind::Netns {
-            return Err(BedError::Refused {
-                what: "stand in for another bed",
-                source: Reported::from("that one is made in another way"),
-                hint: String::new(),
-            });
+            let reason = "that one is made in another way";
+            return Err(BedError::refused("stand in for another bed", reason, ""));
         }
         let mut path = path;
         if path.emulator != Emulator::None
@@ -183,10 +180,10 @@ impl Bed {
         let a = StartingEnd::new(&ends[0], Host::Client, a, path, run_id)?;
         let (a, b) = if let Shaping::Interface { .. } = ends[0].shaping {
             // An interface is not touched if the other host refuses.
-            (a.finish(&ends[0])?, start_b()?.finish(&ends[1])?)
+            (a.finish()?, start_b()?.finish()?)
         } else {
             let b = start_b()?;
-            (a.finish(&ends[0])?, b.finish(&ends[1])?)
+            (a.finish()?, b.finish()?)
         };
         Ok(Self {
             addresses,
@@ -374,7 +371,7 @@ impl TestBed for Bed {
             let session = end.reconnect(stop)?;
             let session = (session, self.addresses);
             let started = StartingEnd::new(end, host, session, remote.path, &remote.run_id)?;
-            let started = started.finish(end)?;
+            let started = started.finish()?;
             self.hosts[place] = started.launcher;
             self.daemons[place] = started.daemon;
             restored = true;
@@ -387,11 +384,9 @@ impl TestBed for Bed {
     }
 
     fn spawn_monitor(&mut self, host: Host) -> Result<Option<Launched>, BedError> {
-        if self.remote.is_none() {
-            return Ok(None);
-        }
-        let launched = self.hosts[host as usize].launch(HOST_MONITOR, Errors::Inherit);
-        launched.map(Some)
+        let host = self.remote.as_ref().map(|_| &mut self.hosts[host as usize]);
+        host.map(|host| host.launch(HOST_MONITOR, Errors::Inherit))
+            .transpose()
     }
 
     fn set_condition(&mut self, condition: &Condition, seed: u64) -> Result<(), BedError> {
@@ -407,15 +402,12 @@ impl TestBed for Bed {
     }
 
     fn start_capture(&mut self, order: CaptureOrder) -> Result<(), BedError> {
+        let what = "capture its packets";
         if self.has_two_daemons() {
-            return Err(BedError::Refused {
-                what: "capture its packets",
-                source: "there is no emulator of Regatta's own between its hosts".into(),
-                hint: "leave `--capture` out".to_owned(),
-            });
+            let reason = "there is no emulator of Regatta's own between its hosts";
+            return Err(BedError::refused(what, reason, "leave `--capture` out"));
         }
-        let request = ToDaemon::StartCapture { order };
-        self.tell(&request, "capture its packets")
+        self.tell(&ToDaemon::StartCapture { order }, what)
     }
 
     fn end_capture(&mut self) -> Result<Option<CaptureSummary>, BedError> {
@@ -440,14 +432,13 @@ impl TestBed for Bed {
         if self.has_two_daemons() {
             self.checks += 1;
             self.set_condition(condition, self.seed.wrapping_add(self.checks))?;
-            if self.path.is_real {
-                return two_ends::check_real(self, condition);
-            }
-            return two_ends::check(self, condition);
+            return match self.path.is_real {
+                true => two_ends::check_real(self, condition),
+                false => two_ends::check(self, condition),
+            };
         }
-        let request = ToDaemon::Check {
-            condition: condition.clone(),
-        };
+        let condition = condition.clone();
+        let request = ToDaemon::Check { condition };
         self.ask_one(&request, "check its path", CHECK_WITHIN)
     }
 }
@@ -459,15 +450,9 @@ impl TestBed for Bed {
 fn netem_has(path: PathSetup, conditions: &[Condition], hint: &str) -> Result<(), BedError> {
     for condition in conditions {
         if let Some(refusal) = path_daemon::refusal(condition, path) {
-            let reasons = [
-                format!("condition `{}` cannot be had from netem", condition.name),
-                refusal.to_string(),
-            ];
-            return Err(BedError::Refused {
-                what: "be made",
-                source: Reported::chain(&reasons).unwrap_or("netem cannot".into()),
-                hint: hint.to_owned(),
-            });
+            let reason = format!("condition `{}` cannot be had from netem", condition.name);
+            let source = Reported::from(&*refusal.to_string()).wrapped_in(reason);
+            return Err(BedError::refused("be made", source, hint));
         }
     }
     Ok(())

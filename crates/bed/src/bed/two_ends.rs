@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::Bed;
 use crate::{
     clocks::monotonic_ns,
-    error::{BedError, Reported},
+    error::BedError,
     messages::{Probe, ToDaemon, TrainResult},
     path_daemon::{
         check::{self, Measured},
@@ -28,10 +28,11 @@ const PART_WITHIN: Duration = Duration::from_secs(30);
 /// processor sends and receives both.
 const MOST_AT_ONCE_BPS: u64 = 100_000_000;
 
-/// Opens a socket on each host and connects them.
-fn open(bed: &mut Bed) -> Result<(), BedError> {
+/// Opens a socket on each host, for a check under a condition or for the time, and connects them.
+fn open(bed: &mut Bed, condition: Option<&Condition>) -> Result<(), BedError> {
     let open = Host::BOTH.map(|host| Probe::Open {
         ports: bed.ports(host),
+        condition: condition.cloned().map(Box::new),
     });
     let (a, b) = probe(bed, open)?;
     probe::<(), ()>(
@@ -44,7 +45,7 @@ fn open(bed: &mut Bed) -> Result<(), BedError> {
 /// Reads the offset of host b's monotonic clock against host a's by exchanges over the path; `None` if none of them
 /// is complete.
 pub(crate) fn read_clocks(bed: &mut Bed) -> Result<Option<OffsetReading>, BedError> {
-    open(bed)?;
+    open(bed, None)?;
     let began_ns = monotonic_ns();
     let (exchanges, ()) = probe::<Vec<[i64; 3]>, _>(bed, [Probe::AskTime, Probe::TellTime])?;
     let span_ns = [began_ns, monotonic_ns()];
@@ -89,13 +90,9 @@ fn nothing_arrives(bed: &Bed, from: Host) -> BedError {
     let [from, to] = [from, from.other()].map(|host| bed.name(host));
     let reason =
         format!("no UDP packet from host `{from}` ({sender}) arrives at host `{to}` ({receiver})");
-    BedError::Refused {
-        what: "carry packets between its hosts",
-        source: Reported::from(&*reason),
-        hint: "open UDP and TCP between these addresses in the firewalls, or give the hosts other addresses in the \
-               hosts file"
-            .to_owned(),
-    }
+    let hint = "open UDP and TCP between these addresses in the firewalls, or give the hosts other addresses in the \
+                hosts file";
+    BedError::refused("carry packets between its hosts", &*reason, hint)
 }
 
 /// Has both daemons send and receive the packets of a check under `condition`, with `most` round trips at most.
@@ -106,23 +103,12 @@ fn measure(
     most: u64,
 ) -> Result<(Measured, Option<String>), BedError> {
     let checked_unix_ns = unix_ns().cast_signed();
-    open(bed)?;
-    let asked = || condition.clone();
-    let parts = [
-        Probe::RoundTrips {
-            condition: asked(),
-            most,
-        },
-        Probe::Return {
-            condition: asked(),
-            most,
-        },
-    ];
-    let (round_trips, ()) = probe(bed, parts)?;
+    open(bed, Some(condition))?;
+    let (round_trips, ()) = probe(bed, [Probe::RoundTrips { most }, Probe::Return { most }])?;
     let has_rates = condition.forward.rate.and(condition.reverse.rate).is_some();
     let trains = match has_rates && check::both_at_once(condition, MOST_AT_ONCE_BPS) {
-        true => both_trains(bed, condition)?,
-        false => [train(bed, condition, 0)?, train(bed, condition, 1)?],
+        true => both_trains(bed)?,
+        false => [train(bed, 0)?, train(bed, 1)?],
     };
     let (a, b) = close(bed)?;
     let named =
@@ -137,26 +123,17 @@ fn measure(
 }
 
 /// Has both ends send their trains at the same time.
-fn both_trains(bed: &mut Bed, condition: &Condition) -> Result<[TrainResult; 2], BedError> {
-    let part = || Probe::SendAndReceive {
-        condition: condition.clone(),
-    };
-    let (mut a, mut b): (TrainResult, TrainResult) = probe(bed, [part(), part()])?;
+fn both_trains(bed: &mut Bed) -> Result<[TrainResult; 2], BedError> {
+    let parts = [Probe::SendAndReceive, Probe::SendAndReceive];
+    let (mut a, mut b): (TrainResult, TrainResult) = probe(bed, parts)?;
     // Each end has sent its own train and received the other one.
     mem::swap(&mut a.arrivals, &mut b.arrivals);
     Ok([a, b])
 }
 
 /// Has the train of one direction sent, 0 forward.
-fn train(bed: &mut Bed, condition: &Condition, direction: usize) -> Result<TrainResult, BedError> {
-    let send = Probe::Send {
-        condition: condition.clone(),
-        direction,
-    };
-    let receive = Probe::Receive {
-        condition: condition.clone(),
-        direction,
-    };
+fn train(bed: &mut Bed, direction: usize) -> Result<TrainResult, BedError> {
+    let (send, receive) = (Probe::Send { direction }, Probe::Receive { direction });
     let (departures, arrivals) = if direction == 0 {
         probe(bed, [send, receive])?
     } else {

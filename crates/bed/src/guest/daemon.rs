@@ -20,6 +20,7 @@ use std::{
 };
 
 use nix::{
+    errno::Errno,
     sched::{CloneFlags, CpuSet, sched_getaffinity, sched_setaffinity, unshare},
     sys::{
         inotify::{AddWatchFlags, InitFlags, Inotify},
@@ -53,7 +54,6 @@ enum GuestDaemonError {
     #[error("cannot make the guest's {what} namespace")]
     Namespace {
         what: &'static str,
-        #[source]
         source: io::Error,
     },
     #[error(transparent)]
@@ -63,11 +63,7 @@ enum GuestDaemonError {
     #[error("the order is of version {theirs}, this is version {PROTOCOL_VERSION}")]
     Version { theirs: u32 },
     #[error("cannot start the guest's kernel `{kernel}`")]
-    Kernel {
-        kernel: String,
-        #[source]
-        source: io::Error,
-    },
+    Kernel { kernel: String, source: io::Error },
     #[error("cannot listen to the guest")]
     Listen(#[source] io::Error),
 }
@@ -351,45 +347,29 @@ static PTRACE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ptrace.so"));
 fn without_random_numbers() -> io::Result<()> {
     // Classic BPF: load the call's number; `getrandom` has no such system call as its answer, all
     // others pass. The number is this architecture's, and the kernel is a program of the same.
-    let step = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter {
+    let step = |code: u32, jf: u8, k: u32| libc::sock_filter {
         code: code as u16,
-        jt,
+        jt: 0,
         jf,
         k,
     };
+    let refused = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+    let is_it = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
     let mut filter = [
-        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        step(
-            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
-            0,
-            1,
-            libc::SYS_getrandom as u32,
-        ),
-        step(
-            libc::BPF_RET | libc::BPF_K,
-            0,
-            0,
-            libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32,
-        ),
-        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        step(is_it, 1, libc::SYS_getrandom as u32),
+        step(libc::BPF_RET | libc::BPF_K, 0, refused),
+        step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog {
         len: filter.len() as u16,
         filter: filter.as_mut_ptr(),
     };
-    // SAFETY: the first takes numbers only; the program of the second outlives the call.
-    let set = unsafe {
-        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-            && libc::prctl(
-                libc::PR_SET_SECCOMP,
-                libc::SECCOMP_MODE_FILTER,
-                &raw const program,
-            ) == 0
-    };
-    match set {
-        true => Ok(()),
-        false => Err(io::Error::last_os_error()),
-    }
+    nix::sys::prctl::set_no_new_privs()?;
+    let (option, mode) = (libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER);
+    // SAFETY: the program outlives the call.
+    let set = unsafe { libc::prctl(option, mode, &raw const program) };
+    Ok(Errno::result(set).map(drop)?)
 }
 
 /// State of reading the exchange.

@@ -82,7 +82,6 @@ pub enum ImageError {
         /// The file.
         path: PathBuf,
         /// Error of the system.
-        #[source]
         source: std::io::Error,
     },
     /// The file that was named is another program.

@@ -38,7 +38,6 @@ const EXTRA_MIB: u32 = 256;
 #[error("cannot make the guest's files: {step}")]
 pub(super) struct MountError {
     pub step: &'static str,
-    #[source]
     pub source: io::Error,
 }
 
@@ -58,15 +57,8 @@ impl<T, E: Into<io::Error>> Step<T> for Result<T, E> {
 /// Mounts the tree that a guest is to see. The calling process must have a mount namespace of its
 /// own.
 pub(super) fn make(order: &Order) -> Result<(), MountError> {
-    let nothing: Option<&str> = None;
-    mount(
-        nothing,
-        "/",
-        nothing,
-        MsFlags::MS_REC | MsFlags::MS_PRIVATE,
-        nothing,
-    )
-    .step("parting the mounts from the host's")?;
+    let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    mount_text(None, "/", None, private, None).step("parting the mounts from the host's")?;
     read_only(Path::new("/"), true, true).step("making the host's files read-only")?;
 
     // Looked up now, before the room hides whatever has the same place.
@@ -82,14 +74,9 @@ pub(super) fn make(order: &Order) -> Result<(), MountError> {
 
     let mib = order.memory_mib.saturating_add(EXTRA_MIB);
     let size = format!("size={mib}m,mode=0755");
-    mount(
-        Some("regatta"),
-        ROOM,
-        Some("tmpfs"),
-        MsFlags::MS_NOSUID | MsFlags::MS_NODEV,
-        Some(size.as_str()),
-    )
-    .step("mounting memory on /run")?;
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    mount_text(Some("regatta"), ROOM, Some("tmpfs"), flags, Some(&size))
+        .step("mounting memory on /run")?;
     for directory in [KERNEL_DIRECTORY, "/run/netns", "/run/lock", "/run/tmp"] {
         fs::create_dir_all(directory).step("making directories in /run")?;
     }
@@ -119,16 +106,25 @@ fn same_file(opened: &File) -> io::Result<()> {
 
 /// Mounts an open file or directory at another place too (a bind mount).
 fn bind(file: &File, place: &str) -> io::Result<()> {
-    let nothing: Option<&str> = None;
     let source = format!("/proc/self/fd/{}", file.as_raw_fd());
-    mount(
-        Some(source.as_str()),
+    Ok(mount_text(
+        Some(&source),
         place,
-        nothing,
+        None,
         MsFlags::MS_BIND,
-        nothing,
-    )?;
-    Ok(())
+        None,
+    )?)
+}
+
+/// Mounts `source` at a place; all arguments of the system call are texts.
+pub(super) fn mount_text(
+    source: Option<&str>,
+    place: &str,
+    kind: Option<&str>,
+    flags: MsFlags,
+    data: Option<&str>,
+) -> nix::Result<()> {
+    mount(source, place, kind, flags, data)
 }
 
 /// Sets or clears the read-only flag of a mount; with `below` also of all mounts below it.

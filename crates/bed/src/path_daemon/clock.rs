@@ -16,7 +16,8 @@ pub(crate) fn monotonic_ns() -> u64 {
 }
 
 /// Whether the clock of this system is virtual, as in a guest that the kernel's parameter makes so.
-pub(crate) fn is_virtual() -> bool {
+#[must_use]
+pub fn is_virtual() -> bool {
     let parameters = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
     parameters.contains("time-travel=inf-cpu")
 }

@@ -34,7 +34,7 @@ pub(crate) use clock::{monotonic_ns, unix_ns};
 pub(crate) use error::{DaemonError, USE_OTHER_EMULATOR};
 use namespaces::Namespace;
 pub(crate) use namespaces::become_able;
-use netem::{DirectLink, NetemPath};
+use netem::{Chain, NetemPath};
 pub use netem::{
     INTERFACE_GUARD_COMMAND, ShapedInterface, interface_guard_main, shaped_interfaces,
 };
@@ -193,7 +193,7 @@ fn path(setup: PathSetup, end: Option<&End>, run: u64) -> Result<Box<dyn Path>, 
         return Ok(Box::new(RealPath::up()?));
     }
     if end.is_none() && setup.emulator == Emulator::None {
-        let link = Box::new(DirectLink::lay(setup.offloads)?);
+        let link = Box::new(Chain::lay(setup)?);
         return Ok(Box::new(RealPath::Link(link, setup.offloads)));
     }
     if end.is_none() && setup.emulator == Emulator::Userspace {

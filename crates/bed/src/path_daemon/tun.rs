@@ -143,12 +143,14 @@ impl Tun {
     /// Returns the packets that this host has sent while the device was full, since it was created, and those that
     /// found no room to wait for its line rate, since that was set.
     pub(crate) fn dropped(&self) -> Result<u64, DaemonError> {
-        let of_line = match self.line_rate {
-            Some(_) => qdisc::statistics(&self.netlink, self.device).map_err(failed("drops"))?,
-            None => qdisc::Statistics::default(),
+        let drops = || -> io::Result<u64> {
+            let of_device = self.netlink.counted(self.device.index)?.sent_drops;
+            Ok(match self.line_rate {
+                Some(_) => of_device + qdisc::statistics(&self.netlink, self.device)?.drops,
+                None => of_device,
+            })
         };
-        let of_device = self.netlink.counted(self.device.index);
-        Ok(of_device.map_err(failed("drops"))?.sent_drops + of_line.drops)
+        drops().map_err(failed("drops"))
     }
 }
 

@@ -19,10 +19,7 @@ use std::{
 };
 
 pub(super) use self::sequence::{AHEAD, CAPTURED, COPY, CORRUPTED, Verdict};
-use self::{
-    pcapng::PacketBlock,
-    sequence::{Event, FORWARD, Record, Seen, Sequence},
-};
+use self::sequence::{Event, Seen, Sequence};
 use super::{
     ADDRESSES,
     clock::{monotonic_ns, unix_ns},
@@ -292,28 +289,16 @@ impl Writer {
         let mut held = [0; 2];
         while let Some(record) = self.sequence.next() {
             held[usize::from(record.direction)] += 1;
-            self.put(&record);
+            if self.failure.is_none() {
+                let unix_ns = record.at.wrapping_add(self.unix_offset_ns);
+                pcapng::packet(&mut self.blocks, &record, unix_ns);
+            }
         }
         let counts = match self.flush() {
             true => &mut self.packets,
             false => &mut self.unwritten,
         };
         add(counts, held);
-    }
-
-    fn put(&mut self, record: &Record) {
-        if self.failure.is_some() {
-            return;
-        }
-        let block = PacketBlock {
-            interface: u32::from(record.direction),
-            unix_ns: record.at.wrapping_add(self.unix_offset_ns),
-            size: record.size,
-            bytes: &record.bytes,
-            outbound: record.direction == FORWARD,
-            comment: &record.comment,
-        };
-        pcapng::packet(&mut self.blocks, &block);
     }
 
     /// Writes the blocks that are there; returns whether this write and all before succeeded. A

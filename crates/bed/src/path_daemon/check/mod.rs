@@ -108,13 +108,6 @@ pub(crate) struct Measured {
     pub(crate) trains: [TrainResult; 2],
 }
 
-impl Measured {
-    /// Returns the check with these quantities.
-    fn check(&self, condition: &Condition, quantities: Vec<AskedAchieved>) -> PathCheck {
-        path_check(condition, self.checked_unix_ns, quantities)
-    }
-}
-
 /// Returns the check under a condition with these quantities.
 pub(crate) fn path_check(
     condition: &Condition,
@@ -189,7 +182,7 @@ pub(crate) fn judge(condition: &Condition, losses: LossPlace, measured: &Measure
         judge_rate((name, link, before_rate), train, arrivals, &mut quantities);
     }
     train_delays::judge(condition, losses, &measured.trains, &mut quantities);
-    measured.check(condition, quantities)
+    path_check(condition, measured.checked_unix_ns, quantities)
 }
 
 /// Returns the first packet number of a direction's train, so that a late packet of one train is
@@ -388,31 +381,19 @@ fn judge_round_trips(condition: &Condition, delays: &[f64], quantities: &mut Vec
     // How long a trace has packets wait depends on when they come.
     let links = [&condition.forward, &condition.reverse];
     let waits: Duration = links.into_iter().map(expected::longest_wait).sum();
-    quantities.push(quantity(
-        "round_trip_delay_ns",
-        asked,
-        mean,
-        (
-            moments.mean_ns - tolerance,
-            moments.mean_ns + tolerance + waits.as_nanos() as f64,
-        ),
-        delays.len() as u64,
-    ));
+    let lowest = moments.mean_ns - tolerance;
+    let highest = moments.mean_ns + tolerance + waits.as_nanos() as f64;
+    let (name, count) = ("round_trip_delay_ns", delays.len() as u64);
+    quantities.push(quantity(name, asked, mean, (lowest, highest), count));
     let (below, above) = expected::reach(condition);
     let spread = SPREAD_TOLERANCE.of(asked);
     let nearest = asked - below.as_nanos() as f64 - spread;
     let furthest = asked + above.as_nanos() as f64 + spread;
     let near = delays
         .iter()
-        .filter(|delay| (nearest..=furthest).contains(*delay))
-        .count();
-    quantities.push(quantity(
-        "round_trip_delay_near_ratio",
-        1.0,
-        near as f64 / n,
-        (SPREAD_SHARE, 1.0),
-        delays.len() as u64,
-    ));
+        .filter(|delay| (nearest..=furthest).contains(*delay));
+    let (name, near) = ("round_trip_delay_near_ratio", near.count() as f64 / n);
+    quantities.push(quantity(name, 1.0, near, (SPREAD_SHARE, 1.0), count));
 }
 
 fn judge_loss(
@@ -426,13 +407,9 @@ fn judge_loss(
     let lost = n - arrivals.len() as u64;
     let (asked, (lowest, highest)) = expected::losses(link, n, before);
     let ratio = |count: u64| count as f64 / n as f64;
-    quantities.push(quantity(
-        &format!("{direction}_loss_ratio"),
-        asked,
-        ratio(lost),
-        (ratio(lowest), ratio(highest)),
-        n,
-    ));
+    let name = format!("{direction}_loss_ratio");
+    let range = (ratio(lowest), ratio(highest));
+    quantities.push(quantity(&name, asked, ratio(lost), range, n));
 }
 
 /// Adds the link rate, from the slope of arrival times over places in the train, by least squares.
@@ -470,11 +447,14 @@ fn judge_rate(
     let deviation = regatta_emulation::delay_moments(link).deviation_ns;
     let error = deviation / fit.places_deviation / fit.slope_ns;
     let tolerance = RATE_TOLERANCE + NORMAL_QUANTILE * error;
+    let name = format!("{direction}_link_rate_bps");
+    let range = (asked * (1.0 - tolerance), asked * (1.0 + tolerance));
+    let achieved = bits * 1e9 / fit.slope_ns;
     quantities.push(quantity(
-        &format!("{direction}_link_rate_bps"),
+        &name,
         asked,
-        bits * 1e9 / fit.slope_ns,
-        (asked * (1.0 - tolerance), asked * (1.0 + tolerance)),
+        achieved,
+        range,
         arrivals.len() as u64,
     ));
 }

@@ -41,6 +41,7 @@ pub(crate) struct Part {
     /// Addresses of hosts a and b.
     addresses: [IpAddr; 2],
     prober: Option<Prober>,
+    condition: Option<Box<Condition>>,
     pauses: Option<PauseWatch>,
 }
 
@@ -50,6 +51,7 @@ impl Part {
             host,
             addresses,
             prober: None,
+            condition: None,
             pauses: None,
         }
     }
@@ -69,24 +71,28 @@ impl Part {
         namespace: &Namespace,
     ) -> Result<Value, DaemonError> {
         clock::wake_on_time();
-        if let Probe::Open { ports } = probe {
+        if let Probe::Open { ports, condition } = probe {
             let prober = Prober::open(namespace, self.addresses[self.host as usize], ports)?;
             let port = prober.port()?;
             self.prober = Some(prober);
+            self.condition = condition;
             self.pauses = Some(PauseWatch::start()?);
             return Ok(json(port));
         }
-        let Some(prober) = &self.prober else {
-            return Err(DaemonError::Order {
-                line: format!("{probe:?}"),
-            });
+        let wrong_time = || DaemonError::Order {
+            line: format!("{probe:?}"),
         };
-        let send = |condition: &Condition, direction: usize| {
-            let train = train(condition, direction, losses);
-            send_train(train, base(direction), prober)
+        let prober = self.prober.as_ref().ok_or_else(wrong_time)?;
+        let condition = || self.condition.as_deref().ok_or_else(wrong_time);
+        let plan = |most| condition().map(|condition| RoundTrips::new(condition).at_most(most));
+        let train = |direction: usize| {
+            let condition = condition()?;
+            let link = [&condition.forward, &condition.reverse][direction.min(1)];
+            Ok::<_, DaemonError>(Train::new(condition, link, losses))
         };
-        let receive = |condition: &Condition, direction: usize| {
-            let train = train(condition, direction, losses);
+        let send = |direction: usize| send_train(train(direction)?, base(direction), prober);
+        let receive = |direction: usize| {
+            let train = train(direction)?;
             let sending = train.interval.saturating_mul(train.packets as u32);
             let patience = Patience::new(sending, train.longest);
             receive_train(train, base(direction), prober, || patience.is_over())
@@ -97,28 +103,15 @@ impl Part {
                 let other = self.addresses[self.host.other() as usize];
                 prober.connect((other, port)).map(json)
             }
-            Probe::RoundTrips { condition, most } => {
-                let plan = RoundTrips::new(&condition).at_most(most);
-                make_round_trips(plan, prober, None).map(json)
-            }
-            Probe::Return { condition, most } => {
-                let plan = RoundTrips::new(&condition).at_most(most);
-                return_round_trips(plan, prober).map(json)
-            }
+            Probe::RoundTrips { most } => make_round_trips(plan(most)?, prober, None).map(json),
+            Probe::Return { most } => return_round_trips(plan(most)?, prober).map(json),
             Probe::AskTime => ask_time(prober).map(json),
             Probe::TellTime => tell_time(prober).map(json),
-            Probe::Send {
-                condition,
-                direction,
-            } => send(&condition, direction).map(json),
-            Probe::Receive {
-                condition,
-                direction,
-            } => receive(&condition, direction).map(json),
-            Probe::SendAndReceive { condition } => {
+            Probe::Send { direction } => send(direction).map(json),
+            Probe::Receive { direction } => receive(direction).map(json),
+            Probe::SendAndReceive => {
                 let [own, other] = [self.host, self.host.other()].map(|host| host as usize);
-                let (arrivals, departures) =
-                    both(|| receive(&condition, other), || send(&condition, own))?;
+                let (arrivals, departures) = both(|| receive(other), || send(own))?;
                 Ok(json(TrainResult {
                     departures,
                     arrivals,
@@ -126,11 +119,6 @@ impl Part {
             }
         }
     }
-}
-
-fn train(condition: &Condition, direction: usize, losses: LossPlace) -> Train {
-    let link = [&condition.forward, &condition.reverse][direction.min(1)];
-    Train::new(condition, link, losses)
 }
 
 /// Sends back each packet of the round trips as it arrives, until the last can no longer come.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use regatta_model::{AskedAchieved, BitRate, Condition, Link, PathCheck};
 
 use super::{
-    LossPlace, Measured,
+    LossPlace, Measured, path_check,
     plan::{RoundTrips, Train},
     quantity,
 };
@@ -49,8 +49,9 @@ pub(crate) fn describe(
     let (round_trips, trains) = (&measured.round_trips, &measured.trains);
     let mut quantities = Vec::new();
     let mut add = |name: &str, achieved: f64, n: u64, tolerance: &dyn Fn(f64) -> f64| {
-        let before = first.and_then(|first| before(first, name));
-        let asked = before.unwrap_or(achieved);
+        let mut before = first.into_iter().flat_map(|first| &first.quantities);
+        let before = before.find(|quantity| quantity.name == name);
+        let asked = before.map_or(achieved, |quantity| quantity.achieved);
         let range = (asked - tolerance(asked), asked + tolerance(asked));
         quantities.push(quantity(name, asked, achieved, range, n));
     };
@@ -60,12 +61,9 @@ pub(crate) fn describe(
         let transmission = plan.transmission.as_nanos() as f64;
         // Not the mean: a packet that was lost is sent again, which is no delay of the network.
         let median = median(round_trips) + transmission;
-        add(
-            "round_trip_delay_ns",
-            median,
-            round_trips.len() as u64,
-            &|asked| (DELAY_CHANGE * asked).max(LEAST_DELAY_CHANGE_NS),
-        );
+        let tolerance = |asked: f64| (DELAY_CHANGE * asked).max(LEAST_DELAY_CHANGE_NS);
+        let n = round_trips.len() as u64;
+        add("round_trip_delay_ns", median, n, &tolerance);
     }
     for (name, link, train) in [
         ("forward_loss_ratio", &packets.forward, &trains[0]),
@@ -77,7 +75,7 @@ pub(crate) fn describe(
         add(name, ratio, sent, &|_| LOSS_CHANGE);
     }
     quantities.extend(clock_offset(trains));
-    measured.check(packets, quantities)
+    path_check(packets, measured.checked_unix_ns, quantities)
 }
 
 /// Returns the median of round trips, of which there is at least one.
@@ -106,13 +104,6 @@ fn clock_offset(trains: &[TrainResult; 2]) -> Option<AskedAchieved> {
     let range = (lowest as f64, highest as f64);
     let n = trains.iter().map(|train| train.arrivals.len() as u64).sum();
     Some(quantity("clock_offset_ns", middle, middle, range, n))
-}
-
-/// Returns the value of a quantity in another check.
-fn before(check: &PathCheck, name: &str) -> Option<f64> {
-    let mut quantities = check.quantities.iter();
-    let found: Option<&AskedAchieved> = quantities.find(|quantity| quantity.name == name);
-    found.map(|quantity| quantity.achieved)
 }
 
 #[cfg(test)]

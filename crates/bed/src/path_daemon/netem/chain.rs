@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use regatta_model::{Offloads, Placement};
+use regatta_model::{Emulator, Offloads, PathSetup, Placement};
 
 use super::{
     failed, interface::Shaping, iptables::Rule, netlink::Netlink, qdisc::Interface, wires::Node,
@@ -37,7 +37,7 @@ pub(super) struct DirectionInterfaces {
     /// The sending host's interface, then those of the routers.
     pub interfaces: Vec<NodeInterface>,
     /// Node at which iptables drops packets, by its index, and its rule there.
-    pub rule: (usize, Rule),
+    rule: (usize, Rule),
 }
 
 impl DirectionInterfaces {
@@ -63,56 +63,22 @@ fn ethernet(run: u64, place: usize) -> [u8; 6] {
 
 /// Nodes from host a to host b.
 #[derive(Debug)]
-pub(super) struct Chain {
-    pub nodes: Vec<Node>,
+pub(in super::super) struct Chain {
+    pub(super) nodes: Vec<Node>,
     /// Forward and reverse direction; a direction that starts at a host in another kernel is not
     /// here.
-    pub directions: [Option<DirectionInterfaces>; 2],
-}
-
-/// Two hosts whose interfaces are the ends of one virtual Ethernet, without any discipline.
-#[derive(Debug)]
-pub(in super::super) struct DirectLink([(Node, Interface); 2]);
-
-impl DirectLink {
-    /// Creates the hosts. The calling thread changes its namespace.
-    ///
-    /// # Errors
-    /// If a namespace or an interface cannot be made.
-    pub(in super::super) fn lay(offloads: Offloads) -> Result<Self, DaemonError> {
-        let [a, b] = [Node::create(offloads)?, Node::create(offloads)?];
-        let [of_a, of_b] = a.join(HOST_INTERFACE, &b, HOST_INTERFACE)?;
-        let ends = [(a, of_a), (b, of_b)];
-        for ((node, interface), address) in ends.iter().zip(ADDRESSES) {
-            node.address(*interface, address)?;
-        }
-        Ok(Self(ends))
-    }
-
-    /// Sets the largest IP packet, in bytes.
-    ///
-    /// # Errors
-    /// If an interface does not take it.
-    pub(in super::super) fn set_mtu(&self, mtu_bytes: u32) -> Result<(), DaemonError> {
-        self.0.iter().try_for_each(|(node, interface)| {
-            node.set_mtu(*interface, mtu_bytes)
-                .map_err(failed("set the MTU of the direct link"))
-        })
-    }
-
-    pub(in super::super) fn hosts(&self) -> Vec<&Namespace> {
-        self.0.iter().map(|(node, _)| &node.namespace).collect()
-    }
+    pub(super) directions: [Option<DirectionInterfaces>; 2],
 }
 
 impl Chain {
-    pub(super) fn lay(placement: Placement, offloads: Offloads) -> Result<Self, DaemonError> {
-        let routers = match placement {
-            Placement::Between => ROUTERS,
-            Placement::Ends => 0,
-        };
+    /// Creates both hosts, with the routers between them if netem is there. Without an emulator one virtual Ethernet
+    /// joins the hosts, and no discipline is on it. The calling thread changes its namespace.
+    pub(in super::super) fn lay(setup: PathSetup) -> Result<Self, DaemonError> {
+        let is_plain = setup.emulator == Emulator::None;
+        let at_ends = !is_plain && setup.placement == Placement::Ends;
+        let routers = if is_plain || at_ends { 0 } else { ROUTERS };
         let nodes = (0..routers + 2)
-            .map(|_| Node::create(offloads))
+            .map(|_| Node::create(setup.offloads))
             .collect::<Result<Vec<_>, _>>()?;
         let last = nodes.len() - 1;
         let mut rightward = Vec::new();
@@ -123,7 +89,7 @@ impl Chain {
             let is_last = node + 1 == last;
             let right_name = if is_last { HOST_INTERFACE } else { LEFT };
             let [mut here, mut there] = left.join(left_name, right, right_name)?;
-            if placement == Placement::Ends {
+            if at_ends {
                 (here, there) = (left.split(here)?, right.split(there)?);
             }
             let at = |node, interface| NodeInterface { node, interface };
@@ -219,13 +185,42 @@ impl Chain {
         }
     }
 
+    /// Sets the largest IP packet of the hosts of a direct link, in bytes.
+    pub(in super::super) fn set_mtu(&self, mtu_bytes: u32) -> Result<(), DaemonError> {
+        let directions = self.directions.iter().flatten();
+        let mut interfaces = directions.flat_map(|direction| &direction.interfaces);
+        interfaces.try_for_each(|at| {
+            let set = self.nodes[at.node].set_mtu(at.interface, mtu_bytes);
+            set.map_err(failed("set the MTU of the direct link"))
+        })
+    }
+
+    /// Sets the probability with which the rule of a direction drops packets; 0 for no rule.
+    pub(super) fn set_rule(
+        &self,
+        direction: &DirectionInterfaces,
+        probability: f64,
+    ) -> Result<(), DaemonError> {
+        let (node, rule) = direction.rule;
+        rule.set(&self.nodes[node].namespace, probability)
+    }
+
+    /// Returns the packets that the rule of a direction has dropped since it was set.
+    pub(super) fn dropped_by_rule(
+        &self,
+        direction: &DirectionInterfaces,
+    ) -> Result<u64, DaemonError> {
+        let (node, rule) = direction.rule;
+        rule.dropped(&self.nodes[node].namespace)
+    }
+
     /// Returns the socket in the namespace of an interface.
     pub(super) fn netlink(&self, of: NodeInterface) -> &Netlink {
         &self.nodes[of.node].netlink
     }
 
     /// Returns the namespaces of the hosts: a and b, or the one that is here.
-    pub(super) fn hosts(&self) -> Vec<&Namespace> {
+    pub(in super::super) fn hosts(&self) -> Vec<&Namespace> {
         match &self.nodes[..] {
             [host] => vec![&host.namespace],
             nodes => vec![&nodes[0].namespace, &nodes[nodes.len() - 1].namespace],

@@ -90,8 +90,7 @@ impl Installed {
                 }
             }
             if self.setup.loss_by == LossBy::Iptables {
-                let (node, rule) = place.rule;
-                rule.set(&chain.nodes[node].namespace, stages.dropped_by_rule)?;
+                chain.set_rule(place, stages.dropped_by_rule)?;
             }
             *standing = Some(Standing {
                 stages,
@@ -182,14 +181,11 @@ impl Standing {
         if setup.loss_by == LossBy::Iptables
             && wanted.dropped_by_rule != self.stages.dropped_by_rule
         {
-            let (node, rule) = place.rule;
-            let namespace = &chain.nodes[node].namespace;
-            self.gone_by_rule += rule.dropped(namespace)?;
-            rule.set(namespace, wanted.dropped_by_rule)?;
+            self.gone_by_rule += chain.dropped_by_rule(place)?;
+            chain.set_rule(place, wanted.dropped_by_rule)?;
         }
-        let full = self.stages.full_queue_bytes.max(wanted.full_queue_bytes);
         self.stages = Stages {
-            full_queue_bytes: full,
+            full_queue_bytes: self.stages.full_queue_bytes.max(wanted.full_queue_bytes),
             only_bursts: wanted.only_bursts && self.stages.only_bursts,
             ..wanted
         };
@@ -225,11 +221,9 @@ impl Standing {
         let wire = all[WIRE];
         let at_ends = setup.placement == Placement::Ends;
         let with_offloads = setup.offloads == Offloads::On;
-        let by_rule = if setup.loss_by == LossBy::Iptables {
-            let (node, rule) = place.rule;
-            self.gone_by_rule + rule.dropped(&chain.nodes[node].namespace)?
-        } else {
-            0
+        let by_rule = match setup.loss_by {
+            LossBy::Iptables => self.gone_by_rule + chain.dropped_by_rule(place)?,
+            LossBy::Emulator => 0,
         };
         let mut queue_drops = all[RATE].drops + all[QUEUE].drops;
         let mut loss_drops = wire.drops + by_rule;
@@ -280,10 +274,9 @@ impl Standing {
             queue_drops,
             codel_drops,
             refused_drops,
-            duplicated: if at_ends || with_offloads {
-                0
-            } else {
-                passed.saturating_sub(arrived)
+            duplicated: match at_ends || with_offloads {
+                true => 0,
+                false => passed.saturating_sub(arrived),
             },
             reordered: wire.requeues,
             queue_max_bytes,

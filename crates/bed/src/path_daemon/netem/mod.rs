@@ -30,15 +30,14 @@ use std::{
 
 use regatta_model::{Condition, Emulator, Link, LossBy, PathSetup};
 
-pub(super) use self::chain::DirectLink;
+pub(super) use self::chain::Chain;
 pub use self::interface::{
     COMMAND as INTERFACE_GUARD_COMMAND, ShapedInterface, main as interface_guard_main,
     shaped_interfaces,
 };
 pub(crate) use self::plan::refusal;
 use self::{
-    chain::Chain, installed::Installed, interface::Shaping, plan::Stages, sampler::Sampler,
-    schedule::Schedule,
+    installed::Installed, interface::Shaping, plan::Stages, sampler::Sampler, schedule::Schedule,
 };
 use super::{
     Path, attributes,
@@ -95,7 +94,7 @@ impl NetemPath {
                 }
                 HostShaping::None => Err(DaemonError::OneEnd),
             },
-            None => Chain::lay(setup.placement, setup.offloads),
+            None => Chain::lay(setup),
         }
         .map_err(|error| match error {
             DaemonError::Netem { step, source } => missing("veth", step)(source),
@@ -106,8 +105,7 @@ impl NetemPath {
         let sampler = Sampler::start(&chain)?;
         if setup.loss_by == LossBy::Iptables {
             for direction in chain.directions.iter().flatten() {
-                let (node, rule) = direction.rule;
-                rule.set(&chain.nodes[node].namespace, 0.0)?;
+                chain.set_rule(direction, 0.0)?;
             }
         }
         Ok(Self {
@@ -132,10 +130,10 @@ impl Path for NetemPath {
 
     fn form(&self) -> PathForm {
         PathForm {
-            emulator: Emulator::Netem,
-            placement: self.setup.placement,
-            loss_by: self.setup.loss_by,
-            offloads: self.setup.offloads,
+            setup: PathSetup {
+                emulator: Emulator::Netem,
+                ..self.setup
+            },
             kernel: kernel_release(),
             seeded: self.seeded,
             is_real: false,
@@ -153,12 +151,8 @@ impl Path for NetemPath {
         }
         // Everything is known to be possible before anything is changed.
         for setting in condition.settings() {
-            stages(
-                condition,
-                [setting.forward, setting.reverse],
-                self.setup,
-                seed,
-            )?;
+            let links = [setting.forward, setting.reverse];
+            stages(condition, links, self.setup, seed)?;
         }
         let links = [&condition.forward, &condition.reverse];
         let wanted = stages(condition, links, self.setup, seed)?;
@@ -223,17 +217,16 @@ fn stages(
     setup: PathSetup,
     seed: u64,
 ) -> Result<[Stages; 2], DaemonError> {
-    let stages = |link, name, seed| {
+    let stages = |link, direction, seed| {
         Stages::new(condition, link, setup, seed).map_err(|source| DaemonError::Refused {
             condition: condition.name.clone(),
-            direction: name,
+            direction,
             source,
         })
     };
-    Ok([
-        stages(links[0], "forward", seed.wrapping_mul(2))?,
-        stages(links[1], "reverse", seed.wrapping_mul(2).wrapping_add(1))?,
-    ])
+    let seed = seed.wrapping_mul(2);
+    let reverse = stages(links[1], "reverse", seed.wrapping_add(1));
+    Ok([stages(links[0], "forward", seed)?, reverse?])
 }
 
 /// Tries netem, and between the hosts the token bucket and CoDel, on the chain's interfaces;

@@ -19,7 +19,12 @@ use regatta_process::{Preparation, ended_within, readable};
 use serde::{Deserialize, Serialize};
 
 use super::{former::Former, record::Record};
-use crate::{launch, messages::write_line, path_daemon::error::InterfaceError};
+use crate::{
+    error::{exit_code, in_one_line},
+    launch,
+    messages::write_line,
+    path_daemon::error::InterfaceError,
+};
 
 /// First argument of the guard's process.
 pub const COMMAND: &str = "interface-guard";
@@ -95,7 +100,7 @@ fn watch(mut guard: Child, mut input: ChildStdin, former: &Former, record: &Reco
 }
 
 pub(super) fn report(error: &InterfaceError) {
-    eprintln!("error: {}", crate::error::in_one_line(error));
+    eprintln!("error: {}", in_one_line(error));
 }
 
 /// Restores an interface when the path daemon, its parent, ends or is stopped. The body of `regatta interface-guard`.
@@ -126,15 +131,10 @@ pub fn main() -> ExitCode {
             Err(_) => break,
         }
     }
-    match former.restore() {
-        Ok(()) => {
-            // Before the lock ends with this process.
-            let _ = fs::remove_file(record);
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            report(&error);
-            ExitCode::FAILURE
-        }
+    let restored = former.restore();
+    if restored.is_ok() {
+        // Before the lock ends with this process.
+        let _ = fs::remove_file(record);
     }
+    exit_code(restored.map_err(|error| in_one_line(&error)), "")
 }
