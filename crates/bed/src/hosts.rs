@@ -10,8 +10,8 @@ use std::{
 
 use regatta_model::PortRange;
 use regatta_process::Stop;
-use serde::{Deserialize, Serialize};
 
+pub use crate::messages::Shaping;
 use crate::{
     clocks::RemoteClock,
     error::BedError,
@@ -38,34 +38,6 @@ pub trait Connect: Debug {
     /// # Errors
     /// [`BedError::Session`].
     fn connect(&self) -> Result<Session, BedError>;
-}
-
-/// Way in which the path to another kernel is shaped at a host. Both hosts of a bed have the same.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum Shaping {
-    /// The network is used as it is.
-    None,
-    /// By netem on an interface that leads to the other host and to nothing else. It becomes the host's own.
-    Wire {
-        /// Its name in the first network namespace.
-        name: String,
-    },
-    /// By netem on a macvlan, in a network namespace of its own. The kernel removes it with the path daemon; the host's
-    /// interface is not changed.
-    Macvlan {
-        /// Interface of the host on top of which it is.
-        parent: String,
-        /// Length of the prefix of the address.
-        prefix: u8,
-    },
-    /// By netem on an interface of the host, for packets to the other host and no others.
-    Interface {
-        /// Name of the interface.
-        name: String,
-        /// Ports of the SSH servers of both hosts: TCP from and to them is not shaped.
-        ssh_ports: Vec<u16>,
-    },
 }
 
 /// One host of the bed `hosts`.
@@ -150,10 +122,8 @@ impl SessionLauncher {
         }
     }
 
-    /// Returns a launcher of processes in a network namespace there, which a file of the process
-    /// `daemon` holds.
-    pub(crate) fn within(&self, daemon: u32, file: i32) -> Self {
-        let process = daemon;
+    /// Returns a launcher of processes in a network namespace there, which a file of `process` holds.
+    pub(crate) fn within(&self, process: u32, file: i32) -> Self {
         Self {
             namespace: Some(NamespaceOf { process, file }),
             ..self.clone()

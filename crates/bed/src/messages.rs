@@ -9,7 +9,7 @@ use regatta_control::Host;
 use regatta_model::{Condition, Emulator, LossBy, Offloads, PathSetup, Placement, PortRange};
 use serde::{Deserialize, Serialize};
 
-use crate::{capture::CaptureOrder, hosts::Shaping};
+use crate::capture::CaptureOrder;
 
 /// Version of these messages. Both ends are the same binary in `regatta`; a difference means that a
 /// bed was made with another binary.
@@ -62,6 +62,34 @@ pub(crate) struct End {
     /// Addresses of hosts a and b on the path.
     pub(crate) addresses: [IpAddr; 2],
     pub(crate) shaping: Shaping,
+}
+
+/// Way in which the path to another kernel is shaped at a host. Both hosts of a bed have the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Shaping {
+    /// The network is used as it is.
+    None,
+    /// By netem on an interface that leads to the other host and to nothing else. It becomes the host's own.
+    Wire {
+        /// Its name in the first network namespace.
+        name: String,
+    },
+    /// By netem on a macvlan, in a network namespace of its own. The kernel removes it with the path daemon; the host's
+    /// interface is not changed.
+    Macvlan {
+        /// Interface of the host on top of which it is.
+        parent: String,
+        /// Length of the prefix of the address.
+        prefix: u8,
+    },
+    /// By netem on an interface of the host, for packets to the other host and no others.
+    Interface {
+        /// Name of the interface.
+        name: String,
+        /// Ports of the SSH servers of both hosts: TCP from and to them is not shaped.
+        ssh_ports: Vec<u16>,
+    },
 }
 
 /// Where the hosts of a path are.

@@ -35,11 +35,8 @@ fn open(bed: &mut Bed, condition: Option<&Condition>) -> Result<(), BedError> {
         condition: condition.cloned().map(Box::new),
     });
     let (a, b) = probe(bed, open)?;
-    probe::<(), ()>(
-        bed,
-        [Probe::Connect { port: b }, Probe::Connect { port: a }],
-    )?;
-    Ok(())
+    let connect = [b, a].map(|port| Probe::Connect { port });
+    probe::<(), ()>(bed, connect).map(drop)
 }
 
 /// Reads the offset of host b's monotonic clock against host a's by exchanges over the path; `None` if none of them

@@ -64,12 +64,7 @@ struct Link {
 impl Link {
     fn counters(&self) -> LinkCounters {
         let counted = self.emulated.counters();
-        let Lateness {
-            sum_ns,
-            max_ns,
-            late,
-            ..
-        } = self.lateness;
+        let lateness = self.lateness;
         LinkCounters {
             offered: counted.offered,
             delivered: counted.delivered - self.refused,
@@ -84,13 +79,12 @@ impl Link {
             duplicated: counted.duplicated,
             reordered: counted.reordered,
             queue_max_bytes: counted.queue_max_bytes,
-            late_packets: late,
-            lateness_mean_ns: if counted.delivered == 0 {
-                0.0
-            } else {
-                sum_ns as f64 / counted.delivered as f64
+            late_packets: lateness.late,
+            lateness_mean_ns: match counted.delivered {
+                0 => 0.0,
+                delivered => lateness.sum_ns as f64 / delivered as f64,
             },
-            lateness_max_ns: max_ns,
+            lateness_max_ns: lateness.max_ns,
             unsupported: UnsupportedCounters::default(),
         }
     }
@@ -181,9 +175,8 @@ impl Forwarder {
             // Whoever asked may have gone; that is no reason to stop.
             let _ = reply.send(work(running));
         });
-        self.requests
-            .send(request)
-            .map_err(|_| DaemonError::ForwarderGone)?;
+        let sent = self.requests.send(request);
+        sent.map_err(|_| DaemonError::ForwarderGone)?;
         // Fails only when the counter is full, and then the thread wakes up as well.
         let _ = self.wake.write(1);
         answer.recv().map_err(|_| DaemonError::ForwarderGone)
@@ -311,10 +304,8 @@ impl Running {
         let mut looked = monotonic_ns();
         let is_ahead = self.coalescing.is_some() && self.overdue_ns < OVERDUE_NS;
         for _ in 0..if is_ahead { LONG_BATCH } else { BATCH } {
-            let mut buffer = self
-                .pool
-                .pop()
-                .unwrap_or_else(|| vec![0; self.buffer_bytes].into_boxed_slice());
+            let new = || vec![0; self.buffer_bytes].into_boxed_slice();
+            let mut buffer = self.pool.pop().unwrap_or_else(new);
             match link.from.read(&mut buffer) {
                 Ok(length) if length > HEADER_BYTES => {
                     let now = monotonic_ns();

@@ -50,10 +50,9 @@ use userspace::UserspacePath;
 
 use crate::{
     capture::{CaptureOrder, CaptureSummary},
-    hosts::Shaping,
     messages::{
         Answer, DAEMON_PROTOCOL_VERSION, End, LinkCounters, Made, PathCounters, PathForm, Probe,
-        ToDaemon, write_line,
+        Shaping, ToDaemon, write_line,
     },
 };
 
@@ -243,15 +242,12 @@ impl Daemon {
     }
 
     fn greeting(&self) -> Made {
+        let namespaces = self.path.hosts().into_iter();
+        let files = namespaces.map(|namespace| namespace.file().as_raw_fd());
         Made {
             protocol: DAEMON_PROTOCOL_VERSION,
             user_namespace: self.user_namespace,
-            namespaces: self
-                .path
-                .hosts()
-                .into_iter()
-                .map(|namespace| namespace.file().as_raw_fd())
-                .collect(),
+            namespaces: files.collect(),
             path: self.path.form(),
         }
     }
@@ -290,11 +286,9 @@ impl Daemon {
 
 /// Returns the release of this kernel; empty if it does not tell.
 pub(crate) fn kernel_release() -> String {
-    let names = nix::sys::utsname::uname();
-    names.map_or_else(
-        |_| String::new(),
-        |names| names.release().to_string_lossy().into_owned(),
-    )
+    let names = nix::sys::utsname::uname().ok();
+    let release = names.map(|names| names.release().to_string_lossy().into_owned());
+    release.unwrap_or_default()
 }
 
 /// Starts a thread of the path's.

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Name of the interface in each host.
-pub(super) const HOST_INTERFACE: &str = "path0";
+const HOST_INTERFACE: &str = "path0";
 
 /// Names of the interfaces of a router, towards host a and towards host b.
 const LEFT: &str = "left";
@@ -107,7 +107,7 @@ impl Chain {
             }
         }
         let rule = |direction: &[NodeInterface], far: usize, from: &'static str| match direction {
-            [_] => (far, Rule::HOST),
+            [_] => (far, Rule::host(HOST_INTERFACE)),
             [.., wire] => (wire.node, Rule::router(from)),
             [] => unreachable!("a direction has an interface"),
         };
@@ -175,7 +175,7 @@ impl Chain {
     fn of_end(end: &End, host: Node, interface: Interface) -> Self {
         let direction = DirectionInterfaces {
             interfaces: vec![NodeInterface { node: 0, interface }],
-            rule: (0, Rule::HOST),
+            rule: (0, Rule::host(HOST_INTERFACE)),
         };
         let mut directions = [None, None];
         directions[end.host as usize] = Some(direction);

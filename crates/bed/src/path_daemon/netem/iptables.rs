@@ -9,7 +9,6 @@ use std::{
 use nix::sched::CloneFlags;
 use regatta_process::Preparation;
 
-use super::chain::HOST_INTERFACE;
 use crate::path_daemon::{error::DaemonError, namespaces::Namespace};
 
 /// Names of the program. The one over the kernel's older tables comes first: the kernels of User
@@ -29,11 +28,11 @@ pub(super) struct Rule {
 }
 
 impl Rule {
-    /// Rule at the receiving host.
-    pub(super) const HOST: Self = Self {
-        chain: "INPUT",
-        interface: HOST_INTERFACE,
-    };
+    /// Returns the rule of the receiving host for packets that come in at an interface.
+    pub(super) const fn host(interface: &'static str) -> Self {
+        let chain = "INPUT";
+        Self { chain, interface }
+    }
 
     /// Returns the rule of a router for packets that come in at an interface.
     pub(super) const fn router(interface: &'static str) -> Self {

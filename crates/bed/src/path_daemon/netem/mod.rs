@@ -48,10 +48,7 @@ use super::{
     qdisc::{self, Netem, Qdisc},
     tun::MTU_RANGE,
 };
-use crate::{
-    hosts::Shaping as HostShaping,
-    messages::{End, LinkCounters, PathForm},
-};
+use crate::messages::{End, LinkCounters, PathForm, Shaping as HostShaping};
 
 /// The path.
 #[derive(Debug)]
