@@ -76,7 +76,6 @@ pub enum CaptureError {
         /// Path of the file.
         path: PathBuf,
         /// Error of the system.
-        #[source]
         source: io::Error,
     },
     /// The file is not a pcapng capture, or it is damaged.
@@ -109,14 +108,12 @@ pub fn read(
     let mut reader =
         PcapNGReader::new(READ_AHEAD, file).map_err(|error| damaged(error.to_string()))?;
     loop {
-        let read = match reader.next() {
-            Ok((read, block)) => {
+        match reader.next() {
+            Ok((length, block)) => {
                 if let PcapBlockOwned::NG(Block::EnhancedPacket(packet)) = block {
-                    let comment = packet
-                        .options
-                        .iter()
-                        .find(|option| option.code == OptionCode::Comment)
-                        .and_then(|option| option.as_str().ok());
+                    let mut options = packet.options.iter();
+                    let comment = options.find(|option| option.code == OptionCode::Comment);
+                    let comment = comment.and_then(|option| option.as_str().ok());
                     let captured = Captured {
                         forward: packet.if_id == 0,
                         unix_ns: u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low),
@@ -128,17 +125,15 @@ pub fn read(
                         return Ok(());
                     }
                 }
-                read
+                reader.consume(length);
             }
             Err(PcapError::Eof | PcapError::UnexpectedEof) => return Ok(()),
             Err(PcapError::Incomplete(_)) => {
                 reader
                     .refill()
                     .map_err(|error| damaged(error.to_string()))?;
-                continue;
             }
             Err(error) => return Err(damaged(error.to_string())),
-        };
-        reader.consume(read);
+        }
     }
 }

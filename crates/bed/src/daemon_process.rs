@@ -8,11 +8,12 @@ use std::{
 };
 
 use regatta_process::readable;
+use serde::de::DeserializeOwned;
 
 use crate::{
     error::{BedError, Reported},
     launch::{Errors, Input, LaunchedProcess, Launcher},
-    messages::{FromDaemon, ToDaemon, write_line},
+    messages::{Answer, ToDaemon, write_line},
 };
 
 /// Time that a daemon has to end by itself before it is killed.
@@ -44,13 +45,13 @@ impl DaemonProcess {
         self.process.id()
     }
 
-    /// Sends a request and waits for the answer; `what` names the request in errors.
-    pub(crate) fn ask(
+    /// Sends a request and waits for its result; `what` names the request in errors.
+    pub(crate) fn ask<T: DeserializeOwned>(
         &mut self,
         request: &ToDaemon,
         what: &'static str,
         within: Duration,
-    ) -> Result<FromDaemon, BedError> {
+    ) -> Result<T, BedError> {
         let asked = self.put(request);
         self.answer(asked, what, within)
     }
@@ -63,13 +64,13 @@ impl DaemonProcess {
         write_line(requests, request)
     }
 
-    /// Waits for the answer to a request; `asked` is the result of [`DaemonProcess::put`].
-    pub(crate) fn answer(
+    /// Waits for the result of a request; `asked` is the result of [`DaemonProcess::put`].
+    pub(crate) fn answer<T: DeserializeOwned>(
         &mut self,
         asked: io::Result<()>,
         what: &'static str,
         within: Duration,
-    ) -> Result<FromDaemon, BedError> {
+    ) -> Result<T, BedError> {
         let line = match asked.and_then(|()| self.line(within)) {
             Ok(Some(line)) => line,
             Ok(None) => {
@@ -78,20 +79,18 @@ impl DaemonProcess {
                 return Err(BedError::TimedOut(within));
             }
             Err(source) => {
-                let status = match self.process.ended(EXIT_LIMIT) {
-                    Some(status) => format!(" ({status})"),
-                    None => String::new(),
-                };
+                let status = self.process.ended(EXIT_LIMIT);
+                let status = status.map_or_else(String::new, |status| format!(" ({status})"));
                 return Err(BedError::Gone { status, source });
             }
         };
         match serde_json::from_str(&line) {
-            Ok(FromDaemon::Failed { reasons, hint }) => Err(BedError::Refused {
+            Ok(Answer::Done { result }) => Ok(result),
+            Ok(Answer::Failed { reasons, hint }) => Err(BedError::Refused {
                 what,
                 source: Reported::chain(&reasons).ok_or(BedError::Protocol { line })?,
                 hint,
             }),
-            Ok(answer) => Ok(answer),
             Err(_) => Err(BedError::Protocol { line }),
         }
     }

@@ -1,12 +1,14 @@
 //! Errors of a bed.
 
+use std::{fmt, io, process::ExitCode, time::Duration};
+
 use regatta_model::causes;
-use std::{fmt, io, time::Duration};
 
 use crate::session::SessionError;
 
 /// Chain of causes that another process reported, outermost first.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct Reported {
     message: String,
     source: Option<Box<Reported>>,
@@ -16,12 +18,18 @@ impl Reported {
     /// Makes a chain of its messages; `None` if there are none.
     #[must_use]
     pub fn chain(reasons: &[String]) -> Option<Self> {
-        reasons.iter().rev().fold(None, |source, message| {
-            Some(Self {
-                message: message.clone(),
-                source: source.map(Box::new),
-            })
-        })
+        let (last, others) = reasons.split_last()?;
+        let chain = Self::from(&**last);
+        let others = others.iter().rev().cloned();
+        Some(others.fold(chain, Self::wrapped_in))
+    }
+
+    /// Returns a chain in which this is the cause of `message`.
+    pub(crate) fn wrapped_in(self, message: String) -> Self {
+        Self {
+            message,
+            source: Some(Box::new(self)),
+        }
     }
 
     /// Names the host whose process reported this.
@@ -42,23 +50,20 @@ impl From<&str> for Reported {
     }
 }
 
-impl fmt::Display for Reported {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Reported {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source
-            .as_deref()
-            .map(|source| source as &(dyn std::error::Error + 'static))
-    }
-}
-
 /// Returns an error and its causes in one line.
 pub(crate) fn in_one_line(error: &dyn std::error::Error) -> String {
     causes(error).join(": ")
+}
+
+/// Returns the exit code of a process of this program, after an error has been printed behind `doing`.
+pub(crate) fn exit_code<E: fmt::Display>(result: Result<(), E>, doing: &str) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {doing}{error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Errors of creating a bed, or of a request to it.
@@ -70,7 +75,6 @@ pub enum BedError {
         /// The command.
         what: String,
         /// Error of the system.
-        #[source]
         source: io::Error,
     },
     /// A namespace of the daemon's cannot be entered.
@@ -79,7 +83,6 @@ pub enum BedError {
         /// Kind of namespace.
         what: &'static str,
         /// Error of the system.
-        #[source]
         source: io::Error,
     },
     /// The daemon ended, or its pipe broke.
@@ -88,7 +91,6 @@ pub enum BedError {
         /// ` (exit status: 1)`, or nothing.
         status: String,
         /// Error of the pipe.
-        #[source]
         source: io::Error,
     },
     /// The daemon gave no answer.
@@ -100,7 +102,6 @@ pub enum BedError {
         /// Name of the host.
         host: String,
         /// Reason, or the error of the stream to it.
-        #[source]
         source: io::Error,
     },
     /// No session with a host could be opened.
@@ -109,7 +110,6 @@ pub enum BedError {
         /// Name of the host.
         host: String,
         /// Reason.
-        #[source]
         source: Box<SessionError>,
         /// Command or setting that helps; may be empty.
         hint: String,
@@ -126,7 +126,6 @@ pub enum BedError {
         /// Request that failed.
         what: &'static str,
         /// The daemon's causes.
-        #[source]
         source: Reported,
         /// Command or setting that helps; may be empty.
         hint: String,
@@ -134,6 +133,15 @@ pub enum BedError {
 }
 
 impl BedError {
+    /// Makes the error of a request that cannot be done.
+    pub(crate) fn refused(what: &'static str, source: impl Into<Reported>, hint: &str) -> Self {
+        Self::Refused {
+            what,
+            source: source.into(),
+            hint: hint.to_owned(),
+        }
+    }
+
     /// Returns a command or setting that helps; empty if none is known.
     #[must_use]
     pub fn hint(&self) -> &str {

@@ -11,6 +11,7 @@ use std::{
 use regatta_model::PortRange;
 use regatta_process::Stop;
 
+pub use crate::messages::Shaping;
 use crate::{
     clocks::RemoteClock,
     error::BedError,
@@ -37,27 +38,6 @@ pub trait Connect: Debug {
     /// # Errors
     /// [`BedError::Session`].
     fn connect(&self) -> Result<Session, BedError>;
-}
-
-/// Way in which the path is shaped at a host. Both hosts of a bed have the same.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shaping {
-    /// The network is used as it is.
-    None,
-    /// By netem on a macvlan.
-    Macvlan {
-        /// Interface of the host on top of which it is.
-        parent: String,
-        /// Length of the prefix of the address.
-        prefix: u8,
-    },
-    /// By netem on an interface of the host, for packets to the other host.
-    Interface {
-        /// Name of the interface.
-        name: String,
-        /// Ports of the SSH servers of both hosts: TCP from and to them is not shaped.
-        ssh_ports: Vec<u16>,
-    },
 }
 
 /// One host of the bed `hosts`.
@@ -105,11 +85,9 @@ pub(crate) fn attached_alike(ends: &[HostEnd; 2]) -> Result<(), BedError> {
     if a == b {
         return Ok(());
     }
-    Err(BedError::Refused {
-        what: "be made",
-        source: "its hosts are attached to the path in different ways".into(),
-        hint: "give both the same `attach` in the hosts file".to_owned(),
-    })
+    let reason = "its hosts are attached to the path in different ways";
+    let hint = "give both the same `attach` in the hosts file";
+    Err(BedError::refused("be made", reason, hint))
 }
 
 /// Starts processes on a host over a session.
@@ -144,10 +122,8 @@ impl SessionLauncher {
         }
     }
 
-    /// Returns a launcher of processes in a network namespace there, which a file of the process
-    /// `daemon` holds.
-    pub(crate) fn within(&self, daemon: u32, file: i32) -> Self {
-        let process = daemon;
+    /// Returns a launcher of processes in a network namespace there, which a file of `process` holds.
+    pub(crate) fn within(&self, process: u32, file: i32) -> Self {
         Self {
             namespace: Some(NamespaceOf { process, file }),
             ..self.clone()
@@ -164,7 +140,8 @@ impl SessionLauncher {
             .map_err(|source| self.lost(source))
     }
 
-    fn lost(&self, source: io::Error) -> BedError {
+    /// Makes the error of a host that does not answer.
+    pub(crate) fn lost(&self, source: io::Error) -> BedError {
         BedError::Host {
             host: self.host.clone(),
             source,

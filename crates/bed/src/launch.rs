@@ -15,7 +15,7 @@ use regatta_process::{Executable, Preparation, end_within, ended_within};
 
 use crate::{
     clocks::RemoteClock,
-    error::{BedError, Reported},
+    error::BedError,
     program::{self, Program, ProgramOrder},
 };
 
@@ -47,11 +47,13 @@ pub trait Launcher: Debug {
     /// [`BedError::Spawn`]; [`BedError::Refused`] for a host that is not in namespaces of this
     /// machine.
     fn start_program(&self, _order: ProgramOrder) -> Result<Program, BedError> {
-        Err(BedError::Refused {
-            what: "start a program on its host",
-            source: Reported::from("the host is not in a namespace of this machine"),
-            hint: "use the bed `netns`".to_owned(),
-        })
+        let reason = "the host is not in a namespace of this machine";
+        let hint = "use the bed `netns`";
+        Err(BedError::refused(
+            "start a program on its host",
+            reason,
+            hint,
+        ))
     }
 }
 
@@ -135,10 +137,9 @@ impl Local {
 
     pub(crate) fn preparation(&self) -> Preparation {
         let namespaces = self.namespaces.iter();
+        let namespaces = namespaces.map(|(file, kind)| (file.as_raw_fd(), *kind));
         Preparation {
-            namespaces: namespaces
-                .map(|(file, kind)| (file.as_raw_fd(), *kind))
-                .collect(),
+            namespaces: namespaces.collect(),
             ..Preparation::default()
         }
     }
@@ -151,13 +152,8 @@ impl Launcher for Local {
             Errors::Pipe => Stdio::piped(),
         };
         let streams = [Stdio::piped(), Stdio::piped(), errors];
-        let mut child = spawn(
-            &self.executable,
-            &[command],
-            &[],
-            streams,
-            self.preparation(),
-        )?;
+        let preparation = self.preparation();
+        let mut child = spawn(&self.executable, &[command], &[], streams, preparation)?;
         let no_pipe = "a child with pipes has pipes";
         Ok(Launched {
             input: Box::new(child.stdin.take().expect(no_pipe)),
@@ -195,12 +191,13 @@ pub(crate) fn spawn(
         ..preparation
     }
     .apply(&mut process);
-    process.spawn().map_err(|source| BedError::Spawn {
-        what: std::iter::once(&*executable.path().to_string_lossy())
-            .chain(arguments.iter().map(AsRef::as_ref))
-            .collect::<Vec<_>>()
-            .join(" "),
-        source,
+    process.spawn().map_err(|source| {
+        let program = executable.path().to_string_lossy().into_owned();
+        let arguments = arguments.iter().map(AsRef::as_ref);
+        BedError::Spawn {
+            what: arguments.fold(program, |what, argument| what + " " + argument),
+            source,
+        }
     })
 }
 

@@ -22,7 +22,6 @@ mod second_guest;
 mod server_bed;
 pub mod session;
 mod test_bed;
-pub mod test_run;
 
 pub use bed::{Bed, HOST_MONITOR};
 pub use clocks::{HostClocks, RemoteClock};

@@ -6,16 +6,14 @@ use std::{
 };
 
 use regatta_control::Host;
-use regatta_model::{
-    Condition, Emulator, LossBy, Offloads, PathCheck, PathSetup, Placement, PortRange,
-};
+use regatta_model::{Condition, Emulator, LossBy, Offloads, PathSetup, Placement, PortRange};
 use serde::{Deserialize, Serialize};
 
-use crate::capture::{CaptureOrder, CaptureSummary};
+use crate::capture::CaptureOrder;
 
 /// Version of these messages. Both ends are the same binary in `regatta`; a difference means that a
 /// bed was made with another binary.
-pub(crate) const DAEMON_PROTOCOL_VERSION: u32 = 9;
+pub(crate) const DAEMON_PROTOCOL_VERSION: u32 = 10;
 
 /// Writes a message as one line of JSON.
 ///
@@ -28,30 +26,29 @@ pub fn write_line(to: &mut impl Write, message: &impl Serialize) -> io::Result<(
     to.flush()
 }
 
-/// Requests of the controller.
+/// Requests of the controller, with the types of their results; `()` where none is named.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum ToDaemon {
-    /// First line: make the namespaces and the path.
+    /// First line: make the namespaces and the path ([`Made`]).
     Hello {
         protocol: u32,
         run_id: String,
         path: PathSetup,
         /// The one end that this daemon has; `None` for a daemon of the whole path.
-        #[serde(default)]
         end: Option<End>,
     },
     /// Empty the path, reset the counters and set this condition.
     SetCondition { condition: Condition, seed: u64 },
     /// Begin the condition's schedule and its traces, as the transfer starts now.
     Begin,
-    /// Send the counters since the condition was set.
+    /// Send the counters since the condition was set ([`PathCounters`]).
     Counters,
     /// Capture every packet from now on; an earlier capture is ended.
     StartCapture { order: CaptureOrder },
-    /// End the capture and send its summary.
+    /// End the capture and send its summary (`Option<CaptureSummary>`; `None` if there was no capture).
     EndCapture,
-    /// Measure the path under this condition.
+    /// Measure the path under this condition (`PathCheck`).
     Check { condition: Condition },
     /// Serve a request of a check that two daemons make together, each at its own end.
     Probe { probe: Probe },
@@ -64,31 +61,33 @@ pub(crate) struct End {
     pub(crate) host: Host,
     /// Addresses of hosts a and b on the path.
     pub(crate) addresses: [IpAddr; 2],
-    pub(crate) attach: Attach,
+    pub(crate) shaping: Shaping,
 }
 
-/// Way in which a host is attached to a path that leads to another kernel.
+/// Way in which the path to another kernel is shaped at a host. Both hosts of a bed have the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(crate) enum Attach {
-    /// Interface that leads to the other end and to nothing else, by its name in the first network
-    /// namespace. It becomes the host's own.
-    Wire { name: String },
-    /// The host's network as it is, without impairment.
-    AsIs,
-    /// Interface of its own on top of one of the host's, in a network namespace of its own. The kernel removes it
-    /// with the daemon; the host's interface is not changed.
+pub enum Shaping {
+    /// The network is used as it is.
+    None,
+    /// By netem on an interface that leads to the other host and to nothing else. It becomes the host's own.
+    Wire {
+        /// Its name in the first network namespace.
+        name: String,
+    },
+    /// By netem on a macvlan, in a network namespace of its own. The kernel removes it with the path daemon; the host's
+    /// interface is not changed.
     Macvlan {
-        /// Interface of the host.
+        /// Interface of the host on top of which it is.
         parent: String,
-        /// Length of the prefix of the end's address.
+        /// Length of the prefix of the address.
         prefix: u8,
     },
-    /// One of the host's interfaces, of which the packets to the other host are shaped and no others.
+    /// By netem on an interface of the host, for packets to the other host and no others.
     Interface {
-        /// Its name.
+        /// Name of the interface.
         name: String,
-        /// Ports of the SSH servers, whose packets are not shaped.
+        /// Ports of the SSH servers of both hosts: TCP from and to them is not shaped.
         ssh_ports: Vec<u16>,
     },
 }
@@ -103,82 +102,56 @@ pub(crate) enum HostPlacement {
     TwoInterfaces,
 }
 
-/// Requests to one end in a check of the path.
+/// Requests to one end in a check of the path, with the types of their results; `()` where none is named.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Probe {
-    /// Open a socket and send its port, which is one of `ports`.
-    Open { ports: Option<PortRange> },
+    /// Open a socket for a check under a condition and send its port, which is one of `ports` (`u16`). Without a
+    /// condition the socket is for the time alone.
+    Open {
+        ports: Option<PortRange>,
+        condition: Option<Box<Condition>>,
+    },
     /// Connect to the other end's socket, which has this port.
     Connect { port: u16 },
-    /// Make round trips, at most so many.
-    RoundTrips { condition: Condition, most: u64 },
-    /// Send back the packets that arrive of as many.
-    Return { condition: Condition, most: u64 },
-    /// Send the train of packets of a direction, 0 forward.
-    Send {
-        condition: Condition,
-        direction: usize,
-    },
-    /// Send the arrivals of the train of a direction.
-    Receive {
-        condition: Condition,
-        direction: usize,
-    },
-    /// Send the train of the direction that begins at this end, and the arrivals of the other one.
-    SendAndReceive { condition: Condition },
-    /// Ask the other end for the time of its monotonic clock, several times.
+    /// Make round trips, `most` of them at most, and send their delays in nanoseconds, without transmission and the
+    /// other end's own time (`Vec<f64>`).
+    RoundTrips { most: u64 },
+    /// Send back the packets of these round trips.
+    Return { most: u64 },
+    /// Send the train of packets of a direction, 0 forward, and the time at which each was sent, by this end's clock
+    /// (`Vec<u64>`).
+    Send { direction: usize },
+    /// Send the arrivals of the train of a direction: place in the train, and time by this end's clock
+    /// (`Vec<(u64, u64)>`).
+    Receive { direction: usize },
+    /// Send the train of the direction that begins at this end, its departures, and the arrivals of the other one
+    /// ([`TrainResult`]).
+    SendAndReceive,
+    /// Ask the other end for the time of its monotonic clock, several times: departure and arrival here, and the time
+    /// there in between (`Vec<[i64; 3]>`).
     AskTime,
     /// Answer such questions.
     TellTime,
-    /// End the check and report whether this machine disturbed it.
+    /// End the check and send the evidence that this machine disturbed it, if there is some (`Option<String>`).
     Close,
 }
 
-/// Answers of the daemon.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Packets of a train.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TrainResult {
+    /// Time at which each packet was sent, in nanoseconds since the Unix epoch.
+    pub(crate) departures: Vec<u64>,
+    /// Place in the train and time of each that arrived, by the receiver's clock.
+    pub(crate) arrivals: Vec<(u64, u64)>,
+}
+
+/// Answer of the daemon: the result of the request, of which each has its own type, or the reason why there is none.
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(crate) enum FromDaemon {
-    /// Answer to [`ToDaemon::Hello`]: the namespaces exist.
-    Up {
-        protocol: u32,
-        /// Whether the namespaces belong to a user namespace of the daemon's own.
-        user_namespace: bool,
-        /// File descriptors of the daemon that hold the network namespaces of its hosts.
-        namespaces: Vec<i32>,
-        path: PathForm,
-    },
-    /// The condition is set.
-    Set,
-    /// The schedule has begun.
-    Begun,
-    /// The counters.
-    Counters { counters: Box<PathCounters> },
-    /// Packets are captured.
-    Capturing,
-    /// Summary of the capture; `None` if there was no capture.
-    Captured { summary: Option<CaptureSummary> },
-    /// Result of the path check.
-    Checked { check: PathCheck },
-    /// A socket for a check is open.
-    Opened { port: u16 },
-    /// A request of a check that has no result is done.
-    Probed,
-    /// Round-trip delays in nanoseconds, without transmission and the far end's own time.
-    RoundTrips { delays_ns: Vec<f64> },
-    /// Time at which each packet of a train was sent, by this end's clock.
-    Sent { departures: Vec<u64> },
-    /// Packets of a train that arrived: place in the train, and time by this end's clock.
-    Train { arrivals: Vec<(u64, u64)> },
-    /// Both of these of an end that has sent its train and received the other end's.
-    SentAndReceived {
-        departures: Vec<u64>,
-        arrivals: Vec<(u64, u64)>,
-    },
-    /// Exchanges of the time with the other end: departure and arrival here, and the time there in between.
-    Times { exchanges: Vec<[i64; 3]> },
-    /// A check is over; evidence that this end's machine disturbed it, if there is some.
-    Closed { spoiled: Option<String> },
+pub(crate) enum Answer<T> {
+    /// The request is done.
+    Done { result: T },
     /// The request could not be served.
     Failed {
         /// The causes, outermost first.
@@ -188,20 +161,27 @@ pub(crate) enum FromDaemon {
     },
 }
 
+/// Result of [`ToDaemon::Hello`]: the namespaces exist.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Made {
+    pub(crate) protocol: u32,
+    /// Whether the namespaces belong to a user namespace of the daemon's own.
+    pub(crate) user_namespace: bool,
+    /// File descriptors of the daemon that hold the network namespaces of its hosts.
+    pub(crate) namespaces: Vec<i32>,
+    pub(crate) path: PathForm,
+}
+
 /// Emulator of a path as it was set up: the choices that a request may leave open are made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PathForm {
-    /// Emulator of the path, never [`Emulator::Auto`].
-    pub(crate) emulator: Emulator,
-    pub(crate) placement: Placement,
-    pub(crate) loss_by: LossBy,
-    pub(crate) offloads: Offloads,
+    /// Settings as they were chosen: the emulator is never [`Emulator::Auto`].
+    pub(crate) setup: PathSetup,
     /// Release of the kernel whose netem it is; empty for the user-space emulator.
     pub(crate) kernel: String,
     /// Whether the same seed gives the same losses.
     pub(crate) seeded: bool,
     /// Whether the path is a network as it is, without an emulator.
-    #[serde(default)]
     pub(crate) is_real: bool,
 }
 
@@ -209,44 +189,40 @@ impl PathForm {
     /// Returns the form in words.
     pub(crate) fn in_words(&self, hosts: HostPlacement) -> String {
         let is_one = hosts == HostPlacement::OneMachine;
-        if self.emulator == Emulator::None && is_one {
-            let offloads = match self.offloads {
-                Offloads::On => ", offloads on",
-                Offloads::Off => "",
-            };
+        let setup = self.setup;
+        let offloads = match setup.offloads {
+            Offloads::On if is_one => ", offloads on",
+            _ => "",
+        };
+        if setup.emulator == Emulator::None && is_one {
             return format!("netns, direct link{offloads}");
         }
         if self.is_real {
             return "hosts, path as it is".to_owned();
         }
-        if self.emulator == Emulator::Userspace {
+        if setup.emulator == Emulator::Userspace {
             return "netns, user-space emulator".to_owned();
         }
-        let place = match (hosts, self.placement) {
-            (HostPlacement::TwoGuests, _) => {
-                "two guests, netem on both ends, where TCP's small queues meet it"
-            }
-            (HostPlacement::TwoMachines, _) => {
-                "hosts, netem on a macvlan at both ends, where TCP's small queues meet it"
-            }
-            (HostPlacement::TwoInterfaces, _) => {
-                "hosts, netem on an interface of both, where TCP's small queues meet it"
-            }
+        let place = match (hosts, setup.placement) {
             (HostPlacement::OneMachine, Placement::Between) => "netns, netem between the hosts",
-            (HostPlacement::OneMachine, Placement::Ends) => {
-                "netns, netem on both ends, where TCP's small queues meet it"
-            }
+            (HostPlacement::OneMachine, Placement::Ends) => "netns, netem on both ends",
+            (HostPlacement::TwoGuests, _) => "two guests, netem on both ends",
+            (HostPlacement::TwoMachines, _) => "hosts, netem on a macvlan at both ends",
+            (HostPlacement::TwoInterfaces, _) => "hosts, netem on an interface of both",
         };
-        let loss = match self.loss_by {
+        let queues = match (hosts, setup.placement) {
+            (HostPlacement::OneMachine, Placement::Between) => "",
+            _ => ", where TCP's small queues meet it",
+        };
+        let loss = match setup.loss_by {
             LossBy::Iptables if is_one => ", loss by iptables",
             _ => "",
         };
-        let offloads = match self.offloads {
-            Offloads::On if is_one => ", offloads on",
-            _ => "",
-        };
         let seeded = if self.seeded { "seeded" } else { "not seeded" };
-        format!("{place}{loss}{offloads} (Linux {}, {seeded})", self.kernel)
+        format!(
+            "{place}{queues}{loss}{offloads} (Linux {}, {seeded})",
+            self.kernel
+        )
     }
 }
 
@@ -255,10 +231,8 @@ impl PathForm {
 pub struct UnsupportedCounters {
     /// Packets that entered: with offloads on some counters count packets of the wire and others
     /// the larger packets that the host hands over at once.
-    #[serde(default)]
     pub offered: bool,
     /// Packets that found the queue full: they are among those lost at random.
-    #[serde(default)]
     pub queue_drops: bool,
     /// Packets lost in bursts: they are among those lost at random.
     pub burst_drops: bool,
@@ -284,15 +258,12 @@ pub struct LinkCounters {
     /// full ([`UnsupportedCounters::queue_drops`]).
     pub loss_drops: u64,
     /// Packets lost in bursts.
-    #[serde(default)]
     pub burst_drops: u64,
     /// Packets lost because the condition names them.
-    #[serde(default)]
     pub list_drops: u64,
     /// Packets that found the bottleneck's queue full.
     pub queue_drops: u64,
     /// Packets that the queue's discipline (CoDel) dropped.
-    #[serde(default)]
     pub codel_drops: u64,
     /// Packets larger than the path's largest.
     pub mtu_drops: u64,
@@ -301,13 +272,10 @@ pub struct LinkCounters {
     /// no part of the asked condition.
     pub refused_drops: u64,
     /// Packets of which a bit was flipped.
-    #[serde(default)]
     pub corrupted: u64,
     /// Packets that were duplicated: delivered once more than they were offered.
-    #[serde(default)]
     pub duplicated: u64,
     /// Packets that skipped the propagation delay.
-    #[serde(default)]
     pub reordered: u64,
     /// Most bytes that waited for the bottleneck at one moment. With netem the most that was
     /// sampled every 20 ms, or the limit of a queue that overflowed.
@@ -323,7 +291,6 @@ pub struct LinkCounters {
     /// too.
     pub lateness_max_ns: u64,
     /// Counters that are 0 only because this emulator cannot provide them.
-    #[serde(default)]
     pub unsupported: UnsupportedCounters,
 }
 

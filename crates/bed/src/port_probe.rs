@@ -1,17 +1,17 @@
-//! Which ports of one host the other one reaches: finds the firewalls between them.
+//! Ports of one host that the other one reaches: finds the firewalls between them.
 //!
 //! One process on each host (`regatta port-probe`). One listens, on the ports that the hosts file gives it, the other
 //! one connects and sends. They take requests and answer as JSON lines over standard input and output: with ports, or
 //! with the error.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs::File,
     io::{self, BufRead, BufReader, Write},
     net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     os::fd::OwnedFd,
     process::ExitCode,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     thread,
     time::Duration,
 };
@@ -23,10 +23,11 @@ use socket2::{Domain, Socket, Type};
 
 use crate::{
     bed::Bed,
-    error::{BedError, Reported},
+    error::{BedError, exit_code},
     hosts::OTHER_ADDRESS,
-    launch::{Errors, Launched},
+    launch::{Errors, Input},
     messages::write_line,
+    path_daemon::lock,
     test_bed::TestBed as _,
 };
 
@@ -43,14 +44,21 @@ const CONNECTED_WITHIN: Duration = Duration::from_millis(2500);
 const DATAGRAMS: u32 = 4;
 const ANSWERED_WITHIN: Duration = Duration::from_millis(600);
 
-/// Ports by protocol.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Ports {
-    tcp: BTreeSet<u16>,
-    udp: BTreeSet<u16>,
-    /// `None` for a kernel without SCTP.
-    sctp: Option<BTreeSet<u16>>,
+/// Protocol whose ports are tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Protocol {
+    Tcp,
+    Udp,
+    /// Not tried where the kernel of a host lacks it.
+    Sctp,
 }
+
+/// Ports by protocol.
+type Ports = BTreeMap<Protocol, BTreeSet<u16>>;
+
+/// Ports at which a datagram has arrived.
+type Arrived = Arc<Mutex<BTreeSet<u16>>>;
 
 /// Requests to the process; it answers each with [`Ports`] or an error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,19 +114,17 @@ impl Bed {
                 ports: listening.clone(),
             })?;
             let arrived = server.ask(&Request::Arrived)?;
-            let protocols = [
-                ("TCP", listening.tcp, reached.tcp, arrived.tcp),
-                ("UDP", listening.udp, reached.udp, arrived.udp),
-            ];
-            let sctp = listening.sctp.zip(reached.sctp);
-            let sctp = sctp.map(|(tried, reached)| ("SCTP", tried, reached, BTreeSet::new()));
-            for (protocol, tried, reached, arrived) in protocols.into_iter().chain(sctp) {
-                let (unanswered, blocked) = (&tried - &reached)
+            for (protocol, tried) in listening {
+                let Some(reached) = reached.get(&protocol) else {
+                    continue;
+                };
+                let arrived = arrived.get(&protocol);
+                let (unanswered, blocked) = (&tried - reached)
                     .into_iter()
-                    .partition(|port| arrived.contains(port));
+                    .partition(|port| arrived.is_some_and(|arrived| arrived.contains(port)));
                 found.push(ReachedPorts {
                     from,
-                    protocol,
+                    protocol: protocol.name(),
                     tried,
                     blocked,
                     unanswered,
@@ -131,28 +137,21 @@ impl Bed {
 
 /// A process on a host; it ends when this is dropped, as its input does.
 struct Probe {
-    launched: Launched,
+    input: Box<dyn Input>,
     output: BufReader<File>,
 }
 
 impl Probe {
     fn start(bed: &mut Bed, host: Host) -> Result<Self, BedError> {
         let launched = bed.launcher(host).launch(COMMAND, Errors::Inherit)?;
-        let output = launched
-            .output
-            .try_clone()
-            .map_err(|source| BedError::Spawn {
-                what: COMMAND.to_owned(),
-                source,
-            })?;
         Ok(Self {
-            launched,
-            output: BufReader::new(output.into()),
+            input: launched.input,
+            output: BufReader::new(launched.output.into()),
         })
     }
 
     fn ask(&mut self, request: &Request) -> Result<Ports, BedError> {
-        let asked = write_line(&mut self.launched.input, request);
+        let asked = write_line(&mut self.input, request);
         let answer: Result<Ports, String> = asked
             .and_then(|()| hear(&mut self.output))
             .and_then(|heard| heard.ok_or_else(|| io::ErrorKind::UnexpectedEof.into()))
@@ -160,11 +159,7 @@ impl Probe {
                 host: format!("`{COMMAND}` on a host"),
                 source,
             })?;
-        answer.map_err(|reason| BedError::Refused {
-            what: "try its ports",
-            source: Reported::from(&*reason),
-            hint: OTHER_ADDRESS.to_owned(),
-        })
+        answer.map_err(|reason| BedError::refused("try its ports", &*reason, OTHER_ADDRESS))
     }
 }
 
@@ -181,35 +176,22 @@ fn hear<T: DeserializeOwned>(input: &mut impl BufRead) -> io::Result<Option<T>> 
 #[must_use]
 pub fn main() -> ExitCode {
     let served = serve(&mut io::stdin().lock(), &mut io::stdout().lock());
-    match served {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: `{COMMAND}`: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(served, &format!("`{COMMAND}`: "))
 }
 
 fn serve(input: &mut impl BufRead, output: &mut impl Write) -> io::Result<()> {
-    let arrived = Arc::new(Mutex::default());
+    let arrived = Arrived::default();
     let mut listeners = Vec::new();
     while let Some(request) = hear(input)? {
         let answer = match request {
-            Request::Listen { address, ports } => match listen(address, ports, &arrived) {
-                Ok((ports, listening)) => {
+            Request::Listen { address, ports } => listen(address, ports, &arrived)
+                .map(|(ports, listening)| {
                     listeners.extend(listening);
-                    Ok(ports)
-                }
-                Err(error) => Err(format!("cannot listen at {address}: {error}")),
-            },
+                    ports
+                })
+                .map_err(|error| format!("cannot listen at {address}: {error}")),
             Request::Reach { from, to, ports } => Ok(reach(from, to, &ports)),
-            Request::Arrived => Ok(Ports {
-                udp: arrived
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .clone(),
-                ..Ports::default()
-            }),
+            Request::Arrived => Ok(Ports::from([(Protocol::Udp, lock(&arrived).clone())])),
         };
         write_line(output, &answer)?;
     }
@@ -230,39 +212,23 @@ fn sample(range: Option<PortRange>) -> Vec<u16> {
 fn listen(
     address: IpAddr,
     range: Option<PortRange>,
-    arrived: &Arc<Mutex<BTreeSet<u16>>>,
+    arrived: &Arrived,
 ) -> io::Result<(Ports, Vec<OwnedFd>)> {
-    let mut ports = Ports {
-        sctp: sctp_socket(address).is_ok().then(BTreeSet::new),
-        ..Ports::default()
-    };
-    let mut listeners: Vec<OwnedFd> = Vec::new();
+    let protocols = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp].into_iter();
+    let protocols = protocols.filter(|protocol| protocol.is_here(address));
+    let mut ports: Ports = protocols.map(|it| (it, BTreeSet::new())).collect();
+    let mut listeners = Vec::new();
     for port in sample(range) {
-        if let Some(listener) = free(TcpListener::bind((address, port)))? {
-            ports.tcp.insert(listener.local_addr()?.port());
-            listeners.push(listener.into());
-        }
-        if let Some(sctp) = &mut ports.sctp
-            && let Some((listener, port)) = free(listen_over_sctp(address, port))?
-        {
-            sctp.insert(port);
-            listeners.push(listener.into());
-        }
-        if let Some(socket) = free(UdpSocket::bind((address, port)))? {
-            let port = socket.local_addr()?.port();
-            ports.udp.insert(port);
-            let arrived = Arc::clone(arrived);
-            // It ends with the process.
-            thread::spawn(move || {
-                let mut datagram = [0; 16];
-                while let Ok((length, from)) = socket.recv_from(&mut datagram) {
-                    arrived
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .insert(port);
-                    let _ = socket.send_to(&datagram[..length], from);
+        let to = SocketAddr::new(address, port);
+        for (protocol, open) in &mut ports {
+            match protocol.listen(to, arrived) {
+                Ok((port, listener)) => {
+                    open.insert(port);
+                    listeners.extend(listener);
                 }
-            });
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+                Err(error) => return Err(error),
+            }
         }
     }
     Ok((ports, listeners))
@@ -273,79 +239,86 @@ const SCTP: i32 = 132;
 
 /// Returns a one-to-one socket of SCTP for addresses like this one; an error for a kernel without SCTP.
 fn sctp_socket(address: IpAddr) -> io::Result<Socket> {
-    let address = SocketAddr::new(address, 0);
-    Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(SCTP.into()),
-    )
+    let domain = Domain::for_address(SocketAddr::new(address, 0));
+    Socket::new(domain, Type::STREAM, Some(SCTP.into()))
 }
 
-/// Listens over SCTP; returns the port, too.
-fn listen_over_sctp(address: IpAddr, port: u16) -> io::Result<(Socket, u16)> {
-    let socket = sctp_socket(address)?;
-    socket.bind(&SocketAddr::new(address, port).into())?;
-    socket.listen(1)?;
-    let bound = socket.local_addr()?.as_socket();
-    Ok((socket, bound.map_or(port, |bound| bound.port())))
-}
+impl Protocol {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+            Self::Sctp => "SCTP",
+        }
+    }
 
-/// Whether an association with this address can be made.
-fn associates(to: SocketAddr) -> bool {
-    sctp_socket(to.ip())
-        .is_ok_and(|socket| socket.connect_timeout(&to.into(), CONNECTED_WITHIN).is_ok())
-}
+    /// Whether this kernel has the protocol for addresses like this one.
+    fn is_here(self, address: IpAddr) -> bool {
+        self != Self::Sctp || sctp_socket(address).is_ok()
+    }
 
-/// Returns `None` for a port that is in use.
-fn free<T>(bound: io::Result<T>) -> io::Result<Option<T>> {
-    match bound {
-        Ok(bound) => Ok(Some(bound)),
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(None),
-        Err(error) => Err(error),
+    /// Listens; returns the port, and the socket unless a thread has it. Datagrams are noted in `arrived` and sent back.
+    fn listen(self, at: SocketAddr, arrived: &Arrived) -> io::Result<(u16, Option<OwnedFd>)> {
+        match self {
+            Self::Tcp => {
+                let listener = TcpListener::bind(at)?;
+                Ok((listener.local_addr()?.port(), Some(listener.into())))
+            }
+            Self::Sctp => {
+                let socket = sctp_socket(at.ip())?;
+                socket.bind(&at.into())?;
+                socket.listen(1)?;
+                let bound = socket.local_addr()?.as_socket();
+                Ok((bound.unwrap_or(at).port(), Some(socket.into())))
+            }
+            Self::Udp => {
+                let socket = UdpSocket::bind(at)?;
+                let port = socket.local_addr()?.port();
+                let arrived = Arc::clone(arrived);
+                // It ends with the process.
+                thread::spawn(move || {
+                    let mut datagram = [0; 16];
+                    while let Ok((length, from)) = socket.recv_from(&mut datagram) {
+                        lock(&arrived).insert(port);
+                        let _ = socket.send_to(&datagram[..length], from);
+                    }
+                });
+                Ok((port, None))
+            }
+        }
+    }
+
+    /// Whether the other host answers.
+    fn answers(self, from: IpAddr, to: SocketAddr) -> bool {
+        match self {
+            Self::Tcp => TcpStream::connect_timeout(&to, CONNECTED_WITHIN).is_ok(),
+            Self::Udp => answers_a_datagram(from, to).unwrap_or(false),
+            Self::Sctp => sctp_socket(to.ip())
+                .is_ok_and(|socket| socket.connect_timeout(&to.into(), CONNECTED_WITHIN).is_ok()),
+        }
     }
 }
 
 /// Returns the ports that answer.
 fn reach(from: IpAddr, to: IpAddr, ports: &Ports) -> Ports {
-    let answers = |port: &u16| answers_a_datagram(from, SocketAddr::new(to, *port));
     thread::scope(|scope| {
-        let connecting: Vec<_> = ports
-            .tcp
-            .iter()
-            .map(|port| {
-                let to = SocketAddr::new(to, *port);
-                (
-                    *port,
-                    scope.spawn(move || TcpStream::connect_timeout(&to, CONNECTED_WITHIN).is_ok()),
-                )
-            })
-            .collect();
-        let asking: Vec<_> = ports
-            .udp
-            .iter()
-            .map(|port| (*port, scope.spawn(move || answers(port).unwrap_or(false))))
-            .collect();
-        let associating = ports.sctp.as_ref().filter(|_| sctp_socket(from).is_ok());
-        let associating: Option<Vec<_>> = associating.map(|ports| {
-            let ports = ports.iter();
-            ports
-                .map(|port| {
-                    let to = SocketAddr::new(to, *port);
-                    (*port, scope.spawn(move || associates(to)))
-                })
-                .collect()
+        let here = ports.iter().filter(|(protocol, _)| protocol.is_here(from));
+        let trying = here.map(|(&protocol, ports)| {
+            let try_one = |&port: &u16| {
+                let to = SocketAddr::new(to, port);
+                (port, scope.spawn(move || protocol.answers(from, to)))
+            };
+            (protocol, ports.iter().map(try_one).collect::<Vec<_>>())
         });
-        let those_that_answer = |threads: Vec<(u16, thread::ScopedJoinHandle<'_, bool>)>| {
-            let threads = threads.into_iter();
-            threads
-                .filter_map(|(port, thread)| thread.join().unwrap_or(false).then_some(port))
-                .collect()
-        };
-        Ports {
-            tcp: those_that_answer(connecting),
-            udp: those_that_answer(asking),
-            sctp: associating.map(those_that_answer),
-        }
+        // All at the same time.
+        let trying: Vec<_> = trying.collect();
+        let answers = trying.into_iter().map(|(protocol, threads)| {
+            let ports = threads.into_iter();
+            let ports =
+                ports.filter_map(|(port, thread)| thread.join().unwrap_or(false).then_some(port));
+            (protocol, ports.collect())
+        });
+        answers.collect()
     })
 }
 
@@ -391,10 +364,12 @@ mod tests {
         let arrived = Arc::new(Mutex::default());
         let (ports, listeners) = listen(local, range("7300-7302"), &arrived).expect("listening");
         let [all, free] = [vec![7300, 7301, 7302], vec![7300, 7302]].map(BTreeSet::from_iter);
-        assert_eq!((&ports.tcp, &ports.udp), (&free, &all));
+        let found = [Protocol::Tcp, Protocol::Udp].map(|protocol| &ports[&protocol]);
+        assert_eq!(found, [&free, &all]);
         let mut asked = ports.clone();
-        asked.tcp.insert(7309);
-        asked.udp.insert(7309);
+        for protocol in [Protocol::Tcp, Protocol::Udp] {
+            asked.entry(protocol).or_default().insert(7309);
+        }
         assert_eq!(reach(local, local, &asked), ports);
         assert_eq!(*arrived.lock().expect("noted"), all);
         drop((taken, listeners));

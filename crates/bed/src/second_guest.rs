@@ -14,7 +14,7 @@ use std::{
 };
 
 use crate::{
-    error::BedError,
+    error::{BedError, exit_code},
     guest::{CONTROL_WIRE, is_guest},
     hosts::SessionLauncher,
     launch,
@@ -74,13 +74,7 @@ pub fn main() -> ExitCode {
         eprintln!("error: this is not a guest");
         return ExitCode::FAILURE;
     }
-    match serve_engine() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: the second guest cannot serve the first: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(serve_engine(), "the second guest cannot serve the first: ")
 }
 
 fn serve_engine() -> Result<(), Box<dyn std::error::Error>> {

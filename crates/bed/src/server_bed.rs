@@ -1,22 +1,18 @@
 //! Bed of `regatta client`: this machine, a machine that runs `regatta server`, and the network between them as it is.
 
-use std::{
-    net::IpAddr,
-    path::Path,
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{net::IpAddr, path::Path, sync::Arc, time::Duration};
 
 use regatta_control::Host;
-use regatta_model::{AskedAchieved, Condition, PathCheck, PortRange};
+use regatta_model::{Condition, PathCheck, PortRange};
 
 use crate::{
-    capture::{CaptureOrder, CaptureSummary},
+    capture::CaptureOrder,
     clocks::{HostClocks, RemoteClock as _},
     error::BedError,
     hosts::SessionLauncher,
     launch::{self, AGENT, Errors, Launched, Launcher as _, Local},
     messages::PathCounters,
+    path_daemon::{check, unix_ns},
     session::Session,
     test_bed::TestBed,
 };
@@ -118,63 +114,36 @@ impl TestBed for ServerBed {
         Ok(())
     }
 
-    fn begin(&mut self) -> Result<(), BedError> {
-        Ok(())
-    }
-
     fn counters(&mut self) -> Result<PathCounters, BedError> {
-        match self.session.ended() {
-            None => Ok(PathCounters::default()),
-            Some(reason) => Err(BedError::Host {
-                host: format!("server `{}`", self.name),
-                source: std::io::Error::other(reason),
-            }),
-        }
-    }
-
-    fn start_capture(&mut self, _order: CaptureOrder) -> Result<(), BedError> {
-        Err(BedError::Refused {
-            what: "capture its packets",
-            source: "there is no emulator of Regatta's own between its hosts".into(),
-            hint: "run `tcpdump` beside it".to_owned(),
+        let ended = self.session.ended();
+        ended.map_or(Ok(PathCounters::default()), |reason| {
+            Err(self.server.lost(std::io::Error::other(reason)))
         })
     }
 
-    fn end_capture(&mut self) -> Result<Option<CaptureSummary>, BedError> {
-        Ok(None)
+    fn start_capture(&mut self, _order: CaptureOrder) -> Result<(), BedError> {
+        let reason = "there is no emulator of Regatta's own between its hosts";
+        let hint = "run `tcpdump` beside it";
+        Err(BedError::refused("capture its packets", reason, hint))
     }
 
     fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError> {
         let exchanges = self.session.exchange(EXCHANGES, WITHIN);
         let n = exchanges.len() as u64;
-        let sum: f64 = (exchanges.iter())
-            .map(|[sent, arrived, answered, received]| {
-                ((received - sent) - (answered - arrived)) as f64
-            })
-            .sum();
+        let delays = exchanges.iter().map(|[sent, arrived, answered, received]| {
+            ((received - sent) - (answered - arrived)) as f64
+        });
+        let sum: f64 = delays.sum();
         let mut quantities = Vec::new();
         if n > 0 {
             let achieved = sum / n as f64;
             let asked = *self.first_ns.get_or_insert(achieved);
             let tolerance = (DELAY_CHANGE * asked).max(LEAST_DELAY_CHANGE_NS);
-            quantities.push(AskedAchieved {
-                name: "round_trip_delay_ns".to_owned(),
-                asked,
-                achieved,
-                lowest: asked - tolerance,
-                highest: asked + tolerance,
-                n,
-                within: (achieved - asked).abs() <= tolerance,
-            });
+            let range = (asked - tolerance, asked + tolerance);
+            let name = "round_trip_delay_ns";
+            quantities.push(check::quantity(name, asked, achieved, range, n));
         }
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        Ok(PathCheck {
-            condition: condition.name.clone(),
-            step_at_ns: 0,
-            checked_unix_ns: since.map_or(0, |it| i64::try_from(it.as_nanos()).unwrap_or(i64::MAX)),
-            within: quantities.iter().all(|quantity| quantity.within),
-            spoiled: None,
-            quantities,
-        })
+        let checked_unix_ns = unix_ns().cast_signed();
+        Ok(check::path_check(condition, checked_unix_ns, quantities))
     }
 }

@@ -74,7 +74,9 @@ pub trait TestBed {
     ///
     /// # Errors
     /// If a path daemon does not answer.
-    fn begin(&mut self) -> Result<(), BedError>;
+    fn begin(&mut self) -> Result<(), BedError> {
+        Ok(())
+    }
     /// Returns the counters of both directions since [`TestBed::set_condition`].
     ///
     /// # Errors
@@ -90,7 +92,9 @@ pub trait TestBed {
     ///
     /// # Errors
     /// If the path daemon does not answer.
-    fn end_capture(&mut self) -> Result<Option<CaptureSummary>, BedError>;
+    fn end_capture(&mut self) -> Result<Option<CaptureSummary>, BedError> {
+        Ok(None)
+    }
     /// Whether the path is a network as it is: nothing counts its packets, and its delay is known from
     /// checks alone.
     fn is_real(&self) -> bool {

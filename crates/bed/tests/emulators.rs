@@ -5,7 +5,7 @@ mod common;
 
 use std::process::{Command, Output};
 
-use regatta_bed::guest::testing::{Clock, in_shared_guest};
+use regatta_test_support::guest::{Clock, in_shared_guest};
 
 fn host_program(arguments: &[&str]) -> Output {
     Command::new(common::executable())

@@ -6,8 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_bed::{
-    guest::testing::{Clock, in_guest, in_shared_guest},
+use regatta_test_support::{
+    guest::{Clock, in_guest, in_shared_guest},
     test_run::TEST_RUN_DIR,
 };
 

@@ -97,6 +97,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "bed",
         &["model", "stats", "control", "emulation", "process"],
     ),
+    ("test-support", &["bed"]),
     ("engine", &["bed", "control", "model", "stats"]),
     ("results", &["model"]),
     ("report", &["results", "stats", "model"]),

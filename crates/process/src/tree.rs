@@ -55,7 +55,7 @@ pub fn descendants(root: i32) -> Vec<i32> {
     })
 }
 
-/// Returns the processes below `root`, nearest first and `at_most` so many; `children_of` returns the
+/// Returns the processes below `root`, nearest first, `at_most` of them; `children_of` returns the
 /// children of a process.
 pub fn walk(root: i32, at_most: usize, mut children_of: impl FnMut(i32) -> Vec<i32>) -> Vec<i32> {
     // A number that is used again between two readings could make a loop.

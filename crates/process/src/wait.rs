@@ -2,7 +2,10 @@
 
 use std::{
     io,
-    os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd},
+    os::{
+        fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd},
+        unix::process::ExitStatusExt as _,
+    },
     process::{Child, ExitStatus},
     time::{Duration, Instant},
 };
@@ -10,7 +13,7 @@ use std::{
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
-    sys::wait::{Id, WaitPidFlag, WaitStatus, waitid},
+    sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid},
     unistd::Pid,
 };
 
@@ -99,6 +102,26 @@ pub fn wait_without_reaping(process: Pid) -> nix::Result<WaitStatus> {
         ) {
             Err(Errno::EINTR) => {}
             result => return result,
+        }
+    }
+}
+
+/// Waits for the end of a child, and reaps every other child of this process that ends meanwhile.
+///
+/// # Errors
+/// The error of `waitpid`.
+pub fn wait_and_reap(child: u32) -> io::Result<ExitStatus> {
+    let child = Pid::from_raw(child.cast_signed());
+    loop {
+        match waitpid(None, None) {
+            Ok(WaitStatus::Exited(ended, code)) if ended == child => {
+                return Ok(ExitStatus::from_raw(code << 8));
+            }
+            Ok(WaitStatus::Signaled(ended, signal, _)) if ended == child => {
+                return Ok(ExitStatus::from_raw(signal as i32));
+            }
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
         }
     }
 }

@@ -2,22 +2,20 @@
 //! known by its digest.
 
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, Write},
     num::NonZero,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
-    time::{Duration, SystemTime},
 };
 
 use flate2::{Compression, write::GzEncoder};
 use regatta_process::Stop;
 use sha2::{Digest, Sha256};
 
-/// Time after which a file that was not used is removed from the cache.
-const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+use crate::cache::{hexadecimal, mark_used, prune};
 
 /// Directory of the files that were sent, in the cache of a host's user.
 pub(crate) const HOST_CACHE: &str = "regatta/agents";
@@ -31,7 +29,6 @@ const PIECE: usize = 1 << 18;
 pub struct AgentFileError {
     step: &'static str,
     path: PathBuf,
-    #[source]
     source: io::Error,
 }
 
@@ -75,8 +72,7 @@ impl AgentFile {
             (fs::read_to_string(&digest_file), fs::metadata(&compressed))
             && let Some((digest, compressed_digest)) = known.split_once(' ')
         {
-            let used = File::options().write(true).open(&compressed);
-            let _ = used.and_then(|file| file.set_modified(SystemTime::now()));
+            mark_used(&compressed);
             return Ok(Self {
                 digest: digest.to_owned(),
                 compressed,
@@ -91,11 +87,9 @@ impl AgentFile {
         let compressed_digest = digest_of(&content, stop).map_err(failed("read", executable))?;
         put(&compressed, &content)?;
         // Last: with it the entry is whole.
-        put(
-            &digest_file,
-            format!("{digest} {compressed_digest}").as_bytes(),
-        )?;
-        prune(cache);
+        let digests = format!("{digest} {compressed_digest}");
+        put(&digest_file, digests.as_bytes())?;
+        prune(cache, |path| fs::remove_file(path));
         Ok(Self {
             digest,
             compressed,
@@ -116,15 +110,13 @@ impl AgentFile {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .spawn()
-            .and_then(|mut strip| {
-                stop.kills(strip.id());
-                strip.wait()
-            });
-        let from = match strip {
-            Ok(status) if status.success() => stripped,
-            _ => executable,
-        };
+            .spawn();
+        let stripping = strip.and_then(|mut strip| {
+            stop.kills(strip.id());
+            strip.wait()
+        });
+        let is_stripped = stripping.is_ok_and(|status| status.success());
+        let from = if is_stripped { stripped } else { executable };
         not_stopped(stop).map_err(failed("strip", executable))?;
         let content = fs::read(from).map_err(failed("read", from))?;
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
@@ -159,8 +151,7 @@ fn digest_of(content: &[u8], stop: &Stop) -> io::Result<String> {
         not_stopped(stop)?;
         digest.update(piece);
     }
-    let digest = digest.finalize();
-    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hexadecimal(&digest.finalize()))
 }
 
 /// Compresses a part of a file: parts one after another are the whole file for `gzip`.
@@ -184,34 +175,19 @@ fn put(path: &Path, content: &[u8]) -> Result<(), AgentFileError> {
 /// Marks this program as used, if it was sent to this host, and removes from its cache what it was unpacked from and
 /// what was not used for a long time. Errors leave the files there.
 pub fn tidy_cache() {
-    let Ok(executable) = std::env::current_exe() else {
-        return;
-    };
-    let Some(cache) = executable.parent() else {
-        return;
-    };
-    if cache.ends_with(HOST_CACHE) {
-        let used = File::open(&executable);
-        let _ = used.and_then(|file| file.set_modified(SystemTime::now()));
+    if let Ok(executable) = std::env::current_exe()
+        && let Some(cache) = executable.parent()
+        && cache.ends_with(HOST_CACHE)
+    {
+        mark_used(&executable);
         let _ = fs::remove_file(executable.with_extension("part"));
-        prune(cache);
-    }
-}
-
-/// Removes what was not used for a long time.
-fn prune(cache: &Path) {
-    for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
-        let modified = entry.metadata().and_then(|facts| facts.modified());
-        let age = modified.ok().and_then(|at| at.elapsed().ok());
-        if age.is_some_and(|age| age > KEPT) {
-            let _ = fs::remove_file(entry.path());
-        }
+        prune(cache, |path| fs::remove_file(path));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
+    use std::{fs::File, io::Read};
 
     use flate2::read::MultiGzDecoder;
 

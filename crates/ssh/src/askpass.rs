@@ -29,6 +29,8 @@ use regatta_model::shell::printable;
 use regatta_process::{Preparation, descendants, wait_without_reaping};
 use zeroize::Zeroizing;
 
+use crate::cache::hexadecimal;
+
 /// Variable with the name of the socket; with it this program is the helper of `ssh`.
 const VARIABLE: &str = "REGATTA_ASKPASS";
 
@@ -62,17 +64,21 @@ pub fn is_askpass() -> bool {
 pub fn askpass_main() -> ExitCode {
     let name = env::var_os(VARIABLE).unwrap_or_default();
     let prompt = env::args_os().nth(1).unwrap_or_default();
-    match answer_of(&name, &prompt) {
-        Ok(answer) if !answer.is_empty() => {
-            let mut out = io::stdout().lock();
-            let written = out.write_all(&answer).and_then(|()| out.write_all(b"\n"));
-            match written.and_then(|()| out.flush()) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(_) => ExitCode::FAILURE,
-            }
-        }
-        _ => ExitCode::FAILURE,
+    match answer_of(&name, &prompt).and_then(|answer| print(&answer)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
     }
+}
+
+/// Prints an answer; an error for none.
+fn print(answer: &[u8]) -> io::Result<()> {
+    if answer.is_empty() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let mut out = io::stdout().lock();
+    out.write_all(answer)?;
+    out.write_all(b"\n")?;
+    out.flush()
 }
 
 fn answer_of(name: &OsStr, prompt: &OsStr) -> io::Result<Zeroizing<Vec<u8>>> {
@@ -119,7 +125,7 @@ pub(crate) fn call(
     .apply(&mut command);
     let mut child = command.spawn()?;
     let pid = Pid::from_raw(child.id().cast_signed());
-    let mut streams = streams(&mut child, input)?;
+    let streams = streams(&mut child, input)?;
     // Wakes the listener when the command has ended.
     let address = listener.local_addr()?;
     thread::Builder::new().spawn(move || {
@@ -140,7 +146,7 @@ pub(crate) fn call(
         }
     }
     let status = child.wait()?;
-    let [output, errors] = [streams.remove(0), streams.remove(0)].map(|reader| {
+    let [output, errors] = streams.map(|reader| {
         let bytes = reader.join().unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     });
@@ -153,7 +159,7 @@ pub(crate) fn call(
 }
 
 /// Starts the threads that write the standard input and read the other two streams.
-fn streams(child: &mut Child, input: Input<'_>) -> io::Result<Vec<thread::JoinHandle<Vec<u8>>>> {
+fn streams(child: &mut Child, input: Input<'_>) -> io::Result<[thread::JoinHandle<Vec<u8>>; 2]> {
     let mut stdin = child.stdin.take();
     let (text, asked) = (input.text.to_vec(), input.asked);
     let line = asked.as_ref().map(|(line, _)| *line);
@@ -168,20 +174,17 @@ fn streams(child: &mut Child, input: Input<'_>) -> io::Result<Vec<thread::JoinHa
             let _ = stdin.write_all(&text);
         }
     })?;
-    let output = child.stdout.take();
+    let output = child.stdout.take().expect("a pipe");
     let output = thread::Builder::new().spawn(move || {
-        output.map_or_else(Vec::new, |output| {
-            read(output, &mut |read| {
-                if line.is_some_and(|line| read.trim_ascii_end().ends_with(line.as_bytes())) {
-                    let _ = asks.send(());
-                }
-            })
+        read(output, &mut |read| {
+            if line.is_some_and(|line| read.trim_ascii_end().ends_with(line.as_bytes())) {
+                let _ = asks.send(());
+            }
         })
     })?;
-    let errors = child.stderr.take();
-    let errors = thread::Builder::new()
-        .spawn(move || errors.map_or_else(Vec::new, |errors| read(errors, &mut |_| {})))?;
-    Ok(vec![output, errors])
+    let errors = child.stderr.take().expect("a pipe");
+    let errors = thread::Builder::new().spawn(move || read(errors, &mut |_| {}))?;
+    Ok([output, errors])
 }
 
 /// Reads a stream, of which login scripts may write without end, and tells of each line.
@@ -212,8 +215,7 @@ fn serve(mut stream: UnixStream, answer: &mut Answer<'_>) -> io::Result<()> {
 fn name() -> io::Result<String> {
     let mut bytes = [0; 16];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(format!("regatta-askpass-{digits}"))
+    Ok(format!("regatta-askpass-{}", hexadecimal(&bytes)))
 }
 
 #[cfg(test)]

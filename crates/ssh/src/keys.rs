@@ -70,7 +70,6 @@ pub enum KeyError {
         /// Step that failed.
         step: &'static str,
         /// Error of the system.
-        #[source]
         source: io::Error,
     },
     /// The version of OpenSSH here is too old.
@@ -217,8 +216,10 @@ impl OwnKey {
         if !path.exists() {
             let mut command = Command::new("ssh-keygen");
             command.args(["-q", "-t", "ed25519", "-N", "", "-C", COMMENT, "-f"]);
-            let made = command.arg(&path).output();
-            let made = made.map_err(failed("run `ssh-keygen`"))?;
+            let made = command
+                .arg(&path)
+                .output()
+                .map_err(failed("run `ssh-keygen`"))?;
             if !made.status.success() {
                 let message = String::from_utf8_lossy(&made.stderr);
                 let message = regatta_model::shell::printable(message.trim());
@@ -291,11 +292,10 @@ impl SetUp<'_> {
         let is_old = version.1.is_some_and(|found| found < LEAST_VERSION);
         // What `ssh` can already do, and in the same connection the password. The question for the host's key comes
         // first.
-        let options = [WITH_PASSWORD, "-oNumberOfPasswordPrompts=1"];
-        let options: &[&str] = if is_old {
-            &[WITHOUT_PASSWORD]
-        } else {
-            &options
+        let with_password = [WITH_PASSWORD, "-oNumberOfPasswordPrompts=1"];
+        let options = match is_old {
+            true => &[WITHOUT_PASSWORD][..],
+            false => &with_password,
         };
         let install = format!("echo {ASKS}; {INSTALL}");
         let mut installed = self.call(options, &install, &line, !is_old)?;
@@ -304,7 +304,7 @@ impl SetUp<'_> {
             && message.contains("Too many authentication failures")
         {
             // Of keys that the host does not know, before the password had its turn.
-            let options = ["-oPubkeyAuthentication=no", options[0], options[1]];
+            let options = [&["-oPubkeyAuthentication=no"], options].concat();
             installed = self.call(&options, &install, &line, true)?;
         }
         let output = match installed {
@@ -334,20 +334,17 @@ impl SetUp<'_> {
     pub fn remove(&mut self, key: &OwnKey) -> Result<(), KeyError> {
         let identity = format!("-i{}", key.path.display());
         let line = format!("{}\n", key.line);
-        match self.call(&[&identity], REMOVE, &line, false)? {
-            Ok(_) => Ok(()),
-            Err(message) => Err(KeyError::Ssh { message }),
-        }
+        let removed = self.call(&[&identity], REMOVE, &line, false)?;
+        removed
+            .map(drop)
+            .map_err(|message| KeyError::Ssh { message })
     }
 
     /// Whether the host lets Regatta in with this key alone.
     fn enters(&mut self, key: &OwnKey) -> Result<bool, KeyError> {
         let identity = format!("-i{}", key.path.display());
-        let options = [
-            &identity,
-            "-oIdentitiesOnly=yes",
-            "-oPreferredAuthentications=publickey",
-        ];
+        let only = "-oPreferredAuthentications=publickey";
+        let options = [&identity, "-oIdentitiesOnly=yes", only];
         match self.call(&options, "true", "", false)? {
             Ok(_) => Ok(true),
             Err(message) if message.contains("Permission denied") => Ok(false),
@@ -411,11 +408,7 @@ impl SetUp<'_> {
         if message.contains("IDENTIFICATION HAS CHANGED") {
             return Err(KeyError::ChangedHostKey { message });
         }
-        match rejected {
-            Some(Rejected::Unconfirmed(found)) => Err(KeyError::UnknownHostKey { found }),
-            Some(Rejected::Other(found)) => Err(KeyError::OtherFingerprint { found }),
-            None => Ok(Err(message)),
-        }
+        rejected.map_or(Ok(Err(message)), Err)
     }
 }
 
@@ -429,13 +422,8 @@ struct Ran {
 /// Returns user and address of a destination, as prompts of `ssh` name them.
 fn account(options: &[String], destination: &str) -> Result<String, KeyError> {
     let mut command = Command::new("ssh");
-    let output = command
-        .arg("-G")
-        .args(options)
-        .arg("--")
-        .arg(destination)
-        .output();
-    let output = output.map_err(failed("run `ssh`"))?;
+    command.arg("-G").args(options).args(["--", destination]);
+    let output = command.output().map_err(failed("run `ssh`"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let value = |key: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once(' '));
@@ -451,16 +439,11 @@ fn names_account(prompt: &str, account: &str) -> bool {
     prompt.starts_with(&format!("{account}'s ")) || prompt.starts_with(&format!("({account}) "))
 }
 
-enum Rejected {
-    Unconfirmed(String),
-    Other(String),
-}
-
 fn answer_to_host_key(
     host_key: &HostKey,
     prompter: &mut dyn Prompter,
     prompt: &str,
-    rejected: &mut Option<Rejected>,
+    rejected: &mut Option<KeyError>,
 ) -> Option<Zeroizing<String>> {
     let found = prompt
         .split_ascii_whitespace()
@@ -476,8 +459,8 @@ fn answer_to_host_key(
     }
     let found = found.to_owned();
     *rejected = Some(match host_key {
-        HostKey::Fingerprint(_) => Rejected::Other(found),
-        _ => Rejected::Unconfirmed(found),
+        HostKey::Fingerprint(_) => KeyError::OtherFingerprint { found },
+        _ => KeyError::UnknownHostKey { found },
     });
     None
 }
@@ -487,12 +470,8 @@ fn version() -> Result<(String, Option<(u32, u32)>), KeyError> {
     let output = Command::new("ssh").arg("-V").output();
     let output = output.map_err(failed("run `ssh`"))?;
     let message = String::from_utf8_lossy(&output.stderr);
-    let name = message
-        .split([',', ' '])
-        .next()
-        .unwrap_or_default()
-        .to_owned();
-    Ok((name.clone(), number(&name)))
+    let name = message.split([',', ' ']).next().unwrap_or_default();
+    Ok((name.to_owned(), number(name)))
 }
 
 fn number(name: &str) -> Option<(u32, u32)> {

@@ -5,6 +5,7 @@
 
 mod agent_file;
 mod askpass;
+mod cache;
 mod connection;
 mod keys;
 mod programs;

@@ -5,23 +5,19 @@
 //! prints the directory then.
 
 use std::{
-    env,
-    ffi::OsStr,
-    fs,
+    env, fs,
     io::{self, Read, Write},
     path::{Path, PathBuf},
-    process::{Child, Command, ExitCode, Stdio},
-    time::{Duration, SystemTime},
+    process::{Command, ExitCode, Stdio},
 };
 
 use flate2::{Compression, write::GzEncoder};
 use sha2::{Digest, Sha256};
 
+use crate::cache::{hexadecimal, mark_used, prune};
+
 /// First argument of the process on the host.
 pub const FILES_COMMAND: &str = "host-files";
-
-/// Time after which files that were not used are removed from the host's cache.
-const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Errors of packing files.
 #[derive(Debug, thiserror::Error)]
@@ -50,14 +46,11 @@ impl Archive {
             path: root.to_owned(),
             reason,
         };
-        let (directory, name) = if root.is_dir() {
-            (root, OsStr::new("."))
-        } else {
-            let directory = root.parent().filter(|parent| *parent != Path::new(""));
-            (
-                directory.unwrap_or(Path::new(".")),
-                root.file_name().unwrap_or_default(),
-            )
+        let here = Path::new(".");
+        let parent = root.parent().filter(|parent| *parent != Path::new(""));
+        let (directory, name) = match root.is_dir() {
+            true => (root, here.as_os_str()),
+            false => (parent.unwrap_or(here), root.file_name().unwrap_or_default()),
         };
         let mut command = Command::new("tar");
         command
@@ -83,10 +76,6 @@ impl Archive {
             content,
         })
     }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Takes an archive from standard input unless its files are there, and prints their directory. The body of
@@ -127,10 +116,8 @@ fn cache() -> io::Result<PathBuf> {
 /// Returns the directory of the files of an archive, which is read from `input` if they are not there.
 fn take(cache: &Path, digest: &str, bytes: u64, input: &mut impl Read) -> io::Result<PathBuf> {
     let directory = cache.join(digest);
-    // Its time is that of its last use.
-    let use_now = || fs::File::open(&directory)?.set_modified(SystemTime::now());
     if directory.is_dir() {
-        let _ = use_now();
+        mark_used(&directory);
         return Ok(directory);
     }
     say("")?;
@@ -143,30 +130,24 @@ fn take(cache: &Path, digest: &str, bytes: u64, input: &mut impl Read) -> io::Re
         renamed => renamed,
     });
     let _ = fs::remove_dir_all(&part);
-    let _ = use_now();
-    prune(cache);
+    mark_used(&directory);
+    prune(cache, |path| fs::remove_dir_all(path));
     placed.map(|()| directory)
 }
 
-/// Unpacks an archive of so many bytes into a new directory, and checks its digest.
+/// Unpacks an archive of `bytes` bytes into a new directory, and checks its digest.
 fn unpack(part: &Path, digest: &str, bytes: u64, input: &mut impl Read) -> io::Result<()> {
     fs::create_dir(part)?;
-    let mut command = Command::new("tar");
-    command
-        .args([
-            "--extract",
-            "--gzip",
-            "--no-same-owner",
-            "--file=-",
-            "--directory",
-        ])
+    let spawned = Command::new("tar")
+        .args(["--extract", "--gzip", "--no-same-owner", "--file=-"])
+        .arg("--directory")
         .arg(part)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let spawned = command.spawn();
-    let mut tar: Child =
-        spawned.map_err(|error| io::Error::other(format!("cannot run `tar`: {error}")))?;
+        .stderr(Stdio::piped())
+        .spawn();
+    let cannot_run = |error| io::Error::other(format!("cannot run `tar`: {error}"));
+    let mut tar = spawned.map_err(cannot_run)?;
     let mut to = tar.stdin.take().expect("a pipe");
     let mut digested = Sha256::new();
     let mut left = bytes;
@@ -194,17 +175,6 @@ fn unpack(part: &Path, digest: &str, bytes: u64, input: &mut impl Read) -> io::R
         return Err(io::Error::other("the files arrived damaged"));
     }
     Ok(())
-}
-
-/// Removes what was not used for a long time.
-fn prune(cache: &Path) {
-    for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
-        let modified = entry.metadata().and_then(|facts| facts.modified());
-        let age = modified.ok().and_then(|at| at.elapsed().ok());
-        if age.is_some_and(|age| age > KEPT) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
 }
 
 #[cfg(test)]

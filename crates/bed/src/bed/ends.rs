@@ -5,18 +5,19 @@ use std::{io, net::IpAddr};
 use regatta_control::Host;
 use regatta_model::PathSetup;
 
-use super::{ANSWER_WITHIN, unexpected};
+use super::ANSWER_WITHIN;
 use crate::{
     daemon_process::DaemonProcess,
     error::BedError,
     hosts::{HostEnd, SessionLauncher, Shaping},
     launch::Launcher,
-    messages::{Attach, DAEMON_PROTOCOL_VERSION, End, FromDaemon, PathForm, ToDaemon},
+    messages::{DAEMON_PROTOCOL_VERSION, End, Made, PathForm, ToDaemon},
     session::Session,
 };
 
 /// Path daemon of a host that was started over a session and told which end of the path to make.
-pub(super) struct StartingEnd {
+pub(super) struct StartingEnd<'a> {
+    end: &'a HostEnd,
     launcher: SessionLauncher,
     daemon: DaemonProcess,
     asked: io::Result<()>,
@@ -30,10 +31,10 @@ pub(super) struct StartedEnd {
     pub(super) path: PathForm,
 }
 
-impl StartingEnd {
+impl<'a> StartingEnd<'a> {
     /// Starts the daemon over a session; `addresses` are those of both hosts on the path.
     pub(super) fn new(
-        end: &HostEnd,
+        end: &'a HostEnd,
         host: Host,
         (session, addresses): (Session, [IpAddr; 2]),
         path: PathSetup,
@@ -44,15 +45,12 @@ impl StartingEnd {
         let order = End {
             host,
             addresses,
-            attach: match end.shaping.clone() {
-                Shaping::None => Attach::AsIs,
-                Shaping::Macvlan { parent, prefix } => Attach::Macvlan { parent, prefix },
-                Shaping::Interface { name, ssh_ports } => Attach::Interface { name, ssh_ports },
-            },
+            shaping: end.shaping.clone(),
         };
         let mut daemon = DaemonProcess::start(&mut launcher)?;
-        let asked = daemon.put(&Ends::hello(path, run_id, Some(order)));
+        let asked = daemon.put(&hello(path, run_id, Some(order)));
         Ok(Self {
+            end,
             launcher,
             daemon,
             asked,
@@ -60,74 +58,58 @@ impl StartingEnd {
     }
 
     /// Waits until the daemon has made its end.
-    pub(super) fn finish(self, end: &HostEnd) -> Result<StartedEnd, BedError> {
-        let Self {
-            launcher,
-            mut daemon,
-            asked,
-        } = self;
-        let answer = daemon.answer(asked, Ends::MADE, ANSWER_WITHIN);
-        let ends = Ends::made(answer.map_err(|error| launcher.daemon_error(error))?)?;
-        let launcher = match (&end.shaping, &ends.namespaces[..]) {
-            (Shaping::Macvlan { .. }, [file]) => launcher.within(daemon.id(), *file),
-            _ => launcher,
+    pub(super) fn finish(mut self) -> Result<StartedEnd, BedError> {
+        let made = self.daemon.answer(self.asked, MADE, ANSWER_WITHIN);
+        let made = checked(made.map_err(|error| self.launcher.daemon_error(error))?)?;
+        let launcher = match (&self.end.shaping, &made.namespaces[..]) {
+            (Shaping::Macvlan { .. }, [file]) => self.launcher.within(self.daemon.id(), *file),
+            _ => self.launcher,
         };
         Ok(StartedEnd {
             launcher: Box::new(launcher),
-            daemon,
-            path: ends.path,
+            daemon: self.daemon,
+            path: made.path,
         })
     }
 }
 
-/// Path that a daemon has made: the whole path, or one end of it.
-#[derive(Debug)]
-pub(super) struct Ends {
-    pub(super) user_namespace: bool,
-    /// Files of the daemon that hold the hosts' network namespaces.
-    pub(super) namespaces: Vec<i32>,
-    pub(super) path: PathForm,
+/// Name of the request for a path in errors.
+const MADE: &str = "be made";
+
+/// Starts a path daemon and has it make the path with `N` hosts: both, or the one of an `end`. Returns the files that hold
+/// their network namespaces, too.
+pub(super) fn start<const N: usize>(
+    launcher: &mut dyn Launcher,
+    path: PathSetup,
+    run_id: &str,
+    end: Option<End>,
+) -> Result<(DaemonProcess, Made, [i32; N]), BedError> {
+    let mut daemon = DaemonProcess::start(launcher)?;
+    let made = checked(daemon.ask(&hello(path, run_id, end), MADE, ANSWER_WITHIN)?)?;
+    match <[i32; N]>::try_from(&made.namespaces[..]) {
+        Ok(files) => Ok((daemon, made, files)),
+        Err(_) => Err(unexpected(&made)),
+    }
 }
 
-impl Ends {
-    /// Name of the request for a path in errors.
-    const MADE: &str = "be made";
-
-    /// Starts a path daemon and has it make the path, or one `end` of it.
-    pub(super) fn start(
-        launcher: &mut dyn Launcher,
-        path: PathSetup,
-        run_id: &str,
-        end: Option<End>,
-    ) -> Result<(DaemonProcess, Self), BedError> {
-        let mut daemon = DaemonProcess::start(launcher)?;
-        let hello = Self::hello(path, run_id, end);
-        let made = Self::made(daemon.ask(&hello, Self::MADE, ANSWER_WITHIN)?)?;
-        Ok((daemon, made))
+fn hello(path: PathSetup, run_id: &str, end: Option<End>) -> ToDaemon {
+    ToDaemon::Hello {
+        protocol: DAEMON_PROTOCOL_VERSION,
+        run_id: run_id.to_owned(),
+        path,
+        end,
     }
+}
 
-    fn hello(path: PathSetup, run_id: &str, end: Option<End>) -> ToDaemon {
-        ToDaemon::Hello {
-            protocol: DAEMON_PROTOCOL_VERSION,
-            run_id: run_id.to_owned(),
-            path,
-            end,
-        }
+fn checked(made: Made) -> Result<Made, BedError> {
+    match made.protocol {
+        DAEMON_PROTOCOL_VERSION => Ok(made),
+        _ => Err(unexpected(&made)),
     }
+}
 
-    fn made(answer: FromDaemon) -> Result<Self, BedError> {
-        match answer {
-            FromDaemon::Up {
-                protocol: DAEMON_PROTOCOL_VERSION,
-                user_namespace,
-                namespaces,
-                path,
-            } => Ok(Self {
-                user_namespace,
-                namespaces,
-                path,
-            }),
-            other => Err(unexpected(&other)),
-        }
+fn unexpected(made: &Made) -> BedError {
+    BedError::Protocol {
+        line: format!("{made:?}"),
     }
 }

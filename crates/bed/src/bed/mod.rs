@@ -10,8 +10,9 @@ use regatta_control::Host;
 use regatta_model::{BedKind, Condition, Emulator, PathCheck, PathSetup, Placement, PortRange};
 use regatta_process::Stop;
 use regatta_stats::clocks::OffsetReading;
+use serde::de::DeserializeOwned;
 
-use self::ends::{Ends, StartingEnd};
+use self::ends::StartingEnd;
 use crate::{
     capture::{CaptureOrder, CaptureSummary},
     clocks::HostClocks,
@@ -20,7 +21,7 @@ use crate::{
     guest::PATH_WIRE,
     hosts::{self, HostEnd, Shaping},
     launch::{self, AGENT, Errors, Launched, Launcher, Local},
-    messages::{Attach, End, FromDaemon, HostPlacement, PathCounters, PathForm, ToDaemon},
+    messages::{End, HostPlacement, PathCounters, PathForm, ToDaemon},
     path_daemon::{self, ADDRESSES, fingerprint},
     program::{Program, ProgramOrder},
     second_guest,
@@ -94,11 +95,8 @@ impl Bed {
     ) -> Result<Self, BedError> {
         // A guest has its bed inside, and what runs inside makes it; hosts have one of their own.
         if kind != BedKind::Netns {
-            return Err(BedError::Refused {
-                what: "stand in for another bed",
-                source: Reported::from("that one is made in another way"),
-                hint: String::new(),
-            });
+            let reason = "that one is made in another way";
+            return Err(BedError::refused("stand in for another bed", reason, ""));
         }
         let mut path = path;
         if path.emulator != Emulator::None
@@ -110,15 +108,10 @@ impl Bed {
             path.emulator = Emulator::Userspace;
         }
         let mut local = Local::new(launch::open(executable)?);
-        let (daemon, ends) = Ends::start(&mut local, path, run_id, None)?;
-        let [a, b] = ends.namespaces[..] else {
-            return Err(BedError::Protocol {
-                line: format!("{ends:?}"),
-            });
-        };
+        let (daemon, made, [a, b]) = ends::start(&mut local, path, run_id, None)?;
         let host = |file: i32| -> Result<Box<dyn Launcher>, BedError> {
             let mut namespaces = Vec::new();
-            if ends.user_namespace {
+            if made.user_namespace {
                 let user = namespace(daemon.id(), "user namespace", "ns/user")?;
                 namespaces.push((user, CloneFlags::CLONE_NEWUSER));
             }
@@ -126,7 +119,7 @@ impl Bed {
             Ok(Box::new(local.within(namespaces)))
         };
         let hosts = [host(a)?, host(b)?];
-        Ok(Self::new(hosts, vec![daemon], ends.path, run_id))
+        Ok(Self::new(hosts, vec![daemon], made.path, run_id))
     }
 
     /// Makes a bed of two guests, in the first of them: host a here, host b in the other, netem on
@@ -146,24 +139,18 @@ impl Bed {
             let end = End {
                 host,
                 addresses,
-                attach: Attach::Wire {
+                shaping: Shaping::Wire {
                     name: PATH_WIRE.to_owned(),
                 },
             };
-            let (daemon, ends) = Ends::start(launcher, path, run_id, Some(end))?;
-            match ends.namespaces[..] {
-                [file] => Ok((daemon, file, ends.path)),
-                _ => Err(BedError::Protocol {
-                    line: format!("{ends:?}"),
-                }),
-            }
+            ends::start(launcher, path, run_id, Some(end))
         };
-        let (here, file_here, path) = start(&mut local, Host::Client)?;
-        let (there, file_there, _) = start(&mut second, Host::Server)?;
+        let (here, made, [file_here]) = start(&mut local, Host::Client)?;
+        let (there, _, [file_there]) = start(&mut second, Host::Server)?;
         let a = local.within([network_namespace(here.id(), file_here)?]);
         let b = second.within(there.id(), file_there);
         let hosts: [Box<dyn Launcher>; 2] = [Box::new(a), Box::new(b)];
-        Ok(Self::new(hosts, vec![here, there], path, run_id))
+        Ok(Self::new(hosts, vec![here, there], made.path, run_id))
     }
 
     /// Makes a bed of two hosts that are reached over sessions: netem on macvlans or on interfaces of both, or the
@@ -193,10 +180,10 @@ impl Bed {
         let a = StartingEnd::new(&ends[0], Host::Client, a, path, run_id)?;
         let (a, b) = if let Shaping::Interface { .. } = ends[0].shaping {
             // An interface is not touched if the other host refuses.
-            (a.finish(&ends[0])?, start_b()?.finish(&ends[1])?)
+            (a.finish()?, start_b()?.finish()?)
         } else {
             let b = start_b()?;
-            (a.finish(&ends[0])?, b.finish(&ends[1])?)
+            (a.finish()?, b.finish()?)
         };
         Ok(Self {
             addresses,
@@ -263,24 +250,23 @@ impl Bed {
         self.daemons.len() > 1
     }
 
-    /// Sends a request to every daemon and returns their answers.
-    fn ask(
+    /// Sends a request to every daemon and returns their results.
+    fn ask<T: DeserializeOwned>(
         &mut self,
         request: &ToDaemon,
         what: &'static str,
-        within: Duration,
-    ) -> Result<Vec<FromDaemon>, BedError> {
+    ) -> Result<Vec<T>, BedError> {
         let requests = vec![request; self.daemons.len()];
-        self.ask_each(&requests, what, within)
+        self.ask_each(&requests, what, ANSWER_WITHIN)
     }
 
-    /// Sends a request to each daemon, to that of host b first, and returns their answers.
-    pub(crate) fn ask_each(
+    /// Sends a request to each daemon, to that of host b first, and returns their results.
+    pub(crate) fn ask_each<T: DeserializeOwned>(
         &mut self,
         requests: &[&ToDaemon],
         what: &'static str,
         within: Duration,
-    ) -> Result<Vec<FromDaemon>, BedError> {
+    ) -> Result<Vec<T>, BedError> {
         let daemons = self.daemons.iter_mut().zip(requests);
         let asked: Vec<_> = daemons
             .rev()
@@ -297,27 +283,18 @@ impl Bed {
             .collect()
     }
 
-    /// Sends a request that each daemon answers with `done`.
-    fn tell(
-        &mut self,
-        request: &ToDaemon,
-        what: &'static str,
-        done: &FromDaemon,
-    ) -> Result<(), BedError> {
-        let answers = self.ask(request, what, ANSWER_WITHIN)?;
-        match answers.iter().find(|answer| *answer != done) {
-            None => Ok(()),
-            Some(other) => Err(unexpected(other)),
-        }
+    /// Sends a request without a result to every daemon.
+    fn tell(&mut self, request: &ToDaemon, what: &'static str) -> Result<(), BedError> {
+        self.ask::<()>(request, what).map(drop)
     }
 
     /// Sends a request to the one daemon of the path.
-    fn ask_one(
+    fn ask_one<T: DeserializeOwned>(
         &mut self,
         request: &ToDaemon,
         what: &'static str,
         within: Duration,
-    ) -> Result<FromDaemon, BedError> {
+    ) -> Result<T, BedError> {
         self.daemons[0].ask(request, what, within)
     }
 }
@@ -327,7 +304,7 @@ impl TestBed for Bed {
         let placement = match (&self.remote, self.has_two_daemons()) {
             (Some(remote), _) => match remote.ends[0].shaping {
                 Shaping::Interface { .. } => HostPlacement::TwoInterfaces,
-                Shaping::None | Shaping::Macvlan { .. } => HostPlacement::TwoMachines,
+                _ => HostPlacement::TwoMachines,
             },
             (None, true) => HostPlacement::TwoGuests,
             (None, false) => HostPlacement::OneMachine,
@@ -385,15 +362,16 @@ impl TestBed for Bed {
         for host in Host::BOTH {
             let place = host as usize;
             let daemon = &mut self.daemons[place];
-            let answer = daemon.ask(&ToDaemon::Counters, "tell its counters", ANSWER_WITHIN);
-            if answer.is_ok() {
+            let asked = daemon.put(&ToDaemon::Counters);
+            let counters = daemon.answer::<PathCounters>(asked, "tell its counters", ANSWER_WITHIN);
+            if counters.is_ok() {
                 continue;
             }
             let end = &remote.ends[place];
             let session = end.reconnect(stop)?;
             let session = (session, self.addresses);
             let started = StartingEnd::new(end, host, session, remote.path, &remote.run_id)?;
-            let started = started.finish(end)?;
+            let started = started.finish()?;
             self.hosts[place] = started.launcher;
             self.daemons[place] = started.daemon;
             restored = true;
@@ -406,11 +384,9 @@ impl TestBed for Bed {
     }
 
     fn spawn_monitor(&mut self, host: Host) -> Result<Option<Launched>, BedError> {
-        if self.remote.is_none() {
-            return Ok(None);
-        }
-        let launched = self.hosts[host as usize].launch(HOST_MONITOR, Errors::Inherit);
-        launched.map(Some)
+        let host = self.remote.as_ref().map(|_| &mut self.hosts[host as usize]);
+        host.map(|host| host.launch(HOST_MONITOR, Errors::Inherit))
+            .transpose()
     }
 
     fn set_condition(&mut self, condition: &Condition, seed: u64) -> Result<(), BedError> {
@@ -418,51 +394,36 @@ impl TestBed for Bed {
             condition: condition.clone(),
             seed,
         };
-        self.tell(&request, "set the condition", &FromDaemon::Set)
+        self.tell(&request, "set the condition")
     }
 
     fn begin(&mut self) -> Result<(), BedError> {
-        self.tell(&ToDaemon::Begin, "begin the schedule", &FromDaemon::Begun)
+        self.tell(&ToDaemon::Begin, "begin the schedule")
     }
 
     fn start_capture(&mut self, order: CaptureOrder) -> Result<(), BedError> {
+        let what = "capture its packets";
         if self.has_two_daemons() {
-            return Err(BedError::Refused {
-                what: "capture its packets",
-                source: "there is no emulator of Regatta's own between its hosts".into(),
-                hint: "leave `--capture` out".to_owned(),
-            });
+            let reason = "there is no emulator of Regatta's own between its hosts";
+            return Err(BedError::refused(what, reason, "leave `--capture` out"));
         }
-        let request = ToDaemon::StartCapture { order };
-        self.tell(&request, "capture its packets", &FromDaemon::Capturing)
+        self.tell(&ToDaemon::StartCapture { order }, what)
     }
 
     fn end_capture(&mut self) -> Result<Option<CaptureSummary>, BedError> {
         if self.has_two_daemons() {
             return Ok(None);
         }
-        match self.ask_one(&ToDaemon::EndCapture, "end the capture", WRITING_WITHIN)? {
-            FromDaemon::Captured { summary } => Ok(summary),
-            other => Err(unexpected(&other)),
-        }
+        self.ask_one(&ToDaemon::EndCapture, "end the capture", WRITING_WITHIN)
     }
 
     /// With two daemons each counts the packets that its end sends.
     fn counters(&mut self) -> Result<PathCounters, BedError> {
-        let answers = self.ask(&ToDaemon::Counters, "tell its counters", ANSWER_WITHIN)?;
-        let mut counters: Vec<PathCounters> = Vec::new();
-        for answer in answers {
-            match answer {
-                FromDaemon::Counters { counters: found } => counters.push(*found),
-                other => return Err(unexpected(&other)),
-            }
-        }
+        let counters: Vec<PathCounters> = self.ask(&ToDaemon::Counters, "tell its counters")?;
+        let of = |end: Option<&PathCounters>| end.copied().unwrap_or_default();
         Ok(PathCounters {
-            forward: counters
-                .first()
-                .map(|first| first.forward)
-                .unwrap_or_default(),
-            reverse: counters.last().map(|last| last.reverse).unwrap_or_default(),
+            forward: of(counters.first()).forward,
+            reverse: of(counters.last()).reverse,
             cpu_ns: counters.iter().map(|counters| counters.cpu_ns).sum(),
         })
     }
@@ -471,18 +432,14 @@ impl TestBed for Bed {
         if self.has_two_daemons() {
             self.checks += 1;
             self.set_condition(condition, self.seed.wrapping_add(self.checks))?;
-            if self.path.is_real {
-                return two_ends::check_real(self, condition);
-            }
-            return two_ends::check(self, condition);
+            return match self.path.is_real {
+                true => two_ends::check_real(self, condition),
+                false => two_ends::check(self, condition),
+            };
         }
-        let request = ToDaemon::Check {
-            condition: condition.clone(),
-        };
-        match self.ask_one(&request, "check its path", CHECK_WITHIN)? {
-            FromDaemon::Checked { check } => Ok(check),
-            other => Err(unexpected(&other)),
-        }
+        let condition = condition.clone();
+        let request = ToDaemon::Check { condition };
+        self.ask_one(&request, "check its path", CHECK_WITHIN)
     }
 }
 
@@ -493,15 +450,9 @@ impl TestBed for Bed {
 fn netem_has(path: PathSetup, conditions: &[Condition], hint: &str) -> Result<(), BedError> {
     for condition in conditions {
         if let Some(refusal) = path_daemon::refusal(condition, path) {
-            let reasons = [
-                format!("condition `{}` cannot be had from netem", condition.name),
-                refusal.to_string(),
-            ];
-            return Err(BedError::Refused {
-                what: "be made",
-                source: Reported::chain(&reasons).unwrap_or("netem cannot".into()),
-                hint: hint.to_owned(),
-            });
+            let reason = format!("condition `{}` cannot be had from netem", condition.name);
+            let source = Reported::from(&*refusal.to_string()).wrapped_in(reason);
+            return Err(BedError::refused("be made", source, hint));
         }
     }
     Ok(())
@@ -516,10 +467,4 @@ fn network_namespace(daemon: u32, file: i32) -> Result<(File, CloneFlags), BedEr
 fn namespace(daemon: u32, what: &'static str, name: &str) -> Result<File, BedError> {
     File::open(format!("/proc/{daemon}/{name}"))
         .map_err(|source| BedError::Namespace { what, source })
-}
-
-pub(crate) fn unexpected(answer: &FromDaemon) -> BedError {
-    BedError::Protocol {
-        line: format!("{answer:?}"),
-    }
 }

@@ -1,19 +1,21 @@
 //! Check of a path each end of which has a daemon of its own: the controller has the two make it
 //! together.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use regatta_control::Host;
 use regatta_model::{Condition, PathCheck};
 use regatta_stats::clocks::{OffsetInterval, OffsetReading};
+use serde::{Deserialize as _, de::DeserializeOwned};
+use serde_json::Value;
 
-use super::{Bed, unexpected};
+use super::Bed;
 use crate::{
     clocks::monotonic_ns,
-    error::{BedError, Reported},
-    messages::{FromDaemon, Probe, ToDaemon},
+    error::BedError,
+    messages::{Probe, ToDaemon, TrainResult},
     path_daemon::{
-        check::{self, TrainResult},
+        check::{self, Measured},
         unix_ns,
     },
     test_bed::TestBed as _,
@@ -26,216 +28,130 @@ const PART_WITHIN: Duration = Duration::from_secs(30);
 /// processor sends and receives both.
 const MOST_AT_ONCE_BPS: u64 = 100_000_000;
 
-/// Opens a socket on each host and connects them.
-fn open(bed: &mut Bed) -> Result<(), BedError> {
+/// Opens a socket on each host, for a check under a condition or for the time, and connects them.
+fn open(bed: &mut Bed, condition: Option<&Condition>) -> Result<(), BedError> {
     let open = Host::BOTH.map(|host| Probe::Open {
         ports: bed.ports(host),
+        condition: condition.cloned().map(Box::new),
     });
-    let [a, b] = match probe(bed, open)? {
-        [
-            FromDaemon::Opened { port: a },
-            FromDaemon::Opened { port: b },
-        ] => [a, b],
-        [other, _] => return Err(unexpected(&other)),
-    };
-    probe(
-        bed,
-        [Probe::Connect { port: b }, Probe::Connect { port: a }],
-    )?;
-    Ok(())
+    let (a, b) = probe(bed, open)?;
+    let connect = [b, a].map(|port| Probe::Connect { port });
+    probe::<(), ()>(bed, connect).map(drop)
 }
 
 /// Reads the offset of host b's monotonic clock against host a's by exchanges over the path; `None` if none of them
 /// is complete.
 pub(crate) fn read_clocks(bed: &mut Bed) -> Result<Option<OffsetReading>, BedError> {
-    open(bed)?;
+    open(bed, None)?;
     let began_ns = monotonic_ns();
-    let exchanges = match probe(bed, [Probe::AskTime, Probe::TellTime])? {
-        [FromDaemon::Times { exchanges }, FromDaemon::Probed] => exchanges,
-        [other, _] => return Err(unexpected(&other)),
-    };
+    let (exchanges, ()) = probe::<Vec<[i64; 3]>, _>(bed, [Probe::AskTime, Probe::TellTime])?;
     let span_ns = [began_ns, monotonic_ns()];
-    probe(bed, [Probe::Close, Probe::Close])?;
+    close(bed)?;
     let intervals = exchanges
         .into_iter()
         .map(|[sent, there, received]| OffsetInterval::of_exchange([sent, there, there, received]));
     Ok(OffsetReading::of_exchanges(span_ns, intervals))
 }
 
+/// Ends the check at both hosts, and returns their evidence that a machine disturbed it.
+fn close(bed: &mut Bed) -> Result<(Option<String>, Option<String>), BedError> {
+    probe(bed, [Probe::Close, Probe::Close])
+}
+
 /// Measures the path under the condition that is set.
 pub(crate) fn check(bed: &mut Bed, condition: &Condition) -> Result<PathCheck, BedError> {
-    let measured = measure(bed, condition, check::ROUND_TRIPS)?;
-    let mut check = check::judge(
-        (condition, check::LossPlace::of(bed.form())),
-        measured.checked_unix_ns,
-        &measured.round_trips,
-        &measured.trains,
-    );
-    check.spoiled = measured.spoiled.filter(|_| !check.within);
+    let (measured, spoiled) = measure(bed, condition, check::ROUND_TRIPS)?;
+    let losses = check::LossPlace::of(bed.form());
+    let mut check = check::judge(condition, losses, &measured);
+    check.spoiled = spoiled.filter(|_| !check.within);
     Ok(check)
 }
 
 /// Measures a network as it is. The first check describes it; later ones are compared with the first.
 pub(crate) fn check_real(bed: &mut Bed, condition: &Condition) -> Result<PathCheck, BedError> {
     let packets = check::real::packets(condition);
-    let measured = measure(bed, &packets, check::NETWORK_ROUND_TRIPS)?;
-    for (direction, train) in measured.trains.iter().enumerate() {
+    let (measured, _) = measure(bed, &packets, check::NETWORK_ROUND_TRIPS)?;
+    for (from, train) in Host::BOTH.into_iter().zip(&measured.trains) {
         if train.arrivals.is_empty() {
-            return Err(nothing_arrives(bed, direction));
+            return Err(nothing_arrives(bed, from));
         }
     }
-    let check = check::real::describe(
-        (&packets, bed.first_check.as_ref()),
-        measured.checked_unix_ns,
-        &measured.round_trips,
-        &measured.trains,
-    );
+    let check = check::real::describe(&packets, bed.first_check.as_ref(), &measured);
     bed.first_check.get_or_insert_with(|| check.clone());
     Ok(check)
 }
 
-/// Makes the error of a direction in which no packet arrives.
-fn nothing_arrives(bed: &Bed, direction: usize) -> BedError {
-    let [from, to] = match direction {
-        0 => [Host::Client, Host::Server],
-        _ => [Host::Server, Host::Client],
-    };
-    let [sender, receiver] = [from, to].map(|host| bed.address(host));
-    let [from, to] = [from, to].map(|host| bed.name(host));
+/// Makes the error of a direction in which no packet arrives, given by the host that sends.
+fn nothing_arrives(bed: &Bed, from: Host) -> BedError {
+    let [sender, receiver] = [from, from.other()].map(|host| bed.address(host));
+    let [from, to] = [from, from.other()].map(|host| bed.name(host));
     let reason =
         format!("no UDP packet from host `{from}` ({sender}) arrives at host `{to}` ({receiver})");
-    BedError::Refused {
-        what: "carry packets between its hosts",
-        source: Reported::from(&*reason),
-        hint: "open UDP and TCP between these addresses in the firewalls, or give the hosts other addresses in the \
-               hosts file"
-            .to_owned(),
-    }
+    let hint = "open UDP and TCP between these addresses in the firewalls, or give the hosts other addresses in the \
+                hosts file";
+    BedError::refused("carry packets between its hosts", &*reason, hint)
 }
 
-/// Packets of a check as they were found.
-struct Measured {
-    checked_unix_ns: i64,
-    /// Delays of the round trips, in nanoseconds.
-    round_trips: Vec<f64>,
-    /// Trains of the forward and of the reverse direction.
-    trains: [TrainResult; 2],
-    /// Evidence that a machine disturbed the check.
-    spoiled: Option<String>,
-}
-
-/// Has both daemons send and receive the packets of a check under `condition`, with at most so many round trips.
-fn measure(bed: &mut Bed, condition: &Condition, most: u64) -> Result<Measured, BedError> {
-    let checked_unix_ns = i64::try_from(unix_ns()).unwrap_or(i64::MAX);
-    open(bed)?;
-    let asked = || condition.clone();
-    let round_trips = match probe(
-        bed,
-        [
-            Probe::RoundTrips {
-                condition: asked(),
-                most,
-            },
-            Probe::Return {
-                condition: asked(),
-                most,
-            },
-        ],
-    )? {
-        [FromDaemon::RoundTrips { delays_ns }, FromDaemon::Probed] => delays_ns,
-        [other, _] => return Err(unexpected(&other)),
-    };
+/// Has both daemons send and receive the packets of a check under `condition`, with `most` round trips at most.
+/// Returns the evidence that a machine disturbed it, too.
+fn measure(
+    bed: &mut Bed,
+    condition: &Condition,
+    most: u64,
+) -> Result<(Measured, Option<String>), BedError> {
+    let checked_unix_ns = unix_ns().cast_signed();
+    open(bed, Some(condition))?;
+    let (round_trips, ()) = probe(bed, [Probe::RoundTrips { most }, Probe::Return { most }])?;
     let has_rates = condition.forward.rate.and(condition.reverse.rate).is_some();
     let trains = match has_rates && check::both_at_once(condition, MOST_AT_ONCE_BPS) {
-        true => both_trains(bed, condition)?,
-        false => [train(bed, condition, 0)?, train(bed, condition, 1)?],
+        true => both_trains(bed)?,
+        false => [train(bed, 0)?, train(bed, 1)?],
     };
-    let spoiled = match probe(bed, [Probe::Close, Probe::Close])? {
-        [
-            FromDaemon::Closed { spoiled: a },
-            FromDaemon::Closed { spoiled: b },
-        ] => {
-            let named = |host, why: Option<String>| {
-                why.map(|why| format!("host `{}`: {why}", bed.name(host)))
-            };
-            named(Host::Client, a).or_else(|| named(Host::Server, b))
-        }
-        [other, _] => return Err(unexpected(&other)),
-    };
-    Ok(Measured {
+    let (a, b) = close(bed)?;
+    let named =
+        |host, why: Option<String>| why.map(|why| format!("host `{}`: {why}", bed.name(host)));
+    let spoiled = named(Host::Client, a).or_else(|| named(Host::Server, b));
+    let measured = Measured {
         checked_unix_ns,
         round_trips,
         trains,
-        spoiled,
-    })
+    };
+    Ok((measured, spoiled))
 }
 
 /// Has both ends send their trains at the same time.
-fn both_trains(bed: &mut Bed, condition: &Condition) -> Result<[TrainResult; 2], BedError> {
-    let part = || Probe::SendAndReceive {
-        condition: condition.clone(),
-    };
-    match probe(bed, [part(), part()])? {
-        [
-            FromDaemon::SentAndReceived {
-                departures: forward,
-                arrivals: of_reverse,
-            },
-            FromDaemon::SentAndReceived {
-                departures: reverse,
-                arrivals: of_forward,
-            },
-        ] => Ok([
-            TrainResult {
-                departures: forward,
-                arrivals: of_forward,
-            },
-            TrainResult {
-                departures: reverse,
-                arrivals: of_reverse,
-            },
-        ]),
-        [other, _] => Err(unexpected(&other)),
-    }
+fn both_trains(bed: &mut Bed) -> Result<[TrainResult; 2], BedError> {
+    let parts = [Probe::SendAndReceive, Probe::SendAndReceive];
+    let (mut a, mut b): (TrainResult, TrainResult) = probe(bed, parts)?;
+    // Each end has sent its own train and received the other one.
+    mem::swap(&mut a.arrivals, &mut b.arrivals);
+    Ok([a, b])
 }
 
 /// Has the train of one direction sent, 0 forward.
-fn train(bed: &mut Bed, condition: &Condition, direction: usize) -> Result<TrainResult, BedError> {
-    let asked = || condition.clone();
-    let mut parts = [
-        Probe::Send {
-            condition: asked(),
-            direction,
-        },
-        Probe::Receive {
-            condition: asked(),
-            direction,
-        },
-    ];
-    if direction == 1 {
-        parts.reverse();
-    }
-    let mut answers = probe(bed, parts)?;
-    if direction == 1 {
-        answers.reverse();
-    }
-    match answers {
-        [
-            FromDaemon::Sent { departures },
-            FromDaemon::Train { arrivals },
-        ] => Ok(TrainResult {
-            departures,
-            arrivals,
-        }),
-        [other, _] => Err(unexpected(&other)),
-    }
+fn train(bed: &mut Bed, direction: usize) -> Result<TrainResult, BedError> {
+    let (send, receive) = (Probe::Send { direction }, Probe::Receive { direction });
+    let (departures, arrivals) = if direction == 0 {
+        probe(bed, [send, receive])?
+    } else {
+        let (arrivals, departures) = probe(bed, [receive, send])?;
+        (departures, arrivals)
+    };
+    Ok(TrainResult {
+        departures,
+        arrivals,
+    })
 }
 
-/// Sends a part of the check to each daemon, host a's first, and returns their answers.
-fn probe(bed: &mut Bed, parts: [Probe; 2]) -> Result<[FromDaemon; 2], BedError> {
+/// Sends a part of the check to each daemon, host a's first, and returns their results.
+fn probe<A: DeserializeOwned, B: DeserializeOwned>(
+    bed: &mut Bed,
+    parts: [Probe; 2],
+) -> Result<(A, B), BedError> {
     let [a, b] = parts.map(|probe| ToDaemon::Probe { probe });
-    let answers = bed.ask_each(&[&a, &b], "check its path", PART_WITHIN)?;
-    answers.try_into().map_err(|answers| BedError::Protocol {
-        line: format!("{answers:?}"),
+    let results: Vec<Value> = bed.ask_each(&[&a, &b], "check its path", PART_WITHIN)?;
+    let results = Value::from(results);
+    <(A, B)>::deserialize(&results).map_err(|_| BedError::Protocol {
+        line: results.to_string(),
     })
 }

@@ -7,36 +7,39 @@
 use std::{
     collections::BTreeSet,
     fs::{self, File},
-    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom},
     os::unix::process::{CommandExt, ExitStatusExt},
     os::{
         linux::net::SocketAddrExt,
         unix::net::{SocketAddr, UnixDatagram},
     },
     path::Path,
-    process::{Child, Command, ExitCode, Stdio},
+    process::{Child, Command, ExitCode, ExitStatus, Stdio},
     sync::{Arc, Mutex, mpsc},
-    thread,
+    thread::{self, JoinHandle},
 };
 
 use nix::{
+    errno::Errno,
     sched::{CloneFlags, CpuSet, sched_getaffinity, sched_setaffinity, unshare},
     sys::{
         inotify::{AddWatchFlags, InitFlags, Inotify},
         signal::{Signal, kill},
-        wait::{WaitStatus, waitpid},
     },
     unistd::{ForkResult, Pid, fork},
 };
 use regatta_model::{Clock, causes};
-use regatta_process::die_with_parent;
+use regatta_process::{die_with_parent, wait_and_reap};
 
 use super::{
     INIT_COMMAND, mounts,
     order::{Instructions, Order, PROTOCOL_VERSION, Said},
     within::{EXCHANGE, MESSAGES, exchange},
 };
-use crate::path_daemon::{DaemonError, become_able};
+use crate::{
+    messages::write_line,
+    path_daemon::{DaemonError, become_able, lock},
+};
 
 /// Lines of the console that explain an end.
 const LAST_WORDS: usize = 8;
@@ -51,7 +54,6 @@ enum GuestDaemonError {
     #[error("cannot make the guest's {what} namespace")]
     Namespace {
         what: &'static str,
-        #[source]
         source: io::Error,
     },
     #[error(transparent)]
@@ -61,11 +63,7 @@ enum GuestDaemonError {
     #[error("the order is of version {theirs}, this is version {PROTOCOL_VERSION}")]
     Version { theirs: u32 },
     #[error("cannot start the guest's kernel `{kernel}`")]
-    Kernel {
-        kernel: String,
-        #[source]
-        source: io::Error,
-    },
+    Kernel { kernel: String, source: io::Error },
     #[error("cannot listen to the guest")]
     Listen(#[source] io::Error),
 }
@@ -121,12 +119,7 @@ fn fail(error: &GuestDaemonError) {
 /// Writes `said` to the controller; when the controller is gone this process is about to end
 /// anyway.
 fn pass_on(said: &Said) {
-    let Ok(mut line) = serde_json::to_vec(said) else {
-        return;
-    };
-    line.push(b'\n');
-    let mut out = io::stdout().lock();
-    let _ = out.write_all(&line).and_then(|()| out.flush());
+    let _ = write_line(&mut io::stdout().lock(), said);
 }
 
 fn keep() -> Result<ExitCode, GuestDaemonError> {
@@ -149,15 +142,11 @@ fn keep() -> Result<ExitCode, GuestDaemonError> {
     // SAFETY: this process has one thread, so the child may do whatever this one might.
     match unsafe { fork() } {
         Ok(ForkResult::Parent { child }) => {
-            loop {
-                match waitpid(child, None) {
-                    Ok(WaitStatus::Exited(_, 0)) => return Ok(ExitCode::SUCCESS),
-                    Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) => break,
-                    Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-                    Err(_) => break,
-                }
-            }
-            Ok(ExitCode::FAILURE)
+            let ended = wait_and_reap(child.as_raw().cast_unsigned());
+            Ok(match ended.is_ok_and(|status| status.success()) {
+                true => ExitCode::SUCCESS,
+                false => ExitCode::FAILURE,
+            })
         }
         Ok(ForkResult::Child) => {
             // Whoever missed the parent's end meanwhile sees the end of standard input.
@@ -204,18 +193,10 @@ fn claim_processor() -> Option<UnixDatagram> {
 
 fn read_instructions() -> Result<Instructions, GuestDaemonError> {
     let mut line = Vec::new();
-    // Byte by byte up to the line's end: the rest of the input is for the second process.
-    let mut input = File::open("/proc/self/fd/0").map_err(GuestDaemonError::Order)?;
-    let mut byte = [0];
-    while (line.len() as u64) < LONGEST_ORDER {
-        match input.read(&mut byte) {
-            Ok(0) => break,
-            Ok(_) if byte[0] == b'\n' => break,
-            Ok(_) => line.push(byte[0]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(GuestDaemonError::Order(error)),
-        }
-    }
+    // Nothing comes after it but the end of the input, for which the second process waits.
+    let mut input = io::stdin().lock().take(LONGEST_ORDER);
+    let read = input.read_until(b'\n', &mut line);
+    read.map_err(GuestDaemonError::Order)?;
     let instructions: Instructions =
         serde_json::from_slice(&line).map_err(|e| GuestDaemonError::Order(e.into()))?;
     if instructions.protocol != PROTOCOL_VERSION {
@@ -226,75 +207,59 @@ fn read_instructions() -> Result<Instructions, GuestDaemonError> {
     Ok(instructions)
 }
 
+/// Watches the exchange for messages, and for changes of its other files.
+fn watch() -> nix::Result<Inotify> {
+    let watch = Inotify::init(InitFlags::IN_CLOEXEC)?;
+    watch.add_watch(&exchange(MESSAGES), AddWatchFlags::IN_MOVED_TO)?;
+    let changes = AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_CREATE;
+    watch.add_watch(EXCHANGE, changes)?;
+    Ok(watch)
+}
+
 /// Runs the guest, as the first process of the process namespace.
 fn run(order: &Order, wires: &[i32]) -> Result<(), GuestDaemonError> {
     mounts::make(order)?;
-    let watch =
-        Inotify::init(InitFlags::IN_CLOEXEC).map_err(|e| GuestDaemonError::Listen(e.into()))?;
-    let directory = Path::new(EXCHANGE);
-    for (path, flags) in [
-        (directory.join(MESSAGES), AddWatchFlags::IN_MOVED_TO),
-        (
-            directory.to_owned(),
-            AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_CREATE,
-        ),
-    ] {
-        watch
-            .add_watch(&path, flags)
-            .map_err(|e| GuestDaemonError::Listen(e.into()))?;
+    let watch = watch().map_err(|error| GuestDaemonError::Listen(error.into()))?;
+    fn thread(
+        name: &str,
+        work: impl FnOnce() + Send + 'static,
+    ) -> Result<JoinHandle<()>, GuestDaemonError> {
+        let thread = thread::Builder::new().name(name.to_owned());
+        thread.spawn(work).map_err(GuestDaemonError::Listen)
     }
-    let thread = |name: &str, work: Box<dyn FnOnce() + Send>| {
-        thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(work)
-            .map_err(GuestDaemonError::Listen)
-    };
-    thread(
-        "controller",
-        Box::new(|| {
-            // Nothing more is said to a guest: only the end of input counts.
-            let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
-            std::process::exit(0);
-        }),
-    )?;
+    thread("controller", || {
+        // Nothing more is said to a guest: only the end of input counts.
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        std::process::exit(0);
+    })?;
     let exchange = Arc::new(Mutex::new(Exchange::default()));
     let listening = Arc::clone(&exchange);
-    thread(
-        "exchange",
-        Box::new(move || {
-            while watch.read_events().is_ok() {
-                locked(&listening).pass_on();
-            }
-        }),
-    )?;
+    thread("exchange", move || {
+        while watch.read_events().is_ok() {
+            lock(&listening).pass_on();
+        }
+    })?;
     let mut kernel = start(order, wires)?;
     let console = kernel.stdout.take();
     let (words, last_words) = mpsc::channel();
-    let console = thread(
-        "console",
-        Box::new(move || {
-            if let Some(console) = console {
-                read_console(BufReader::new(console), &words);
-            }
-        }),
-    )?;
+    let console = thread("console", move || {
+        if let Some(console) = console {
+            read_console(BufReader::new(console), &words);
+        }
+    })?;
 
-    let status = wait_for(&kernel);
+    let status = wait_and_reap(kernel.id()).ok();
     // Stubs of the kernel's may be left, and hold its console open.
     let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
     // It has ended, and its console with it.
     let _ = console.join();
-    locked(&exchange).pass_on();
+    lock(&exchange).pass_on();
     pass_on(&verdict(status, &last_words.try_iter().collect::<Vec<_>>()));
     Ok(())
 }
 
-fn locked(exchange: &Mutex<Exchange>) -> std::sync::MutexGuard<'_, Exchange> {
-    exchange.lock().unwrap_or_else(|e| e.into_inner())
-}
-
 /// Returns the message to the controller about the guest's end.
-fn verdict(status: Option<std::process::ExitStatus>, console: &[String]) -> Said {
+fn verdict(status: Option<ExitStatus>, console: &[String]) -> Said {
     let code = fs::read_to_string(exchange("status")).ok();
     if let Some(code) = code.and_then(|text| text.trim().parse().ok()) {
         return Said::Ended { code };
@@ -321,23 +286,6 @@ fn verdict(status: Option<std::process::ExitStatus>, console: &[String]) -> Said
     }
 }
 
-/// Waits for the kernel and reaps all other processes that end in this namespace meanwhile.
-fn wait_for(kernel: &Child) -> Option<std::process::ExitStatus> {
-    let pid = Pid::from_raw(i32::try_from(kernel.id()).unwrap_or(i32::MAX));
-    loop {
-        match waitpid(None, None) {
-            Ok(WaitStatus::Exited(ended, code)) if ended == pid => {
-                return Some(std::process::ExitStatus::from_raw(code << 8));
-            }
-            Ok(WaitStatus::Signaled(ended, signal, _)) if ended == pid => {
-                return Some(std::process::ExitStatus::from_raw(signal as i32));
-            }
-            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-            Err(_) => return None,
-        }
-    }
-}
-
 fn read_console(console: impl BufRead, words: &mpsc::Sender<String>) {
     for line in console.split(b'\n') {
         let Ok(line) = line else { return };
@@ -353,21 +301,11 @@ fn read_console(console: impl BufRead, words: &mpsc::Sender<String>) {
 fn start(order: &Order, wires: &[i32]) -> Result<Child, GuestDaemonError> {
     let mut command = Command::new(&order.kernel);
     command
-        .args([
-            format!("mem={}M", order.memory_mib),
-            "root=/dev/root".into(),
-            "rootfstype=hostfs".into(),
-            "rootflags=/".into(),
-            "ro".into(),
-            "quiet".into(),
-            "con=null".into(),
-            "con0=null,fd:1".into(),
-            "ssl=null".into(),
-            "noreboot".into(),
-            "panic=-1".into(),
-            "umid=regatta".into(),
-            format!("uml_dir={}/", mounts::KERNEL_DIRECTORY),
-        ])
+        .arg(format!("mem={}M", order.memory_mib))
+        .args(["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro"])
+        .args(["quiet", "con=null", "con0=null,fd:1", "ssl=null"])
+        .args(["noreboot", "panic=-1", "umid=regatta"])
+        .arg(format!("uml_dir={}/", mounts::KERNEL_DIRECTORY))
         .current_dir("/")
         .env("TMPDIR", mounts::KERNEL_DIRECTORY)
         .env("HOME", mounts::KERNEL_DIRECTORY)
@@ -409,46 +347,29 @@ static PTRACE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ptrace.so"));
 fn without_random_numbers() -> io::Result<()> {
     // Classic BPF: load the call's number; `getrandom` has no such system call as its answer, all
     // others pass. The number is this architecture's, and the kernel is a program of the same.
-    let step = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter {
+    let step = |code: u32, jf: u8, k: u32| libc::sock_filter {
         code: code as u16,
-        jt,
+        jt: 0,
         jf,
         k,
     };
+    let refused = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+    let is_it = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
     let mut filter = [
-        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        step(
-            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
-            0,
-            1,
-            libc::SYS_getrandom as u32,
-        ),
-        step(
-            libc::BPF_RET | libc::BPF_K,
-            0,
-            0,
-            libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32,
-        ),
-        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        step(is_it, 1, libc::SYS_getrandom as u32),
+        step(libc::BPF_RET | libc::BPF_K, 0, refused),
+        step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog {
         len: filter.len() as u16,
         filter: filter.as_mut_ptr(),
     };
-    // SAFETY: the first takes numbers only; the program of the second outlives the call.
-    let set = unsafe {
-        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-            && libc::prctl(
-                libc::PR_SET_SECCOMP,
-                libc::SECCOMP_MODE_FILTER,
-                &raw const program,
-            ) == 0
-    };
-    if set {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    nix::sys::prctl::set_no_new_privs()?;
+    let (option, mode) = (libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER);
+    // SAFETY: the program outlives the call.
+    let set = unsafe { libc::prctl(option, mode, &raw const program) };
+    Ok(Errno::result(set).map(drop)?)
 }
 
 /// State of reading the exchange.

@@ -1,7 +1,7 @@
 //! Handle of a guest, for the controller.
 
 use std::{
-    io::{self, BufRead, BufReader, Write},
+    io::{self, BufRead, BufReader},
     os::fd::{AsRawFd, OwnedFd},
     path::Path,
     process::{Child, ChildStdin, ChildStdout, Stdio},
@@ -19,6 +19,7 @@ use super::{
 use crate::{
     error::BedError,
     launch::{self, LaunchedProcess as _},
+    messages::write_line,
 };
 
 /// Time that a daemon has to end by itself before it is killed.
@@ -92,12 +93,8 @@ impl Guest {
             order: order.clone(),
             wires: wires.iter().map(AsRawFd::as_raw_fd).collect(),
         };
-        let mut line =
-            serde_json::to_vec(&instructions).map_err(|e| GuestError::Order(e.into()))?;
-        line.push(b'\n');
         if let Some(orders) = &mut guest.orders {
-            orders.write_all(&line).map_err(GuestError::Order)?;
-            orders.flush().map_err(GuestError::Order)?;
+            write_line(orders, &instructions).map_err(GuestError::Order)?;
         }
         if let Some(output) = output {
             let reader = std::thread::Builder::new()
@@ -124,10 +121,8 @@ impl Guest {
             Ok(said) => Some(said),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => {
-                let status = match self.child.ended(EXIT_LIMIT) {
-                    Some(status) => format!(" ({status})"),
-                    None => String::new(),
-                };
+                let status = self.child.ended(EXIT_LIMIT);
+                let status = status.map_or_else(String::new, |status| format!(" ({status})"));
                 Some(Said::Failed {
                     reasons: vec![format!("the guest's daemon ended{status}")],
                     hint: String::new(),

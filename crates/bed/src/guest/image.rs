@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use regatta_model::Clock;
+use regatta_model::{Clock, Words as _};
 use regatta_process::end_within;
 
 /// Environment variable that names a kernel for every guest of this user.
@@ -69,10 +69,8 @@ pub struct Image {
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// No kernel was named, and none was found in the usual places.
-    #[error("there is no User Mode Linux kernel {purpose}: looked for {looked_for}")]
+    #[error("there is no User Mode Linux kernel for a {} clock: looked for {looked_for}", clock.word())]
     Missing {
-        /// `for a real clock` or `for a virtual clock`.
-        purpose: &'static str,
         /// Places that were searched, in words.
         looked_for: String,
         /// Clock that the kernel was to have.
@@ -84,7 +82,6 @@ pub enum ImageError {
         /// The file.
         path: PathBuf,
         /// Error of the system.
-        #[source]
         source: std::io::Error,
     },
     /// The file that was named is another program.
@@ -139,9 +136,8 @@ impl ImageError {
 /// [`ImageError`] where there is none or the named one is not fit.
 pub fn find(named: Option<&Path>, clock: Clock) -> Result<Image, ImageError> {
     let named = named.map(Path::to_owned).or_else(|| {
-        env::var_os(VARIABLE)
-            .filter(|it| !it.is_empty())
-            .map(PathBuf::from)
+        let named = env::var_os(VARIABLE).filter(|it| !it.is_empty());
+        named.map(PathBuf::from)
     });
     if let Some(path) = named {
         let image = Image {
@@ -154,30 +150,24 @@ pub fn find(named: Option<&Path>, clock: Clock) -> Result<Image, ImageError> {
         Clock::Real => packaged().or_else(built),
         Clock::Virtual => built(),
     };
-    match found {
-        Some(path) => fit(inspect(&path)?, clock),
-        None => Err(ImageError::Missing {
-            purpose: match clock {
-                Clock::Real => "for a real clock",
-                Clock::Virtual => "for a virtual clock",
-            },
-            looked_for: match clock {
-                Clock::Real => format!("`{PACKAGED}` in PATH, and {}", in_directories()),
-                Clock::Virtual => in_directories(),
-            },
-            clock,
-        }),
-    }
+    let missing = || ImageError::Missing {
+        looked_for: match clock {
+            Clock::Real => format!("`{PACKAGED}` in PATH, and {}", in_directories()),
+            Clock::Virtual => in_directories(),
+        },
+        clock,
+    };
+    fit(inspect(&found.ok_or_else(missing)?)?, clock)
 }
 
 fn fit(image: Image, clock: Clock) -> Result<Image, ImageError> {
-    if clock == Clock::Virtual && !image.travels_in_time {
-        return Err(ImageError::NoTimeTravel {
+    match clock == Clock::Real || image.travels_in_time {
+        true => Ok(image),
+        false => Err(ImageError::NoTimeTravel {
             path: image.path,
             release: image.release,
-        });
+        }),
     }
-    Ok(image)
 }
 
 /// Directories of kernels with a virtual clock, in words.
@@ -254,11 +244,10 @@ fn congestion_controls(config: &str) -> Vec<&'static str> {
         let value = config.lines().find_map(|line| line.strip_prefix(&setting));
         matches!(value, Some("y" | "m"))
     };
-    let configured = CONGESTION_CONTROLS
-        .iter()
-        .filter(|(setting, _)| is_set(setting))
-        .map(|(_, name)| *name);
-    ["reno"].into_iter().chain(configured).collect()
+    let configured = CONGESTION_CONTROLS.iter();
+    let configured = configured.filter(|(setting, _)| is_set(setting));
+    let names = configured.map(|(_, name)| *name);
+    ["reno"].into_iter().chain(names).collect()
 }
 
 /// Returns what a program prints with the argument `question`. A program that is no kernel may do
@@ -275,20 +264,17 @@ fn ask(path: &Path, question: &str) -> Result<String, ImageError> {
         .stderr(Stdio::null())
         .spawn()
         .map_err(failed)?;
-    let Some(mut output) = child.stdout.take() else {
-        return Err(failed(std::io::ErrorKind::BrokenPipe.into()));
-    };
+    let output = child.stdout.take().expect("a pipe");
     let reader = std::thread::Builder::new().spawn(move || {
         let mut text = Vec::new();
         // What is longer is no answer.
-        let read = (&mut output).take(4 << 20).read_to_end(&mut text);
+        let read = output.take(4 << 20).read_to_end(&mut text);
         read.map(|_| String::from_utf8_lossy(&text).into_owned())
     });
     end_within(&mut child, ANSWER_WITHIN);
-    match reader.map_err(failed)?.join() {
-        Ok(text) => text.map_err(failed),
-        Err(_) => Err(failed(std::io::ErrorKind::Other.into())),
-    }
+    let text = reader.map_err(failed)?.join();
+    text.unwrap_or_else(|_| Err(std::io::ErrorKind::Other.into()))
+        .map_err(failed)
 }
 
 #[cfg(test)]

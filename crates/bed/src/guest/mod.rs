@@ -22,7 +22,6 @@ mod image;
 mod init;
 mod mounts;
 mod order;
-pub mod testing;
 mod wire;
 mod within;
 
@@ -34,6 +33,8 @@ pub use order::{Order, Said};
 pub use regatta_model::Clock;
 pub use wire::{CONTROL_WIRE, PATH_WIRE, Wires, wires};
 pub use within::{FILES, is_guest, payload, say, wait_for_timers};
+
+pub use crate::path_daemon::clock::is_virtual;
 
 /// First argument of the process that keeps a guest.
 pub const DAEMON_COMMAND: &str = "guest-daemon";

@@ -10,11 +10,14 @@ use std::{
     path::Path,
 };
 
-use nix::mount::{MsFlags, mount};
+use nix::{
+    errno::Errno,
+    mount::{MsFlags, mount},
+};
 
 use super::{
     order::Order,
-    within::{EXCHANGE, FILES, MESSAGES},
+    within::{FILES, MESSAGES, exchange},
 };
 
 /// Writable directory of the guest, in memory. The host's files there are of no use to a guest, and
@@ -35,7 +38,6 @@ const EXTRA_MIB: u32 = 256;
 #[error("cannot make the guest's files: {step}")]
 pub(super) struct MountError {
     pub step: &'static str,
-    #[source]
     pub source: io::Error,
 }
 
@@ -55,15 +57,8 @@ impl<T, E: Into<io::Error>> Step<T> for Result<T, E> {
 /// Mounts the tree that a guest is to see. The calling process must have a mount namespace of its
 /// own.
 pub(super) fn make(order: &Order) -> Result<(), MountError> {
-    let nothing: Option<&str> = None;
-    mount(
-        nothing,
-        "/",
-        nothing,
-        MsFlags::MS_REC | MsFlags::MS_PRIVATE,
-        nothing,
-    )
-    .step("parting the mounts from the host's")?;
+    let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    mount_text(None, "/", None, private, None).step("parting the mounts from the host's")?;
     read_only(Path::new("/"), true, true).step("making the host's files read-only")?;
 
     // Looked up now, before the room hides whatever has the same place.
@@ -77,28 +72,15 @@ pub(super) fn make(order: &Order) -> Result<(), MountError> {
         .transpose()
         .step("opening the directory for files")?;
 
-    let size = format!(
-        "size={}m,mode=0755",
-        order.memory_mib.saturating_add(EXTRA_MIB)
-    );
-    mount(
-        Some("regatta"),
-        ROOM,
-        Some("tmpfs"),
-        MsFlags::MS_NOSUID | MsFlags::MS_NODEV,
-        Some(size.as_str()),
-    )
-    .step("mounting memory on /run")?;
-    let messages = Path::new(EXCHANGE).join(MESSAGES);
-    for directory in [
-        messages.as_path(),
-        Path::new(KERNEL_DIRECTORY),
-        Path::new("/run/netns"),
-        Path::new("/run/lock"),
-        Path::new("/run/tmp"),
-    ] {
+    let mib = order.memory_mib.saturating_add(EXTRA_MIB);
+    let size = format!("size={mib}m,mode=0755");
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    mount_text(Some("regatta"), ROOM, Some("tmpfs"), flags, Some(&size))
+        .step("mounting memory on /run")?;
+    for directory in [KERNEL_DIRECTORY, "/run/netns", "/run/lock", "/run/tmp"] {
         fs::create_dir_all(directory).step("making directories in /run")?;
     }
+    fs::create_dir_all(exchange(MESSAGES)).step("making directories in /run")?;
     File::create(PROGRAM).step("making a place for the program")?;
     bind(&opened, PROGRAM).step("binding the program")?;
     if let Some(files) = files {
@@ -106,10 +88,9 @@ pub(super) fn make(order: &Order) -> Result<(), MountError> {
         bind(&files, FILES).step("binding the directory for files")?;
         read_only(Path::new(FILES), false, false).step("opening the directory for files")?;
     }
-    fs::write(Path::new(EXCHANGE).join("payload"), &order.payload)
-        .step("writing the guest's payload")?;
+    fs::write(exchange("payload"), &order.payload).step("writing the guest's payload")?;
     let line = serde_json::to_vec(order).step("writing the guest's order")?;
-    fs::write(Path::new(EXCHANGE).join("order"), line).step("writing the guest's order")
+    fs::write(exchange("order"), line).step("writing the guest's order")
 }
 
 /// Checks that `opened` is the file of the running program: its name can have come to mean another
@@ -117,25 +98,33 @@ pub(super) fn make(order: &Order) -> Result<(), MountError> {
 fn same_file(opened: &File) -> io::Result<()> {
     let found = opened.metadata()?;
     let running = fs::metadata("/proc/self/exe")?;
-    if (found.dev(), found.ino()) == (running.dev(), running.ino()) {
-        Ok(())
-    } else {
-        Err(io::Error::other("it was replaced since"))
+    match (found.dev(), found.ino()) == (running.dev(), running.ino()) {
+        true => Ok(()),
+        false => Err(io::Error::other("it was replaced since")),
     }
 }
 
 /// Mounts an open file or directory at another place too (a bind mount).
 fn bind(file: &File, place: &str) -> io::Result<()> {
-    let nothing: Option<&str> = None;
     let source = format!("/proc/self/fd/{}", file.as_raw_fd());
-    mount(
-        Some(source.as_str()),
+    Ok(mount_text(
+        Some(&source),
         place,
-        nothing,
+        None,
         MsFlags::MS_BIND,
-        nothing,
-    )?;
-    Ok(())
+        None,
+    )?)
+}
+
+/// Mounts `source` at a place; all arguments of the system call are texts.
+pub(super) fn mount_text(
+    source: Option<&str>,
+    place: &str,
+    kind: Option<&str>,
+    flags: MsFlags,
+    data: Option<&str>,
+) -> nix::Result<()> {
+    mount(source, place, kind, flags, data)
 }
 
 /// Sets or clears the read-only flag of a mount; with `below` also of all mounts below it.
@@ -160,9 +149,5 @@ fn read_only(place: &Path, on: bool, below: bool) -> io::Result<()> {
             size_of::<libc::mount_attr>(),
         )
     };
-    if done == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    Ok(Errno::result(done).map(drop)?)
 }

@@ -38,12 +38,11 @@ pub fn wires() -> io::Result<Wires> {
             None,
             SockFlag::SOCK_CLOEXEC,
         )?;
-        for end in [&a, &b] {
+        for (ends, end) in ends.iter_mut().zip([a, b]) {
             // The system gives less where its own limit is lower, which costs rate alone.
-            let _ = setsockopt(end, SndBuf, &UNDER_WAY_BYTES);
+            let _ = setsockopt(&end, SndBuf, &UNDER_WAY_BYTES);
+            ends.push(end);
         }
-        ends[0].push(a);
-        ends[1].push(b);
     }
     Ok(ends)
 }

@@ -35,7 +35,7 @@ pub fn is_guest() -> bool {
 /// # Errors
 /// If this is no guest, or its exchange cannot be read.
 pub fn payload() -> io::Result<String> {
-    fs::read_to_string(Path::new(EXCHANGE).join("payload"))
+    fs::read_to_string(exchange("payload"))
 }
 
 /// Sends a message to the controller. Messages arrive in the order in which they were sent.
@@ -49,7 +49,7 @@ pub fn say(text: &str) -> io::Result<()> {
 
 /// Writes a message under a number; messages are read in the order of their numbers.
 fn leave(number: u32, text: &str) -> io::Result<()> {
-    let messages = Path::new(EXCHANGE).join(MESSAGES);
+    let messages = exchange(MESSAGES);
     // Written beside and then renamed, so that the daemon never sees half of it.
     let unfinished = messages.join(format!("{number:010}.part"));
     fs::write(&unfinished, text)?;

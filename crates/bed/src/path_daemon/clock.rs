@@ -2,24 +2,22 @@
 
 use std::time::Duration;
 
-fn read(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is a valid place for one `timespec`.
-    unsafe { libc::clock_gettime(clock, &mut time) };
-    // All clocks read here count up from zero or from the Unix epoch.
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+use nix::{sys::time::TimeSpec, time::ClockId};
+
+fn read(clock: ClockId) -> u64 {
+    // Every kernel has the clocks that are read here. They count up from zero or from the Unix epoch.
+    let time = clock.now().unwrap_or(TimeSpec::new(0, 0));
+    time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
 }
 
 /// Returns the time of the monotonic clock, in nanoseconds.
 pub(crate) fn monotonic_ns() -> u64 {
-    read(libc::CLOCK_MONOTONIC)
+    read(ClockId::CLOCK_MONOTONIC)
 }
 
 /// Whether the clock of this system is virtual, as in a guest that the kernel's parameter makes so.
-pub(crate) fn is_virtual() -> bool {
+#[must_use]
+pub fn is_virtual() -> bool {
     let parameters = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
     parameters.contains("time-travel=inf-cpu")
 }
@@ -27,38 +25,17 @@ pub(crate) fn is_virtual() -> bool {
 /// Returns the time of the wall clock, in nanoseconds since the Unix epoch. Only to date things,
 /// and beside the kernel's receive time stamps, which are on this clock.
 pub(crate) fn unix_ns() -> u64 {
-    read(libc::CLOCK_REALTIME)
+    read(ClockId::CLOCK_REALTIME)
 }
 
 /// Returns the CPU time of this process, all threads, in nanoseconds.
 pub(crate) fn process_cpu_ns() -> u64 {
-    read(libc::CLOCK_PROCESS_CPUTIME_ID)
+    read(ClockId::CLOCK_PROCESS_CPUTIME_ID)
 }
 
 /// Returns the CPU time of the calling thread, in nanoseconds.
 fn thread_cpu_ns() -> u64 {
-    read(libc::CLOCK_THREAD_CPUTIME_ID)
-}
-
-/// Converts a span for the kernel.
-pub(crate) fn timespec(value: Duration) -> libc::timespec {
-    libc::timespec {
-        tv_sec: i64::try_from(value.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(value.subsec_nanos()),
-    }
-}
-
-/// `struct sched_attr` of the kernel, version 0.
-#[repr(C)]
-struct SchedulingAttributes {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime_ns: u64,
-    deadline_ns: u64,
-    period_ns: u64,
+    read(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// Environment variable that replaces the settings of [`wake_on_time`], to measure the effect of
@@ -204,16 +181,11 @@ fn become_real_time() -> bool {
 fn take_short_slices() {
     // An ordinary user may still ask for short slices, which come sooner (Linux 6.12; before that
     // the kernel overlooks it).
-    let short_slices = SchedulingAttributes {
-        size: size_of::<SchedulingAttributes>() as u32,
-        policy: libc::SCHED_OTHER as u32,
-        flags: 0,
-        nice: 0,
-        priority: 0,
-        runtime_ns: 100_000,
-        deadline_ns: 0,
-        period_ns: 0,
-    };
+    // SAFETY: all zeros are a valid structure.
+    let mut short_slices: libc::sched_attr = unsafe { std::mem::zeroed() };
+    short_slices.size = size_of_val(&short_slices) as u32;
+    short_slices.sched_policy = libc::SCHED_OTHER as u32;
+    short_slices.sched_runtime = 100_000;
     // SAFETY: 0 is the calling thread; the structure is valid and states its size.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &short_slices, 0) };
 }

@@ -4,7 +4,7 @@ use std::{
     collections::VecDeque,
     fs::File,
     io::{self, Read, Write},
-    os::fd::AsRawFd,
+    os::fd::AsFd,
     sync::{
         Arc,
         mpsc::{self, Receiver, Sender},
@@ -13,17 +13,22 @@ use std::{
     time::Duration,
 };
 
-use nix::sys::eventfd::{EfdFlags, EventFd};
-use regatta_emulation::{Cause, Counters, Direction, Discarded, Due, EmulatedLink, Offer};
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, ppoll},
+    sys::eventfd::{EfdFlags, EventFd},
+};
+use regatta_emulation::{Cause, Direction, Discarded, Due, EmulatedLink, Offer};
 use regatta_model::Condition;
 
 use super::{
     capture::{CAPTURED, COPY, Tap, Verdict},
-    clock::{self, Coalescing, Rests, monotonic_ns, timespec},
+    clock::{self, Coalescing, Rests, monotonic_ns},
     error::DaemonError,
     frame::Frame,
     lateness::{Arrivals, Lateness},
     merge::{self, WINDOW, mergeable},
+    spawn,
     tun::{HEADER_BYTES, QUEUE_PACKETS},
 };
 use crate::messages::{LinkCounters, UnsupportedCounters};
@@ -58,71 +63,35 @@ struct Link {
 
 impl Link {
     fn counters(&self) -> LinkCounters {
-        let Counters {
-            offered,
-            delivered,
-            loss_drops,
-            burst_drops,
-            list_drops,
-            queue_drops,
-            codel_drops,
-            mtu_drops,
-            corrupted,
-            duplicated,
-            reordered,
-            queue_max_bytes,
-        } = self.emulated.counters();
-        let Lateness {
-            sum_ns,
-            max_ns,
-            late,
-            ..
-        } = self.lateness;
-        let refused = self.refused;
+        let counted = self.emulated.counters();
+        let lateness = self.lateness;
         LinkCounters {
-            offered,
-            delivered: delivered - refused,
-            loss_drops,
-            burst_drops,
-            list_drops,
-            queue_drops,
-            codel_drops,
-            mtu_drops,
-            refused_drops: refused,
-            corrupted,
-            duplicated,
-            reordered,
-            queue_max_bytes,
-            late_packets: late,
-            lateness_mean_ns: if delivered == 0 {
-                0.0
-            } else {
-                sum_ns as f64 / delivered as f64
+            offered: counted.offered,
+            delivered: counted.delivered - self.refused,
+            loss_drops: counted.loss_drops,
+            burst_drops: counted.burst_drops,
+            list_drops: counted.list_drops,
+            queue_drops: counted.queue_drops,
+            codel_drops: counted.codel_drops,
+            mtu_drops: counted.mtu_drops,
+            refused_drops: self.refused,
+            corrupted: counted.corrupted,
+            duplicated: counted.duplicated,
+            reordered: counted.reordered,
+            queue_max_bytes: counted.queue_max_bytes,
+            late_packets: lateness.late,
+            lateness_mean_ns: match counted.delivered {
+                0 => 0.0,
+                delivered => lateness.sum_ns as f64 / delivered as f64,
             },
-            lateness_max_ns: max_ns,
+            lateness_max_ns: lateness.max_ns,
             unsupported: UnsupportedCounters::default(),
         }
     }
 }
 
-enum Request {
-    Set {
-        condition: Box<Condition>,
-        seed: u64,
-        reply: Sender<Result<(), DaemonError>>,
-    },
-    Begin {
-        reply: Sender<()>,
-    },
-    Counters {
-        reply: Sender<[LinkCounters; 2]>,
-    },
-    /// Report packets to `tap` from now on; the reply means that the previous tap has finished.
-    Tap {
-        tap: Option<Tap>,
-        reply: Sender<()>,
-    },
-}
+/// Work that the thread does between packets.
+type Request = Box<dyn FnOnce(&mut Running) + Send>;
 
 /// Handle of the thread, which ends with the process.
 pub(crate) struct Forwarder {
@@ -144,9 +113,9 @@ impl Forwarder {
         let wake = Arc::new(wake);
         let (requests, inbox) = mpsc::channel();
         let woken_by = Arc::clone(&wake);
-        let run = move || {
+        spawn("forwarder", move || {
             let rests = clock::wake_on_time();
-            let state = Running {
+            let running = Running {
                 links,
                 inbox,
                 wake: woken_by,
@@ -159,60 +128,58 @@ impl Forwarder {
                 busy_polls: clock::polls_busily(),
                 tap: None,
             };
-            state.run();
-        };
-        thread::Builder::new()
-            .name("forwarder".into())
-            .spawn(run)
-            .map_err(DaemonError::Thread)?;
+            running.run();
+        })?;
         Ok(Self { requests, wake })
     }
 
     /// Empties the path and its devices, zeroes the counters and sets a condition.
     pub(crate) fn set(&self, condition: &Condition, seed: u64) -> Result<(), DaemonError> {
-        let (reply, answer) = mpsc::channel();
-        self.send(Request::Set {
-            condition: Box::new(condition.clone()),
-            seed,
-            reply,
-        })?;
-        answer.recv().map_err(|_| DaemonError::ForwarderGone)?
+        let condition = condition.clone();
+        self.ask(move |running| running.install(&condition, seed))?
     }
 
     /// Begins the condition's schedule and its traces now.
     pub(crate) fn begin(&self) -> Result<(), DaemonError> {
-        let (reply, answer) = mpsc::channel();
-        self.send(Request::Begin { reply })?;
-        answer.recv().map_err(|_| DaemonError::ForwarderGone)
+        self.ask(|running| {
+            let now = monotonic_ns();
+            for link in &mut running.links {
+                link.emulated.begin(now);
+            }
+        })
     }
 
     /// Returns the counters forward and reverse since [`Forwarder::set`]. Drops at the sending
     /// devices are not included.
     pub(crate) fn counters(&self) -> Result<[LinkCounters; 2], DaemonError> {
-        let (reply, answer) = mpsc::channel();
-        self.send(Request::Counters { reply })?;
-        answer.recv().map_err(|_| DaemonError::ForwarderGone)
+        self.ask(|running| running.links.each_ref().map(Link::counters))
     }
 
     /// Sends all packets from now on to the capture `tap`, or to none. The previous capture has
     /// received all of its packets when this returns.
     pub(crate) fn tell(&self, tap: Option<Tap>) -> Result<(), DaemonError> {
+        self.ask(|running| {
+            if let Some(before) = std::mem::replace(&mut running.tap, tap) {
+                before.finish();
+            }
+        })
+    }
+
+    /// Has the thread do some work and returns the result.
+    fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Running) -> T + Send + 'static,
+    ) -> Result<T, DaemonError> {
         let (reply, answer) = mpsc::channel();
-        self.send(Request::Tap { tap, reply })?;
-        answer.recv().map_err(|_| DaemonError::ForwarderGone)
-    }
-
-    fn send(&self, request: Request) -> Result<(), DaemonError> {
-        self.requests
-            .send(request)
-            .map_err(|_| DaemonError::ForwarderGone)?;
-        self.wake();
-        Ok(())
-    }
-
-    fn wake(&self) {
+        let request = Box::new(move |running: &mut Running| {
+            // Whoever asked may have gone; that is no reason to stop.
+            let _ = reply.send(work(running));
+        });
+        let sent = self.requests.send(request);
+        sent.map_err(|_| DaemonError::ForwarderGone)?;
         // Fails only when the counter is full, and then the thread wakes up as well.
         let _ = self.wake.write(1);
+        answer.recv().map_err(|_| DaemonError::ForwarderGone)
     }
 }
 
@@ -337,10 +304,8 @@ impl Running {
         let mut looked = monotonic_ns();
         let is_ahead = self.coalescing.is_some() && self.overdue_ns < OVERDUE_NS;
         for _ in 0..if is_ahead { LONG_BATCH } else { BATCH } {
-            let mut buffer = self
-                .pool
-                .pop()
-                .unwrap_or_else(|| vec![0; self.buffer_bytes].into_boxed_slice());
+            let new = || vec![0; self.buffer_bytes].into_boxed_slice();
+            let mut buffer = self.pool.pop().unwrap_or_else(new);
             match link.from.read(&mut buffer) {
                 Ok(length) if length > HEADER_BYTES => {
                     let now = monotonic_ns();
@@ -464,16 +429,13 @@ impl Running {
 
     /// Sleeps until a packet or a request arrives or a packet is due; `None` if the kernel refuses.
     fn wait(&mut self, until: Option<u64>) -> Option<Woken> {
-        let entry = |fd: i32| libc::pollfd {
-            fd,
-            events: libc::POLLIN,
-            revents: 0,
-        };
+        let [forward, reverse] = &self.links;
         let mut polled = [
-            entry(self.links[0].from.as_raw_fd()),
-            entry(self.links[1].from.as_raw_fd()),
-            entry(self.wake.as_raw_fd()),
-        ];
+            forward.from.as_fd(),
+            reverse.from.as_fd(),
+            self.wake.as_fd(),
+        ]
+        .map(|file| PollFd::new(file, PollFlags::POLLIN));
         let mut from = monotonic_ns();
         let pause = self.coalescing.as_ref().and_then(|it| it.pause(from));
         if let Some(pause) = pause {
@@ -482,21 +444,10 @@ impl Running {
         }
         // Polling busily it comes back at once, until something has come or is due.
         let until = if self.busy_polls { Some(from) } else { until };
-        let timeout = until.map(|at| timespec(Duration::from_nanos(at.saturating_sub(from))));
-        let timeout = timeout
-            .as_ref()
-            .map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: the array and the time span outlive the call; no signal mask is given.
-        let returned = unsafe {
-            libc::ppoll(
-                polled.as_mut_ptr(),
-                polled.len() as libc::nfds_t,
-                timeout,
-                std::ptr::null(),
-            )
-        };
-        if returned < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-            return None;
+        let timeout = until.map(|at| Duration::from_nanos(at.saturating_sub(from)).into());
+        match ppoll(&mut polled, timeout, None) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(_) => return None,
         }
         let now = monotonic_ns();
         if let Some(coalescing) = &mut self.coalescing {
@@ -505,16 +456,14 @@ impl Running {
         if !self.busy_polls {
             self.arrivals.woke(from, now);
         }
-        let readable = [polled[0].revents != 0, polled[1].revents != 0];
+        let [forward, reverse, request] = polled.map(|polled| polled.any() != Some(false));
+        let readable = [forward, reverse];
         for (device, readable) in readable.into_iter().enumerate() {
             if !readable {
                 self.arrivals.empty(device, from);
             }
         }
-        Some(Woken {
-            readable,
-            request: polled[2].revents != 0,
-        })
+        Some(Woken { readable, request })
     }
 
     /// Serves every request that waits; returns `None` if the handle is gone.
@@ -525,33 +474,7 @@ impl Running {
                 Err(mpsc::TryRecvError::Empty) => return Some(()),
                 Err(mpsc::TryRecvError::Disconnected) => return None,
             };
-            // Whoever asked may have gone; that is no reason to stop.
-            match request {
-                Request::Begin { reply } => {
-                    let now = monotonic_ns();
-                    for link in &mut self.links {
-                        link.emulated.begin(now);
-                    }
-                    let _ = reply.send(());
-                }
-                Request::Counters { reply } => {
-                    let [forward, reverse] = &self.links;
-                    let _ = reply.send([forward.counters(), reverse.counters()]);
-                }
-                Request::Tap { tap, reply } => {
-                    if let Some(before) = std::mem::replace(&mut self.tap, tap) {
-                        before.finish();
-                    }
-                    let _ = reply.send(());
-                }
-                Request::Set {
-                    condition,
-                    seed,
-                    reply,
-                } => {
-                    let _ = reply.send(self.install(&condition, seed));
-                }
-            }
+            request(self);
         }
     }
 

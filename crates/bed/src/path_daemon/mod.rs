@@ -25,6 +25,8 @@ use std::{
     net::{IpAddr, Ipv4Addr},
     os::fd::AsRawFd,
     process::ExitCode,
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread::{self, JoinHandle},
 };
 
 use check::{LossPlace, PauseWatch};
@@ -32,22 +34,25 @@ pub(crate) use clock::{monotonic_ns, unix_ns};
 pub(crate) use error::{DaemonError, USE_OTHER_EMULATOR};
 use namespaces::Namespace;
 pub(crate) use namespaces::become_able;
-use netem::{DirectLink, NetemPath};
+use netem::{Chain, NetemPath};
 pub use netem::{
     INTERFACE_GUARD_COMMAND, ShapedInterface, interface_guard_main, shaped_interfaces,
 };
 pub(crate) use netem::{refusal, wire_up};
+pub(crate) use netlink::loopback_up;
 use real::RealPath;
 use regatta_control::Host;
 use regatta_model::{Condition, Emulator, PathCheck, PathSetup, causes};
 use regatta_process::die_with_parent;
+use serde::Serialize;
+use serde_json::Value;
 use userspace::UserspacePath;
 
 use crate::{
     capture::{CaptureOrder, CaptureSummary},
     messages::{
-        Attach, DAEMON_PROTOCOL_VERSION, End, FromDaemon, LinkCounters, PathCounters, PathForm,
-        Probe, ToDaemon, write_line,
+        Answer, DAEMON_PROTOCOL_VERSION, End, LinkCounters, Made, PathCounters, PathForm, Probe,
+        Shaping, ToDaemon, write_line,
     },
 };
 
@@ -72,8 +77,11 @@ pub fn main() -> ExitCode {
     for line in io::stdin().lock().lines() {
         let Ok(line) = line else { break };
         let answer = match serve(&mut daemon, &line) {
-            Ok(answer) => answer,
-            Err(error) => failed(&error),
+            Ok(result) => Answer::Done { result },
+            Err(error) => Answer::Failed {
+                reasons: causes(&error),
+                hint: error.hint(),
+            },
         };
         if write_line(&mut io::stdout().lock(), &answer).is_err() {
             break;
@@ -89,76 +97,57 @@ pub fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn failed(error: &DaemonError) -> FromDaemon {
-    FromDaemon::Failed {
-        reasons: causes(error),
-        hint: error.hint(),
-    }
+/// Converts a result for the controller.
+fn json(result: impl Serialize) -> Value {
+    serde_json::to_value(result).expect("results are plain data")
 }
 
-fn serve(daemon: &mut Option<Daemon>, line: &str) -> Result<FromDaemon, DaemonError> {
+fn serve(daemon: &mut Option<Daemon>, line: &str) -> Result<Value, DaemonError> {
     let request = serde_json::from_str(line).map_err(|source| DaemonError::Request {
         line: line.to_owned(),
         source,
     })?;
+    let wrong_time = || DaemonError::Order {
+        line: line.to_owned(),
+    };
     match (request, daemon.as_mut()) {
+        (ToDaemon::Hello { protocol, .. }, None) if protocol != DAEMON_PROTOCOL_VERSION => {
+            Err(DaemonError::Version {
+                theirs: protocol,
+                ours: DAEMON_PROTOCOL_VERSION,
+            })
+        }
         (
             ToDaemon::Hello {
-                protocol,
-                run_id,
-                path,
-                end,
+                run_id, path, end, ..
             },
             None,
         ) => {
-            if protocol != DAEMON_PROTOCOL_VERSION {
-                return Err(DaemonError::Version {
-                    theirs: protocol,
-                    ours: DAEMON_PROTOCOL_VERSION,
-                });
-            }
             let made = Daemon::up(&run_id, path, end)?;
-            let answer = made.greeting();
-            *daemon = Some(made);
-            Ok(answer)
+            Ok(json(daemon.insert(made).greeting()))
         }
         (ToDaemon::SetCondition { condition, seed }, Some(daemon)) => {
-            daemon.set(&condition, seed)?;
-            Ok(FromDaemon::Set)
+            daemon.set(&condition, seed).map(json)
         }
-        (ToDaemon::Begin, Some(daemon)) => {
-            daemon.path.begin()?;
-            Ok(FromDaemon::Begun)
-        }
-        (ToDaemon::Counters, Some(daemon)) => Ok(FromDaemon::Counters {
-            counters: Box::new(daemon.counters()?),
-        }),
+        (ToDaemon::Begin, Some(daemon)) => daemon.path.begin().map(json),
+        (ToDaemon::Counters, Some(daemon)) => daemon.counters().map(json),
         (ToDaemon::StartCapture { order }, Some(daemon)) => {
-            daemon.path.start_capture(order)?;
-            Ok(FromDaemon::Capturing)
+            daemon.path.start_capture(order).map(json)
         }
-        (ToDaemon::EndCapture, Some(daemon)) => Ok(FromDaemon::Captured {
-            summary: daemon.path.end_capture()?,
-        }),
-        (ToDaemon::Check { condition }, Some(daemon)) => Ok(FromDaemon::Checked {
-            check: daemon.check(&condition)?,
-        }),
+        (ToDaemon::EndCapture, Some(daemon)) => daemon.path.end_capture().map(json),
+        (ToDaemon::Check { condition }, Some(daemon)) => daemon.check(&condition).map(json),
         (ToDaemon::Probe { probe }, Some(daemon)) => {
             let [host] = daemon.path.hosts()[..] else {
-                return Err(DaemonError::Order {
-                    line: line.to_owned(),
-                });
+                return Err(wrong_time());
             };
             if let Probe::Close = probe {
                 let links = daemon.path.counters()?;
-                return Ok(daemon.part.close(&links));
+                return Ok(json(daemon.part.close(&links)));
             }
             let losses = LossPlace::of(&daemon.path.form());
             daemon.part.serve(probe, losses, host)
         }
-        (ToDaemon::Hello { .. }, Some(_)) | (_, None) => Err(DaemonError::Order {
-            line: line.to_owned(),
-        }),
+        (ToDaemon::Hello { .. }, Some(_)) | (_, None) => Err(wrong_time()),
     }
 }
 
@@ -199,11 +188,11 @@ trait Path {
 /// Sets up netem where it is asked for, or where the choice is free and the kernel has it; otherwise
 /// the user-space emulator.
 fn path(setup: PathSetup, end: Option<&End>, run: u64) -> Result<Box<dyn Path>, DaemonError> {
-    if end.is_some_and(|end| end.attach == Attach::AsIs) {
+    if end.is_some_and(|end| end.shaping == Shaping::None) {
         return Ok(Box::new(RealPath::up()?));
     }
     if end.is_none() && setup.emulator == Emulator::None {
-        let link = Box::new(DirectLink::lay(setup.offloads)?);
+        let link = Box::new(Chain::lay(setup)?);
         return Ok(Box::new(RealPath::Link(link, setup.offloads)));
     }
     if end.is_none() && setup.emulator == Emulator::Userspace {
@@ -234,7 +223,7 @@ impl Daemon {
         // An end on another machine is attached to that machine's own network.
         let is_own = end
             .as_ref()
-            .is_none_or(|end| matches!(end.attach, Attach::Wire { .. }));
+            .is_none_or(|end| matches!(end.shaping, Shaping::Wire { .. }));
         let user_namespace = is_own && become_able()?;
         // Entering a user namespace undid the earlier call.
         let _ = die_with_parent();
@@ -252,16 +241,13 @@ impl Daemon {
         })
     }
 
-    fn greeting(&self) -> FromDaemon {
-        FromDaemon::Up {
+    fn greeting(&self) -> Made {
+        let namespaces = self.path.hosts().into_iter();
+        let files = namespaces.map(|namespace| namespace.file().as_raw_fd());
+        Made {
             protocol: DAEMON_PROTOCOL_VERSION,
             user_namespace: self.user_namespace,
-            namespaces: self
-                .path
-                .hosts()
-                .into_iter()
-                .map(|namespace| namespace.file().as_raw_fd())
-                .collect(),
+            namespaces: files.collect(),
             path: self.path.form(),
         }
     }
@@ -296,6 +282,27 @@ impl Daemon {
             cpu_ns: clock::process_cpu_ns().saturating_sub(self.cpu_before_ns),
         })
     }
+}
+
+/// Returns the release of this kernel; empty if it does not tell.
+pub(crate) fn kernel_release() -> String {
+    let names = nix::sys::utsname::uname().ok();
+    let release = names.map(|names| names.release().to_string_lossy().into_owned());
+    release.unwrap_or_default()
+}
+
+/// Starts a thread of the path's.
+fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, DaemonError> {
+    let thread = thread::Builder::new().name(name.to_owned());
+    thread.spawn(work).map_err(DaemonError::Thread)
+}
+
+/// Locks a mutex, poisoned or not: a thread that panicked has left no state that is wrong.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the FNV-1a hash of a text.

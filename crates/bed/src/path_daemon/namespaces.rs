@@ -47,35 +47,27 @@ impl Namespace {
     /// Makes a new namespace, enters it and prepares its protocol stack.
     pub(crate) fn create() -> Result<Self, DaemonError> {
         unshare(CloneFlags::CLONE_NEWNET).map_err(|e| DaemonError::NetworkNamespace(e.into()))?;
-        let namespace = Self::open(CALLING_THREAD)?;
+        let namespace = Self::open(CALLING_THREAD, false)?;
         prepare_stack();
         Ok(namespace)
     }
 
     /// Opens the network namespace of this process, which stays in it.
     pub(crate) fn own() -> Result<Self, DaemonError> {
-        let is_own = true;
-        Self::open(CALLING_THREAD).map(|namespace| Self {
-            is_own,
-            ..namespace
-        })
+        Self::open(CALLING_THREAD, true)
     }
 
     /// Opens the network namespace of the system's first process.
     pub(crate) fn first() -> Result<Self, DaemonError> {
-        Self::open("/proc/1/ns/net")
+        Self::open("/proc/1/ns/net", false)
     }
 
-    fn open(path: &str) -> Result<Self, DaemonError> {
-        File::open(path)
-            .map(|file| Self {
-                file,
-                is_own: false,
-            })
-            .map_err(|source| DaemonError::Read {
-                path: path.into(),
-                source,
-            })
+    fn open(path: &str, is_own: bool) -> Result<Self, DaemonError> {
+        let file = File::open(path).map_err(|source| DaemonError::Read {
+            path: path.into(),
+            source,
+        })?;
+        Ok(Self { file, is_own })
     }
 
     /// Moves the calling thread into the namespace.

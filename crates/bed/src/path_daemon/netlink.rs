@@ -6,7 +6,7 @@ use std::{fmt::Debug, io, net::Ipv4Addr};
 use neli::{
     consts::{nl::NlmF, rtnl::Rtm, socket::NlFamily},
     err::SocketError,
-    nl::{NlPayload, Nlmsghdr, NlmsghdrBuilder},
+    nl::{NlPayload, NlmsghdrBuilder},
     socket::synchronous::NlSocketHandle,
     types::Buffer,
     utils::Groups,
@@ -60,17 +60,8 @@ impl Netlink {
         head: &[u8],
         attributes: &Attributes,
     ) -> io::Result<()> {
-        self.send(kind, flags | NlmF::ACK, head, attributes)?;
-        loop {
-            for answer in self.receive()? {
-                match answer.nl_payload() {
-                    NlPayload::Ack(_) => return Ok(()),
-                    NlPayload::Err(error) => return refused(*error.error()),
-                    // What an earlier request may have left.
-                    _ => {}
-                }
-            }
-        }
+        let flags = flags | NlmF::ACK;
+        self.request(kind, flags, head, attributes).map(drop)
     }
 
     /// Requests one object and returns its message, without the netlink header.
@@ -82,28 +73,47 @@ impl Netlink {
     ) -> io::Result<Vec<u8>> {
         // Kernels before 6.7 tell of a discipline only those who listen to changes, unless the
         // answer is asked for as an echo.
-        self.send(kind, NlmF::ECHO, head, attributes)?;
-        for answer in self.receive()? {
-            match answer.nl_payload() {
-                NlPayload::Payload(body) => return Ok(body.as_ref().to_vec()),
-                NlPayload::Err(error) => return refused(*error.error()).map(|()| Vec::new()),
-                _ => {}
-            }
-        }
-        Err(io::ErrorKind::UnexpectedEof.into())
+        let flags = NlmF::ECHO | NlmF::ACK;
+        let found = self.request(kind, flags, head, attributes)?;
+        let first = found.into_iter().next();
+        first.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
     /// Requests all objects of a kind and returns their messages, without the netlink headers.
     pub(super) fn dump(&self, kind: Rtm, head: &[u8]) -> io::Result<Vec<Vec<u8>>> {
-        self.send(kind, NlmF::DUMP, head, &Attributes::new())?;
+        self.request(kind, NlmF::DUMP, head, &Attributes::new())
+    }
+
+    /// Sends a request and returns the messages that the kernel sends until its acknowledgement or the end of a list.
+    fn request(
+        &self,
+        kind: Rtm,
+        flags: NlmF,
+        head: &[u8],
+        attributes: &Attributes,
+    ) -> io::Result<Vec<Vec<u8>>> {
+        let mut body = head.to_vec();
+        body.extend(attributes.as_bytes());
+        let message = NlmsghdrBuilder::default()
+            .nl_type(kind)
+            .nl_flags(flags | NlmF::REQUEST)
+            .nl_payload(NlPayload::Payload(Buffer::from(body)))
+            .build()
+            .map_err(io::Error::other)?;
+        self.0.send(&message).map_err(from_neli)?;
         let mut found = Vec::new();
         loop {
-            for answer in self.receive()? {
+            let (answers, _) = self.0.recv_all::<Rtm, Buffer>().map_err(from_neli)?;
+            for answer in answers {
                 match answer.nl_payload() {
                     NlPayload::Payload(body) => found.push(body.as_ref().to_vec()),
-                    NlPayload::Err(error) => refused(*error.error())?,
-                    NlPayload::Empty | NlPayload::DumpExtAck(_) => return Ok(found),
-                    NlPayload::Ack(_) => {}
+                    NlPayload::Err(error) => {
+                        let error = error.error().saturating_abs();
+                        return Err(io::Error::from_raw_os_error(error));
+                    }
+                    NlPayload::Ack(_) | NlPayload::Empty | NlPayload::DumpExtAck(_) => {
+                        return Ok(found);
+                    }
                 }
             }
         }
@@ -172,23 +182,11 @@ impl Netlink {
         let flags = NlmF::CREATE | NlmF::EXCL;
         self.change(Rtm::Newlink, flags, &link_head(0, 0), attributes)
     }
+}
 
-    fn send(&self, kind: Rtm, flags: NlmF, head: &[u8], attributes: &Attributes) -> io::Result<()> {
-        let mut body = head.to_vec();
-        body.extend(attributes.as_bytes());
-        let message = NlmsghdrBuilder::default()
-            .nl_type(kind)
-            .nl_flags(flags | NlmF::REQUEST)
-            .nl_payload(NlPayload::Payload(Buffer::from(body)))
-            .build()
-            .map_err(io::Error::other)?;
-        self.0.send(&message).map_err(from_neli)
-    }
-
-    fn receive(&self) -> io::Result<Vec<Nlmsghdr<Rtm, Buffer>>> {
-        let (answers, _) = self.0.recv_all().map_err(from_neli)?;
-        Ok(answers.into_iter().collect())
-    }
+/// Sets the loopback device of this network namespace up.
+pub(crate) fn loopback_up() -> io::Result<()> {
+    Netlink::open()?.set_link(LOOPBACK, libc::IFF_UP, &Attributes::new())
 }
 
 /// Makes a `struct ifinfomsg`: family, padding, type, interface, flags, mask of flags.
@@ -200,13 +198,30 @@ pub(super) fn link_head(index: i32, flags: libc::c_int) -> [u8; 16] {
     bytes
 }
 
-fn refused(error: i32) -> io::Result<()> {
-    Err(io::Error::from_raw_os_error(error.saturating_abs()))
-}
-
 fn from_neli(error: SocketError) -> io::Error {
     match error {
         SocketError::Io(error) => io::Error::new(error.kind(), error),
         other => io::Error::other(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_belong_to_their_requests() {
+        let netlink = Netlink::open().expect("a socket");
+        for _ in 0..2 {
+            assert_eq!(netlink.link_index("lo").expect("an index"), LOOPBACK);
+            let error = netlink.link_index("no such").expect_err("no interface");
+            assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
+            assert!(netlink.counted(LOOPBACK).is_ok());
+            let interfaces = netlink
+                .dump(Rtm::Getlink, &link_head(0, 0))
+                .expect("a list");
+            let indices = interfaces.iter().filter_map(|message| u32_at(message, 4));
+            assert_eq!(indices.filter(|index| *index == 1).count(), 1);
+        }
     }
 }

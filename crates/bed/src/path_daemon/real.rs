@@ -1,8 +1,8 @@
 //! Network as it is, without an emulator: between two machines, or a direct link between two namespaces.
 
-use regatta_model::{Condition, Emulator, LossBy, Offloads, Placement};
+use regatta_model::{Condition, Emulator, Offloads, PathSetup};
 
-use super::{Path, error::DaemonError, namespaces::Namespace, netem::DirectLink, tun::MTU_RANGE};
+use super::{Path, error::DaemonError, namespaces::Namespace, netem::Chain, tun::MTU_RANGE};
 use crate::messages::PathForm;
 
 /// The network, or this machine's end of it.
@@ -11,7 +11,7 @@ pub(super) enum RealPath {
     /// One end, in the network namespace of this process.
     End(Namespace),
     /// Both ends of a pair of virtual Ethernets.
-    Link(Box<DirectLink>, Offloads),
+    Link(Box<Chain>, Offloads),
 }
 
 impl RealPath {
@@ -27,12 +27,13 @@ impl RealPath {
 impl Path for RealPath {
     fn form(&self) -> PathForm {
         PathForm {
-            emulator: Emulator::None,
-            placement: Placement::default(),
-            loss_by: LossBy::default(),
-            offloads: match self {
-                Self::End(_) => Offloads::On,
-                Self::Link(_, offloads) => *offloads,
+            setup: PathSetup {
+                emulator: Emulator::None,
+                offloads: match self {
+                    Self::End(_) => Offloads::On,
+                    Self::Link(_, offloads) => *offloads,
+                },
+                ..PathSetup::default()
             },
             kernel: String::new(),
             seeded: false,

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 
-use regatta_model::{BitRate, Condition, Emulator, PathSetup, Setting};
+use regatta_model::{BitRate, Condition, PathSetup, Setting};
 
 use super::{
     ADDRESSES, Path, capture::Recorder, clock, error::DaemonError, forwarder::Forwarder,
@@ -35,11 +35,9 @@ struct HostSide {
 
 impl HostSide {
     fn create(address: std::net::Ipv4Addr) -> Result<Self, DaemonError> {
-        let namespace = Namespace::create()?;
-        let tun = Tun::create(address)?;
         Ok(Self {
-            namespace,
-            tun,
+            namespace: Namespace::create()?,
+            tun: Tun::create(address)?,
             dropped_before: 0,
         })
     }
@@ -63,10 +61,8 @@ pub(super) struct UserspacePath {
 
 impl UserspacePath {
     pub(super) fn up() -> Result<Self, DaemonError> {
-        let hosts = [
-            HostSide::create(ADDRESSES[0])?,
-            HostSide::create(ADDRESSES[1])?,
-        ];
+        let [a, b] = ADDRESSES;
+        let hosts = [HostSide::create(a)?, HostSide::create(b)?];
         let forwarder = Forwarder::start([hosts[0].handles()?, hosts[1].handles()?])?;
         Ok(Self {
             hosts,
@@ -94,17 +90,8 @@ fn line_rates(condition: &Condition) -> [Option<BitRate>; 2] {
 
 impl Path for UserspacePath {
     fn form(&self) -> PathForm {
-        let PathSetup {
-            placement,
-            loss_by,
-            offloads,
-            ..
-        } = PathSetup::USERSPACE;
         PathForm {
-            emulator: Emulator::Userspace,
-            placement,
-            loss_by,
-            offloads,
+            setup: PathSetup::USERSPACE,
             kernel: String::new(),
             seeded: true,
             is_real: false,

@@ -98,10 +98,9 @@ fn keep(control: RawFd, program: OsString, arguments: Vec<OsString>) -> io::Resu
     let child = match command.spawn() {
         Ok(child) => Pid::from_raw(child.id().cast_signed()),
         Err(error) => {
-            let code = if error.kind() == io::ErrorKind::NotFound {
-                NOT_FOUND
-            } else {
-                NOT_RUNNABLE
+            let code = match error.kind() {
+                io::ErrorKind::NotFound => NOT_FOUND,
+                _ => NOT_RUNNABLE,
             };
             eprintln!(
                 "error: cannot start `{}`\n  caused by: {error}\n\

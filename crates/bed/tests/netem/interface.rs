@@ -20,11 +20,11 @@ use nix::{
 };
 use regatta_bed::{
     Bed, BedError, Host, TestBed as _,
-    guest::testing::{Clock, in_shared_guest},
     hosts::{HostEnd, Shaping},
 };
 use regatta_model::PathCheck;
 use regatta_process::{Stop, descendants};
+use regatta_test_support::guest::{Clock, in_shared_guest};
 
 use crate::{
     NETEM,

@@ -3,9 +3,9 @@
 
 use regatta_bed::{
     Bed, Host, TestBed as _,
-    guest::testing::{Clock, in_shared_guest},
     hosts::{HostEnd, Shaping},
 };
+use regatta_test_support::guest::{Clock, in_shared_guest};
 
 use crate::{
     NETEM,

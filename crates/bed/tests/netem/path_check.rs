@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use regatta_bed::TestBed as _;
-use regatta_bed::guest::testing::{Clock, in_shared_guest};
 use regatta_model::{
     Bytes, Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link, LossBy, PathSetup,
     Placement, QueueDiscipline, Ratio,
 };
+use regatta_test_support::guest::{Clock, in_shared_guest};
 
 use crate::{
     NETEM,

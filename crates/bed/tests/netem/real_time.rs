@@ -8,8 +8,8 @@ use std::{
 };
 
 use regatta_bed::TestBed as _;
-use regatta_bed::guest::testing::{Clock, in_shared_guest};
 use regatta_model::{LossBy, PathSetup, Placement};
+use regatta_test_support::guest::{Clock, in_shared_guest};
 
 use crate::{NETEM, Pings, common, common::condition};
 

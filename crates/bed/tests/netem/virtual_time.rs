@@ -5,14 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_bed::{
-    Bed, BedError, Host, LinkCounters, TestBed as _,
-    guest::testing::{Clock, in_shared_guest},
-};
+use regatta_bed::{Bed, BedError, Host, LinkCounters, TestBed as _};
 use regatta_model::{
     BedKind, BitRate, Bytes, Condition, DelayDistribution, DeliveryTrace, Emulator, GilbertElliott,
     Link, PathSetup, Placement, QueueDiscipline, Ratio, Step,
 };
+use regatta_test_support::guest::{Clock, in_shared_guest};
 
 use crate::{
     NETEM, Pings, common,

@@ -5,8 +5,8 @@ mod common;
 use std::{collections::BTreeMap, time::Duration};
 
 use common::{Unordered, driver};
-use regatta_bed::guest::testing::{Clock, in_shared_guest};
 use regatta_model::{Bytes, OptionValue, Spread, WorkloadKind};
+use regatta_test_support::guest::{Clock, in_shared_guest};
 use regatta_transport::testing;
 
 /// Whether this kernel has SCTP. If not, the case is run in a guest, whose kernel must.

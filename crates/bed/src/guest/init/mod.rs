@@ -5,7 +5,7 @@ mod modules;
 use std::{
     fs::{self, File, OpenOptions},
     io,
-    os::fd::AsRawFd,
+    os::{fd::AsRawFd, unix::process::ExitStatusExt as _},
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
     thread,
@@ -17,18 +17,19 @@ use nix::{
         reboot::{RebootMode, reboot},
         resource::{Resource, setrlimit},
         time::TimeSpec,
-        wait::{WaitStatus, waitpid},
     },
     time::{ClockId, clock_settime},
     unistd::Pid,
 };
 use regatta_model::Clock;
+use regatta_process::wait_and_reap;
 
 use super::{
     mounts,
     order::{Order, Said},
     within::exchange,
 };
+use crate::path_daemon::{kernel_release, loopback_up};
 
 /// Open files that a program may have; the kernel's default is 1024.
 const OPEN_FILES: u64 = 65_536;
@@ -89,18 +90,13 @@ fn serve() -> Result<(), InitError> {
     }
     modules::load_all()?;
     switches();
-    loopback().map_err(InitError::Loopback)?;
+    loopback_up().map_err(InitError::Loopback)?;
     // Below what is asked for a program may still have enough.
     let _ = setrlimit(Resource::RLIMIT_NOFILE, OPEN_FILES, OPEN_FILES);
-    let release = nix::sys::utsname::uname()
-        .map(|name| name.release().to_string_lossy().into_owned())
-        .unwrap_or_default();
-    fs::write(exchange("up"), format!("{release}\n")).map_err(InitError::Status)?;
+    fs::write(exchange("up"), kernel_release() + "\n").map_err(InitError::Status)?;
     if order.clock == Clock::Real {
-        thread::Builder::new()
-            .name("beat".into())
-            .spawn(beat)
-            .map_err(InitError::Program)?;
+        let thread = thread::Builder::new().name("beat".into());
+        thread.spawn(beat).map_err(InitError::Program)?;
     }
 
     let code = run(&order).map_err(InitError::Program)?;
@@ -118,28 +114,16 @@ fn beat() {
 
 /// Mounts the file systems that programs expect beside the host's files.
 fn mount_all() -> Result<(), InitError> {
-    let place = |kind: &'static str, place: &'static str| {
-        let nothing: Option<&str> = None;
-        mount(Some(kind), place, Some(kind), MsFlags::empty(), nothing).map_err(|e| {
-            InitError::Mount {
-                place,
-                source: e.into(),
-            }
+    let mounted = |kind: &str, place: &'static str, data: Option<&str>| {
+        let mounted = mount(Some(kind), place, Some(kind), MsFlags::empty(), data);
+        mounted.map_err(|error| InitError::Mount {
+            place,
+            source: error.into(),
         })
     };
     // The guest's own view of the host's files is read-only as well; this one is not.
-    let nothing: Option<&str> = None;
-    mount(
-        nothing,
-        "/run",
-        Some("hostfs"),
-        MsFlags::empty(),
-        Some("/run"),
-    )
-    .map_err(|e| InitError::Mount {
-        place: "/run",
-        source: e.into(),
-    })?;
+    mounted("hostfs", "/run", Some("/run"))?;
+    let place = |kind, place| mounted(kind, place, None);
     place("proc", "/proc")?;
     place("sysfs", "/sys")?;
     // The kernel may have mounted it already; without it there are the host's nodes, which mean
@@ -212,23 +196,6 @@ fn switches() {
     }
 }
 
-fn loopback() -> io::Result<()> {
-    use std::net::UdpSocket;
-
-    // SAFETY: all zeros are a valid request.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (place, byte) in request.ifr_name.iter_mut().zip(b"lo\0") {
-        *place = *byte as libc::c_char;
-    }
-    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
-    let socket = UdpSocket::bind("0.0.0.0:0")?;
-    // SAFETY: the request is whole and outlives the call.
-    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
-}
-
 /// Runs the program and reaps orphaned processes. Returns the program's exit code.
 fn run(order: &Order) -> io::Result<i32> {
     let output = OpenOptions::new()
@@ -248,16 +215,7 @@ fn run(order: &Order) -> io::Result<i32> {
     {
         command.current_dir(directory);
     }
-    let child = command.spawn()?;
-    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
-    loop {
-        match waitpid(None, None) {
-            Ok(WaitStatus::Exited(ended, code)) if ended == pid => return Ok(code),
-            Ok(WaitStatus::Signaled(ended, signal, _)) if ended == pid => {
-                return Ok(128 + signal as i32);
-            }
-            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
+    let status = wait_and_reap(command.spawn()?.id())?;
+    let by_signal = || 128 + status.signal().unwrap_or_default();
+    Ok(status.code().unwrap_or_else(by_signal))
 }

@@ -9,7 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use nix::errno::Errno;
+
 use super::InitError;
+use crate::path_daemon::kernel_release;
 
 /// Directory in which Debian's package has the modules, by release of the kernel.
 const MODULES: &str = "/usr/lib/uml/modules";
@@ -47,10 +50,7 @@ const CONGESTION_CONTROLS: &str = "kernel/net/ipv4/tcp_";
 
 /// Loads the modules that a bed needs, as far as this kernel has them as modules.
 pub(super) fn load_all() -> Result<(), InitError> {
-    let Ok(name) = nix::sys::utsname::uname() else {
-        return Ok(());
-    };
-    let directory = Path::new(MODULES).join(name.release());
+    let directory = Path::new(MODULES).join(kernel_release());
     let Ok(text) = fs::read_to_string(directory.join("modules.dep")) else {
         return Ok(());
     };
@@ -71,10 +71,9 @@ fn load(path: &PathBuf) -> io::Result<()> {
     let file = File::open(path)?;
     // SAFETY: the file is open, and the parameters are an empty C string.
     let done = unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), c"".as_ptr(), 0) };
-    match io::Error::last_os_error() {
-        _ if done == 0 => Ok(()),
-        error if error.raw_os_error() == Some(libc::EEXIST) => Ok(()),
-        error => Err(error),
+    match Errno::result(done) {
+        Ok(_) | Err(Errno::EEXIST) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -11,23 +11,21 @@ use std::{
     fs::File,
     io::{self, Write},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
+        Arc, Mutex, TryLockError,
         mpsc::{self, Receiver, RecvTimeoutError, Sender},
     },
-    thread::{self, JoinHandle},
+    thread::JoinHandle,
     time::Duration,
 };
 
 pub(super) use self::sequence::{AHEAD, CAPTURED, COPY, CORRUPTED, Verdict};
-use self::{
-    pcapng::PacketBlock,
-    sequence::{Event, FORWARD, Record, Sequence},
-};
+use self::sequence::{Event, Seen, Sequence};
 use super::{
     ADDRESSES,
     clock::{monotonic_ns, unix_ns},
     corruption,
     error::DaemonError,
+    kernel_release, lock, spawn,
     tun::HEADER_BYTES,
 };
 use crate::capture::{CaptureOrder, CaptureSummary};
@@ -58,16 +56,15 @@ impl Batch {
     fn append(&mut self, other: &mut Self) {
         self.events.append(&mut other.events);
         self.bytes.append(&mut other.bytes);
-        for (sum, more) in self.missed.iter_mut().zip(&mut other.missed) {
-            *sum += std::mem::take(more);
-        }
+        add(&mut self.missed, std::mem::take(&mut other.missed));
     }
 }
 
-/// Locks the batch, poisoned or not: no code that panics holds the lock, and the batch would be
-/// whole.
-fn lock(batch: &Mutex<Batch>) -> MutexGuard<'_, Batch> {
-    batch.lock().unwrap_or_else(PoisonError::into_inner)
+/// Adds the counts of both directions.
+fn add(counts: &mut [u64; 2], more: [u64; 2]) {
+    for (sum, more) in counts.iter_mut().zip(more) {
+        *sum += more;
+    }
 }
 
 /// The forwarder's end of a capture.
@@ -85,13 +82,8 @@ impl Tap {
     /// Records that a packet entered the path. `frame` is the packet as the device gives it: its
     /// header, then the IP packet. Returns its number if it is captured.
     pub(super) fn entered(&mut self, direction: u8, at: u64, frame: &[u8]) -> Option<u32> {
-        let (size, kept) = self.keep(direction, frame)?;
-        self.own.events.push(Event::Entered {
-            direction,
-            at,
-            size,
-            kept,
-        });
+        let seen = self.keep(direction, at, frame)?;
+        self.own.events.push(Event::Entered(seen));
         let number = self.next;
         self.next = number.wrapping_add(1);
         Some(number)
@@ -110,19 +102,12 @@ impl Tap {
 
     /// Records that a copy that the path made has left it.
     pub(super) fn copied(&mut self, direction: u8, at: u64, frame: &[u8]) {
-        if let Some((size, kept)) = self.keep(direction, frame) {
-            self.own.events.push(Event::Copied {
-                direction,
-                at,
-                size,
-                kept,
-            });
-        }
+        let seen = self.keep(direction, at, frame);
+        self.own.events.extend(seen.map(Event::Copied));
     }
 
-    /// Keeps the beginning of a packet, as it would be on a wire. Returns its size and the number
-    /// of bytes kept, or `None` where there is no room.
-    fn keep(&mut self, direction: u8, frame: &[u8]) -> Option<(u32, u32)> {
+    /// Keeps the beginning of a packet, as it would be on a wire; `None` where there is no room.
+    fn keep(&mut self, direction: u8, at: u64, frame: &[u8]) -> Option<Seen> {
         let packet = frame.get(HEADER_BYTES..)?;
         let kept = packet.len().min(self.snap_bytes);
         if self.waiting + self.own.size() + kept > ROOM_BYTES {
@@ -131,12 +116,17 @@ impl Tap {
         }
         let begin = self.own.bytes.len();
         self.own.bytes.extend_from_slice(&packet[..kept]);
-        if let Some((at, checksum)) = corruption::checksum_left_to_do(frame)
-            && let Some(place) = self.own.bytes.get_mut(begin + at..begin + at + 2)
+        if let Some((place, checksum)) = corruption::checksum_left_to_do(frame)
+            && let Some(place) = self.own.bytes.get_mut(begin + place..begin + place + 2)
         {
             place.copy_from_slice(&checksum);
         }
-        Some((packet.len() as u32, kept as u32))
+        Some(Seen {
+            direction,
+            at,
+            size: packet.len() as u32,
+            kept: kept as u32,
+        })
     }
 
     /// Hands the reports over, unless the writing thread holds the lock; they are handed over the
@@ -168,8 +158,8 @@ impl Tap {
 /// Handle of the thread of a running capture.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<CaptureSummary>>,
+    stop: Sender<()>,
+    thread: JoinHandle<CaptureSummary>,
 }
 
 impl Recorder {
@@ -207,22 +197,14 @@ impl Recorder {
             });
         }
         let (stop, stopped) = mpsc::channel();
-        let thread = thread::Builder::new()
-            .name("capture".into())
-            .spawn(move || writer.run(&shared, &stopped))
-            .map_err(DaemonError::Thread)?;
-        let recorder = Self {
-            stop: Some(stop),
-            thread: Some(thread),
-        };
-        Ok((recorder, tap))
+        let thread = spawn("capture", move || writer.run(&shared, &stopped))?;
+        Ok((Self { stop, thread }, tap))
     }
 
     /// Writes the remaining reports, after the tap has finished, and returns the summary.
-    pub(super) fn finish(mut self) -> CaptureSummary {
-        self.stop = None;
-        let joined = self.thread.take().and_then(|thread| thread.join().ok());
-        joined.unwrap_or_else(|| CaptureSummary {
+    pub(super) fn finish(self) -> CaptureSummary {
+        drop(self.stop);
+        self.thread.join().unwrap_or_else(|_| CaptureSummary {
             failure: Some("the thread that wrote the capture ended".to_owned()),
             ..CaptureSummary::default()
         })
@@ -246,32 +228,17 @@ struct Writer {
 impl Writer {
     fn begin(&mut self, order: &CaptureOrder) {
         let [a, b] = ADDRESSES;
-        let system = nix::sys::utsname::uname().map_or_else(
-            |_| String::new(),
-            |names| {
-                let release = names.release().to_string_lossy();
-                format!("{} {release}", names.sysname().to_string_lossy())
-            },
-        );
+        let system = format!("Linux {}", kernel_release());
         pcapng::section_header(&mut self.blocks, &order.title, &system);
         let snap = order.snap_bytes.unwrap_or(0);
-        let ways = [
-            (
-                "forward",
-                format!(
-                    "from the connecting host {a} to the listening host {b}; times are those of entering the path"
-                ),
-            ),
-            (
-                "reverse",
-                format!(
-                    "from the listening host {b} to the connecting host {a}; times are those of leaving the path, or of being dropped"
-                ),
-            ),
-        ];
-        for (name, description) in ways {
-            pcapng::interface(&mut self.blocks, name, &description, snap);
-        }
+        let forward = format!(
+            "from the connecting host {a} to the listening host {b}; times are those of entering the path"
+        );
+        let reverse = format!(
+            "from the listening host {b} to the connecting host {a}; times are those of leaving the path, or of being dropped"
+        );
+        pcapng::interface(&mut self.blocks, "forward", &forward, snap);
+        pcapng::interface(&mut self.blocks, "reverse", &reverse, snap);
         self.flush();
     }
 
@@ -284,9 +251,7 @@ impl Writer {
             batch.bytes.clear();
             std::mem::swap(&mut *lock(shared), &mut batch);
             self.take(&batch);
-            for (sum, more) in missed.iter_mut().zip(&mut batch.missed) {
-                *sum += std::mem::take(more);
-            }
+            add(&mut missed, std::mem::take(&mut batch.missed));
             if last {
                 break;
             }
@@ -314,7 +279,7 @@ impl Writer {
         let mut rest = &batch.bytes[..];
         for event in &batch.events {
             let kept = match event {
-                Event::Entered { kept, .. } | Event::Copied { kept, .. } => *kept as usize,
+                Event::Entered(seen) | Event::Copied(seen) => seen.kept as usize,
                 Event::Ended { .. } => 0,
             };
             let (bytes, behind) = rest.split_at(kept.min(rest.len()));
@@ -324,32 +289,16 @@ impl Writer {
         let mut held = [0; 2];
         while let Some(record) = self.sequence.next() {
             held[usize::from(record.direction)] += 1;
-            self.put(&record);
+            if self.failure.is_none() {
+                let unix_ns = record.at.wrapping_add(self.unix_offset_ns);
+                pcapng::packet(&mut self.blocks, &record, unix_ns);
+            }
         }
-        let whole = self.flush();
-        let counts = if whole {
-            &mut self.packets
-        } else {
-            &mut self.unwritten
+        let counts = match self.flush() {
+            true => &mut self.packets,
+            false => &mut self.unwritten,
         };
-        for (sum, more) in counts.iter_mut().zip(held) {
-            *sum += more;
-        }
-    }
-
-    fn put(&mut self, record: &Record) {
-        if self.failure.is_some() {
-            return;
-        }
-        let block = PacketBlock {
-            interface: u32::from(record.direction),
-            unix_ns: record.at.wrapping_add(self.unix_offset_ns),
-            size: record.size,
-            bytes: &record.bytes,
-            outbound: record.direction == FORWARD,
-            comment: &record.comment,
-        };
-        pcapng::packet(&mut self.blocks, &block);
+        add(counts, held);
     }
 
     /// Writes the blocks that are there; returns whether this write and all before succeeded. A

@@ -2,6 +2,8 @@
 //!
 //! Source: PCAP Next Generation Capture File Format, draft-ietf-opsawg-pcapng.
 
+use super::sequence::{FORWARD, Record};
+
 /// Block types.
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
@@ -36,23 +38,13 @@ const RAW: u16 = 101;
 /// Resolution of time stamps: nanoseconds.
 const NANOSECONDS: u8 = 9;
 
-/// Contents of a packet's block.
-pub(super) struct PacketBlock<'a> {
-    pub interface: u32,
-    pub unix_ns: u64,
-    /// Bytes of the packet, of which `bytes` are the first.
-    pub size: u32,
-    pub bytes: &'a [u8],
-    pub outbound: bool,
-    pub comment: &'a str,
-}
-
-/// Appends a block to `place`: its type, its body and its length before and after.
+/// Appends a block to `place`: its type, its body with options at the end, and its length before and after.
 fn block(place: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
     let begin = place.len();
     place.extend(kind.to_ne_bytes());
     place.extend([0; 4]);
     body(place);
+    option(place, END_OF_OPTIONS, &[]);
     let length = (place.len() - begin + 4) as u32;
     place[begin + 4..begin + 8].copy_from_slice(&length.to_ne_bytes());
     place.extend(length.to_ne_bytes());
@@ -69,10 +61,6 @@ fn option(place: &mut Vec<u8>, code: u16, value: &[u8]) {
     place.extend((value.len() as u16).to_ne_bytes());
     place.extend(value);
     pad(place, value.len());
-}
-
-fn end_of_options(place: &mut Vec<u8>) {
-    option(place, END_OF_OPTIONS, &[]);
 }
 
 /// Appends a time stamp in two halves, the higher one first.
@@ -96,7 +84,6 @@ pub(super) fn section_header(place: &mut Vec<u8>, comment: &str, system: &str) {
         option(place, OPERATING_SYSTEM, system.as_bytes());
         let version = concat!("Regatta ", env!("CARGO_PKG_VERSION"));
         option(place, APPLICATION, version.as_bytes());
-        end_of_options(place);
     });
 }
 
@@ -110,23 +97,24 @@ pub(super) fn interface(place: &mut Vec<u8>, name: &str, description: &str, snap
         option(place, NAME, name.as_bytes());
         option(place, DESCRIPTION, description.as_bytes());
         option(place, TIME_RESOLUTION, &[NANOSECONDS]);
-        end_of_options(place);
     });
 }
 
-/// Appends a packet.
-pub(super) fn packet(place: &mut Vec<u8>, packet: &PacketBlock<'_>) {
+/// Appends a packet; `unix_ns` is its time since the Unix epoch.
+pub(super) fn packet(place: &mut Vec<u8>, packet: &Record, unix_ns: u64) {
     block(place, ENHANCED_PACKET, |place| {
-        place.extend(packet.interface.to_ne_bytes());
-        time(place, packet.unix_ns);
+        place.extend(u32::from(packet.direction).to_ne_bytes());
+        time(place, unix_ns);
         place.extend((packet.bytes.len() as u32).to_ne_bytes());
         place.extend(packet.size.to_ne_bytes());
-        place.extend(packet.bytes);
+        place.extend(&packet.bytes);
         pad(place, packet.bytes.len());
-        let way = if packet.outbound { OUTBOUND } else { INBOUND };
+        let way = match packet.direction {
+            FORWARD => OUTBOUND,
+            _ => INBOUND,
+        };
         option(place, FLAGS, &way.to_ne_bytes());
         option(place, COMMENT, packet.comment.as_bytes());
-        end_of_options(place);
     });
 }
 
@@ -144,6 +132,5 @@ pub(super) fn statistics(
         time(place, unix_ns);
         option(place, RECEIVED, &received.to_ne_bytes());
         option(place, DROPPED, &dropped.to_ne_bytes());
-        end_of_options(place);
     });
 }

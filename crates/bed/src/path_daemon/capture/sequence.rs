@@ -33,18 +33,21 @@ pub(in crate::path_daemon) const COPY: u16 = 4;
 /// Mark of a packet that is captured.
 pub(in crate::path_daemon) const CAPTURED: u16 = 8;
 
-/// Event of a packet at `at`, in nanoseconds of the monotonic clock.
+/// Packet at `at`, in nanoseconds of the monotonic clock, of which `kept` of its `size` bytes were captured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub direction: u8,
+    pub at: u64,
+    pub size: u32,
+    pub kept: u32,
+}
+
+/// Event of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
-    /// The packet entered the path; `kept` of its `size` bytes were captured. Such events are
-    /// numbered.
-    Entered {
-        direction: u8,
-        at: u64,
-        size: u32,
-        kept: u32,
-    },
-    /// Outcome of the packet with this number.
+    /// The packet entered the path. Such events are numbered.
+    Entered(Seen),
+    /// Outcome of the packet with this number, at `at`.
     Ended {
         number: u32,
         at: u64,
@@ -52,33 +55,20 @@ pub(super) enum Event {
         marks: u16,
     },
     /// A copy that the path made has left it.
-    Copied {
-        direction: u8,
-        at: u64,
-        size: u32,
-        kept: u32,
-    },
+    Copied(Seen),
 }
 
 /// Record of a packet in the capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
     pub direction: u8,
-    /// Time at the connecting host, in nanoseconds of the monotonic clock.
+    /// Time at the connecting host, in nanoseconds of the monotonic clock: until the outcome of a packet is known, that
+    /// of entering the path.
     pub at: u64,
     pub size: u32,
     pub bytes: Vec<u8>,
+    /// Outcome of the packet, in words; empty until it is known.
     pub comment: String,
-}
-
-#[derive(Debug)]
-struct Pending {
-    direction: u8,
-    entered: u64,
-    size: u32,
-    bytes: Vec<u8>,
-    /// Outcome of the packet, in words, once it is known.
-    comment: Option<String>,
 }
 
 #[derive(Debug)]
@@ -93,7 +83,7 @@ enum Place {
 pub(super) struct Sequence {
     /// Number of the first of `pending`.
     base: u32,
-    pending: VecDeque<Option<Pending>>,
+    pending: VecDeque<Option<Record>>,
     places: VecDeque<Place>,
 }
 
@@ -109,113 +99,76 @@ impl Sequence {
 
     /// Takes an event; `bytes` are those that were kept.
     pub(super) fn take(&mut self, event: Event, bytes: &[u8]) {
+        let record = |seen: Seen, comment: &str| Record {
+            direction: seen.direction,
+            at: seen.at,
+            size: seen.size,
+            bytes: bytes.to_vec(),
+            comment: comment.to_owned(),
+        };
         match event {
-            Event::Entered {
-                direction,
-                at,
-                size,
-                ..
-            } => {
-                let number = self.base.wrapping_add(self.pending.len() as u32);
-                self.pending.push_back(Some(Pending {
-                    direction,
-                    entered: at,
-                    size,
-                    bytes: bytes.to_vec(),
-                    comment: None,
-                }));
-                if direction == FORWARD {
+            Event::Entered(seen) => {
+                if seen.direction == FORWARD {
+                    let number = self.base.wrapping_add(self.pending.len() as u32);
                     self.places.push_back(Place::Of(number));
                 }
+                self.pending.push_back(Some(record(seen, "")));
             }
             Event::Ended {
                 number,
                 at,
                 verdict,
                 marks,
-            } => self.end(number, at, verdict, marks),
-            Event::Copied {
-                direction,
-                at,
-                size,
-                ..
-            } => self.places.push_back(Place::Ready(Record {
-                direction,
-                at,
-                size,
-                bytes: bytes.to_vec(),
-                comment: "a copy that the path made".to_owned(),
-            })),
+            } => {
+                let index = number.wrapping_sub(self.base) as usize;
+                let comment = |entered| in_words(verdict, at.saturating_sub(entered), marks);
+                self.end(index, at, comment);
+                self.forget();
+            }
+            Event::Copied(seen) => {
+                let record = record(seen, "a copy that the path made");
+                self.places.push_back(Place::Ready(record));
+            }
         }
     }
 
-    fn end(&mut self, number: u32, at: u64, verdict: Verdict, marks: u16) {
-        let index = number.wrapping_sub(self.base) as usize;
-        let Some(place) = self.pending.get_mut(index) else {
+    /// Ends the packet at this place of `pending`, if it is there: one of the connecting host has a place already, any
+    /// other gets one at `at`. `comment` returns its outcome, in words, for the time at which it entered the path.
+    fn end(&mut self, index: usize, at: u64, comment: impl FnOnce(u64) -> String) {
+        let Some(Some(record)) = self.pending.get_mut(index) else {
             return;
         };
-        let Some(pending) = place else { return };
-        let comment = in_words(verdict, at.saturating_sub(pending.entered), marks);
-        if pending.direction == FORWARD {
-            pending.comment = Some(comment);
-            return;
+        record.comment = comment(record.at);
+        if record.direction != FORWARD {
+            record.at = at;
+            let record = self.pending[index].take();
+            self.places.extend(record.map(Place::Ready));
         }
-        if let Some(pending) = place.take() {
-            self.places.push_back(Place::Ready(Record {
-                direction: pending.direction,
-                at,
-                size: pending.size,
-                bytes: pending.bytes,
-                comment,
-            }));
-        }
-        self.forget();
     }
 
     /// Returns the next record, if it is complete.
     pub(super) fn next(&mut self) -> Option<Record> {
-        let number = match self.places.front()? {
-            Place::Ready(_) => {
-                let Some(Place::Ready(record)) = self.places.pop_front() else {
-                    return None;
-                };
-                return Some(record);
-            }
-            Place::Of(number) => *number,
+        let &Place::Of(number) = self.places.front()? else {
+            return match self.places.pop_front()? {
+                Place::Ready(record) => Some(record),
+                Place::Of(_) => None,
+            };
         };
         let index = number.wrapping_sub(self.base) as usize;
-        let place = self.pending.get_mut(index)?;
-        place.as_ref()?.comment.as_ref()?;
-        let pending = place.take()?;
+        let is_complete = |record: &mut Record| !record.comment.is_empty();
+        let record = self.pending.get_mut(index)?.take_if(is_complete)?;
         self.places.pop_front();
         self.forget();
-        Some(Record {
-            direction: pending.direction,
-            at: pending.entered,
-            size: pending.size,
-            bytes: pending.bytes,
-            comment: pending.comment.unwrap_or_default(),
-        })
+        Some(record)
     }
 
     /// Ends the capture at `now`: packets that are still under way get no other outcome.
     pub(super) fn close(&mut self, now: u64) {
-        for pending in &mut self.pending {
-            let Some(waiting) = pending else { continue };
-            if waiting.comment.is_some() {
-                continue;
-            }
-            let comment = "still under way when the capture ended".to_owned();
-            if waiting.direction == FORWARD {
-                waiting.comment = Some(comment);
-            } else if let Some(waiting) = pending.take() {
-                self.places.push_back(Place::Ready(Record {
-                    direction: waiting.direction,
-                    at: now,
-                    size: waiting.size,
-                    bytes: waiting.bytes,
-                    comment,
-                }));
+        for index in 0..self.pending.len() {
+            let record = self.pending[index].as_ref();
+            if record.is_some_and(|record| record.comment.is_empty()) {
+                let comment = |_| "still under way when the capture ended".to_owned();
+                self.end(index, now, comment);
             }
         }
     }
@@ -259,13 +212,13 @@ mod tests {
     const REVERSE: u8 = 1;
 
     fn enter(sequence: &mut Sequence, direction: u8, at: u64) {
-        let event = Event::Entered {
+        let seen = Seen {
             direction,
             at,
             size: 40,
             kept: 1,
         };
-        sequence.take(event, &[at as u8]);
+        sequence.take(Event::Entered(seen), &[at as u8]);
     }
 
     fn end(sequence: &mut Sequence, number: u32, at: u64, verdict: Verdict, marks: u16) {

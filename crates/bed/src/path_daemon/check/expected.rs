@@ -29,13 +29,11 @@ pub(crate) enum LossPlace {
 
 impl LossPlace {
     pub(crate) fn of(path: &PathForm) -> Self {
-        let netem_alone = path.emulator == Emulator::Netem
-            && path.placement == Placement::Ends
-            && path.loss_by == LossBy::Emulator;
-        if netem_alone {
-            Self::BeforeRate
-        } else {
-            Self::AfterRate
+        let setup = path.setup;
+        match (setup.emulator, setup.placement, setup.loss_by) {
+            // One netem does all.
+            (Emulator::Netem, Placement::Ends, LossBy::Emulator) => Self::BeforeRate,
+            _ => Self::AfterRate,
         }
     }
 }

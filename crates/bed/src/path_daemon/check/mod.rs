@@ -19,6 +19,7 @@ mod socket;
 mod train_delays;
 
 use std::{
+    mem,
     net::Ipv4Addr,
     sync::atomic::{AtomicU64, Ordering},
     thread,
@@ -35,13 +36,17 @@ pub(crate) use self::{
 };
 use self::{
     plan::{RoundTrips, SMALL_PACKET_BYTES, Train},
-    socket::{Arrival, Prober},
+    socket::Prober,
 };
 use super::{
     clock::{self, monotonic_ns, unix_ns},
     error::DaemonError,
     namespaces::Namespace,
 };
+use crate::messages::TrainResult;
+
+/// Names of the two directions in those of quantities.
+const DIRECTIONS: [&str; 2] = ["forward", "reverse"];
 
 /// Tolerance of a delay: a share of what was asked, and at least the time that an ordinary machine
 /// takes to wake processes up, unless that is a large share of a short delay.
@@ -94,85 +99,21 @@ const GRACE: Duration = Duration::from_millis(100);
 /// Sum of both rates up to which both directions are measured at the same time, in bits per second.
 const BOTH_AT_ONCE_BPS: u64 = 400_000_000;
 
-/// Measures the path that the caller has just set to `condition`. The calling thread changes its
-/// namespace.
-pub(super) fn run(
+/// Packets of a check as they were found.
+pub(crate) struct Measured {
+    pub(crate) checked_unix_ns: i64,
+    /// Delays of the round trips, in nanoseconds.
+    pub(crate) round_trips: Vec<f64>,
+    /// Trains of the forward and of the reverse direction.
+    pub(crate) trains: [TrainResult; 2],
+}
+
+/// Returns the check under a condition with these quantities.
+pub(crate) fn path_check(
     condition: &Condition,
-    losses: LossPlace,
-    namespaces: [&Namespace; 2],
-    addresses: [Ipv4Addr; 2],
-) -> Result<PathCheck, DaemonError> {
-    let checked_unix_ns = i64::try_from(unix_ns()).unwrap_or(i64::MAX);
-    clock::wake_on_time();
-    let [a, b] = &socket::pair(namespaces, addresses)?;
-    let round_trips = make_round_trips(RoundTrips::new(condition), a, b)?;
-
-    let trains = [
-        Train::new(condition, &condition.forward, losses),
-        Train::new(condition, &condition.reverse, losses),
-    ];
-    let run = |direction: usize| {
-        let (from, to) = if direction == 0 { (a, b) } else { (b, a) };
-        run_train(trains[direction], base(direction), from, to)
-    };
-    let results = if both_at_once(condition, BOTH_AT_ONCE_BPS) {
-        thread::scope(|scope| {
-            let reverse = thread::Builder::new()
-                .spawn_scoped(scope, || run(1))
-                .map_err(DaemonError::Thread)?;
-            let forward = run(0);
-            Ok::<_, DaemonError>([forward, joined(reverse.join())])
-        })?
-    } else {
-        [run(0), run(1)]
-    };
-    let [forward, reverse] = results;
-    Ok(judge(
-        (condition, losses),
-        checked_unix_ns,
-        &round_trips,
-        &[forward?, reverse?],
-    ))
-}
-
-/// Whether both directions are measured at the same time, as the sum of their rates is at most this one. They are
-/// measured one after the other where both would be more than a machine can do at once.
-pub(crate) fn both_at_once(condition: &Condition, most_bps: u64) -> bool {
-    let rates = [&condition.forward, &condition.reverse].map(|link| link.rate.map_or(0, |r| r.0));
-    rates[0].saturating_add(rates[1]) <= most_bps
-}
-
-/// Result of one direction's train.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct TrainResult {
-    /// Time at which each packet was sent, in nanoseconds since the Unix epoch.
-    pub(crate) departures: Vec<u64>,
-    /// Place in the train and time of each that arrived, by the receiver's clock.
-    pub(crate) arrivals: Vec<(u64, u64)>,
-}
-
-/// Compares the measured delays of the round trips and the results of each direction's train with
-/// the condition.
-pub(crate) fn judge(
-    (condition, losses): (&Condition, LossPlace),
     checked_unix_ns: i64,
-    round_trips: &[f64],
-    results: &[TrainResult; 2],
+    quantities: Vec<AskedAchieved>,
 ) -> PathCheck {
-    let mut quantities = Vec::new();
-    // The trains come after the round trips, of which some may be lost.
-    let before = RoundTrips::new(condition).count;
-    judge_round_trips(condition, round_trips, &mut quantities);
-    for (name, link, TrainResult { arrivals, .. }) in [
-        ("forward", &condition.forward, &results[0]),
-        ("reverse", &condition.reverse, &results[1]),
-    ] {
-        let train = Train::new(condition, link, losses);
-        judge_loss(name, link, train, (arrivals, before), &mut quantities);
-        let before_rate = expected::lost_before_rate(link, losses);
-        judge_rate((name, link, before_rate), train, arrivals, &mut quantities);
-    }
-    train_delays::judge(condition, losses, results, &mut quantities);
     PathCheck {
         condition: condition.name.clone(),
         step_at_ns: 0,
@@ -183,67 +124,151 @@ pub(crate) fn judge(
     }
 }
 
+/// Measures the path that the caller has just set to `condition`. The calling thread changes its
+/// namespace.
+pub(super) fn run(
+    condition: &Condition,
+    losses: LossPlace,
+    namespaces: [&Namespace; 2],
+    addresses: [Ipv4Addr; 2],
+) -> Result<PathCheck, DaemonError> {
+    let checked_unix_ns = unix_ns().cast_signed();
+    clock::wake_on_time();
+    let [a, b] = &socket::pair(namespaces, addresses)?;
+    let round_trips = make_round_trips(RoundTrips::new(condition), a, Some(b))?;
+
+    let forward = || {
+        let train = Train::new(condition, &condition.forward, losses);
+        run_train(train, base(0), a, b)
+    };
+    let reverse = || {
+        let train = Train::new(condition, &condition.reverse, losses);
+        run_train(train, base(1), b, a)
+    };
+    let trains = if both_at_once(condition, BOTH_AT_ONCE_BPS) {
+        let (reverse, forward) = both(reverse, forward)?;
+        [forward, reverse]
+    } else {
+        [forward()?, reverse()?]
+    };
+    let measured = Measured {
+        checked_unix_ns,
+        round_trips,
+        trains,
+    };
+    Ok(judge(condition, losses, &measured))
+}
+
+/// Whether both directions are measured at the same time, as the sum of their rates is at most this one. They are
+/// measured one after the other where both would be more than a machine can do at once.
+pub(crate) fn both_at_once(condition: &Condition, most_bps: u64) -> bool {
+    let rates = [&condition.forward, &condition.reverse].map(|link| link.rate.map_or(0, |r| r.0));
+    rates[0].saturating_add(rates[1]) <= most_bps
+}
+
+/// Compares the measured delays of the round trips and the results of each direction's train with
+/// the condition.
+pub(crate) fn judge(condition: &Condition, losses: LossPlace, measured: &Measured) -> PathCheck {
+    let mut quantities = Vec::new();
+    // The trains come after the round trips, of which some may be lost.
+    let before = RoundTrips::new(condition).count;
+    judge_round_trips(condition, &measured.round_trips, &mut quantities);
+    let links = [&condition.forward, &condition.reverse];
+    for ((name, link), result) in DIRECTIONS.into_iter().zip(links).zip(&measured.trains) {
+        let arrivals = &result.arrivals;
+        let train = Train::new(condition, link, losses);
+        judge_loss(name, link, train, (arrivals, before), &mut quantities);
+        let before_rate = expected::lost_before_rate(link, losses);
+        judge_rate((name, link, before_rate), train, arrivals, &mut quantities);
+    }
+    train_delays::judge(condition, losses, &measured.trains, &mut quantities);
+    path_check(condition, measured.checked_unix_ns, quantities)
+}
+
 /// Returns the first packet number of a direction's train, so that a late packet of one train is
 /// not taken for another's, nor for a round trip's.
 fn base(direction: usize) -> u64 {
     (direction as u64 + 1) << 32
 }
 
-fn joined<T>(result: thread::Result<Result<T, DaemonError>>) -> Result<T, DaemonError> {
-    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+/// Runs `beside` on a thread of its own while `here` runs on this one.
+fn both<A: Send, B>(
+    beside: impl FnOnce() -> Result<A, DaemonError> + Send,
+    here: impl FnOnce() -> Result<B, DaemonError>,
+) -> Result<(A, B), DaemonError> {
+    thread::scope(|scope| {
+        let beside = thread::Builder::new()
+            .spawn_scoped(scope, beside)
+            .map_err(DaemonError::Thread)?;
+        let here = here();
+        let beside = beside.join();
+        let beside = beside.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok((beside?, here?))
+    })
+}
+
+/// Notes a packet by its number; returns whether it is the first with this number, which is one of those of `seen`.
+fn is_first(seen: &mut [bool], number: u64) -> bool {
+    let seen = seen.get_mut(usize::try_from(number).unwrap_or(usize::MAX));
+    seen.is_some_and(|seen| !mem::replace(seen, true))
+}
+
+/// Sends back the packets of round trips that have arrived, each once as noted in `is_back`, and returns their number.
+fn send_back(prober: &Prober, is_back: &mut [bool]) -> Result<usize, DaemonError> {
+    let mut back = 0;
+    while let Some(arrival) = prober.receive()? {
+        if is_first(is_back, arrival.number) {
+            let held_ns = unix_ns().saturating_sub(arrival.at_unix_ns);
+            prober.send_back(arrival.number, held_ns, SMALL_PACKET_BYTES)?;
+            back += 1;
+        }
+    }
+    Ok(back)
 }
 
 /// Makes round trips and returns the delays of the packets that came back, in nanoseconds, without
-/// the time that the far host took to answer and without transmission times.
-fn make_round_trips(plan: RoundTrips, a: &Prober, b: &Prober) -> Result<Vec<f64>, DaemonError> {
+/// the time that the far host held them and without transmission times. `far` is the other end, if no other process
+/// sends them back.
+fn make_round_trips(
+    plan: RoundTrips,
+    near: &Prober,
+    far: Option<&Prober>,
+) -> Result<Vec<f64>, DaemonError> {
+    let ends: Vec<_> = [near].into_iter().chain(far).collect();
     let count = plan.count as usize;
-    let mut departed = vec![0u64; count];
-    // Time from departure at a to arrival at b, then departure from b.
-    let mut turned: Vec<Option<(u64, u64)>> = vec![None; count];
-    let mut returned = vec![false; count];
+    let mut departed = Vec::with_capacity(count);
+    let mut is_back = vec![false; count];
+    let mut seen = vec![false; count];
     let mut delays = Vec::with_capacity(count);
     let longest = plan.longest + GRACE;
-    let mut next = 0;
     let mut last_sent = Instant::now();
-    let mut back = 0;
-    while back < count && (next < count || last_sent.elapsed() < longest) {
+    while delays.len() < count && (departed.len() < count || last_sent.elapsed() < longest) {
         // After a pause of the machine nothing is caught up: packets close together would wait for
         // one another.
+        let next = departed.len();
         if next == 0 || (next < count && last_sent.elapsed() >= plan.interval) {
-            departed[next] = unix_ns();
-            a.send(next as u64, SMALL_PACKET_BYTES)?;
-            next += 1;
+            departed.push(unix_ns());
+            near.send(next as u64, SMALL_PACKET_BYTES)?;
             last_sent = Instant::now();
         }
-        while let Some(Arrival {
-            number, at_unix_ns, ..
-        }) = b.receive()?
-        {
-            let index = number as usize;
-            if index < count && turned[index].is_none() {
-                let forward = at_unix_ns.saturating_sub(departed[index]);
-                turned[index] = Some((forward, unix_ns()));
-                b.send(number, SMALL_PACKET_BYTES)?;
-            }
+        if let Some(far) = far {
+            send_back(far, &mut is_back)?;
         }
-        while let Some(Arrival {
-            number, at_unix_ns, ..
-        }) = a.receive()?
-        {
-            let index = number as usize;
+        while let Some(arrival) = near.receive()? {
             // A packet may arrive twice.
-            if let Some(&Some((forward, departed))) = turned.get(index)
-                && !std::mem::replace(&mut returned[index], true)
+            if let Some(departed) = departed.get(arrival.number as usize)
+                && is_first(&mut seen, arrival.number)
             {
-                let reverse = at_unix_ns.saturating_sub(departed);
-                delays.push((forward + reverse) as f64 - plan.transmission.as_nanos() as f64);
-                back += 1;
+                let took = arrival.at_unix_ns.saturating_sub(*departed);
+                let path = took.saturating_sub(arrival.held_ns) as f64;
+                delays.push(path - plan.transmission.as_nanos() as f64);
             }
         }
-        let pause = if next < count { plan.interval } else { longest };
+        let all_sent = departed.len() == count;
+        let pause = if all_sent { longest } else { plan.interval };
         let pause = pause.saturating_sub(last_sent.elapsed());
-        if back < count && !pause.is_zero() {
-            socket::wait(&[a, b], pause)?;
+        if delays.len() < count && !pause.is_zero() {
+            socket::wait(&ends, pause)?;
         }
     }
     Ok(delays)
@@ -258,17 +283,19 @@ fn run_train(
 ) -> Result<TrainResult, DaemonError> {
     // When the last packet was sent, on the monotonic clock; the largest number until then.
     let ended = AtomicU64::new(u64::MAX);
-    thread::scope(|scope| {
-        let receiver = thread::Builder::new()
-            .spawn_scoped(scope, || receive_train(train, base, to, &ended))
-            .map_err(DaemonError::Thread)?;
-        let sent = send_train(train, base, from);
-        ended.store(monotonic_ns(), Ordering::Release);
-        let received = joined(receiver.join());
-        Ok(TrainResult {
-            departures: sent?,
-            arrivals: received?,
-        })
+    let patience = (train.longest + GRACE).as_nanos() as u64;
+    let is_over = || ended.load(Ordering::Acquire).saturating_add(patience) < monotonic_ns();
+    let (arrivals, departures) = both(
+        || receive_train(train, base, to, is_over),
+        || {
+            let sent = send_train(train, base, from);
+            ended.store(monotonic_ns(), Ordering::Release);
+            sent
+        },
+    )?;
+    Ok(TrainResult {
+        departures,
+        arrivals,
     })
 }
 
@@ -295,37 +322,38 @@ fn send_train(train: Train, base: u64, from: &Prober) -> Result<Vec<u64>, Daemon
     Ok(departures)
 }
 
+/// Collects the packets of a train that arrive until all have or `is_over`: place in it, and time by this end's clock.
 fn receive_train(
     train: Train,
     base: u64,
     to: &Prober,
-    ended: &AtomicU64,
+    is_over: impl Fn() -> bool,
 ) -> Result<Vec<(u64, u64)>, DaemonError> {
-    let patience = (train.longest + GRACE).as_nanos() as u64;
     let mut seen = vec![false; train.packets as usize];
     let mut arrivals = Vec::with_capacity(seen.len());
     loop {
-        let over = ended.load(Ordering::Acquire).saturating_add(patience) < monotonic_ns();
-        while let Some(Arrival {
-            number, at_unix_ns, ..
-        }) = to.receive()?
-        {
-            let place = number.wrapping_sub(base);
-            if let Some(seen) = seen.get_mut(place as usize)
-                && !std::mem::replace(seen, true)
-            {
-                arrivals.push((place, at_unix_ns));
+        let is_over = is_over();
+        while let Some(arrival) = to.receive()? {
+            let place = arrival.number.wrapping_sub(base);
+            if is_first(&mut seen, place) {
+                arrivals.push((place, arrival.at_unix_ns));
             }
         }
-        if over || arrivals.len() == seen.len() {
+        if is_over || arrivals.len() == seen.len() {
             return Ok(arrivals);
         }
         socket::wait(&[to], Duration::from_millis(5))?;
     }
 }
 
-fn quantity(name: &str, asked: f64, achieved: f64, range: (f64, f64), n: u64) -> AskedAchieved {
-    let (lowest, highest) = range;
+/// Returns a quantity, which is within its tolerance if it is in the range from `lowest` to `highest`.
+pub(crate) fn quantity(
+    name: &str,
+    asked: f64,
+    achieved: f64,
+    (lowest, highest): (f64, f64),
+    n: u64,
+) -> AskedAchieved {
     AskedAchieved {
         name: name.to_owned(),
         asked,
@@ -353,31 +381,19 @@ fn judge_round_trips(condition: &Condition, delays: &[f64], quantities: &mut Vec
     // How long a trace has packets wait depends on when they come.
     let links = [&condition.forward, &condition.reverse];
     let waits: Duration = links.into_iter().map(expected::longest_wait).sum();
-    quantities.push(quantity(
-        "round_trip_delay_ns",
-        asked,
-        mean,
-        (
-            moments.mean_ns - tolerance,
-            moments.mean_ns + tolerance + waits.as_nanos() as f64,
-        ),
-        delays.len() as u64,
-    ));
+    let lowest = moments.mean_ns - tolerance;
+    let highest = moments.mean_ns + tolerance + waits.as_nanos() as f64;
+    let (name, count) = ("round_trip_delay_ns", delays.len() as u64);
+    quantities.push(quantity(name, asked, mean, (lowest, highest), count));
     let (below, above) = expected::reach(condition);
     let spread = SPREAD_TOLERANCE.of(asked);
     let nearest = asked - below.as_nanos() as f64 - spread;
     let furthest = asked + above.as_nanos() as f64 + spread;
     let near = delays
         .iter()
-        .filter(|delay| (nearest..=furthest).contains(*delay))
-        .count();
-    quantities.push(quantity(
-        "round_trip_delay_near_ratio",
-        1.0,
-        near as f64 / n,
-        (SPREAD_SHARE, 1.0),
-        delays.len() as u64,
-    ));
+        .filter(|delay| (nearest..=furthest).contains(*delay));
+    let (name, near) = ("round_trip_delay_near_ratio", near.count() as f64 / n);
+    quantities.push(quantity(name, 1.0, near, (SPREAD_SHARE, 1.0), count));
 }
 
 fn judge_loss(
@@ -391,13 +407,9 @@ fn judge_loss(
     let lost = n - arrivals.len() as u64;
     let (asked, (lowest, highest)) = expected::losses(link, n, before);
     let ratio = |count: u64| count as f64 / n as f64;
-    quantities.push(quantity(
-        &format!("{direction}_loss_ratio"),
-        asked,
-        ratio(lost),
-        (ratio(lowest), ratio(highest)),
-        n,
-    ));
+    let name = format!("{direction}_loss_ratio");
+    let range = (ratio(lowest), ratio(highest));
+    quantities.push(quantity(&name, asked, ratio(lost), range, n));
 }
 
 /// Adds the link rate, from the slope of arrival times over places in the train, by least squares.
@@ -435,11 +447,14 @@ fn judge_rate(
     let deviation = regatta_emulation::delay_moments(link).deviation_ns;
     let error = deviation / fit.places_deviation / fit.slope_ns;
     let tolerance = RATE_TOLERANCE + NORMAL_QUANTILE * error;
+    let name = format!("{direction}_link_rate_bps");
+    let range = (asked * (1.0 - tolerance), asked * (1.0 + tolerance));
+    let achieved = bits * 1e9 / fit.slope_ns;
     quantities.push(quantity(
-        &format!("{direction}_link_rate_bps"),
+        &name,
         asked,
-        bits * 1e9 / fit.slope_ns,
-        (asked * (1.0 - tolerance), asked * (1.0 + tolerance)),
+        achieved,
+        range,
         arrivals.len() as u64,
     ));
 }

@@ -1,17 +1,14 @@
 //! Evidence that the machine, and not the path, caused the findings of a check.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
 use crate::{
     messages::LinkCounters,
-    path_daemon::{clock, error::DaemonError},
+    path_daemon::{clock, error::DaemonError, spawn},
 };
 
 /// Time between two looks at the clock.
@@ -64,21 +61,12 @@ impl Processors {
     }
 }
 
-/// Flag that ends the thread when it is dropped, also where the check fails.
-#[derive(Debug)]
-struct Over(Arc<AtomicBool>);
-
-impl Drop for Over {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Thread that asks to be woken every millisecond, as precisely as the forwarder does, and adds up
 /// how late it is woken.
 #[derive(Debug)]
 pub(crate) struct PauseWatch {
-    over: Over,
+    /// Dropping it ends the thread, also where the check fails.
+    alive: Arc<()>,
     begun: Instant,
     before: Option<Processors>,
     thread: JoinHandle<Duration>,
@@ -86,26 +74,23 @@ pub(crate) struct PauseWatch {
 
 impl PauseWatch {
     pub(crate) fn start() -> Result<Self, DaemonError> {
-        let over = Arc::new(AtomicBool::new(false));
-        let until = Arc::clone(&over);
-        let thread = thread::Builder::new()
-            .name("pauses".into())
-            .spawn(move || {
-                clock::wake_on_time();
-                let mut paused = Duration::ZERO;
-                while !until.load(Ordering::Relaxed) {
-                    let asleep = Instant::now();
-                    thread::sleep(TICK);
-                    let late = asleep.elapsed().saturating_sub(TICK);
-                    if late >= SHORTEST {
-                        paused += late;
-                    }
+        let alive = Arc::new(());
+        let watched = Arc::downgrade(&alive);
+        let thread = spawn("pauses", move || {
+            clock::wake_on_time();
+            let mut paused = Duration::ZERO;
+            while watched.strong_count() > 0 {
+                let asleep = Instant::now();
+                thread::sleep(TICK);
+                let late = asleep.elapsed().saturating_sub(TICK);
+                if late >= SHORTEST {
+                    paused += late;
                 }
-                paused
-            })
-            .map_err(DaemonError::Thread)?;
+            }
+            paused
+        })?;
         Ok(Self {
-            over: Over(over),
+            alive,
             begun: Instant::now(),
             before: Processors::read(),
             thread,
@@ -115,7 +100,7 @@ impl PauseWatch {
     /// Stops the watch and returns the evidence, if there is some, against the check that was made
     /// meanwhile; `links` is what the path counted in it.
     pub(crate) fn finish(self, links: &[LinkCounters; 2]) -> Option<String> {
-        drop(self.over);
+        drop(self.alive);
         let paused = self.thread.join().unwrap_or_default();
         let of = self.begun.elapsed();
         let others = self.before.zip(Processors::read());

@@ -175,10 +175,9 @@ impl Train {
         };
         let bytes_in = |time: Duration| (rate.0 as f64 / 8.0 * time.as_secs_f64()) as u64;
         let queue = condition.queue_limit(link).0;
-        let within = if bytes_in(TRAIN_WITHIN) >= TRAIN_PACKETS_WANTED * mtu {
-            TRAIN_WITHIN
-        } else {
-            TRAIN_WITHIN_SLOW
+        let within = match bytes_in(TRAIN_WITHIN) >= TRAIN_PACKETS_WANTED * mtu {
+            true => TRAIN_WITHIN,
+            false => TRAIN_WITHIN_SLOW,
         };
         let within = within.max(jitter_within);
         let most = match jitter_within.is_zero() {

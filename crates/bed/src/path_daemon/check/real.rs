@@ -5,10 +5,11 @@ use std::time::Duration;
 use regatta_model::{AskedAchieved, BitRate, Condition, Link, PathCheck};
 
 use super::{
-    LossPlace, TrainResult,
+    LossPlace, Measured, path_check,
     plan::{RoundTrips, Train},
     quantity,
 };
+use crate::messages::TrainResult;
 
 /// Longest one-way delay of a network for which a check waits.
 const LONGEST_DELAY: Duration = Duration::from_millis(750);
@@ -41,15 +42,16 @@ pub(crate) fn packets(condition: &Condition) -> Condition {
 /// Describes the network by the packets of a check under [`packets`]; `first` is the check with which it is
 /// compared.
 pub(crate) fn describe(
-    (packets, first): (&Condition, Option<&PathCheck>),
-    checked_unix_ns: i64,
-    round_trips: &[f64],
-    trains: &[TrainResult; 2],
+    packets: &Condition,
+    first: Option<&PathCheck>,
+    measured: &Measured,
 ) -> PathCheck {
+    let (round_trips, trains) = (&measured.round_trips, &measured.trains);
     let mut quantities = Vec::new();
     let mut add = |name: &str, achieved: f64, n: u64, tolerance: &dyn Fn(f64) -> f64| {
-        let before = first.and_then(|first| before(first, name));
-        let asked = before.unwrap_or(achieved);
+        let mut before = first.into_iter().flat_map(|first| &first.quantities);
+        let before = before.find(|quantity| quantity.name == name);
+        let asked = before.map_or(achieved, |quantity| quantity.achieved);
         let range = (asked - tolerance(asked), asked + tolerance(asked));
         quantities.push(quantity(name, asked, achieved, range, n));
     };
@@ -59,12 +61,9 @@ pub(crate) fn describe(
         let transmission = plan.transmission.as_nanos() as f64;
         // Not the mean: a packet that was lost is sent again, which is no delay of the network.
         let median = median(round_trips) + transmission;
-        add(
-            "round_trip_delay_ns",
-            median,
-            round_trips.len() as u64,
-            &|asked| (DELAY_CHANGE * asked).max(LEAST_DELAY_CHANGE_NS),
-        );
+        let tolerance = |asked: f64| (DELAY_CHANGE * asked).max(LEAST_DELAY_CHANGE_NS);
+        let n = round_trips.len() as u64;
+        add("round_trip_delay_ns", median, n, &tolerance);
     }
     for (name, link, train) in [
         ("forward_loss_ratio", &packets.forward, &trains[0]),
@@ -76,14 +75,7 @@ pub(crate) fn describe(
         add(name, ratio, sent, &|_| LOSS_CHANGE);
     }
     quantities.extend(clock_offset(trains));
-    PathCheck {
-        condition: packets.name.clone(),
-        step_at_ns: 0,
-        checked_unix_ns,
-        spoiled: None,
-        within: quantities.iter().all(|quantity| quantity.within),
-        quantities,
-    }
+    path_check(packets, measured.checked_unix_ns, quantities)
 }
 
 /// Returns the median of round trips, of which there is at least one.
@@ -114,13 +106,6 @@ fn clock_offset(trains: &[TrainResult; 2]) -> Option<AskedAchieved> {
     Some(quantity("clock_offset_ns", middle, middle, range, n))
 }
 
-/// Returns the value of a quantity in another check.
-fn before(check: &PathCheck, name: &str) -> Option<f64> {
-    let mut quantities = check.quantities.iter();
-    let found: Option<&AskedAchieved> = quantities.find(|quantity| quantity.name == name);
-    found.map(|quantity| quantity.achieved)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,8 +124,12 @@ mod tests {
             departures: Vec::new(),
             arrivals: (0..arrived).map(|place| (place, place)).collect(),
         };
-        let round_trips = [delay_ms * 1e6 - transmission; 10];
-        describe((&packets, first), 0, &round_trips, &[train(), train()])
+        let measured = Measured {
+            checked_unix_ns: 0,
+            round_trips: vec![delay_ms * 1e6 - transmission; 10],
+            trains: [train(), train()],
+        };
+        describe(&packets, first, &measured)
     }
 
     #[test]

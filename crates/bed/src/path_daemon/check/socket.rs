@@ -50,8 +50,11 @@ pub(super) struct Prober {
     header_bytes: u64,
 }
 
-fn failed(step: &'static str) -> impl Fn(io::Error) -> DaemonError {
-    move |source| DaemonError::Socket { step, source }
+fn failed<E: Into<io::Error>>(step: &'static str) -> impl Fn(E) -> DaemonError {
+    move |error| DaemonError::Socket {
+        step,
+        source: error.into(),
+    }
 }
 
 /// Opens a socket for each end and connects them to one another. The calling thread changes its
@@ -78,12 +81,11 @@ impl Prober {
         namespace.enter()?;
         let socket = PortRange::bind(ports, |port| UdpSocket::bind((address, port)))
             .map_err(failed("bind"))?;
-        setsockopt(&socket, sockopt::ReceiveTimestampns, &true)
-            .map_err(|e| failed("time stamps")(e.into()))?;
+        setsockopt(&socket, sockopt::ReceiveTimestampns, &true).map_err(failed("time stamps"))?;
         // Only root may go above the host's limit; others get as much as it allows.
         if setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES).is_err() {
             setsockopt(&socket, sockopt::RcvBuf, &RECEIVE_BUFFER_BYTES)
-                .map_err(|e| failed("receive buffer")(e.into()))?;
+                .map_err(failed("receive buffer"))?;
         }
         let header_bytes = match address {
             IpAddr::V4(_) => IPV4_HEADER_BYTES,
@@ -127,17 +129,11 @@ impl Prober {
             IoSlice::new(&held),
             IoSlice::new(&PADDING[..padding]),
         ];
-        let sent = sendmsg::<()>(
-            self.socket.as_raw_fd(),
-            &slices,
-            &[],
-            MsgFlags::empty(),
-            None,
-        );
-        match sent {
+        let socket = self.socket.as_raw_fd();
+        match sendmsg::<()>(socket, &slices, &[], MsgFlags::empty(), None) {
             // A full queue of the host is the path's affair: the datagram will be missing.
             Ok(_) | Err(Errno::ENOBUFS) => Ok(()),
-            Err(error) => Err(failed("send")(error.into())),
+            Err(error) => Err(failed("send")(error)),
         }
     }
 
@@ -147,36 +143,27 @@ impl Prober {
         let mut control = nix::cmsg_space!(TimeSpec);
         loop {
             let mut slices = [IoSliceMut::new(&mut payload)];
-            let received = recvmsg::<()>(
-                self.socket.as_raw_fd(),
-                &mut slices,
-                Some(&mut control),
-                MsgFlags::MSG_DONTWAIT,
-            );
-            let message = match received {
+            let (socket, flags) = (self.socket.as_raw_fd(), MsgFlags::MSG_DONTWAIT);
+            let message = match recvmsg::<()>(socket, &mut slices, Some(&mut control), flags) {
                 Ok(message) => message,
                 Err(Errno::EAGAIN) => return Ok(None),
                 Err(Errno::EINTR) => continue,
-                Err(error) => return Err(failed("receive")(error.into())),
+                Err(error) => return Err(failed("receive")(error)),
             };
             let length = message.bytes;
             let stamp = message
                 .cmsgs()
-                .map_err(|e| failed("time stamps")(e.into()))?
+                .map_err(failed("time stamps"))?
                 .find_map(|message| match message {
                     ControlMessageOwned::ScmTimestampns(stamp) => Some(stamp),
                     _ => None,
                 });
             // Whatever has no number or no time stamp is not a datagram of ours.
             if let (WORDS_BYTES, Some(stamp)) = (length, stamp) {
-                let word = |from: usize| {
-                    let mut bytes = [0; 8];
-                    bytes.copy_from_slice(&payload[from..from + 8]);
-                    u64::from_le_bytes(bytes)
-                };
+                let (words, _) = payload.as_chunks();
                 return Ok(Some(Arrival {
-                    number: word(0),
-                    held_ns: word(8),
+                    number: u64::from_le_bytes(words[0]),
+                    held_ns: u64::from_le_bytes(words[1]),
                     at_unix_ns: Duration::from(stamp).as_nanos() as u64,
                 }));
             }

@@ -5,11 +5,12 @@ use regatta_emulation::delay_moments;
 use regatta_model::{AskedAchieved, Condition, DelayDistribution, Link};
 
 use super::{
-    LossPlace, MEAN_TOLERANCE, NORMAL_QUANTILE, SPREAD_TOLERANCE, TrainResult,
+    DIRECTIONS, LossPlace, MEAN_TOLERANCE, NORMAL_QUANTILE, SPREAD_TOLERANCE,
     expected::lost_before_rate,
     plan::{self, Train},
     quantity,
 };
+use crate::messages::TrainResult;
 
 /// Fewest packets whose delays are judged.
 const FEWEST: usize = 50;
@@ -106,10 +107,8 @@ pub(super) fn judge(
     let links = [&condition.forward, &condition.reverse];
     let trains = links.map(|link| Train::new(condition, link, losses));
     let jitters = links.iter().any(|link| !link.jitter.is_zero());
-    let told = links
-        .iter()
-        .zip(trains)
-        .all(|(link, train)| is_told(link, train));
+    let mut pairs = links.iter().zip(trains);
+    let told = pairs.all(|(link, train)| is_told(link, train));
     if !jitters || !told {
         return;
     }
@@ -122,7 +121,7 @@ pub(super) fn judge(
     let asked = condition.round_trip_delay().as_nanos() as f64;
     let (mut mean, mut achieved, mut variance, mut held) = (0.0_f64, 0.0, 0.0_f64, 0.0);
     let mut each = Vec::new();
-    for (which, name) in ["forward", "reverse"].into_iter().enumerate() {
+    for (which, name) in DIRECTIONS.into_iter().enumerate() {
         let (link, delays) = (links[which], &delays[which]);
         let n = delays.values_ns.len();
         let moments = delay_moments(link);
@@ -133,10 +132,8 @@ pub(super) fn judge(
         variance += moments.deviation_ns.powi(2) / independent;
         let holds_back = holds_back(link);
         if holds_back {
-            held += link
-                .longest_propagation()
-                .saturating_sub(link.delay)
-                .as_nanos() as f64;
+            let longest = link.longest_propagation();
+            held += longest.saturating_sub(link.delay).as_nanos() as f64;
         }
         if link.jitter.is_zero() {
             continue;
@@ -148,36 +145,26 @@ pub(super) fn judge(
             false => (moments.deviation_ns - chance - MEAN_TOLERANCE.of(asked)).max(0.0),
         };
         let most = moments.deviation_ns + chance + SPREAD_TOLERANCE.of(asked);
+        let deviation = format!("{name}_train_delay_deviation_ns");
+        let asked = moments.deviation_ns;
         each.push(quantity(
-            &format!("{name}_train_delay_deviation_ns"),
-            moments.deviation_ns,
+            &deviation,
+            asked,
             found.1,
             (least, most),
             n as u64,
         ));
         if link.keeps_order() {
-            each.push(quantity(
-                &format!("{name}_train_reordered_ratio"),
-                0.0,
-                delays.reordered as f64 / n as f64,
-                (0.0, REORDERED),
-                n as u64,
-            ));
+            let name = format!("{name}_train_reordered_ratio");
+            let reordered = delays.reordered as f64 / n as f64;
+            each.push(quantity(&name, 0.0, reordered, (0.0, REORDERED), n as u64));
         }
     }
     let tolerance = MEAN_TOLERANCE.of(asked) + NORMAL_QUANTILE * variance.sqrt();
-    let n = delays
-        .iter()
-        .map(|delays| delays.values_ns.len() as u64)
-        .sum();
+    let n = delays.map(|delays| delays.values_ns.len() as u64);
     let range = (mean - tolerance, mean + tolerance + held);
-    quantities.push(quantity(
-        "train_round_trip_delay_ns",
-        mean,
-        achieved,
-        range,
-        n,
-    ));
+    let name = "train_round_trip_delay_ns";
+    quantities.push(quantity(name, mean, achieved, range, n.iter().sum()));
     quantities.append(&mut each);
 }
 

@@ -8,7 +8,6 @@ pub(crate) enum InterfaceError {
     #[error("there is no interface `{interface}`")]
     NotThere {
         interface: String,
-        #[source]
         source: io::Error,
     },
     #[error("`{interface}` is down")]
@@ -34,13 +33,11 @@ pub(crate) enum InterfaceError {
     #[error("this kernel lacks `{module}`")]
     Missing {
         module: &'static str,
-        #[source]
         source: io::Error,
     },
     #[error("cannot {step}")]
     System {
         step: &'static str,
-        #[source]
         source: io::Error,
     },
 }

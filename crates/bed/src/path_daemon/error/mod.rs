@@ -20,29 +20,19 @@ pub(crate) enum DaemonError {
     #[error("cannot enter a network namespace")]
     Enter(#[source] io::Error),
     #[error("cannot write `{}`", path.display())]
-    Write {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
     #[error("cannot read `{}`", path.display())]
-    Read {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     #[error("cannot open `/dev/net/tun`")]
     OpenTun(#[source] io::Error),
     #[error("cannot set up the TUN device: {step}")]
     Tun {
         step: &'static str,
-        #[source]
         source: io::Error,
     },
     #[error("cannot set up a socket to measure the path: {step}")]
     Socket {
         step: &'static str,
-        #[source]
         source: io::Error,
     },
     #[error("a path cannot carry packets of at most {0} bytes; the emulator takes 68 to 65521")]
@@ -55,26 +45,22 @@ pub(crate) enum DaemonError {
     Link {
         condition: String,
         direction: &'static str,
-        #[source]
         source: LinkError,
     },
     #[error("this kernel lacks `{module}`")]
     NoNetem {
         module: &'static str,
-        #[source]
         source: io::Error,
     },
     #[error("cannot make a path in the kernel: cannot {step}")]
     Netem {
         step: &'static str,
-        #[source]
         source: io::Error,
     },
     #[error("the {direction} link of condition `{condition}` cannot be had from netem")]
     Refused {
         condition: String,
         direction: &'static str,
-        #[source]
         source: Refusal,
     },
     #[error("this daemon has one end of the path and cannot measure it alone")]
@@ -84,17 +70,12 @@ pub(crate) enum DaemonError {
     )]
     AsItIs { condition: String },
     #[error("there is no interface `{parent}`")]
-    NoParent {
-        parent: String,
-        #[source]
-        source: io::Error,
-    },
+    NoParent { parent: String, source: io::Error },
     #[error("cannot make a macvlan")]
     Macvlan(#[source] io::Error),
     #[error("cannot shape the interface `{interface}`")]
     Interface {
         interface: String,
-        #[source]
         source: Box<InterfaceError>,
     },
     #[error("a macvlan has an IPv4 address, and {0} is none")]
@@ -102,21 +83,13 @@ pub(crate) enum DaemonError {
     #[error("losses by iptables need the program `iptables`")]
     NoIptables,
     #[error("`{command}` failed")]
-    Iptables {
-        command: String,
-        #[source]
-        source: io::Error,
-    },
+    Iptables { command: String, source: io::Error },
     #[error(
         "the controller speaks version {theirs} of the daemon's messages, this is version {ours}"
     )]
     Version { theirs: u32, ours: u32 },
     #[error("cannot write the capture `{}`", path.display())]
-    Capture {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    Capture { path: PathBuf, source: io::Error },
     #[error("netem does not tell what it does to each packet, so its path cannot be captured")]
     NotCaptured,
     #[error("the request `{line}` comes at the wrong time")]
@@ -124,7 +97,6 @@ pub(crate) enum DaemonError {
     #[error("cannot understand the request `{line}`")]
     Request {
         line: String,
-        #[source]
         source: serde_json::Error,
     },
 }
@@ -145,12 +117,10 @@ impl DaemonError {
     /// Returns a command or setting that helps; empty if none is known.
     pub(crate) fn hint(&self) -> String {
         match self {
-            Self::UserNamespace(source) => match source.raw_os_error() {
-                Some(libc::ENOSPC) => {
-                    "allow more user namespaces with `sudo sysctl -w user.max_user_namespaces=10000`, or run as root".into()
-                }
-                _ => forbidden_user_namespace_hint(),
-            },
+            Self::UserNamespace(source) if source.raw_os_error() == Some(libc::ENOSPC) => {
+                "allow more user namespaces with `sudo sysctl -w user.max_user_namespaces=10000`, or run as root".into()
+            }
+            Self::UserNamespace(_) => forbidden_user_namespace_hint(),
             Self::Write { path, source }
                 if path.starts_with("/proc/self")
                     && source.kind() == io::ErrorKind::PermissionDenied =>
@@ -223,15 +193,18 @@ impl DaemonError {
 
 /// Returns the hint for the switch that forbids user namespaces on this system.
 fn forbidden_user_namespace_hint() -> String {
-    let zero = |path: &str| std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "0");
-    let one = |path: &str| std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1");
-    if zero("/proc/sys/kernel/unprivileged_userns_clone") {
-        "allow them with `sudo sysctl -w kernel.unprivileged_userns_clone=1`, or run as root".into()
-    } else if zero("/proc/sys/user/max_user_namespaces") {
-        "allow them with `sudo sysctl -w user.max_user_namespaces=10000`, or run as root".into()
-    } else if one("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") {
-        "allow them with `sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`, or run as root".into()
-    } else {
-        "run as root (on a host of the hosts file with `become = \"sudo -n\"`); in a container start it with `--cap-add SYS_ADMIN --cap-add NET_ADMIN`".into()
+    // Each with the value that forbids them, and the one that allows them.
+    let switches = [
+        ("kernel.unprivileged_userns_clone", "0", "1"),
+        ("user.max_user_namespaces", "0", "10000"),
+        ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
+    ];
+    let is_forbidding = |(name, value, _): &(&str, &str, &str)| {
+        let path = format!("/proc/sys/{}", name.replace('.', "/"));
+        std::fs::read_to_string(path).is_ok_and(|text| text.trim() == *value)
+    };
+    match switches.into_iter().find(is_forbidding) {
+        Some((name, _, value)) => format!("allow them with `sudo sysctl -w {name}={value}`, or run as root"),
+        None => "run as root (on a host of the hosts file with `become = \"sudo -n\"`); in a container start it with `--cap-add SYS_ADMIN --cap-add NET_ADMIN`".into(),
     }
 }

@@ -3,9 +3,11 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use regatta_model::{Offloads, Placement};
+use regatta_model::{Emulator, Offloads, PathSetup, Placement};
 
-use super::{interface::Shaping, iptables::Rule, qdisc::Interface, wires::Node};
+use super::{
+    failed, interface::Shaping, iptables::Rule, netlink::Netlink, qdisc::Interface, wires::Node,
+};
 use crate::{
     messages::End,
     path_daemon::{ADDRESSES, error::DaemonError, namespaces::Namespace, second},
@@ -35,7 +37,7 @@ pub(super) struct DirectionInterfaces {
     /// The sending host's interface, then those of the routers.
     pub interfaces: Vec<NodeInterface>,
     /// Node at which iptables drops packets, by its index, and its rule there.
-    pub rule: (usize, Rule),
+    rule: (usize, Rule),
 }
 
 impl DirectionInterfaces {
@@ -61,94 +63,43 @@ fn ethernet(run: u64, place: usize) -> [u8; 6] {
 
 /// Nodes from host a to host b.
 #[derive(Debug)]
-pub(super) struct Chain {
-    pub nodes: Vec<Node>,
+pub(in super::super) struct Chain {
+    pub(super) nodes: Vec<Node>,
     /// Forward and reverse direction; a direction that starts at a host in another kernel is not
     /// here.
-    pub directions: [Option<DirectionInterfaces>; 2],
-}
-
-/// Two hosts whose interfaces are the ends of one virtual Ethernet, without any discipline.
-#[derive(Debug)]
-pub(in super::super) struct DirectLink([(Node, Interface); 2]);
-
-impl DirectLink {
-    /// Creates the hosts. The calling thread changes its namespace.
-    ///
-    /// # Errors
-    /// If a namespace or an interface cannot be made.
-    pub(in super::super) fn lay(offloads: Offloads) -> Result<Self, DaemonError> {
-        let [a, b] = [Node::create(offloads)?, Node::create(offloads)?];
-        let [of_a, of_b] = a.join(HOST_INTERFACE, &b, HOST_INTERFACE)?;
-        let ends = [(a, of_a), (b, of_b)];
-        for ((node, interface), address) in ends.iter().zip(ADDRESSES) {
-            node.address(*interface, address)?;
-        }
-        Ok(Self(ends))
-    }
-
-    /// Sets the largest IP packet, in bytes.
-    ///
-    /// # Errors
-    /// If an interface does not take it.
-    pub(in super::super) fn set_mtu(&self, mtu_bytes: u32) -> Result<(), DaemonError> {
-        for (node, interface) in &self.0 {
-            let set = node.set_mtu(*interface, mtu_bytes);
-            set.map_err(|source| DaemonError::Netem {
-                step: "set the MTU of the direct link",
-                source,
-            })?;
-        }
-        Ok(())
-    }
-
-    pub(in super::super) fn hosts(&self) -> Vec<&Namespace> {
-        self.0.iter().map(|(node, _)| &node.namespace).collect()
-    }
+    pub(super) directions: [Option<DirectionInterfaces>; 2],
 }
 
 impl Chain {
-    pub(super) fn lay(placement: Placement, offloads: Offloads) -> Result<Self, DaemonError> {
-        let routers = match placement {
-            Placement::Between => ROUTERS,
-            Placement::Ends => 0,
-        };
+    /// Creates both hosts, with the routers between them if netem is there. Without an emulator one virtual Ethernet
+    /// joins the hosts, and no discipline is on it. The calling thread changes its namespace.
+    pub(in super::super) fn lay(setup: PathSetup) -> Result<Self, DaemonError> {
+        let is_plain = setup.emulator == Emulator::None;
+        let at_ends = !is_plain && setup.placement == Placement::Ends;
+        let routers = if is_plain || at_ends { 0 } else { ROUTERS };
         let nodes = (0..routers + 2)
-            .map(|_| Node::create(offloads))
+            .map(|_| Node::create(setup.offloads))
             .collect::<Result<Vec<_>, _>>()?;
         let last = nodes.len() - 1;
         let mut rightward = Vec::new();
         let mut leftward = Vec::new();
-        for (place, pair) in nodes.windows(2).enumerate() {
-            let names = [
-                if place == 0 { HOST_INTERFACE } else { RIGHT },
-                if place + 1 == last {
-                    HOST_INTERFACE
-                } else {
-                    LEFT
-                },
-            ];
-            let mut pair_ends = pair[0].join(names[0], &pair[1], names[1])?;
-            if placement == Placement::Ends {
-                pair_ends = [pair[0].split(pair_ends[0])?, pair[1].split(pair_ends[1])?];
+        for node in 0..last {
+            let (left, right) = (&nodes[node], &nodes[node + 1]);
+            let left_name = if node == 0 { HOST_INTERFACE } else { RIGHT };
+            let is_last = node + 1 == last;
+            let right_name = if is_last { HOST_INTERFACE } else { LEFT };
+            let [mut here, mut there] = left.join(left_name, right, right_name)?;
+            if at_ends {
+                (here, there) = (left.split(here)?, right.split(there)?);
             }
-            let [here, there] = pair_ends;
-            rightward.push(NodeInterface {
-                node: place,
-                interface: here,
-            });
-            leftward.push(NodeInterface {
-                node: place + 1,
-                interface: there,
-            });
+            let at = |node, interface| NodeInterface { node, interface };
+            rightward.push(at(node, here));
+            leftward.push(at(node + 1, there));
         }
         leftward.reverse();
-        let addressed: [(&Node, NodeInterface, Ipv4Addr); 2] = [
-            (&nodes[0], rightward[0], ADDRESSES[0]),
-            (&nodes[last], leftward[0], ADDRESSES[1]),
-        ];
-        for (node, interface, address) in addressed {
-            node.address(interface.interface, address)?;
+        for (direction, address) in [(&rightward, ADDRESSES[0]), (&leftward, ADDRESSES[1])] {
+            let NodeInterface { node, interface } = direction[0];
+            nodes[node].address(interface, address)?;
         }
         for (direction, to) in [(&rightward, ADDRESSES[1]), (&leftward, ADDRESSES[0])] {
             for interface in &direction[1..] {
@@ -156,20 +107,9 @@ impl Chain {
             }
         }
         let rule = |direction: &[NodeInterface], far: usize, from: &'static str| match direction {
-            [_] => (
-                far,
-                Rule {
-                    chain: "INPUT",
-                    interface: HOST_INTERFACE,
-                },
-            ),
-            _ => (
-                direction[direction.len() - 1].node,
-                Rule {
-                    chain: "FORWARD",
-                    interface: from,
-                },
-            ),
+            [_] => (far, Rule::host(HOST_INTERFACE)),
+            [.., wire] => (wire.node, Rule::router(from)),
+            [] => unreachable!("a direction has an interface"),
         };
         let directions = [
             Some(DirectionInterfaces {
@@ -200,25 +140,21 @@ impl Chain {
         (parent, prefix): (&str, u8),
         run: u64,
     ) -> Result<Self, DaemonError> {
-        let mut addresses = [Ipv4Addr::UNSPECIFIED; 2];
-        for (to, address) in addresses.iter_mut().zip(end.addresses) {
-            let IpAddr::V4(address) = address else {
-                return Err(DaemonError::NoIpv4(address));
-            };
-            *to = address;
-        }
+        let ipv4 = |address| match address {
+            IpAddr::V4(address) => Ok(address),
+            IpAddr::V6(_) => Err(DaemonError::NoIpv4(address)),
+        };
+        let addresses = [ipv4(end.addresses[0])?, ipv4(end.addresses[1])?];
         let place = end.host as usize;
         let root = Node::own()?;
         let host = Node::create(Offloads::Off)?;
         let interface = host.macvlan(&root, parent, HOST_INTERFACE, ethernet(run, place))?;
         let interface = host.split(interface)?;
-        host.one_address(interface, addresses[place], prefix)?;
         let other = end.host.other() as usize;
-        host.neighbour(interface, addresses[other], ethernet(run, other))?;
-        if has_second_addresses(addresses) {
-            let seconds = addresses.map(second);
-            host.one_address(interface, seconds[place], prefix)?;
-            host.neighbour(interface, seconds[other], ethernet(run, other))?;
+        let seconds = has_second_addresses(addresses).then(|| addresses.map(second));
+        for addresses in [addresses].into_iter().chain(seconds) {
+            host.one_address(interface, addresses[place], prefix)?;
+            host.neighbour(interface, addresses[other], ethernet(run, other))?;
         }
         Ok(Self::of_end(end, host, interface))
     }
@@ -239,13 +175,7 @@ impl Chain {
     fn of_end(end: &End, host: Node, interface: Interface) -> Self {
         let direction = DirectionInterfaces {
             interfaces: vec![NodeInterface { node: 0, interface }],
-            rule: (
-                0,
-                Rule {
-                    chain: "INPUT",
-                    interface: HOST_INTERFACE,
-                },
-            ),
+            rule: (0, Rule::host(HOST_INTERFACE)),
         };
         let mut directions = [None, None];
         directions[end.host as usize] = Some(direction);
@@ -255,8 +185,42 @@ impl Chain {
         }
     }
 
+    /// Sets the largest IP packet of the hosts of a direct link, in bytes.
+    pub(in super::super) fn set_mtu(&self, mtu_bytes: u32) -> Result<(), DaemonError> {
+        let directions = self.directions.iter().flatten();
+        let mut interfaces = directions.flat_map(|direction| &direction.interfaces);
+        interfaces.try_for_each(|at| {
+            let set = self.nodes[at.node].set_mtu(at.interface, mtu_bytes);
+            set.map_err(failed("set the MTU of the direct link"))
+        })
+    }
+
+    /// Sets the probability with which the rule of a direction drops packets; 0 for no rule.
+    pub(super) fn set_rule(
+        &self,
+        direction: &DirectionInterfaces,
+        probability: f64,
+    ) -> Result<(), DaemonError> {
+        let (node, rule) = direction.rule;
+        rule.set(&self.nodes[node].namespace, probability)
+    }
+
+    /// Returns the packets that the rule of a direction has dropped since it was set.
+    pub(super) fn dropped_by_rule(
+        &self,
+        direction: &DirectionInterfaces,
+    ) -> Result<u64, DaemonError> {
+        let (node, rule) = direction.rule;
+        rule.dropped(&self.nodes[node].namespace)
+    }
+
+    /// Returns the socket in the namespace of an interface.
+    pub(super) fn netlink(&self, of: NodeInterface) -> &Netlink {
+        &self.nodes[of.node].netlink
+    }
+
     /// Returns the namespaces of the hosts: a and b, or the one that is here.
-    pub(super) fn hosts(&self) -> Vec<&Namespace> {
+    pub(in super::super) fn hosts(&self) -> Vec<&Namespace> {
         match &self.nodes[..] {
             [host] => vec![&host.namespace],
             nodes => vec![&nodes[0].namespace, &nodes[nodes.len() - 1].namespace],

@@ -1,6 +1,6 @@
 //! Queueing disciplines installed on the path, and their counters.
 
-use std::io;
+use std::{io, sync::Arc};
 
 use regatta_model::{LossBy, Offloads, PathSetup, Placement};
 
@@ -36,26 +36,39 @@ struct Standing {
 }
 
 /// Disciplines installed on both directions.
-#[derive(Debug, Default)]
-pub(super) struct Installed([Option<Standing>; 2]);
+#[derive(Debug)]
+pub(super) struct Installed {
+    chain: Arc<Chain>,
+    setup: PathSetup,
+    standing: [Option<Standing>; 2],
+}
 
 impl Installed {
+    /// Creates the state of a path without disciplines.
+    pub(super) fn new(chain: Arc<Chain>, setup: PathSetup) -> Self {
+        Self {
+            chain,
+            setup,
+            standing: [None, None],
+        }
+    }
+
     /// Removes the installed disciplines and installs `wanted`.
     pub(super) fn replace(
         &mut self,
-        chain: &Chain,
-        setup: PathSetup,
         mtu_bytes: u32,
         wanted: [Stages; 2],
     ) -> Result<(), DaemonError> {
-        for (direction, stages) in wanted.into_iter().enumerate() {
-            let Some(place) = &chain.directions[direction] else {
+        let chain = &*self.chain;
+        let directions = chain.directions.iter().zip(&mut self.standing);
+        for ((place, standing), stages) in directions.zip(wanted) {
+            let Some(place) = place else {
                 continue;
             };
-            if let Some(old) = self.0[direction].take() {
+            if let Some(old) = standing.take() {
                 for (interface, stands) in places(place, &old.stages) {
                     if stands.is_some() {
-                        qdisc::remove(&chain.nodes[interface.node].netlink, interface.interface)
+                        qdisc::remove(chain.netlink(interface), interface.interface)
                             .map_err(failed("take a queueing discipline away"))?;
                     }
                 }
@@ -72,18 +85,16 @@ impl Installed {
             for (interface, wanted) in places(place, &stages) {
                 if let Some(wanted) = wanted {
                     wanted
-                        .add(&chain.nodes[interface.node].netlink, interface.interface)
+                        .add(chain.netlink(interface), interface.interface)
                         .map_err(failed("set a queueing discipline"))?;
                 }
             }
-            if setup.loss_by == LossBy::Iptables {
-                let (node, rule) = place.rule;
-                rule.set(&chain.nodes[node].namespace, stages.dropped_by_rule)?;
+            if self.setup.loss_by == LossBy::Iptables {
+                chain.set_rule(place, stages.dropped_by_rule)?;
             }
-            let before = counted(chain, place)?;
-            self.0[direction] = Some(Standing {
+            *standing = Some(Standing {
                 stages,
-                before,
+                before: counted(chain, place)?,
                 gone: Default::default(),
                 gone_by_rule: 0,
             });
@@ -93,17 +104,11 @@ impl Installed {
 
     /// Changes the installed disciplines to `wanted`: one of the same kind is changed in place and
     /// keeps its packets.
-    pub(super) fn change(
-        &mut self,
-        chain: &Chain,
-        setup: PathSetup,
-        wanted: [Stages; 2],
-    ) -> Result<(), DaemonError> {
-        for (direction, stages) in wanted.into_iter().enumerate() {
-            if let (Some(standing), Some(place)) =
-                (&mut self.0[direction], &chain.directions[direction])
-            {
-                standing.change(chain, place, setup, stages)?;
+    pub(super) fn change(&mut self, wanted: [Stages; 2]) -> Result<(), DaemonError> {
+        let directions = self.chain.directions.iter().zip(&mut self.standing);
+        for ((place, standing), stages) in directions.zip(wanted) {
+            if let (Some(place), Some(standing)) = (place, standing) {
+                standing.change(&self.chain, place, self.setup, stages)?;
             }
         }
         Ok(())
@@ -111,14 +116,12 @@ impl Installed {
 
     /// Returns the interfaces of the bottleneck's queues: none on a link without a rate, and none
     /// at the ends, where the queue is not apart from loss and delay.
-    pub(super) fn watched(&self, chain: &Chain) -> [Watched; 2] {
-        [0, 1].map(|direction: usize| {
-            let (Some(Standing { stages, .. }), Some(place)) =
-                (&self.0[direction], &chain.directions[direction])
-            else {
+    pub(super) fn watched(&self) -> [Watched; 2] {
+        [0, 1].map(|direction| {
+            let Some((place, standing)) = self.direction(direction) else {
                 return Vec::new();
             };
-            places(place, stages)
+            places(place, &standing.stages)
                 .into_iter()
                 .skip(RATE)
                 .filter_map(|(interface, stands)| {
@@ -128,19 +131,20 @@ impl Installed {
         })
     }
 
-    pub(super) fn counters(
-        &self,
-        chain: &Chain,
-        setup: PathSetup,
-        most_bytes: [u64; 2],
-    ) -> Result<[LinkCounters; 2], DaemonError> {
-        let of = |direction: usize| match (&self.0[direction], &chain.directions[direction]) {
-            (Some(standing), Some(place)) => {
-                standing.counters(chain, place, setup, most_bytes[direction])
+    /// Returns the counters of both directions; `most_bytes` are the most that waited.
+    pub(super) fn counters(&self, most_bytes: [u64; 2]) -> Result<[LinkCounters; 2], DaemonError> {
+        let of = |direction: usize| match self.direction(direction) {
+            Some((place, standing)) => {
+                standing.counters(&self.chain, place, self.setup, most_bytes[direction])
             }
-            _ => Ok(LinkCounters::default()),
+            None => Ok(LinkCounters::default()),
         };
         Ok([of(0)?, of(1)?])
+    }
+
+    fn direction(&self, direction: usize) -> Option<(&DirectionInterfaces, &Standing)> {
+        let place = self.chain.directions[direction].as_ref();
+        place.zip(self.standing[direction].as_ref())
     }
 }
 
@@ -154,7 +158,7 @@ impl Standing {
     ) -> Result<(), DaemonError> {
         let standing = places(place, &self.stages);
         for (index, (interface, wanted)) in places(place, &wanted).into_iter().enumerate() {
-            let netlink = &chain.nodes[interface.node].netlink;
+            let netlink = chain.netlink(interface);
             let interface = interface.interface;
             let stands = standing[index].1;
             let mut set = || -> io::Result<()> {
@@ -177,14 +181,11 @@ impl Standing {
         if setup.loss_by == LossBy::Iptables
             && wanted.dropped_by_rule != self.stages.dropped_by_rule
         {
-            let (node, rule) = place.rule;
-            let namespace = &chain.nodes[node].namespace;
-            self.gone_by_rule += rule.dropped(namespace)?;
-            rule.set(namespace, wanted.dropped_by_rule)?;
+            self.gone_by_rule += chain.dropped_by_rule(place)?;
+            chain.set_rule(place, wanted.dropped_by_rule)?;
         }
-        let full = self.stages.full_queue_bytes.max(wanted.full_queue_bytes);
         self.stages = Stages {
-            full_queue_bytes: full,
+            full_queue_bytes: self.stages.full_queue_bytes.max(wanted.full_queue_bytes),
             only_bursts: wanted.only_bursts && self.stages.only_bursts,
             ..wanted
         };
@@ -201,8 +202,7 @@ impl Standing {
         let mut all = self.gone;
         for (index, (interface, stands)) in places(place, &self.stages).into_iter().enumerate() {
             if stands.is_some() {
-                let netlink = &chain.nodes[interface.node].netlink;
-                let counted = qdisc::statistics(netlink, interface.interface)
+                let counted = qdisc::statistics(chain.netlink(interface), interface.interface)
                     .map_err(failed("read a discipline's counters"))?;
                 all[index].add(counted);
             }
@@ -221,11 +221,9 @@ impl Standing {
         let wire = all[WIRE];
         let at_ends = setup.placement == Placement::Ends;
         let with_offloads = setup.offloads == Offloads::On;
-        let by_rule = if setup.loss_by == LossBy::Iptables {
-            let (node, rule) = place.rule;
-            self.gone_by_rule + rule.dropped(&chain.nodes[node].namespace)?
-        } else {
-            0
+        let by_rule = match setup.loss_by {
+            LossBy::Iptables => self.gone_by_rule + chain.dropped_by_rule(place)?,
+            LossBy::Emulator => 0,
         };
         let mut queue_drops = all[RATE].drops + all[QUEUE].drops;
         let mut loss_drops = wire.drops + by_rule;
@@ -240,8 +238,7 @@ impl Standing {
         }
         let mut codel_drops = 0;
         if let (Some([queue, _]), true) = (place.before_wire(), self.stages.has_codel()) {
-            let netlink = &chain.nodes[queue.node].netlink;
-            let overflows = qdisc::codel_overflows(netlink, queue.interface)
+            let overflows = qdisc::codel_overflows(chain.netlink(queue), queue.interface)
                 .map_err(failed("read a discipline's counters"))?;
             codel_drops = queue_drops.saturating_sub(overflows);
             queue_drops = overflows;
@@ -277,10 +274,9 @@ impl Standing {
             queue_drops,
             codel_drops,
             refused_drops,
-            duplicated: if at_ends || with_offloads {
-                0
-            } else {
-                passed.saturating_sub(arrived)
+            duplicated: match at_ends || with_offloads {
+                true => 0,
+                false => passed.saturating_sub(arrived),
             },
             reordered: wire.requeues,
             queue_max_bytes,
@@ -315,7 +311,7 @@ fn places<'a>(
 fn counted(chain: &Chain, place: &DirectionInterfaces) -> Result<Vec<Counted>, DaemonError> {
     let interfaces = place.interfaces.iter();
     interfaces
-        .map(|interface| chain.nodes[interface.node].counted(interface.interface))
+        .map(|it| chain.nodes[it.node].netlink.counted(it.interface.index))
         .collect::<io::Result<_>>()
         .map_err(failed("read an interface's counters"))
 }

@@ -2,11 +2,12 @@
 
 use std::{
     io,
-    os::{fd::AsRawFd, unix::process::CommandExt},
+    os::fd::AsRawFd,
     process::{Command, Stdio},
 };
 
-use nix::sched::{CloneFlags, setns};
+use nix::sched::CloneFlags;
+use regatta_process::Preparation;
 
 use crate::path_daemon::{error::DaemonError, namespaces::Namespace};
 
@@ -21,37 +22,35 @@ const DIRECTORIES: &str = "/usr/sbin:/sbin:/usr/local/sbin:/usr/bin:/bin";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rule {
     /// Chain of the rule: `FORWARD` on a router, `INPUT` on a host.
-    pub chain: &'static str,
+    chain: &'static str,
     /// Interface at which the packets come in.
-    pub interface: &'static str,
+    interface: &'static str,
 }
 
 impl Rule {
+    /// Returns the rule of the receiving host for packets that come in at an interface.
+    pub(super) const fn host(interface: &'static str) -> Self {
+        let chain = "INPUT";
+        Self { chain, interface }
+    }
+
+    /// Returns the rule of a router for packets that come in at an interface.
+    pub(super) const fn router(interface: &'static str) -> Self {
+        let chain = "FORWARD";
+        Self { chain, interface }
+    }
+
     /// Installs the rule with its counter at zero, as the only one of its chain; removes it for a
     /// probability of zero.
     pub(super) fn set(self, within: &Namespace, probability: f64) -> Result<(), DaemonError> {
         let program = program()?;
         run(program, within, &["-F", self.chain])?;
         if probability > 0.0 {
-            let probability = format!("{probability:.10}");
-            run(
-                program,
-                within,
-                &[
-                    "-A",
-                    self.chain,
-                    "-i",
-                    self.interface,
-                    "-m",
-                    "statistic",
-                    "--mode",
-                    "random",
-                    "--probability",
-                    &probability,
-                    "-j",
-                    "DROP",
-                ],
-            )?;
+            let (chain, interface) = (self.chain, self.interface);
+            let rule = format!(
+                "-A {chain} -i {interface} -m statistic --mode random --probability {probability:.10} -j DROP"
+            );
+            run(program, within, &rule.split(' ').collect::<Vec<_>>())?;
         }
         Ok(())
     }
@@ -91,7 +90,6 @@ fn run(program: &str, within: &Namespace, arguments: &[&str]) -> Result<String, 
         command: format!("{program} {}", arguments.join(" ")),
         source,
     };
-    let namespace = within.file().as_raw_fd();
     let mut command = Command::new(program);
     command
         .arg("-w")
@@ -101,13 +99,11 @@ fn run(program: &str, within: &Namespace, arguments: &[&str]) -> Result<String, 
         // program runs in this namespace.
         .env("XTABLES_LOCKFILE", "/dev/null")
         .stdin(Stdio::null());
-    let enter = move || -> io::Result<()> {
-        // SAFETY: the namespace is borrowed until the program has ended.
-        let namespace = unsafe { std::os::fd::BorrowedFd::borrow_raw(namespace) };
-        Ok(setns(namespace, CloneFlags::CLONE_NEWNET)?)
-    };
-    // SAFETY: between fork and exec this makes one system call.
-    unsafe { command.pre_exec(enter) };
+    Preparation {
+        namespaces: vec![(within.file().as_raw_fd(), CloneFlags::CLONE_NEWNET)],
+        ..Preparation::default()
+    }
+    .apply(&mut command);
     let output = command.output().map_err(failed)?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);

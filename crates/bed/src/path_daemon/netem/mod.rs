@@ -24,31 +24,31 @@ mod wires;
 
 use std::{
     io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Instant,
 };
 
 use regatta_model::{Condition, Emulator, Link, LossBy, PathSetup};
 
-pub(super) use self::chain::DirectLink;
+pub(super) use self::chain::Chain;
 pub use self::interface::{
     COMMAND as INTERFACE_GUARD_COMMAND, ShapedInterface, main as interface_guard_main,
     shaped_interfaces,
 };
 pub(crate) use self::plan::refusal;
 use self::{
-    chain::Chain, installed::Installed, interface::Shaping, plan::Stages, sampler::Sampler,
-    schedule::Schedule,
+    installed::Installed, interface::Shaping, plan::Stages, sampler::Sampler, schedule::Schedule,
 };
 use super::{
     Path, attributes,
     error::{DaemonError, InterfaceError},
+    kernel_release, lock,
     namespaces::Namespace,
     netlink,
     qdisc::{self, Netem, Qdisc},
     tun::MTU_RANGE,
 };
-use crate::messages::{Attach, End, LinkCounters, PathForm};
+use crate::messages::{End, LinkCounters, PathForm, Shaping as HostShaping};
 
 /// The path.
 #[derive(Debug)]
@@ -75,41 +75,42 @@ impl NetemPath {
     pub(super) fn up(setup: PathSetup, end: Option<&End>, run: u64) -> Result<Self, DaemonError> {
         let mut shaping = None;
         let chain = match end {
-            Some(end) => match &end.attach {
-                Attach::Interface { name, .. } if setup.loss_by == LossBy::Iptables => {
+            Some(end) => match &end.shaping {
+                HostShaping::Interface { name, .. } if setup.loss_by == LossBy::Iptables => {
                     Err(DaemonError::interface(name, InterfaceError::Iptables))
                 }
-                Attach::Interface { name, ssh_ports } => Chain::lay_interface(end, name, ssh_ports)
-                    .map(|(chain, made)| {
+                HostShaping::Interface { name, ssh_ports } => {
+                    Chain::lay_interface(end, name, ssh_ports).map(|(chain, made)| {
                         shaping = Some(made);
                         chain
-                    }),
-                Attach::Wire { name } => Chain::lay_end(end, name),
-                Attach::Macvlan { parent, prefix } => {
+                    })
+                }
+                HostShaping::Wire { name } => Chain::lay_end(end, name),
+                HostShaping::Macvlan { parent, prefix } => {
                     Chain::lay_macvlan(end, (parent, *prefix), run)
                 }
-                Attach::AsIs => Err(DaemonError::OneEnd),
+                HostShaping::None => Err(DaemonError::OneEnd),
             },
-            None => Chain::lay(setup.placement, setup.offloads),
+            None => Chain::lay(setup),
         }
         .map_err(|error| match error {
-            DaemonError::Netem { step, source } => missing("veth", step, source),
+            DaemonError::Netem { step, source } => missing("veth", step)(source),
             other => other,
         })?;
+        let chain = Arc::new(chain);
         let seeded = probe(&chain)?;
         let sampler = Sampler::start(&chain)?;
         if setup.loss_by == LossBy::Iptables {
             for direction in chain.directions.iter().flatten() {
-                let (node, rule) = direction.rule;
-                rule.set(&chain.nodes[node].namespace, 0.0)?;
+                chain.set_rule(direction, 0.0)?;
             }
         }
         Ok(Self {
             setup,
             seeded: seeded && setup.loss_by == LossBy::Emulator,
-            chain: Arc::new(chain),
+            installed: Arc::new(Mutex::new(Installed::new(Arc::clone(&chain), setup))),
+            chain,
             sampler: Arc::new(sampler),
-            installed: Arc::default(),
             condition: None,
             schedule: None,
             shaping,
@@ -125,15 +126,12 @@ impl Path for NetemPath {
     }
 
     fn form(&self) -> PathForm {
-        let kernel = nix::sys::utsname::uname()
-            .map(|names| names.release().to_string_lossy().into_owned())
-            .unwrap_or_default();
         PathForm {
-            emulator: Emulator::Netem,
-            placement: self.setup.placement,
-            loss_by: self.setup.loss_by,
-            offloads: self.setup.offloads,
-            kernel,
+            setup: PathSetup {
+                emulator: Emulator::Netem,
+                ..self.setup
+            },
+            kernel: kernel_release(),
             seeded: self.seeded,
             is_real: false,
         }
@@ -150,18 +148,14 @@ impl Path for NetemPath {
         }
         // Everything is known to be possible before anything is changed.
         for setting in condition.settings() {
-            stages(
-                condition,
-                [setting.forward, setting.reverse],
-                self.setup,
-                seed,
-            )?;
+            let links = [setting.forward, setting.reverse];
+            stages(condition, links, self.setup, seed)?;
         }
         let links = [&condition.forward, &condition.reverse];
         let wanted = stages(condition, links, self.setup, seed)?;
         let mut installed = lock(&self.installed);
-        installed.replace(&self.chain, self.setup, condition.mtu_bytes, wanted)?;
-        self.sampler.watch(installed.watched(&self.chain), true);
+        installed.replace(condition.mtu_bytes, wanted)?;
+        self.sampler.watch(installed.watched(), true);
         self.condition = Some((condition.clone(), seed));
         Ok(())
     }
@@ -175,7 +169,7 @@ impl Path for NetemPath {
         if condition.schedule.is_empty() {
             return Ok(());
         }
-        let (setup, chain) = (self.setup, Arc::clone(&self.chain));
+        let setup = self.setup;
         let (installed, sampler) = (Arc::clone(&self.installed), Arc::clone(&self.sampler));
         let steps = condition.schedule.iter().map(|step| step.at).collect();
         let take = move |index: usize| {
@@ -185,8 +179,8 @@ impl Path for NetemPath {
             let links = [&step.forward, &step.reverse];
             let wanted = stages(&condition, links, setup, seed)?;
             let mut installed = lock(&installed);
-            installed.change(&chain, setup, wanted)?;
-            sampler.watch(installed.watched(&chain), false);
+            installed.change(wanted)?;
+            sampler.watch(installed.watched(), false);
             Ok(())
         };
         self.schedule = Some(Schedule::start(begun, steps, take)?);
@@ -198,7 +192,7 @@ impl Path for NetemPath {
             schedule.outcome()?;
         }
         let most_bytes = self.sampler.most_bytes();
-        lock(&self.installed).counters(&self.chain, self.setup, most_bytes)
+        lock(&self.installed).counters(most_bytes)
     }
 }
 
@@ -220,23 +214,16 @@ fn stages(
     setup: PathSetup,
     seed: u64,
 ) -> Result<[Stages; 2], DaemonError> {
-    let stages = |link, name, seed| {
+    let stages = |link, direction, seed| {
         Stages::new(condition, link, setup, seed).map_err(|source| DaemonError::Refused {
             condition: condition.name.clone(),
-            direction: name,
+            direction,
             source,
         })
     };
-    Ok([
-        stages(links[0], "forward", seed.wrapping_mul(2))?,
-        stages(links[1], "reverse", seed.wrapping_mul(2).wrapping_add(1))?,
-    ])
-}
-
-/// Locks a mutex, poisoned or not: a thread that panicked has left only state that the kernel
-/// knows.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    let seed = seed.wrapping_mul(2);
+    let reverse = stages(links[1], "reverse", seed.wrapping_add(1));
+    Ok([stages(links[0], "forward", seed)?, reverse?])
 }
 
 /// Tries netem, and between the hosts the token bucket and CoDel, on the chain's interfaces;
@@ -245,35 +232,29 @@ fn probe(chain: &Chain) -> Result<bool, DaemonError> {
     let Some(direction) = chain.directions.iter().flatten().next() else {
         return Ok(false);
     };
-    let interface = direction.wire();
-    let netlink = &chain.nodes[interface.node].netlink;
-    let interface = interface.interface;
-    let try_one = |name, discipline: Qdisc| {
-        discipline
-            .add(netlink, interface)
-            .map_err(|source| missing(name, "set a queueing discipline", source))
+    let wire = direction.wire();
+    let (netlink, interface) = (chain.netlink(wire), wire.interface);
+    let try_one = |module, discipline: Qdisc| {
+        let added = discipline.add(netlink, interface);
+        added.map_err(missing(module, "set a queueing discipline"))
     };
     let clear =
         || qdisc::remove(netlink, interface).map_err(failed("take a queueing discipline away"));
-    try_one(
-        "sch_netem",
-        Qdisc::Netem(Netem {
-            limit: 1,
-            seed: 1,
-            ..Netem::default()
-        }),
-    )?;
+    let netem = Netem {
+        limit: 1,
+        seed: 1,
+        ..Netem::default()
+    };
+    try_one("sch_netem", Qdisc::Netem(netem))?;
     let seeded = qdisc::is_seeded(netlink, interface).map_err(failed("read netem's settings"))?;
     clear()?;
     if direction.before_wire().is_some() {
-        try_one(
-            "sch_tbf",
-            Qdisc::Bucket(qdisc::Bucket {
-                bytes_per_second: 1_000_000,
-                burst_bytes: 2000,
-                waiting: qdisc::Waiting::Bytes(2000),
-            }),
-        )?;
+        let bucket = qdisc::Bucket {
+            bytes_per_second: 1_000_000,
+            burst_bytes: 2000,
+            waiting: qdisc::Waiting::Bytes(2000),
+        };
+        try_one("sch_tbf", Qdisc::Bucket(bucket))?;
         clear()?;
     }
     Ok(seeded)
@@ -281,8 +262,8 @@ fn probe(chain: &Chain) -> Result<bool, DaemonError> {
 
 /// Makes the error of a kernel without a discipline or a kind of interface, which returns `ENOENT`
 /// or `EOPNOTSUPP`.
-fn missing(module: &'static str, step: &'static str, source: io::Error) -> DaemonError {
-    match source.raw_os_error() {
+fn missing(module: &'static str, step: &'static str) -> impl Fn(io::Error) -> DaemonError {
+    move |source| match source.raw_os_error() {
         Some(libc::ENOENT | libc::EOPNOTSUPP) => DaemonError::NoNetem { module, source },
         _ => DaemonError::Netem { step, source },
     }

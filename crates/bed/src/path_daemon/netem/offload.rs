@@ -6,9 +6,14 @@
 //! QUIC stacks ask for, which is done before the packets reach the path: by the first virtual Ethernet between the
 //! hosts, and by a [splitter](super::super::qdisc::split) where netem is on the hosts' own interfaces.
 
-use std::{ffi::c_char, io, mem, os::fd::AsRawFd};
+use std::{io, os::fd::AsRawFd};
 
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use nix::{
+    errno::Errno,
+    sys::socket::{AddressFamily, SockFlag, SockType, socket},
+};
+
+use crate::path_daemon::tun::request;
 
 /// Commands of `linux/ethtool.h` that set one switch: of TSO, GSO, GRO, and a group with LRO.
 const SWITCHES: [u32; 4] = [
@@ -30,29 +35,19 @@ struct Value {
 
 /// Switches the offloads of an interface of the calling thread's namespace off.
 pub(super) fn switch_off(interface: &str) -> io::Result<()> {
-    let control = socket(
-        AddressFamily::Inet,
-        SockType::Datagram,
-        SockFlag::SOCK_CLOEXEC,
-        None,
-    )?;
+    let (family, kind) = (AddressFamily::Inet, SockType::Datagram);
+    let control = socket(family, kind, SockFlag::SOCK_CLOEXEC, None)?;
     for command in SWITCHES {
         let mut value = Value { command, data: 0 };
-        // SAFETY: all zeros are a valid `ifreq`.
-        let mut request: libc::ifreq = unsafe { mem::zeroed() };
-        for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
-            *to = from as c_char;
-        }
+        let mut request = request(interface);
         request.ifr_ifru.ifru_data = (&raw mut value).cast();
         // SAFETY: this request reads one `ifreq` and the `ethtool_value` that it points to, and
         // both outlive the call.
         let done = unsafe { libc::ioctl(control.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
-        if done < 0 {
-            let error = io::Error::last_os_error();
+        match Errno::result(done) {
             // An interface without the feature has it off.
-            if error.raw_os_error() != Some(libc::EOPNOTSUPP) {
-                return Err(error);
-            }
+            Ok(_) | Err(Errno::EOPNOTSUPP) => {}
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(())

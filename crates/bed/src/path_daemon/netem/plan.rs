@@ -70,32 +70,29 @@ impl Stages {
         setup: PathSetup,
         seed: u64,
     ) -> Result<Self, Refusal> {
-        if !link.loss_list.is_empty() {
-            return Err(Refusal::LossList);
+        let rate = link.rate.map(|rate| rate.0);
+        let has_no_rate = rate.is_none();
+        let has_codel = link.discipline != QueueDiscipline::DropTail;
+        let refusals = [
+            (!link.loss_list.is_empty(), Refusal::LossList),
+            (link.trace.is_some(), Refusal::Trace),
+            (link.rate_of != RateOf::Ip, Refusal::RateOf),
+            (link.jitter_span().is_some(), Refusal::JitterInTime),
+            (link.jitter > LONGEST_JITTER, Refusal::Jitter),
+            (
+                rate.is_some_and(|rate| rate < 8),
+                Refusal::Rate(rate.unwrap_or_default()),
+            ),
+            (has_no_rate && has_codel, Refusal::CodelWithoutRate),
+            (
+                has_no_rate && link.burst_bytes.is_some(),
+                Refusal::BurstWithoutRate,
+            ),
+        ];
+        if let Some((_, refusal)) = refusals.into_iter().find(|(is_so, _)| *is_so) {
+            return Err(refusal);
         }
-        if link.trace.is_some() {
-            return Err(Refusal::Trace);
-        }
-        if link.rate_of != RateOf::Ip {
-            return Err(Refusal::RateOf);
-        }
-        if link.jitter_span().is_some() {
-            return Err(Refusal::JitterInTime);
-        }
-        if link.jitter > LONGEST_JITTER {
-            return Err(Refusal::Jitter);
-        }
-        let bytes_per_second = match link.rate {
-            None => None,
-            Some(rate) if rate.0 < 8 => return Err(Refusal::Rate(rate.0)),
-            Some(rate) => Some(rate.0 / 8),
-        };
-        if bytes_per_second.is_none() && link.discipline != QueueDiscipline::DropTail {
-            return Err(Refusal::CodelWithoutRate);
-        }
-        if bytes_per_second.is_none() && link.burst_bytes.is_some() {
-            return Err(Refusal::BurstWithoutRate);
-        }
+        let bytes_per_second = rate.map(|rate| rate / 8);
         let by_rule = setup.loss_by == LossBy::Iptables;
         let wire = Netem {
             delay_ns: nanoseconds(link.delay),
@@ -110,18 +107,22 @@ impl Stages {
             pace: (!link.jitter_reorders).then_some(Pace::InOrder),
             seed,
         };
-        let dropped_by_rule = if by_rule { link.loss.0 } else { 0.0 };
-        match setup.placement {
-            Placement::Between => {
-                Self::between(condition, link, bytes_per_second, wire, setup.offloads)
-            }
-            Placement::Ends => Self::ends(condition, link, bytes_per_second, wire),
-        }
-        .map(|stages| Self {
-            dropped_by_rule,
+        let wire = match setup.placement {
+            Placement::Between => wire,
+            Placement::Ends => at_end(condition, link, bytes_per_second, wire)?,
+        };
+        let mut stages = Self {
+            queue: None,
+            rate: None,
+            wire: Qdisc::Netem(wire),
+            dropped_by_rule: if by_rule { link.loss.0 } else { 0.0 },
             only_bursts: link.loss_bursts.is_some() && (by_rule || link.loss.0 == 0.0),
-            ..stages
-        })
+            full_queue_bytes: None,
+        };
+        if let (Placement::Between, Some(rate)) = (setup.placement, bytes_per_second) {
+            stages.add_bottleneck(condition, link, rate, setup.offloads)?;
+        }
+        Ok(stages)
     }
 
     /// Whether the queue's discipline is CoDel.
@@ -145,24 +146,14 @@ impl Stages {
         matches!(&self.wire, Qdisc::Netem(netem) if matches!(netem.pace, Some(Pace::BytesPerSecond(_))))
     }
 
-    fn between(
+    /// Adds the bottleneck's queue and rate before the wire.
+    fn add_bottleneck(
+        &mut self,
         condition: &Condition,
         link: &Link,
-        bytes_per_second: Option<u64>,
-        wire: Netem,
+        rate: u64,
         offloads: Offloads,
-    ) -> Result<Self, Refusal> {
-        let mut stages = Self {
-            queue: None,
-            rate: None,
-            wire: Qdisc::Netem(wire),
-            dropped_by_rule: 0.0,
-            only_bursts: false,
-            full_queue_bytes: None,
-        };
-        let Some(rate) = bytes_per_second else {
-            return Ok(stages);
-        };
+    ) -> Result<(), Refusal> {
         let serialiser = |limit| {
             Qdisc::Netem(Netem {
                 limit,
@@ -174,8 +165,8 @@ impl Stages {
         if let (Some(packets), true, None) = (link.queue_packets, drop_tail, link.burst_bytes) {
             // netem's own limit, and the packet under transmission.
             let limit = u32::try_from(packets.saturating_add(1)).map_err(|_| Refusal::Queue)?;
-            stages.rate = Some(serialiser(limit));
-            return Ok(stages);
+            self.rate = Some(serialiser(limit));
+            return Ok(());
         }
         let queue = u32::try_from(condition.queue_limit(link).0).map_err(|_| Refusal::Queue)?;
         let full_packet = ETHERNET_HEADER_BYTES
@@ -209,56 +200,50 @@ impl Stages {
             },
         };
         if matches!(waiting, Waiting::Bytes(_)) {
-            stages.full_queue_bytes = Some(queue.into());
+            self.full_queue_bytes = Some(queue.into());
         }
-        stages.queue = Some(Qdisc::Bucket(Bucket {
+        self.queue = Some(Qdisc::Bucket(Bucket {
             bytes_per_second: rate,
             burst_bytes,
             waiting,
         }));
         if link.burst_bytes.is_none() {
-            stages.rate = Some(serialiser(at_most(
-                u64::from(burst_bytes) / SMALLEST_PACKET_BYTES + LEAST_LIMIT,
-            )));
+            let packets = u64::from(burst_bytes) / SMALLEST_PACKET_BYTES + LEAST_LIMIT;
+            self.rate = Some(serialiser(at_most(packets)));
         }
-        Ok(stages)
+        Ok(())
     }
+}
 
-    /// Returns one netem for everything: its limit bounds the queue and the packets under way
-    /// together.
-    fn ends(
-        condition: &Condition,
-        link: &Link,
-        bytes_per_second: Option<u64>,
-        wire: Netem,
-    ) -> Result<Self, Refusal> {
-        if link.discipline != QueueDiscipline::DropTail {
-            return Err(Refusal::Ends("no CoDel"));
-        }
-        if link.burst_bytes.is_some() {
-            return Err(Refusal::Ends("no token bucket"));
-        }
-        let mut wire = wire;
-        if let Some(rate) = bytes_per_second {
-            if link.jitter_reorders && !link.jitter.is_zero() {
-                return Err(Refusal::Ends("no jitter that reorders beside a rate"));
-            }
-            let queue = u32::try_from(condition.queue_limit(link).0).map_err(|_| Refusal::Queue)?;
-            let full = u64::from(condition.mtu_bytes.max(1));
-            let under_way = (rate as f64 * (link.delay + link.jitter).as_secs_f64()) as u64 / full;
-            let queue = u64::from(packets_of_queue(condition, link, queue));
-            wire.limit = at_most(queue + under_way + 1);
-            wire.pace = Some(Pace::BytesPerSecond(rate));
-        }
-        Ok(Self {
-            queue: None,
-            rate: None,
-            wire: Qdisc::Netem(wire),
-            dropped_by_rule: 0.0,
-            only_bursts: false,
-            full_queue_bytes: None,
-        })
+/// Returns one netem for everything: its limit bounds the queue and the packets under way
+/// together.
+fn at_end(
+    condition: &Condition,
+    link: &Link,
+    bytes_per_second: Option<u64>,
+    wire: Netem,
+) -> Result<Netem, Refusal> {
+    if link.discipline != QueueDiscipline::DropTail {
+        return Err(Refusal::Ends("no CoDel"));
     }
+    if link.burst_bytes.is_some() {
+        return Err(Refusal::Ends("no token bucket"));
+    }
+    let Some(rate) = bytes_per_second else {
+        return Ok(wire);
+    };
+    if link.jitter_reorders && !link.jitter.is_zero() {
+        return Err(Refusal::Ends("no jitter that reorders beside a rate"));
+    }
+    let queue = u32::try_from(condition.queue_limit(link).0).map_err(|_| Refusal::Queue)?;
+    let full = u64::from(condition.mtu_bytes.max(1));
+    let under_way = (rate as f64 * (link.delay + link.jitter).as_secs_f64()) as u64 / full;
+    let queue = u64::from(packets_of_queue(condition, link, queue));
+    Ok(Netem {
+        limit: at_most(queue + under_way + 1),
+        pace: Some(Pace::BytesPerSecond(rate)),
+        ..wire
+    })
 }
 
 /// Returns the number of full packets that a queue holds.

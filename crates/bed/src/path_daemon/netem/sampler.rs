@@ -7,16 +7,16 @@ use std::{
         atomic::{AtomicU64, Ordering},
         mpsc::{self, RecvTimeoutError, Sender},
     },
-    thread,
     time::Duration,
 };
 
 use super::{
     chain::{Chain, NodeInterface},
+    failed,
     netlink::Netlink,
     qdisc,
 };
-use crate::path_daemon::error::DaemonError;
+use crate::path_daemon::{error::DaemonError, spawn};
 
 /// Time between two samples.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -47,30 +47,26 @@ impl Sampler {
             .iter()
             .map(|node| {
                 node.namespace.enter()?;
-                Netlink::open().map_err(|source| DaemonError::Netem {
-                    step: "open a netlink socket",
-                    source,
-                })
+                Netlink::open().map_err(failed("open a netlink socket"))
             })
             .collect::<Result<Vec<_>, _>>()?;
         let (orders, inbox) = mpsc::channel::<Order>();
-        let most_bytes = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        let most_bytes = Arc::<[AtomicU64; 2]>::default();
         let most = Arc::clone(&most_bytes);
-        let look = move || {
-            let mut now: [Watched; 2] = [Vec::new(), Vec::new()];
+        spawn("queue-sampler", move || {
+            let mut now: [Watched; 2] = Default::default();
             loop {
-                let nothing = now.iter().all(Vec::is_empty);
-                let told = if nothing {
-                    inbox.recv().map_err(RecvTimeoutError::from)
-                } else {
-                    inbox.recv_timeout(INTERVAL)
+                let told = match now.iter().all(Vec::is_empty) {
+                    true => inbox.recv().map_err(RecvTimeoutError::from),
+                    false => inbox.recv_timeout(INTERVAL),
                 };
                 match told {
                     Ok(order) => {
                         now = order.watched;
                         if order.afresh {
-                            most.iter()
-                                .for_each(|most| most.store(0, Ordering::Relaxed));
+                            for most in &*most {
+                                most.store(0, Ordering::Relaxed);
+                            }
                         }
                     }
                     Err(RecvTimeoutError::Timeout) => {}
@@ -89,11 +85,7 @@ impl Sampler {
                     most.fetch_max(waiting, Ordering::Relaxed);
                 }
             }
-        };
-        thread::Builder::new()
-            .name("queue-sampler".into())
-            .spawn(look)
-            .map_err(DaemonError::Thread)?;
+        })?;
         Ok(Self { orders, most_bytes })
     }
 
@@ -105,6 +97,7 @@ impl Sampler {
 
     /// Returns the most bytes of IP packets that were seen to wait, forward and reverse.
     pub(super) fn most_bytes(&self) -> [u64; 2] {
-        [0, 1].map(|direction: usize| self.most_bytes[direction].load(Ordering::Relaxed))
+        let most = self.most_bytes.each_ref();
+        most.map(|most| most.load(Ordering::Relaxed))
     }
 }

@@ -5,12 +5,10 @@ use std::{
         Arc, Mutex,
         mpsc::{self, RecvTimeoutError, Sender},
     },
-    thread,
     time::{Duration, Instant},
 };
 
-use super::lock;
-use crate::path_daemon::{clock, error::DaemonError};
+use crate::path_daemon::{clock, error::DaemonError, lock, spawn};
 
 /// Running schedule. Dropping it ends it: no further steps are taken.
 #[derive(Debug)]
@@ -31,7 +29,7 @@ impl Schedule {
         let (alive, dropped) = mpsc::channel::<()>();
         let failed = Arc::new(Mutex::new(None));
         let outcome = Arc::clone(&failed);
-        let run = move || {
+        spawn("schedule", move || {
             clock::wake_on_time();
             for (index, at) in steps.into_iter().enumerate() {
                 let left = at.saturating_sub(begun.elapsed());
@@ -43,11 +41,7 @@ impl Schedule {
                     return;
                 }
             }
-        };
-        thread::Builder::new()
-            .name("schedule".into())
-            .spawn(run)
-            .map_err(DaemonError::Thread)?;
+        })?;
         Ok(Self {
             _alive: alive,
             failed,

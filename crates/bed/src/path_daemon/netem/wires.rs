@@ -13,7 +13,7 @@ use regatta_model::Offloads;
 use super::{
     attributes::Attributes,
     failed, missing,
-    netlink::{Counted, IFLA_IFNAME, IFLA_MTU, LOOPBACK, Netlink, link_head},
+    netlink::{IFLA_IFNAME, IFLA_MTU, LOOPBACK, Netlink, link_head},
     offload,
     qdisc::{self, Interface, Place},
 };
@@ -68,13 +68,7 @@ pub(super) struct Node {
 impl Node {
     /// Makes a namespace, enters it and sets its loopback device up.
     pub(super) fn create(offloads: Offloads) -> Result<Self, DaemonError> {
-        let namespace = Namespace::create()?;
-        let netlink = Netlink::open().map_err(failed("open a netlink socket"))?;
-        let node = Self {
-            namespace,
-            netlink,
-            offloads,
-        };
+        let node = Self::of(Namespace::create()?, offloads)?;
         node.netlink
             .set_link(LOOPBACK, libc::IFF_UP, &Attributes::new())
             .map_err(failed("set up the loopback device"))?;
@@ -83,10 +77,24 @@ impl Node {
 
     /// Opens the namespace of this process, with a socket in it.
     pub(super) fn own() -> Result<Self, DaemonError> {
+        Self::of(Namespace::own()?, Offloads::Off)
+    }
+
+    /// Opens the namespace of the system's first process, with a socket in it. The calling thread
+    /// enters the namespace.
+    pub(super) fn first() -> Result<Self, DaemonError> {
+        let namespace = Namespace::first()?;
+        namespace.enter()?;
+        Self::of(namespace, Offloads::Off)
+    }
+
+    /// Opens a socket in the namespace, in which the calling thread is.
+    fn of(namespace: Namespace, offloads: Offloads) -> Result<Self, DaemonError> {
+        let netlink = Netlink::open().map_err(failed("open a netlink socket"))?;
         Ok(Self {
-            namespace: Namespace::own()?,
-            netlink: Netlink::open().map_err(failed("open a netlink socket"))?,
-            offloads: Offloads::Off,
+            namespace,
+            netlink,
+            offloads,
         })
     }
 
@@ -105,15 +113,10 @@ impl Node {
         };
         let parent = of.netlink.link_index(parent).map_err(no_parent)?;
         let data = Attributes::new().u32(IFLA_MACVLAN_MODE, MACVLAN_MODE_BRIDGE);
-        let info = Attributes::new()
-            .text(IFLA_INFO_KIND, "macvlan")
-            .nested(IFLA_INFO_DATA, &data);
-        let attributes = Attributes::new()
-            .text(IFLA_IFNAME, name_here)
+        let attributes = self
+            .here(name_here, ethernet)
             .i32(IFLA_LINK, parent)
-            .bytes(IFLA_ADDRESS, &ethernet)
-            .i32(IFLA_NET_NS_FD, self.namespace.file().as_raw_fd())
-            .nested(IFLA_LINKINFO, &info);
+            .nested(IFLA_LINKINFO, &kind("macvlan", &data));
         let created = of.netlink.create_link(&attributes);
         created.map_err(DaemonError::Macvlan)?;
         self.prepare(name_here)
@@ -134,26 +137,10 @@ impl Node {
         let attributes = Attributes::new()
             .bytes(NDA_DST, &address.octets())
             .bytes(NDA_LLADDR, &ethernet);
-        self.change(
-            Rtm::Newneigh,
-            NlmF::CREATE | NlmF::REPLACE,
-            &head,
-            &attributes,
-        )
-        .map_err(failed("set a neighbour"))
-    }
-
-    /// Opens the namespace of the system's first process, with a socket in it. The calling thread
-    /// enters the namespace.
-    pub(super) fn first() -> Result<Self, DaemonError> {
-        let namespace = Namespace::first()?;
-        namespace.enter()?;
-        let netlink = Netlink::open().map_err(failed("open a netlink socket"))?;
-        Ok(Self {
-            namespace,
-            netlink,
-            offloads: Offloads::Off,
-        })
+        let flags = NlmF::CREATE | NlmF::REPLACE;
+        self.netlink
+            .change(Rtm::Newneigh, flags, &head, &attributes)
+            .map_err(failed("set a neighbour"))
     }
 
     /// Takes an interface from another node and prepares it here under another name. The calling
@@ -165,24 +152,10 @@ impl Node {
         name_here: &'static str,
     ) -> Result<Interface, DaemonError> {
         let index = from.index(name)?;
-        let attributes = Attributes::new()
-            .i32(IFLA_NET_NS_FD, self.namespace.file().as_raw_fd())
-            .text(IFLA_IFNAME, name_here)
-            .bytes(IFLA_ADDRESS, &ETHERNET_ADDRESS);
         from.netlink
-            .set_link(index, 0, &attributes)
+            .set_link(index, 0, &self.here(name_here, ETHERNET_ADDRESS))
             .map_err(failed("take the wire to the other guest"))?;
         self.prepare(name_here)
-    }
-
-    fn change(
-        &self,
-        kind: Rtm,
-        flags: NlmF,
-        head: &[u8],
-        attributes: &Attributes,
-    ) -> io::Result<()> {
-        self.netlink.change(kind, flags, head, attributes)
     }
 
     /// Creates a virtual Ethernet from here to `other` and prepares both ends. The calling thread
@@ -194,23 +167,23 @@ impl Node {
         name_there: &'static str,
     ) -> Result<[Interface; 2], DaemonError> {
         let mut peer = link_head(0, 0).to_vec();
-        let there = Attributes::new()
-            .text(IFLA_IFNAME, name_there)
-            .bytes(IFLA_ADDRESS, &ETHERNET_ADDRESS)
-            .i32(IFLA_NET_NS_FD, other.namespace.file().as_raw_fd());
-        peer.extend(there.as_bytes());
+        peer.extend(other.here(name_there, ETHERNET_ADDRESS).as_bytes());
         let data = Attributes::new().bytes(VETH_INFO_PEER, &peer);
-        let info = Attributes::new()
-            .text(IFLA_INFO_KIND, "veth")
-            .nested(IFLA_INFO_DATA, &data);
-        let attributes = Attributes::new()
-            .text(IFLA_IFNAME, name)
-            .bytes(IFLA_ADDRESS, &ETHERNET_ADDRESS)
-            .nested(IFLA_LINKINFO, &info);
+        let attributes = self
+            .here(name, ETHERNET_ADDRESS)
+            .nested(IFLA_LINKINFO, &kind("veth", &data));
         self.netlink
             .create_link(&attributes)
             .map_err(failed("make a virtual Ethernet"))?;
         Ok([self.prepare(name)?, other.prepare(name_there)?])
+    }
+
+    /// Returns the attributes of an interface of this namespace with a name and an Ethernet address.
+    fn here(&self, name: &str, ethernet: [u8; 6]) -> Attributes {
+        Attributes::new()
+            .text(IFLA_IFNAME, name)
+            .bytes(IFLA_ADDRESS, &ethernet)
+            .i32(IFLA_NET_NS_FD, self.namespace.file().as_raw_fd())
     }
 
     fn prepare(&self, name: &'static str) -> Result<Interface, DaemonError> {
@@ -274,29 +247,21 @@ impl Node {
         let attributes = Attributes::new().nested(IFLA_AF_SPEC, &specific);
         let head = link_head(through.index, 0);
         // Not through `/proc/sys`, which containers have read-only.
-        self.change(Rtm::Setlink, NlmF::empty(), &head, &attributes)
+        self.netlink
+            .change(Rtm::Setlink, NlmF::empty(), &head, &attributes)
             .map_err(failed("have a router forward packets"))?;
         for address in [to, second(to)] {
             // `struct rtmsg`: family, bits of destination and source, type of service, table,
             // protocol, scope, type, flags.
-            let head = [
-                libc::AF_INET as u8,
-                32,
-                0,
-                0,
-                libc::RT_TABLE_MAIN,
-                libc::RTPROT_STATIC,
-                libc::RT_SCOPE_LINK,
-                libc::RTN_UNICAST,
-                0,
-                0,
-                0,
-                0,
-            ];
+            let mut head = vec![libc::AF_INET as u8, 32, 0, 0, libc::RT_TABLE_MAIN];
+            head.extend([libc::RTPROT_STATIC, libc::RT_SCOPE_LINK, libc::RTN_UNICAST]);
+            head.extend([0; 4]);
             let attributes = Attributes::new()
                 .bytes(RTA_DST, &address.octets())
                 .i32(RTA_OIF, through.index);
-            self.change(Rtm::Newroute, NlmF::CREATE | NlmF::EXCL, &head, &attributes)
+            let flags = NlmF::CREATE | NlmF::EXCL;
+            self.netlink
+                .change(Rtm::Newroute, flags, &head, &attributes)
                 .map_err(failed("set a route"))?;
         }
         Ok(())
@@ -319,14 +284,17 @@ impl Node {
             return Ok(on);
         }
         qdisc::split(&self.netlink, on.index, Place::ROOT, ETHERNET_MTU_BYTES)
-            .map_err(|source| missing("sch_tbf", "set a queueing discipline", source))?;
+            .map_err(missing("sch_tbf", "set a queueing discipline"))?;
         Ok(Interface {
             place: Place::SPLIT,
             ..on
         })
     }
+}
 
-    pub(super) fn counted(&self, on: Interface) -> io::Result<Counted> {
-        self.netlink.counted(on.index)
-    }
+/// Returns the value of `IFLA_LINKINFO` for an interface of this kind.
+fn kind(kind: &str, data: &Attributes) -> Attributes {
+    Attributes::new()
+        .text(IFLA_INFO_KIND, kind)
+        .nested(IFLA_INFO_DATA, data)
 }

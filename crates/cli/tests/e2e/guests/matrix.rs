@@ -6,9 +6,9 @@
 //! time make runs of different drivers. A case that is run without a test run's directory runs a
 //! study of its own cell.
 
-use regatta_bed::test_run::{TEST_RUN_DIR, once_per_test_run};
 use regatta_model::{Outcome, STACK_FACTS, TrialRecord};
 use regatta_telemetry::testing::MachineLoad;
+use regatta_test_support::test_run::{TEST_RUN_DIR, once_per_test_run};
 use regatta_transport::{Carries, DriverDescriptor, NOT_STATED};
 
 use crate::help::{cell, run_into, trials};

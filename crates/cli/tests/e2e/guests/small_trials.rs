@@ -2,12 +2,10 @@
 
 use std::{path::Path, time::Instant};
 
-use regatta_bed::{
-    Bed,
-    guest::testing::{Clock, in_shared_guest},
-};
+use regatta_bed::Bed;
 use regatta_engine::{Done, Event, Listener, ListenerError, Plan, Run, RunOptions};
 use regatta_model::{BedKind, PathSetup, RunPart, Study, TrialRecord, metric::id};
+use regatta_test_support::guest::{Clock, in_shared_guest};
 
 use crate::help::assert_ran;
 

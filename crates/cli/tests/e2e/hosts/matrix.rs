@@ -2,8 +2,8 @@
 //!
 //! All cases look at one run, which the first of them makes.
 
-use regatta_bed::test_run::once_per_test_run;
 use regatta_model::Outcome;
+use regatta_test_support::test_run::once_per_test_run;
 
 use super::*;
 use crate::{

@@ -38,6 +38,12 @@ struct Key {
     value: u32,
 }
 
+impl Key {
+    const fn new(at: u32, mask: u32, value: u32) -> Self {
+        Self { at, mask, value }
+    }
+}
+
 /// Filter: packets of a protocol that match all keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Filter {
@@ -51,10 +57,9 @@ pub(super) fn to(address: IpAddr) -> Filter {
         IpAddr::V4(address) => (ETH_P_IP, address.octets().to_vec(), 16),
         IpAddr::V6(address) => (ETH_P_IPV6, address.octets().to_vec(), 24),
     };
-    let keys = octets.chunks_exact(4).zip(0..).map(|(four, place)| Key {
-        at: first + 4 * place,
-        mask: u32::MAX,
-        value: four.iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte)),
+    let keys = octets.chunks_exact(4).zip(0..).map(|(four, place)| {
+        let value = four.iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte));
+        Key::new(first + 4 * place, u32::MAX, value)
     });
     Filter {
         protocol,
@@ -68,19 +73,10 @@ pub(super) fn neighbours(address: IpAddr) -> impl Iterator<Item = Filter> {
         IpAddr::V4(_) => &[],
         IpAddr::V6(_) => &[NEIGHBOUR_SOLICITATION, NEIGHBOUR_ADVERTISEMENT],
     };
+    let icmp = Key::new(4, 0x0000_ff00, (libc::IPPROTO_ICMPV6 as u32) << 8);
     kinds.iter().map(move |kind| {
-        let mut filter = to(address);
-        filter.keys.push(Key {
-            at: 4,
-            mask: 0x0000_ff00,
-            value: (libc::IPPROTO_ICMPV6 as u32) << 8,
-        });
-        filter.keys.push(Key {
-            at: IPV6_HEADER_BYTES,
-            mask: 0xff00_0000,
-            value: kind << 24,
-        });
-        filter
+        let kind = Key::new(IPV6_HEADER_BYTES, 0xff00_0000, kind << 24);
+        to(address).with([icmp, kind])
     })
 }
 
@@ -89,30 +85,23 @@ pub(super) fn control(address: IpAddr, ports: &[u16]) -> impl Iterator<Item = Fi
     let tcp = libc::IPPROTO_TCP as u32;
     // The protocol is the tenth byte of an IPv4 header and the seventh of one of IPv6.
     let (protocol, header) = match address {
-        IpAddr::V4(_) => ((8, 0x00ff_0000, tcp << 16), IPV4_HEADER_BYTES),
-        IpAddr::V6(_) => ((4, 0x0000_ff00, tcp << 8), IPV6_HEADER_BYTES),
+        IpAddr::V4(_) => (Key::new(8, 0x00ff_0000, tcp << 16), IPV4_HEADER_BYTES),
+        IpAddr::V6(_) => (Key::new(4, 0x0000_ff00, tcp << 8), IPV6_HEADER_BYTES),
     };
     ports.iter().flat_map(move |port| {
         let port = u32::from(*port);
-        [(0xffff_0000, port << 16), (0x0000_ffff, port)].map(|(mask, value)| {
-            let mut filter = to(address);
-            let (at, protocol_mask, protocol) = protocol;
-            filter.keys.push(Key {
-                at,
-                mask: protocol_mask,
-                value: protocol,
-            });
-            filter.keys.push(Key {
-                at: header,
-                mask,
-                value,
-            });
-            filter
-        })
+        [(0xffff_0000, port << 16), (0x0000_ffff, port)]
+            .map(|(mask, value)| to(address).with([protocol, Key::new(header, mask, value)]))
     })
 }
 
 impl Filter {
+    /// Adds keys.
+    fn with(mut self, keys: [Key; 2]) -> Self {
+        self.keys.extend(keys);
+        self
+    }
+
     /// Adds the filter to a discipline, given by interface and handle; `place` is its place among the filters there,
     /// from 1.
     pub(super) fn add(
@@ -129,12 +118,8 @@ impl Filter {
             .u32(U32_CLASSID, class)
             .bytes(U32_SEL, &self.selector());
         let attributes = named("u32", options.as_bytes());
-        netlink.change(
-            Rtm::Newtfilter,
-            NlmF::CREATE | NlmF::EXCL,
-            &head,
-            &attributes,
-        )
+        let flags = NlmF::CREATE | NlmF::EXCL;
+        netlink.change(Rtm::Newtfilter, flags, &head, &attributes)
     }
 
     /// Makes a `struct tc_u32_sel`: flags, shift of the offset, number of keys, and offsets and a hash that are not used;

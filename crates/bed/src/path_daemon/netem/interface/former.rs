@@ -154,26 +154,29 @@ impl Former {
             interface,
             disciplines: parsed(&found),
         };
-        let not_exact = |reason: String| InterfaceError::NotExact {
-            interface: name.to_owned(),
-            kind: former
-                .root()
-                .map_or_else(String::new, |root| root.kind.clone()),
-            reason,
-        };
         if former.root().is_none() {
             let interface = name.to_owned();
             return Err(InterfaceError::Down { interface });
         }
         if let Some(reason) = former.obstacle(&found) {
-            return Err(not_exact(reason));
+            return Err(former.not_exact(reason));
         }
         // Filters of the discipline of the interface.
         let filters = netlink.dump(Rtm::Gettfilter, &head(interface, 0, 0));
         if !filters.map_err(InterfaceError::system(step))?.is_empty() {
-            return Err(not_exact("it has filters".into()));
+            return Err(former.not_exact("it has filters".into()));
         }
         Ok(former)
+    }
+
+    /// Makes the error of a discipline that could not be restored exactly.
+    fn not_exact(&self, reason: String) -> InterfaceError {
+        let kind = self.root().map(|root| root.kind.clone());
+        InterfaceError::NotExact {
+            interface: self.name.clone(),
+            kind: kind.unwrap_or_default(),
+            reason,
+        }
     }
 
     fn root(&self) -> Option<&Discipline> {
@@ -212,27 +215,17 @@ impl Former {
         let attributes = attributes_of(messages.first()?);
         let statistics = find(attributes, TCA_STATS2).unwrap_or_default();
         let is_offloaded = find(attributes, TCA_HW_OFFLOAD).is_some_and(|value| value != [0]);
-        [
-            (
-                find(attributes, TCA_STAB).is_some(),
-                "it has a table of sizes",
-            ),
-            (
-                find(attributes, TCA_INGRESS_BLOCK).is_some(),
-                "it has a block of filters",
-            ),
-            (
-                find(attributes, TCA_EGRESS_BLOCK).is_some(),
-                "it has a block of filters",
-            ),
-            (
-                find(statistics, STATS_RATE_EST).is_some(),
-                "it has a rate estimator",
-            ),
+        let has = |kind| find(attributes, kind).is_some();
+        let has_blocks = has(TCA_INGRESS_BLOCK) || has(TCA_EGRESS_BLOCK);
+        let has_estimator = find(statistics, STATS_RATE_EST).is_some();
+        let obstacles = [
+            (has(TCA_STAB), "it has a table of sizes"),
+            (has_blocks, "it has a block of filters"),
+            (has_estimator, "it has a rate estimator"),
             (is_offloaded, "the hardware does its work"),
-        ]
-        .into_iter()
-        .find_map(|(is_so, reason)| is_so.then(|| reason.to_owned()))
+        ];
+        let mut found = obstacles.into_iter().filter(|(is_so, _)| *is_so);
+        found.next().map(|(_, reason)| reason.to_owned())
     }
 
     /// Returns the attributes of a discipline for the traffic that is not shaped, like the one that the interface had;
@@ -276,11 +269,7 @@ impl Former {
             return Ok(());
         }
         restored.map_err(&failed)?;
-        Err(InterfaceError::NotExact {
-            interface: self.name.clone(),
-            kind: root.kind.clone(),
-            reason: "the kernel shows something else now".into(),
-        })
+        Err(self.not_exact("the kernel shows something else now".into()))
     }
 }
 
@@ -313,20 +302,15 @@ pub(super) fn try_in_namespace(
     shape: impl Fn(&Netlink, i32) -> Result<(), InterfaceError> + Sync,
 ) -> Result<(), InterfaceError> {
     let step = "try the shaping of an interface in a network namespace";
+    let failed = InterfaceError::system(step);
     let attempt = || {
-        unshare(CloneFlags::CLONE_NEWNET)
-            .map_err(|error| InterfaceError::system(step)(error.into()))?;
-        let netlink = Netlink::open().map_err(InterfaceError::system(step))?;
+        unshare(CloneFlags::CLONE_NEWNET).map_err(|error| failed(error.into()))?;
+        let netlink = Netlink::open().map_err(&failed)?;
         if let Some(root) = former.root().filter(|root| root.handle != 0) {
-            let not_exact = |reason: String| InterfaceError::NotExact {
-                interface: former.name.clone(),
-                kind: root.kind.clone(),
-                reason,
-            };
-            let installed = root.install(&netlink, LOOPBACK);
-            installed.map_err(|error| not_exact(format!("the kernel refuses it: {error}")))?;
+            root.install(&netlink, LOOPBACK)
+                .map_err(|error| former.not_exact(format!("the kernel refuses it: {error}")))?;
             if shown(&netlink, LOOPBACK)? != former.disciplines {
-                return Err(not_exact("this kernel changes its options".into()));
+                return Err(former.not_exact("this kernel changes its options".into()));
             }
         }
         // A discipline of the kernel's own may be another one here.
@@ -342,8 +326,8 @@ pub(super) fn try_in_namespace(
     thread::scope(|scope| {
         let trying = thread::Builder::new().name("attempt".into());
         let trying = trying.spawn_scoped(scope, attempt);
-        let trying = trying.map_err(InterfaceError::system(step))?;
-        let ended = || InterfaceError::system(step)(io::Error::other("the thread ended"));
+        let ended = || failed(io::Error::other("the thread ended"));
+        let trying = trying.map_err(&failed)?;
         trying.join().unwrap_or_else(|_| Err(ended()))
     })
 }

@@ -19,7 +19,12 @@ use regatta_process::{Preparation, ended_within, readable};
 use serde::{Deserialize, Serialize};
 
 use super::{former::Former, record::Record};
-use crate::{launch, messages::write_line, path_daemon::error::InterfaceError};
+use crate::{
+    error::{exit_code, in_one_line},
+    launch,
+    messages::write_line,
+    path_daemon::error::InterfaceError,
+};
 
 /// First argument of the guard's process.
 pub const COMMAND: &str = "interface-guard";
@@ -43,18 +48,17 @@ pub(super) struct Guard;
 impl Guard {
     /// Starts the guard of an interface. From then on this process restores the interface and ends if the guard does.
     pub(super) fn start(former: &Former, record: Record) -> Result<Self, InterfaceError> {
-        let failed = || InterfaceError::system("start the guard of an interface");
-        record.write(former).map_err(failed())?;
+        let failed = InterfaceError::system("start the guard of an interface");
+        record.write(former).map_err(&failed)?;
         let order = Order {
             former: former.clone(),
             record: record.path().to_owned(),
         };
-        let (child, input) = spawn(&order, &record).map_err(failed())?;
+        let (child, input) = spawn(&order, &record).map_err(&failed)?;
         let former = former.clone();
-        thread::Builder::new()
-            .name("guard".into())
-            .spawn(move || watch(child, input, &former, &record))
-            .map_err(failed())?;
+        let thread = thread::Builder::new().name("guard".into());
+        let watch = move || watch(child, input, &former, &record);
+        thread.spawn(watch).map_err(&failed)?;
         Ok(Self)
     }
 }
@@ -67,13 +71,10 @@ fn spawn(order: &Order, record: &Record) -> io::Result<(Child, ChildStdin)> {
         .stdin(Stdio::piped())
         // Nothing is written to it: it holds the lock.
         .stdout(record.share()?);
-    let mut blocked = SigSet::empty();
-    for signal in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM] {
-        blocked.add(signal);
-    }
+    let blocked = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM];
     // It outlives the daemon, if only to restore the interface.
     Preparation {
-        blocked: Some(blocked),
+        blocked: Some(SigSet::from_iter(blocked)),
         session: true,
         ..Preparation::default()
     }
@@ -98,8 +99,8 @@ fn watch(mut guard: Child, mut input: ChildStdin, former: &Former, record: &Reco
     std::process::exit(1);
 }
 
-fn report(error: &InterfaceError) {
-    eprintln!("error: {}", crate::error::in_one_line(error));
+pub(super) fn report(error: &InterfaceError) {
+    eprintln!("error: {}", in_one_line(error));
 }
 
 /// Restores an interface when the path daemon, its parent, ends or is stopped. The body of `regatta interface-guard`.
@@ -108,11 +109,9 @@ pub fn main() -> ExitCode {
     regatta_process::set_name(c"regatta");
     let daemon = getppid();
     let mut input = io::stdin().lock();
-    let mut line = String::new();
-    let read = input
-        .read_line(&mut line)
-        .map(|_| serde_json::from_str(&line));
-    let Ok(Ok(Order { former, record })) = read else {
+    let line = input.by_ref().lines().next();
+    let order = line.and_then(|line| serde_json::from_str(&line.ok()?).ok());
+    let Some(Order { former, record }) = order else {
         return ExitCode::FAILURE;
     };
     let mut part = [0; 64];
@@ -132,15 +131,10 @@ pub fn main() -> ExitCode {
             Err(_) => break,
         }
     }
-    match former.restore() {
-        Ok(()) => {
-            // Before the lock ends with this process.
-            let _ = fs::remove_file(record);
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            report(&error);
-            ExitCode::FAILURE
-        }
+    let restored = former.restore();
+    if restored.is_ok() {
+        // Before the lock ends with this process.
+        let _ = fs::remove_file(record);
     }
+    exit_code(restored.map_err(|error| in_one_line(&error)), "")
 }

@@ -42,11 +42,14 @@ const OTHERS: u32 = 0x7e9d_0000;
 const CLASS_OF_OTHERS: u32 = OURS | 1;
 const CLASS_OF_PEER: u32 = OURS | 2;
 
-/// Place of netem.
-const PLACE: Place = Place {
-    parent: SPLITTER | 1,
-    handle: INSIDE,
-};
+/// Returns the place of netem on an interface.
+fn netem_on(index: i32) -> Interface {
+    let place = Place {
+        parent: SPLITTER | 1,
+        handle: INSIDE,
+    };
+    Interface { index, place }
+}
 
 /// Shaping of an interface. Dropping this restores the interface.
 #[derive(Debug)]
@@ -75,12 +78,8 @@ impl Shaping {
         let most_bytes = mtu(netlink, index)?;
         let shape = |netlink: &Netlink, index: i32, former: &Former| {
             let others = former.discipline_of_others();
-            shape(
-                netlink,
-                (index, most_bytes),
-                others.as_ref(),
-                (peer, ssh_ports),
-            )
+            let interface = (index, most_bytes);
+            shape(netlink, interface, others.as_ref(), (peer, ssh_ports))
         };
         let left = record.left();
         let is_left = left.is_some();
@@ -102,11 +101,7 @@ impl Shaping {
             _guard: guard,
         };
         shape(netlink, index, &shaping.former)?;
-        let interface = Interface {
-            index,
-            place: PLACE,
-        };
-        Ok((shaping, interface))
+        Ok((shaping, netem_on(index)))
     }
 }
 
@@ -136,11 +131,7 @@ fn shape(
         handle: SPLITTER,
     };
     qdisc::split(netlink, index, splitter, most_bytes).map_err(missing("sch_tbf"))?;
-    let interface = Interface {
-        index,
-        place: PLACE,
-    };
-    qdisc::remove(netlink, interface).map_err(missing("sch_netem"))?;
+    qdisc::remove(netlink, netem_on(index)).map_err(missing("sch_netem"))?;
     let filters = filter::control(peer, ssh_ports)
         .chain(filter::neighbours(peer))
         .map(|filter| (filter, CLASS_OF_OTHERS))
@@ -155,19 +146,12 @@ fn shape(
 
 /// Installs a netem in its place.
 fn try_netem(netlink: &Netlink, index: i32) -> Result<(), InterfaceError> {
-    let interface = Interface {
-        index,
-        place: PLACE,
-    };
-    Qdisc::Netem(Netem {
+    let netem = Qdisc::Netem(Netem {
         limit: 1,
         ..Netem::default()
-    })
-    .add(netlink, interface)
-    .map_err(InterfaceError::missing(
-        "sch_netem",
-        "set a queueing discipline",
-    ))
+    });
+    let missing = InterfaceError::missing("sch_netem", "set a queueing discipline");
+    netem.add(netlink, netem_on(index)).map_err(missing)
 }
 
 /// Checks that a condition has the largest packet of an interface, which is not changed.
@@ -190,7 +174,7 @@ pub(super) fn has_mtu(
 impl Drop for Shaping {
     fn drop(&mut self) {
         if let Err(error) = self.former.restore() {
-            eprintln!("error: {}", crate::error::in_one_line(&error));
+            guard::report(&error);
         }
     }
 }

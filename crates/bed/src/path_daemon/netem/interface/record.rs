@@ -40,10 +40,8 @@ impl Record {
             // Nobody waits any more for one that comes too late; it ends with this process.
             let _ = sender.send(opened_and_locked(interface));
         };
-        thread::Builder::new()
-            .name("record".into())
-            .spawn(opening)
-            .map_err(&failed)?;
+        let thread = thread::Builder::new().name("record".into());
+        thread.spawn(opening).map_err(&failed)?;
         match opened.recv_timeout(WAIT) {
             Ok(opened) => opened.map_err(&failed),
             Err(_) => Err(InterfaceError::Busy {

@@ -3,7 +3,7 @@
 //! A test of any crate that has this one among its dev-dependencies begins with
 //!
 //! ```ignore
-//! use regatta_bed::guest::testing::{Clock, in_guest};
+//! use regatta_test_support::guest::{Clock, in_guest};
 //!
 //! #[test]
 //! fn sctp_has_streams() {
@@ -32,16 +32,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub use regatta_bed::guest::Clock;
+use regatta_bed::guest::{
+    self, DAEMON_COMMAND, Guest, INIT_COMMAND, Order, Said, find, is_guest, is_virtual, say,
+    wait_for_timers,
+};
 use serde::{Deserialize, Serialize};
 
-pub use super::Clock;
-use super::{
-    DAEMON_COMMAND, Guest, INIT_COMMAND, Order, Said, find, is_guest, say, wait_for_timers,
-};
-use crate::{
-    path_daemon::clock::is_virtual,
-    test_run::{TEST_RUN_DIR, Temporary, once_per_test_run, test_run_directory},
-};
+use crate::test_run::{TEST_RUN_DIR, Temporary, once_per_test_run, test_run_directory};
 
 /// First argument of the process that runs cases in a guest, before their names.
 const CASES_COMMAND: &str = "guest-cases";
@@ -356,8 +354,8 @@ extern "C" fn divert(
     // SAFETY: the C library gives as many arguments as it says, each a C string.
     let first = unsafe { std::ffi::CStr::from_ptr(*arguments.add(1)) };
     let code = match first.to_str() {
-        Ok(DAEMON_COMMAND) => super::daemon_main(),
-        Ok(INIT_COMMAND) => super::init_main(),
+        Ok(DAEMON_COMMAND) => guest::daemon_main(),
+        Ok(INIT_COMMAND) => guest::init_main(),
         Ok(CASES_COMMAND) => cases_main(),
         _ => return,
     };
