@@ -36,7 +36,7 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
     let mut views = views(&args.views);
     // Without any view asked for, the one that needs no further program.
     views.terminal |= !views.any();
-    let held = Held::new().map_err(Failure::failed)?;
+    let held = Held::new()?;
     let mut started = Attached::start(&views, dir);
     // A run that has just begun does not listen yet, and one that is about to end no longer does.
     let asked = Instant::now();
@@ -66,8 +66,7 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
         detached.store(true, Ordering::Relaxed);
         detach();
     };
-    held.end_with("detaching: the run goes on", end, || {})
-        .map_err(Failure::failed)?;
+    held.end_with("detaching: the run goes on", end, || {})?;
     let shown = quoted(dir);
     let activity = attached.wait();
     if is_of_shards {

@@ -8,7 +8,7 @@ use regatta_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::output::{counted, now_unix_ns};
+use crate::output::{counted, in_lines, now_unix_ns};
 
 /// Version of the events' form.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -357,10 +357,7 @@ impl Ended {
             }
         }
         for warning in &self.warnings {
-            let _ = writeln!(text, "warning: {}", printable(&warning.message));
-            if !warning.hint.is_empty() {
-                let _ = writeln!(text, "hint: {}", printable(&warning.hint));
-            }
+            let _ = writeln!(text, "{}", printable(&in_lines(warning)));
         }
         text
     }

@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use regatta_model::shell::quoted;
 use regatta_results::{DEFAULT_DIRECTORY, FILE_NAME, ResultsError, leftover};
 
-use crate::exit::Failure;
+use crate::exit::{Failure, OrFailure as _};
 
 /// Directory in which runs leave their results unless another is asked for.
 pub const RESULTS: &str = DEFAULT_DIRECTORY;
@@ -145,9 +145,9 @@ pub fn make(asked: Option<&Path>, study: &str) -> Result<PathBuf, Failure> {
 /// # Errors
 /// The path is not text, or there is no working directory.
 pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    let absolute = std::path::absolute(path).map_err(|error| {
-        Failure::bad(error).context(format!("`{}` names nothing", path.display()))
-    })?;
+    let absolute = std::path::absolute(path)
+        .bad()
+        .context(format!("`{}` names nothing", path.display()))?;
     match absolute.to_str() {
         Some(_) => Ok(absolute),
         None => Err(Failure::input(

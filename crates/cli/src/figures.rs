@@ -51,13 +51,11 @@ fn made_of_svg(
     let program = typeset::required_program()?;
     for figure in figures {
         let name = format!("{}.pdf", figure.name);
-        let job = figure
-            .pdf_job(&data.header.run_id)
-            .map_err(Failure::failed)?;
+        let job = figure.pdf_job(&data.header.run_id)?;
         let pdf = typeset::run(&program, &[], &job, &name, stop)?;
         write(name, &pdf)?;
         let name = format!("{}.png", figure.name);
-        let job = figure.png_job().map_err(Failure::failed)?;
+        let job = figure.png_job()?;
         let png = typeset::run(&program, &["--png"], &job, &name, stop)?;
         write(name, &png)?;
     }

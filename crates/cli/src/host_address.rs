@@ -43,7 +43,7 @@ pub fn resolve(
     let read = File::from(launched.output)
         .take(1 << 12)
         .read_to_string(&mut found);
-    read.map_err(Failure::failed)?;
+    read?;
     launched.process.ended(ENDS_WITHIN);
     match found.trim().parse() {
         Ok(address) => Ok(Some(address)),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     doctor::JSON_COMMAND,
-    exit::{Code, Failure, no_bed, own_executable},
+    exit::{Code, Failure, OrFailure as _, no_bed, own_executable},
     hosts_file::HostsFile,
     output,
     remote::{self, Opened},
@@ -33,7 +33,7 @@ impl Printer {
         if self.is_json {
             return Ok(());
         }
-        output::out(text).map_err(Failure::failed)
+        output::out(text)
     }
 
     /// Writes a line of JSON, if that is asked for.
@@ -41,7 +41,7 @@ impl Printer {
         if !self.is_json {
             return Ok(());
         }
-        output::json_lines([value].into_iter()).map_err(Failure::failed)
+        output::json_lines([value].into_iter())
     }
 }
 
@@ -83,9 +83,9 @@ pub fn check(names: &[String], hosts_file: Option<&Path>, is_json: bool) -> Resu
 
 /// Says how a host is reached and what its kernel can do.
 fn host(opened: Opened, printer: Printer) -> Result<(), Failure> {
+    let mut launcher = opened.launcher();
     let Opened {
         name,
-        mut launcher,
         address,
         addresses,
         took,
@@ -111,9 +111,7 @@ fn host(opened: Opened, printer: Printer) -> Result<(), Failure> {
     };
     let mut doctor = launcher.launch(command, Errors::Inherit).map_err(no_bed)?;
     let mut found = String::new();
-    File::from(doctor.output)
-        .read_to_string(&mut found)
-        .map_err(Failure::failed)?;
+    File::from(doctor.output).read_to_string(&mut found)?;
     doctor.process.ended(Duration::from_secs(10));
     printer.text(&format!(
         "What Regatta can do there:\n{}\n",
@@ -122,11 +120,9 @@ fn host(opened: Opened, printer: Printer) -> Result<(), Failure> {
     if !printer.is_json {
         return Ok(());
     }
-    let found: Value = serde_json::from_str(&found).map_err(|error| {
-        Failure::failed(error)
-            .context(format!("Regatta on `{name}` does not say what it can do"))
-            .hint("put this version of Regatta there, or take `agent` out of the hosts file")
-    })?;
+    let found: Value = serde_json::from_str(&found)
+        .context(format!("Regatta on `{name}` does not say what it can do"))
+        .hint("put this version of Regatta there, or take `agent` out of the hosts file")?;
     printer.json(json!({
         "event": "host",
         "name": name,

@@ -104,7 +104,7 @@ impl Held {
                         at_once();
                         // Agents and path daemon end with this process; the results file is whole
                         // after every trial.
-                        std::process::exit(Code::Failed as i32);
+                        std::process::exit(u8::from(Code::Failed).into());
                     }
                 }
             })?;

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     args::{ListArgs, ListWhat},
     exit::{Code, Failure},
-    output, registry,
+    output,
 };
 
 /// Runs `regatta list`.
@@ -84,7 +84,7 @@ fn json(what: Option<ListWhat>) -> Result<Value, Failure> {
 }
 
 fn transports_json() -> Value {
-    let transports = registry::drivers().into_iter().map(|driver| {
+    let transports = regatta_agent::registry().into_iter().map(|driver| {
         let it = driver.descriptor();
         let options = it.options.iter().map(|option| {
             json!({
@@ -172,7 +172,7 @@ const fn carries(carries: Carries) -> &'static str {
 
 fn transports() -> String {
     let mut text = String::new();
-    for driver in registry::drivers() {
+    for driver in regatta_agent::registry() {
         let it = driver.descriptor();
         let mut can = vec![carries(it.carries)];
         can.push(if it.reliable {
@@ -221,8 +221,7 @@ fn studies() -> Result<String, Failure> {
 fn parsed_studies() -> Result<impl Iterator<Item = (&'static str, Study)>, Failure> {
     let studies: Vec<_> = (BUILTIN.iter())
         .map(|builtin| Ok((builtin.name, Study::parse(builtin.text, builtin.name)?)))
-        .collect::<Result<_, StudyError>>()
-        .map_err(Failure::failed)?;
+        .collect::<Result<_, StudyError>>()?;
     Ok(studies.into_iter())
 }
 

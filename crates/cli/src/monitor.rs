@@ -23,7 +23,7 @@ use regatta_results::hosts_csv::{GrowingHostsCsv, HOSTS_FILE_NAME};
 
 use crate::{
     args::MonitorArgs,
-    exit::{Code, Failure, no_bed},
+    exit::{Code, Failure, OrFailure as _, no_bed},
     interrupt::Held,
     output,
     remote::{self, Opened},
@@ -56,7 +56,7 @@ struct Named {
 /// written.
 pub fn monitor(args: &MonitorArgs) -> Result<Code, Failure> {
     check(args)?;
-    let held = Held::new().map_err(Failure::failed)?;
+    let held = Held::new()?;
     let (wake, woken) = mpsc::channel();
     let hosts = args.hosts.iter().map(String::as_str);
     let opening = Stop::default();
@@ -72,7 +72,7 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code, Failure> {
         }
     };
     held.end_with("stopping: what was sampled is kept", stop, || {})
-        .map_err(|error| Failure::failed(error).context("cannot start a thread"))?;
+        .context("cannot start a thread")?;
     let opened = match remote::open(hosts, args.hosts_file.as_deref(), &opening) {
         Err(_) if opening.is_asked() => {
             return Err(Failure::told(
@@ -127,21 +127,17 @@ fn check(args: &MonitorArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn start(host: Opened, interval: Duration, wake: &Sender<Wake>) -> Result<Named, Failure> {
-    let Opened {
-        name: host,
-        mut launcher,
-        ..
-    } = host;
-    let doing = || format!("cannot monitor the host `{}`", printable(&host));
+fn start(opened: Opened, interval: Duration, wake: &Sender<Wake>) -> Result<Named, Failure> {
+    let mut launcher = opened.launcher();
+    let host = opened.name;
+    let doing = format!("cannot monitor the host `{}`", printable(&host));
     let launched = launcher.launch(HOST_MONITOR, Errors::Inherit);
-    let launched = launched.map_err(|error| no_bed(error).context(doing()))?;
+    let launched = launched.map_err(no_bed).context(&*doing)?;
     let wake = wake.clone();
     let on_end = move || {
         let _ = wake.send(Wake::Ended);
     };
-    let monitor = HostMonitor::start(&host, launched, on_end)
-        .map_err(|error| Failure::failed(error).context(doing()))?;
+    let monitor = HostMonitor::start(&host, launched, on_end).context(doing)?;
     monitor.request(MonitorRequest {
         interval_ns: u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX),
         trial: None,
@@ -241,7 +237,7 @@ impl Written {
         if timelines.is_empty() {
             return Err(Failure::told("no host was sampled"));
         }
-        let page = regatta_report::write_monitor(&timelines, &args.out).map_err(Failure::failed)?;
+        let page = regatta_report::write_monitor(&timelines, &args.out)?;
         let mut text = String::new();
         for host in &timelines {
             let time = Duration::from_secs(host.end_ns().unsigned_abs() / 1_000_000_000);
@@ -261,7 +257,7 @@ impl Written {
             quoted(&table),
             quoted(&page)
         ));
-        output::out(&text).map_err(Failure::failed)
+        output::out(&text)
     }
 }
 

@@ -15,7 +15,7 @@ use regatta_results::FILE_NAME;
 use crate::{
     args::PlanArgs,
     directory::RESULTS,
-    exit::{Code, Failure},
+    exit::{Code, Failure, OrFailure as _},
     output, study,
 };
 
@@ -47,7 +47,7 @@ pub fn plan(args: &PlanArgs) -> Result<Code, Failure> {
         })?;
         (Some(study), pilot)
     };
-    let data = regatta_report::load(&pilot).map_err(Failure::bad)?;
+    let data = regatta_report::load(&pilot).bad()?;
     let study = study.unwrap_or_else(|| data.header.study.clone());
     let spreads = spreads_of(&study, &data);
     if spreads.is_empty() {

@@ -21,7 +21,7 @@ use regatta_transport::FILE_OPTIONS;
 use crate::{
     args::{ResumeArgs, RunArgs, ViewArgs},
     attach, checks, describe, directory,
-    exit::{self, Code, Failure, no_bed, own_executable},
+    exit::{self, Code, Failure, OrFailure as _, no_bed, own_executable},
     interrupt::Held,
     listen::{JsonLines, Listeners, Progress, ProgressFile, StoreListener, Tally},
     output::{self, Colour, OutputError, counted},
@@ -35,14 +35,11 @@ use crate::{
 pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
     let chosen = study::choose(args)?;
     for warning in chosen.study.warnings() {
-        output::err(&format!(
-            "warning: {}\nhint: {}",
-            warning.message, warning.hint
-        ));
+        output::warn(&warning);
     }
-    let plan = Plan::new(&chosen.study).map_err(|error| {
-        Failure::bad(error).hint("ask for fewer `--rounds`, transports or conditions")
-    })?;
+    let plan = Plan::new(&chosen.study)
+        .bad()
+        .hint("ask for fewer `--rounds`, transports or conditions")?;
     checks::period(&plan)?;
     let jobs = args.jobs.unwrap_or(1);
     if jobs > 1 && chosen.study.guest.clock != Clock::Virtual {
@@ -79,7 +76,7 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
         } else {
             describe::print(&plan, jobs, args.shard, &done, &unsupported)
         };
-        shown.map_err(Failure::failed)?;
+        shown?;
         return Ok(checks::verdict(plan.study(), &unsupported));
     }
     if plan.rounds_left(&done).is_empty() {
@@ -88,7 +85,7 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
         );
         return Ok(Code::Measured);
     }
-    let held = Held::new().map_err(Failure::failed)?;
+    let held = Held::new()?;
     let dir = directory::make(args.out.as_deref(), &chosen.study.name)?;
     let options = RunOptions {
         run_id: new_id(),
@@ -122,7 +119,7 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
 /// # Errors
 /// Errors that prevent the run from continuing to its end.
 pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
-    let held = Held::new().map_err(Failure::failed)?;
+    let held = Held::new()?;
     let dir = directory::of_run(&args.dir);
     let open = |error| Failure::bad(error).context(format!("cannot resume `{}`", dir.display()));
     // Whatever speaks against going on is found while the file is as it was.
@@ -130,7 +127,7 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
     let header = claim.reader().header().map_err(open)?;
     let records = claim.reader().trials().map_err(open)?;
     let state = claim.reader().state().map_err(open)?;
-    let plan = Plan::new(&header.study).map_err(Failure::bad)?;
+    let plan = Plan::new(&header.study).bad()?;
     let other_plan = |failure: Failure| {
         failure
             .context(format!(
@@ -424,12 +421,12 @@ pub fn finish(
 ) -> Result<Code, Failure> {
     let shown = dir.display();
     let kept = || format!("the results are kept in `{shown}`, but their reports failed");
-    let written = regatta_report::write_all(dir).map_err(|error| {
-        Failure::failed(error).context(kept()).hint(format!(
+    let written = regatta_report::write_all(dir)
+        .context(kept())
+        .hint(format!(
             "run `regatta report {}` to make them again",
             quoted(dir)
-        ))
-    })?;
+        ))?;
     match json {
         Some(json) => json
             .summary(&shown.to_string(), &written.summary)
@@ -498,10 +495,7 @@ fn told_if_partial(dir: &Path, tally: Tally, ending: Option<&Ending>) -> Result<
 /// Returns the state from which a shard of a plan, or all of it, goes on.
 fn state_of(plan: &Plan, shard: Option<Shard>, done: Done) -> Result<Done, Failure> {
     let Some(shard) = shard else { return Ok(done) };
-    plan.shard(shard, done).map_err(|error| {
-        let hint = error.hint();
-        Failure::bad(error).hint(hint)
-    })
+    plan.shard(shard, done).bad()
 }
 
 /// Returns the trials that earlier runs of a plan have finished. One that cannot be read has none.
@@ -532,7 +526,7 @@ fn earlier(plan: &Plan, dirs: &[PathBuf]) -> Result<Done, Failure> {
             )),
         }
     }
-    let done = plan.done(&records).map_err(Failure::bad)?;
+    let done = plan.done(&records).bad()?;
     Ok(done.only_finished())
 }
 

@@ -48,9 +48,9 @@ pub fn write_pdf(
     stop: &Stop,
 ) -> Result<(), Failure> {
     let program = required_program()?;
-    let job = regatta_report::pdf::job(data, summary, paper).map_err(Failure::failed)?;
+    let job = regatta_report::pdf::job(data, summary, paper)?;
     let pdf = run(&program, &[], &job, FILE_NAME, stop)?;
-    regatta_report::write_pdf(&pdf, dir).map_err(Failure::failed)?;
+    regatta_report::write_pdf(&pdf, dir)?;
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use rustls::{ClientConnection, Connection, pki_types::ServerName};
 use socket2::{Domain, Socket, Type};
 
 use crate::{
-    exit::Failure,
+    exit::{Failure, OrFailure as _},
     output,
     pinned_tls::{
         Hello,
@@ -68,11 +68,8 @@ pub fn open(
         Failure::failed(error).context(format!("cannot reach `{}`", target.host))
     };
     let (tcp, addresses) = connect(target)?;
-    let tls = shake_hands(&tcp, target.token).map_err(|error| {
-        Failure::failed(error)
-            .context(format!("`{}` does not accept the token", target.host))
-            .hint("copy the line that the server printed last: its token changes when it is started again without `--key`")
-    })?;
+    let tls = shake_hands(&tcp, target.token).context(format!("`{}` does not accept the token", target.host))
+            .hint("copy the line that the server printed last: its token changes when it is started again without `--key`")?;
     let (ours, theirs) = UnixStream::pair().map_err(failed)?;
     let ending = Arc::<Mutex<Option<String>>>::default();
     let of_relay = Arc::clone(&ending);
@@ -150,9 +147,9 @@ fn explain(error: &io::Error, ending: &Mutex<Option<String>>, limit: Option<Dura
 
 fn connect(target: &Target<'_>) -> Result<(TcpStream, [SocketAddr; 2]), Failure> {
     let named = (target.host, target.port);
-    let found = named.to_socket_addrs().map_err(|error| {
-        Failure::failed(error).context(format!("cannot find `{}`", target.host))
-    })?;
+    let found = named
+        .to_socket_addrs()
+        .context(format!("cannot find `{}`", target.host))?;
     let found: Vec<SocketAddr> = found.collect();
     let of_kind: Vec<SocketAddr> = found
         .iter()
@@ -184,7 +181,7 @@ fn connect(target: &Target<'_>) -> Result<(TcpStream, [SocketAddr; 2]), Failure>
     for address in of_kind {
         match connect_to(address, target) {
             Ok(stream) => {
-                let ours = stream.local_addr().map_err(Failure::failed)?;
+                let ours = stream.local_addr()?;
                 return Ok((stream, [ours, address]));
             }
             Err(error) => last = error,
@@ -205,7 +202,7 @@ fn connect_to(address: SocketAddr, target: &Target<'_>) -> io::Result<TcpStream>
     Ok(socket.into())
 }
 
-fn shake_hands(tcp: &TcpStream, token: &Token) -> Result<ClientConnection, anyhow::Error> {
+fn shake_hands(tcp: &TcpStream, token: &Token) -> Result<ClientConnection, Failure> {
     let mut nonce = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut nonce)?;
     tcp.set_read_timeout(Some(HANDSHAKE_WITHIN))?;

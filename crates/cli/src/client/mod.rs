@@ -34,7 +34,7 @@ use crate::{
     args::ClientArgs,
     client_events::{ClientEvent, Ended, Failed, Interval, RateUnit, SCHEMA_VERSION, Started},
     directory,
-    exit::{Code, Failure, own_executable},
+    exit::{Code, Failure, OrFailure as _, own_executable},
     interrupt::Held,
     line_output::LineOutput,
     listen::{StoreListener, Tally},
@@ -77,8 +77,8 @@ pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code, Failure> {
     }
     let family = family(args, &address.host);
     let (file, text) = study::study(args, &address.host, family)?;
-    let plan = Plan::new(&file.study).map_err(Failure::bad)?;
-    let held = Held::new().map_err(Failure::failed)?;
+    let plan = Plan::new(&file.study).bad()?;
+    let held = Held::new()?;
     let kept = Kept::new(args)?;
     let output = LineOutput::open(args.logfile.as_deref(), args.title.clone())?;
     let options = RunOptions {
@@ -94,8 +94,7 @@ pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code, Failure> {
         move || interval,
         move |progress| of_run.borrow_mut().progress(progress),
     ));
-    held.stop_with(run.stopper(), kept.at_once())
-        .map_err(Failure::failed)?;
+    held.stop_with(run.stopper(), kept.at_once())?;
     let (result, has_ended) = match measure(args, run, &screen, &kept, (&address, &token)) {
         Ok((Ending::Complete, tally)) => (Ok(tally.verdict(false)), true),
         Ok((Ending::Interrupted { reason }, _)) => {
@@ -141,8 +140,7 @@ fn measure(
         [ips[0].to_string(), opened.addresses[1].to_string()],
     );
     let name = study::name_of(&address.host);
-    let mut bed =
-        ServerBed::new(opened.session, name, ips, &own_executable()?).map_err(Failure::failed)?;
+    let mut bed = ServerBed::new(opened.session, name, ips, &own_executable()?)?;
     let mut listener = ClientListener {
         screen: Rc::clone(screen),
         store: kept.directory().map(StoreListener::new),
@@ -197,11 +195,9 @@ fn pin(processor: usize) -> Result<(), Failure> {
     let mut set = CpuSet::new();
     set.set(processor)
         .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set))
-        .map_err(|error| {
-            Failure::bad(error)
-                .context(format!("cannot run on processor {processor}"))
-                .hint("processors are counted from 0: `lscpu -e` lists those of this machine")
-        })
+        .bad()
+        .context(format!("cannot run on processor {processor}"))
+        .hint("processors are counted from 0: `lscpu -e` lists those of this machine")
 }
 
 /// Compares what is asked for with the limits of a server.
@@ -296,11 +292,11 @@ impl Kept {
         let Some(directory) = &self.directory else {
             return Ok(());
         };
-        let data = regatta_report::load(directory).map_err(Failure::failed)?;
+        let data = regatta_report::load(directory)?;
         let summary = regatta_report::summarise(&data);
         let is_for_programs = args.json || args.json_stream;
         if self.is_asked_for {
-            regatta_report::write_all(directory).map_err(Failure::failed)?;
+            regatta_report::write_all(directory)?;
         }
         match (is_for_programs, self.is_asked_for) {
             (true, _) => Ok(()),
@@ -509,12 +505,7 @@ impl Listener for ClientListener {
                 self.tally.add(trial);
                 self.screen.borrow_mut().end(trial);
             }
-            Event::Warning { warning } => {
-                output::err(&format!("warning: {}", warning.message));
-                if !warning.hint.is_empty() {
-                    output::err(&format!("hint: {}", warning.hint));
-                }
-            }
+            Event::Warning { warning } => output::warn(warning),
             _ => {}
         }
         Ok(())

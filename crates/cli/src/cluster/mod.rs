@@ -20,7 +20,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 pub use self::{shards::ShardedPlan, status::status, submit::submit, watch::Watch};
-use crate::exit::Failure;
+use crate::exit::{Failure, OrFailure as _};
 
 /// Name of the file that describes a submission.
 const SUBMISSION: &str = "submission.json";
@@ -69,18 +69,17 @@ struct Jobs {
 impl Submission {
     fn read(dir: &Path) -> Result<Self, Failure> {
         let path = dir.join(SUBMISSION);
-        let text = fs::read_to_string(&path).map_err(|error| {
-            Failure::bad(error)
-                .context(format!("cannot read `{}`", path.display()))
-                .hint("name the directory that was given to `regatta submit --out`")
-        })?;
-        serde_json::from_str(&text).map_err(|error| {
-            Failure::bad(error).context(format!("`{}` describes no submission", path.display()))
-        })
+        let text = fs::read_to_string(&path)
+            .bad()
+            .context(format!("cannot read `{}`", path.display()))
+            .hint("name the directory that was given to `regatta submit --out`")?;
+        serde_json::from_str(&text)
+            .bad()
+            .context(format!("`{}` describes no submission", path.display()))
     }
 
     fn write(&self, dir: &Path) -> Result<(), Failure> {
-        let text = serde_json::to_string_pretty(self).map_err(Failure::failed)?;
+        let text = serde_json::to_string_pretty(self)?;
         write(&dir.join(SUBMISSION), &(text + "\n"))
     }
 }

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     args::StatusArgs,
     directory,
-    exit::{Code, Failure},
+    exit::{Code, Failure, OrFailure as _},
     output::{self, counted},
 };
 
@@ -46,7 +46,7 @@ pub fn status(args: &StatusArgs) -> Result<Code, Failure> {
 
 /// Prints the state of a single run.
 fn of_run(dir: &Path) -> Result<Code, Failure> {
-    let data = regatta_report::load(dir).map_err(Failure::bad)?;
+    let data = regatta_report::load(dir).bad()?;
     let shown = quoted(dir);
     let (state, next) = match &data.state {
         RunState::Running => (

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     args::SubmitArgs,
     checks, directory,
-    exit::{Code, Failure, own_executable},
+    exit::{Code, Failure, OrFailure as _, own_executable},
     output::{self, counted},
     registry,
     study::{self, StoredStudy},
@@ -44,7 +44,7 @@ pub fn submit(args: &SubmitArgs) -> Result<Code, Failure> {
     let dir = check_arguments(args)?;
     let mut chosen = study::choose(&args.run)?;
     prefer_virtual_time(args, &mut chosen.study)?;
-    let plan = Plan::new(&chosen.study).map_err(Failure::bad)?;
+    let plan = Plan::new(&chosen.study).bad()?;
     let image = checks::kernel(&chosen)?;
     let jobs = args.run.jobs.unwrap_or(1);
     let is_virtual = chosen.study.guest.clock == Clock::Virtual;
@@ -63,10 +63,7 @@ pub fn submit(args: &SubmitArgs) -> Result<Code, Failure> {
         number: 1,
         of: shards,
     };
-    plan.shard(first, Done::default()).map_err(|error| {
-        let hint = error.hint();
-        Failure::bad(error).hint(hint)
-    })?;
+    plan.shard(first, Done::default()).bad()?;
     let of_shard = whole / shards;
     let script = Script {
         dir: &dir,
@@ -247,7 +244,7 @@ fn prepare(dir: &Path, script: &Script<'_>, image: Option<&Image>) -> Result<(),
 }
 
 fn write_study(dir: &Path, stored: &StoredStudy) -> Result<(), Failure> {
-    let text = serde_json::to_string(stored).map_err(Failure::failed)?;
+    let text = serde_json::to_string(stored)?;
     write(&dir.join("study.json"), &text)
 }
 

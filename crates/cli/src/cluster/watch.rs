@@ -185,7 +185,7 @@ fn load(plan: &ShardedPlan) -> Result<RunData, Failure> {
     let readable = starts
         .filter(|start| start.has_results && (start.is_of_this_machine() || !start.seems_to_run()));
     let parts: Vec<PathBuf> = readable.map(|start| start.dir).collect();
-    let dir = tempfile::tempdir().map_err(Failure::failed)?;
+    let dir = tempfile::tempdir()?;
     merged_run::so_far(&parts, dir.path())?;
     regatta_report::load(dir.path()).map_err(Failure::bad)
 }

@@ -196,12 +196,7 @@ impl Listener for Progress {
                 }
             }
             Event::HostsSampled { .. } => {}
-            Event::Warning { warning } => {
-                self.line(&format!("warning: {}", warning.message));
-                if !warning.hint.is_empty() {
-                    self.line(&format!("hint: {}", warning.hint));
-                }
-            }
+            Event::Warning { warning } => self.line(&output::in_lines(warning)),
             Event::RunEnded { .. } => {
                 if let How::Bar(bar) = &self.how {
                     bar.finish_and_clear();

@@ -6,7 +6,10 @@ use regatta_bed::{Bed, Host, LinkCounters, PathCounters, TestBed as _};
 use regatta_model::{Condition, Link};
 use serde_json::{Map, Value, json};
 
-use crate::{exit::Failure, output};
+use crate::{
+    exit::{Failure, OrFailure as _},
+    output,
+};
 
 /// Path whose command has ended.
 pub struct PathSummary<'a> {
@@ -53,7 +56,7 @@ impl PathSummary<'_> {
 
 /// Returns the counters of one direction without those that the emulator cannot provide.
 fn known(counters: &LinkCounters) -> Result<Map<String, Value>, Failure> {
-    let Value::Object(mut known) = serde_json::to_value(counters).map_err(Failure::failed)? else {
+    let Value::Object(mut known) = serde_json::to_value(counters)? else {
         return Ok(Map::new());
     };
     let Some(Value::Object(unsupported)) = known.remove("unsupported") else {
@@ -82,9 +85,7 @@ fn known(counters: &LinkCounters) -> Result<Map<String, Value>, Failure> {
 /// # Errors
 /// The file cannot be written.
 pub fn write(file: &Path, value: &Value) -> Result<(), Failure> {
-    fs::write(file, format!("{value:#}\n")).map_err(|error| {
-        Failure::failed(error).context(format!("cannot write `{}`", file.display()))
-    })
+    fs::write(file, format!("{value:#}\n")).context(format!("cannot write `{}`", file.display()))
 }
 
 #[cfg(test)]

@@ -61,9 +61,7 @@ impl Server {
             // Ctrl-C is the command's; the server ends after it.
             apart: true,
         };
-        let program = bed
-            .start_program(Host::Server, order)
-            .map_err(Failure::failed)?;
+        let program = bed.start_program(Host::Server, order)?;
         let printer = thread::Builder::new()
             .name("server".to_owned())
             .spawn(move || pass_on(said))

@@ -29,11 +29,10 @@ pub fn generate() -> Result<ServerKeys, Failure> {
         secret: [0; SECRET_BYTES],
         seed: [0; KEY_BYTES],
     };
-    let mut random = File::open("/dev/urandom").map_err(Failure::failed)?;
+    let mut random = File::open("/dev/urandom")?;
     random
         .read_exact(&mut keys.secret)
-        .and_then(|()| random.read_exact(&mut keys.seed))
-        .map_err(Failure::failed)?;
+        .and_then(|()| random.read_exact(&mut keys.seed))?;
     Ok(keys)
 }
 
@@ -68,11 +67,7 @@ pub fn read_or_make(path: &Path) -> Result<ServerKeys, Failure> {
 
 fn read(mut file: File, path: &Path) -> Result<ServerKeys, Failure> {
     let shown = path.display();
-    let mode = file
-        .metadata()
-        .map_err(Failure::failed)?
-        .permissions()
-        .mode();
+    let mode = file.metadata()?.permissions().mode();
     if mode & 0o077 != 0 {
         return Err(Failure::input(
             format!("`{shown}` holds a secret, and others than its owner may read it"),

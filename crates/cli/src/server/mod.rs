@@ -23,7 +23,7 @@ use self::{admission::Admission, attend::Client, queue::Queue};
 use crate::{
     args::ServerArgs,
     client_events::ClientEvent,
-    exit::{Code, Failure, own_executable},
+    exit::{Code, Failure, OrFailure as _, own_executable},
     line_output::LineOutput,
     output::{self, OutputError},
 };
@@ -152,7 +152,7 @@ fn serve(
     thread::scope(|scope| {
         let mut number = 0;
         loop {
-            let admitted = admission.next().map_err(Failure::failed)?;
+            let admitted = admission.next()?;
             for (stream, address) in admitted {
                 number += 1;
                 let client = Client {
@@ -184,11 +184,10 @@ fn data_ports(args: &ServerArgs) -> PortRange {
 fn listen(args: &ServerArgs) -> Result<Vec<TcpListener>, Failure> {
     let one = |address: IpAddr, both: bool| {
         let address = SocketAddr::new(address, args.port);
-        listen_on(address, both).map_err(|error| {
-            Failure::bad(error)
-                .context(format!("cannot listen on `{address}`"))
-                .hint("choose another port with `-p`, or an address of this machine with `-B`")
-        })
+        listen_on(address, both)
+            .bad()
+            .context(format!("cannot listen on `{address}`"))
+            .hint("choose another port with `-p`, or an address of this machine with `-B`")
     };
     if args.bind.is_empty() {
         return match (args.ipv4, args.ipv6) {
