@@ -72,10 +72,10 @@ fn add(args: &AddArgs, file: Option<&Path>) -> Result<Code, Failure> {
         let stop = Stop::default();
         scope.spawn(move || own_executable().and_then(|it| remote::agent_file(&it, &stop)));
         let threads: Vec<_> = (named.iter().enumerate())
-            .map(|(place, (_, host))| {
+            .map(|(place, named)| {
                 let (passwords, directory) = (&passwords, &directory);
                 let host_key = host_key.clone();
-                scope.spawn(move || set_up(host, host_key, &mut passwords.of(place), directory))
+                scope.spawn(move || set_up(named, host_key, &mut passwords.of(place), directory))
             })
             .collect();
         let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
@@ -86,15 +86,6 @@ fn add(args: &AddArgs, file: Option<&Path>) -> Result<Code, Failure> {
     let mut added = Vec::new();
     let mut failed: Option<Failure> = None;
     for ((name, mut host), key) in named.into_iter().zip(set_up) {
-        let key = key.map_err(|error| match error {
-            SetUpError::NoTerminal => Failure::told(
-                "no key opens the host yet, and there is no terminal to ask for the password",
-            )
-            .hint(format!(
-                "give the password by `--password-fd 3 3<FILE`, or run what `regatta hosts script {name}` prints there"
-            )),
-            SetUpError::Key(error) => failure_of(error, &name),
-        });
         match key.context(format!("cannot set up `{name}`")) {
             Ok(key) => {
                 let by = match key {
@@ -163,19 +154,13 @@ fn host_to_add(
     Ok(host)
 }
 
-enum SetUpError {
-    /// A password is needed, and there is nobody to ask.
-    NoTerminal,
-    Key(KeyError),
-}
-
 /// Finds or makes a way into a host. Returns the private key of Regatta's own if it takes that.
 fn set_up(
-    host: &RemoteHost,
+    (name, host): &(String, RemoteHost),
     host_key: HostKey,
     user: &mut User<'_>,
     directory: &Path,
-) -> Result<Option<PathBuf>, SetUpError> {
+) -> Result<Option<PathBuf>, Failure> {
     let set_up = SetUp {
         destination: host.ssh.as_deref().unwrap_or_default(),
         options: &host.ssh_options,
@@ -185,11 +170,14 @@ fn set_up(
     .run(directory);
     match set_up {
         Ok(Access::User) => Ok(None),
-        Ok(Access::Own) => OwnKey::find_or_make(directory)
-            .map(|key| Some(key.path))
-            .map_err(SetUpError::Key),
-        Err(KeyError::Refused { .. }) if user.lacks_terminal => Err(SetUpError::NoTerminal),
-        Err(error) => Err(SetUpError::Key(error)),
+        Ok(Access::Own) => Ok(Some(own_key(name)?.path)),
+        Err(KeyError::Refused { .. }) if user.lacks_terminal => Err(Failure::told(
+            "no key opens the host yet, and there is no terminal to ask for the password",
+        )
+        .hint(format!(
+            "give the password by `--password-fd 3 3<FILE`, or run what `regatta hosts script {name}` prints there"
+        ))),
+        Err(error) => Err(failure_of(error, name)),
     }
 }
 

@@ -86,7 +86,7 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code, Failure> {
     let monitors: Vec<Named> = (opened.into_iter())
         .map(|host| start(host, args.interval, &wake))
         .collect::<Result<_, _>>()?;
-    fs::create_dir_all(&args.out).map_err(|error| cannot_write(&args.out, error))?;
+    fs::create_dir_all(&args.out).context(cannot_write(&args.out))?;
     let begun = Instant::now();
     let mut written = Written::new(&args.out);
     let stopped = wait(&woken, begun + args.duration, &monitors, &mut written)?;
@@ -96,10 +96,7 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code, Failure> {
         written.add(&named.monitor.stop().0)?;
     }
     written.finish(args)?;
-    match early {
-        None => Ok(Code::Measured),
-        Some(why) => Err(Failure::told(why)),
-    }
+    early.map_or(Ok(Code::Measured), |why| Err(Failure::told(why)))
 }
 
 fn lock(to_end: &Mutex<Option<Stop>>) -> MutexGuard<'_, Option<Stop>> {
@@ -139,7 +136,7 @@ fn start(opened: Opened, interval: Duration, wake: &Sender<Wake>) -> Result<Name
     };
     let monitor = HostMonitor::start(&host, launched, on_end).context(doing)?;
     monitor.request(MonitorRequest {
-        interval_ns: u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX),
+        interval_ns: output::nanoseconds(interval),
         trial: None,
     });
     Ok(Named { host, monitor })
@@ -211,15 +208,16 @@ impl Written {
     }
 
     fn add(&mut self, samples: &[HostSamples]) -> Result<(), Failure> {
-        self.csv.add(samples).map_err(|error| {
-            let failure = cannot_write(&self.table, error);
-            match self.timelines.is_empty() {
-                true => failure,
-                false => failure.hint(
-                    "the samples up to then are in it: free space, and run the rest with another `--out`",
-                ),
+        let hint = match self.timelines.is_empty() {
+            true => "",
+            false => {
+                "the samples up to then are in it: free space, and run the rest with another `--out`"
             }
-        })?;
+        };
+        self.csv
+            .add(samples)
+            .context(cannot_write(&self.table))
+            .hint(hint)?;
         for batch in samples {
             timeline::add(&mut self.timelines, batch);
         }
@@ -241,16 +239,10 @@ impl Written {
         let mut text = String::new();
         for host in &timelines {
             let time = Duration::from_secs(host.end_ns().unsigned_abs() / 1_000_000_000);
-            let counted = output::counted(
-                usize::try_from(host.samples).unwrap_or(usize::MAX),
-                "sample",
-            );
-            text.push_str(&format!(
-                "{}: {counted} in {}: {}\n",
-                host.host,
-                format_duration(time),
-                host.in_words()
-            ));
+            let samples = usize::try_from(host.samples).unwrap_or(usize::MAX);
+            let counted = output::counted(samples, "sample");
+            let (time, words) = (format_duration(time), host.in_words());
+            text.push_str(&format!("{}: {counted} in {time}: {words}\n", host.host));
         }
         text.push_str(&format!(
             "the samples are in {}; open {}\n",
@@ -261,6 +253,6 @@ impl Written {
     }
 }
 
-fn cannot_write(path: &Path, error: impl Into<anyhow::Error>) -> Failure {
-    Failure::failed(error).context(format!("cannot write `{}`", path.display()))
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write `{}`", path.display())
 }

@@ -1,8 +1,7 @@
 //! Connection of a client to a server, and the session over it.
 
 use std::{
-    fs::File,
-    io::{self, Read, Write},
+    io::{self, Write},
     net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs},
     os::unix::net::UnixStream,
     sync::{Arc, Mutex, OnceLock, PoisonError},
@@ -110,14 +109,8 @@ pub fn open(
             })
         },
         move |error| {
-            explain(
-                error,
-                &ending,
-                of_explain
-                    .get()
-                    .copied()
-                    .filter(|limit| began.elapsed() >= *limit),
-            )
+            let limit = of_explain.get().copied();
+            explain(error, &ending, limit.filter(|it| began.elapsed() >= *it))
         },
     );
     match (session, refusal) {
@@ -151,19 +144,15 @@ fn connect(target: &Target<'_>) -> Result<(TcpStream, [SocketAddr; 2]), Failure>
         .to_socket_addrs()
         .context(format!("cannot find `{}`", target.host))?;
     let found: Vec<SocketAddr> = found.collect();
-    let of_kind: Vec<SocketAddr> = found
-        .iter()
-        .copied()
-        .filter(|it| match it.is_ipv4() {
-            true => !target.ipv6_only,
-            false => !target.ipv4_only,
-        })
-        .filter(|it| {
-            target
-                .bind
-                .is_none_or(|bind| bind.is_ipv4() == it.is_ipv4())
-        })
-        .collect();
+    let is_of_kind = |it: &&SocketAddr| {
+        let is_excluded = match it.is_ipv4() {
+            true => target.ipv6_only,
+            false => target.ipv4_only,
+        };
+        let bind = target.bind;
+        !is_excluded && bind.is_none_or(|bind| bind.is_ipv4() == it.is_ipv4())
+    };
+    let of_kind: Vec<&SocketAddr> = found.iter().filter(is_of_kind).collect();
     if of_kind.is_empty() {
         let addresses: Vec<String> = found.iter().map(|it| it.ip().to_string()).collect();
         return Err(Failure::input(
@@ -179,10 +168,10 @@ fn connect(target: &Target<'_>) -> Result<(TcpStream, [SocketAddr; 2]), Failure>
     }
     let mut last = io::Error::other("it has no address");
     for address in of_kind {
-        match connect_to(address, target) {
+        match connect_to(*address, target) {
             Ok(stream) => {
                 let ours = stream.local_addr()?;
-                return Ok((stream, [ours, address]));
+                return Ok((stream, [ours, *address]));
             }
             Err(error) => last = error,
         }
@@ -203,10 +192,8 @@ fn connect_to(address: SocketAddr, target: &Target<'_>) -> io::Result<TcpStream>
 }
 
 fn shake_hands(tcp: &TcpStream, token: &Token) -> Result<ClientConnection, Failure> {
-    let mut nonce = [0; 16];
-    File::open("/dev/urandom")?.read_exact(&mut nonce)?;
     tcp.set_read_timeout(Some(HANDSHAKE_WITHIN))?;
-    (&mut &*tcp).write_all(&first_message(&token.secret, nonce))?;
+    (&mut &*tcp).write_all(&first_message(&token.secret, rand::random()))?;
     let name = ServerName::try_from("server.regatta.invalid")?;
     let mut tls = ClientConnection::new(Arc::new(client_config(token)?), name)?;
     while tls.is_handshaking() {

@@ -13,14 +13,17 @@ mod submit;
 mod watch;
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, Serialize};
 
 pub use self::{shards::ShardedPlan, status::status, submit::submit, watch::Watch};
-use crate::exit::{Failure, OrFailure as _};
+use crate::{
+    exit::{Failure, OrFailure as _},
+    output,
+};
 
 /// Name of the file that describes a submission.
 const SUBMISSION: &str = "submission.json";
@@ -79,18 +82,18 @@ impl Submission {
     }
 
     fn write(&self, dir: &Path) -> Result<(), Failure> {
-        let text = serde_json::to_string_pretty(self)?;
-        write(&dir.join(SUBMISSION), &(text + "\n"))
+        write(&dir.join(SUBMISSION), &output::pretty(self)?)
     }
 }
 
 /// Writes a text file of a submission.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|error| cannot_write(path, error))
+    written(path, fs::write(path, text))
 }
 
-fn cannot_write(path: &Path, error: std::io::Error) -> Failure {
-    Failure::failed(error).context(format!("cannot write `{}`", path.display()))
+/// Names the file in the error of an operation that writes it.
+fn written<T>(path: &Path, written: io::Result<T>) -> Result<T, Failure> {
+    written.context(format!("cannot write `{}`", path.display()))
 }
 
 /// Returns the script of the shards.

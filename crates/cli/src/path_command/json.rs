@@ -32,12 +32,10 @@ impl PathSummary<'_> {
         let way = |counters: &LinkCounters, link: &Link| -> Result<Value, Failure> {
             let mut known = known(counters)?;
             if link.has_bottleneck() {
-                known.insert(
-                    "queue_limit_bytes".to_owned(),
-                    condition.queue_limit(link).0.into(),
-                );
+                let limit = condition.queue_limit(link).0;
+                known.insert("queue_limit_bytes".to_owned(), limit.into());
             }
-            Ok(Value::Object(known))
+            Ok(known.into())
         };
         Ok(json!({
             "condition": condition,
@@ -62,21 +60,13 @@ fn known(counters: &LinkCounters) -> Result<Map<String, Value>, Failure> {
     let Some(Value::Object(unsupported)) = known.remove("unsupported") else {
         return Ok(known);
     };
-    for (counter, _) in unsupported
-        .iter()
-        .filter(|(_, is)| **is == Value::Bool(true))
-    {
-        match counter.as_str() {
-            "lateness" => {
-                for name in ["late_packets", "lateness_mean_ns", "lateness_max_ns"] {
-                    known.remove(name);
-                }
-            }
-            counter => {
-                known.remove(counter);
-            }
-        }
-    }
+    known.retain(|name, _| {
+        let counter = match &**name {
+            "late_packets" | "lateness_mean_ns" | "lateness_max_ns" => "lateness",
+            name => name,
+        };
+        unsupported.get(counter) != Some(&Value::Bool(true))
+    });
     Ok(known)
 }
 
