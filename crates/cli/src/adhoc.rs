@@ -76,13 +76,10 @@ fn label(text: &str) -> String {
 }
 
 fn value_of(text: &str) -> OptionValue {
-    if let Ok(flag) = text.parse() {
-        OptionValue::Flag(flag)
-    } else if let Ok(number) = text.parse() {
-        OptionValue::Number(number)
-    } else {
-        OptionValue::Text(text.to_owned())
-    }
+    let number = || text.parse().map(OptionValue::Number);
+    let flag = text.parse().map(OptionValue::Flag);
+    flag.or_else(|_| number())
+        .unwrap_or_else(|_| OptionValue::Text(text.to_owned()))
 }
 
 /// Returns the study that the options ask for, and its text.
@@ -90,22 +87,20 @@ fn value_of(text: &str) -> OptionValue {
 /// # Errors
 /// Mistakes in the options.
 pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
-    let transports = if args.transport.is_empty() {
-        registry::drivers()
-            .iter()
-            .map(|driver| driver.descriptor().name)
-            // It stands for a program that only the user can name.
-            .filter(|name| *name != "external")
-            .map(transport)
-            .collect::<Result<Vec<_>, _>>()?
-    } else {
-        (args.transports().iter())
-            .map(|text| transport(text))
-            .collect::<Result<Vec<_>, _>>()?
+    let named = match args.transport.is_empty() {
+        // `external` stands for a program that only the user can name.
+        true => (regatta_agent::registry().iter())
+            .map(|driver| driver.descriptor().name.to_owned())
+            .filter(|name| name != "external")
+            .collect(),
+        false => args.transports(),
     };
+    let transports = (named.iter())
+        .map(|text| transport(text))
+        .collect::<Result<Vec<_>, _>>()?;
     registry::check_all(&transports)?;
 
-    let mut root = Table::from_iter(keys([
+    let mut root = table([
         ("name", Some("command-line".into())),
         ("title", Some("A study from the command line".into())),
         ("rounds", args.rounds.map(Value::from)),
@@ -137,12 +132,12 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
             "connect_deadline",
             args.connect_deadline.map(|it| exact::time(it).into()),
         ),
-    ]));
+    ]);
     path_options::emulation(&args.path, &mut root);
     let sections = transports.into_iter().map(section);
     root.insert("transport".into(), Value::Array(sections.collect()));
     let condition = if args.hosts.is_some() && !args.path.describes_a_condition() {
-        Table::from_iter([("name".to_owned(), Value::from("path as it is"))])
+        table([("name", Some("path as it is".into()))])
     } else {
         path_options::condition(&args.path)?
     };
@@ -163,15 +158,15 @@ fn deadline(args: &RunArgs) -> Duration {
 
 /// Returns the section of a transport in a study file.
 pub fn section(transport: Transport) -> Value {
-    let mut section = Table::from_iter(keys([
+    let mut section = table([
         ("label", Some(transport.label.into())),
         ("driver", Some(transport.driver.into())),
-    ]));
+    ]);
     section.extend(transport.options.into_iter().map(|(name, value)| {
         let value = match value {
-            OptionValue::Flag(flag) => Value::Boolean(flag),
-            OptionValue::Number(number) => Value::Integer(number),
-            OptionValue::Text(text) => Value::String(text),
+            OptionValue::Flag(flag) => flag.into(),
+            OptionValue::Number(number) => number.into(),
+            OptionValue::Text(text) => text.into(),
         };
         (name, value)
     }));
@@ -180,18 +175,17 @@ pub fn section(transport: Transport) -> Value {
 
 /// Parses a study that options describe, and returns it with its text.
 pub fn parse(root: &Table) -> Result<(StudyFile, String), Failure> {
-    let text = toml::to_string(root).map_err(Failure::failed)?;
+    let text = toml::to_string(root)?;
     let files = path_options::files_in(Path::new(""));
     let file = StudyFile::parse_beside(&text, "command line", &files);
     Ok((file.map_err(Failure::of_options)?, text))
 }
 
-/// Returns the keys that have a value.
-fn keys<const N: usize>(
-    keys: [(&'static str, Option<Value>); N],
-) -> impl Iterator<Item = (String, Value)> {
+/// Returns a table of the keys that have a value.
+pub fn table<const N: usize>(keys: [(&str, Option<Value>); N]) -> Table {
     let keys = keys.into_iter();
     keys.filter_map(|(key, value)| Some((key.to_owned(), value?)))
+        .collect()
 }
 
 /// Returns a list of one section.

@@ -36,7 +36,7 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
     let mut views = views(&args.views);
     // Without any view asked for, the one that needs no further program.
     views.terminal |= !views.any();
-    let held = Held::new().map_err(Failure::failed)?;
+    let held = Held::new()?;
     let mut started = Attached::start(&views, dir);
     // A run that has just begun does not listen yet, and one that is about to end no longer does.
     let asked = Instant::now();
@@ -66,20 +66,14 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
         detached.store(true, Ordering::Relaxed);
         detach();
     };
-    held.end_with("detaching: the run goes on", end, || {})
-        .map_err(Failure::failed)?;
+    held.end_with("detaching: the run goes on", end, || {})?;
     let shown = quoted(dir);
     let activity = attached.wait();
     if is_of_shards {
+        let next = format!("`regatta status {shown}` says what is next");
         output::err(&match activity {
-            Activity::Ended { complete: true, .. } => {
-                format!("all shards are complete; `regatta status {shown}` says what is next")
-            }
-            Activity::Ended { reason, .. } => {
-                format!(
-                    "nothing runs any longer: {reason}; `regatta status {shown}` says what is next"
-                )
-            }
+            Activity::Ended { complete: true, .. } => format!("all shards are complete; {next}"),
+            Activity::Ended { reason, .. } => format!("nothing runs any longer: {reason}; {next}"),
             _ => "detached; the shards go on".to_owned(),
         });
         return Ok(Code::Measured);
@@ -89,19 +83,16 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
         Activity::Ended { reason, .. } => Some(RunState::Interrupted { reason }),
         _ => state(dir),
     };
+    let resume = format!("`regatta resume {shown}` goes on with it");
     output::err(&match left {
         Some(RunState::Complete) => {
             format!("the run is complete; `regatta report {shown}` shows its results")
         }
-        Some(RunState::Interrupted { reason }) => {
-            format!("the run has ended: {reason}; `regatta resume {shown}` goes on with it")
-        }
+        Some(RunState::Interrupted { reason }) => format!("the run has ended: {reason}; {resume}"),
         Some(RunState::Running) | None if is_detached.load(Ordering::Relaxed) => {
             "detached; the run goes on".to_owned()
         }
-        Some(RunState::Running) | None => {
-            format!("the run's process has gone; `regatta resume {shown}` goes on with it")
-        }
+        Some(RunState::Running) | None => format!("the run's process has gone; {resume}"),
     });
     Ok(Code::Measured)
 }
@@ -145,10 +136,9 @@ fn say_url(url: Option<&str>) {
 }
 
 fn failure(error: LiveError) -> Failure {
-    let hint = error.hint();
     match error {
         LiveError::Thread(_) => Failure::failed(error),
-        error => Failure::bad(error).hint(hint),
+        error => Failure::bad(error),
     }
 }
 
@@ -165,15 +155,14 @@ fn no_run(dir: &Path, error: LiveError) -> Failure {
         return Failure::bad(ResultsError::NotFound { path }).context("cannot attach to a run");
     }
     let shown = quoted(dir);
+    let report = format!("`regatta report {shown}` shows");
     Failure::bad(error).hint(match state(dir) {
-        Some(RunState::Complete) => {
-            format!("the run is complete: `regatta report {shown}` shows its results")
-        }
+        Some(RunState::Complete) => format!("the run is complete: {report} its results"),
         Some(RunState::Interrupted { reason }) => format!(
-            "the run was interrupted: {reason}; `regatta resume {shown}` goes on with it, `regatta report {shown}` shows its results"
+            "the run was interrupted: {reason}; `regatta resume {shown}` goes on with it, {report} its results"
         ),
         _ if is_being_written(dir) == Some(true) => format!(
-            "a run goes on there: it has just begun, or it is one of another version; `regatta report {shown}` shows what it has so far"
+            "a run goes on there: it has just begun, or it is one of another version; {report} what it has so far"
         ),
         _ => match &runs_below(dir)[..] {
             [] => "name the directory of a run that goes on".to_owned(),
@@ -187,10 +176,8 @@ const MOST_NAMED: usize = 4;
 
 /// Returns the commands that attach to these runs.
 fn commands(runs: &[PathBuf]) -> String {
-    let named = runs.iter().take(MOST_NAMED);
-    let mut named: Vec<String> = named
-        .map(|run| format!("`regatta attach {}`", quoted(run)))
-        .collect();
+    let attach = |run: &PathBuf| format!("`regatta attach {}`", quoted(run));
+    let mut named: Vec<String> = runs.iter().take(MOST_NAMED).map(attach).collect();
     if let more @ 1.. = runs.len().saturating_sub(MOST_NAMED) {
         named.push(format!("and {more} more"));
     }
@@ -201,10 +188,8 @@ fn commands(runs: &[PathBuf]) -> String {
 fn runs_below(dir: &Path) -> Vec<PathBuf> {
     let below = |dir: &Path| -> Vec<PathBuf> {
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-        entries
-            .map(|entry| entry.path())
-            .filter(|it| it.is_dir())
-            .collect()
+        let paths = entries.map(|entry| entry.path());
+        paths.filter(|it| it.is_dir()).collect()
     };
     let first = below(dir);
     let second: Vec<PathBuf> = first.iter().flat_map(|it| below(it)).collect();

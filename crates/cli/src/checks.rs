@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 use regatta_bed::guest::{self, Image, ImageError};
 use regatta_engine::Plan;
 use regatta_model::{
-    BedKind, GuestSetup, Pattern, Study, Transport, WorkloadKind, study::nearest,
+    BedKind, GuestSetup, Pattern, Study, Transport, Workload, WorkloadKind, causes,
     units::format_duration,
 };
 use regatta_telemetry::{congestion_controls, has_congestion_control};
@@ -13,7 +13,7 @@ use regatta_telemetry::{congestion_controls, has_congestion_control};
 use serde::Serialize;
 
 use crate::{
-    exit::{Code, Failure, limit_hint},
+    exit::{Code, Failure, did_you_mean, limit_hint},
     registry,
     study::{Chosen, ReadStudy},
 };
@@ -53,28 +53,21 @@ pub fn kernel(chosen: &Chosen) -> Result<Option<Image>, Failure> {
     };
     // A limit of this process is no mistake of the study.
     let is_mistake = kernel.is_some() && limit_hint(anyhow::Chain::new(&error)).is_none();
-    let in_file = chosen
-        .read
-        .as_ref()
-        .filter(|read| is_mistake && read.file.study.guest.kernel == *kernel)
-        .and_then(|read| {
-            let cause = std::error::Error::source(&error);
-            let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
-            (read.file).kernel_error(format!("{error}{cause}"), error.hint())
-        });
+    let read = chosen.read.as_ref();
+    let read = read.filter(|it| is_mistake && it.file.study.guest.kernel == *kernel);
+    let in_file = read.and_then(|read| {
+        let message = causes(&error).join(": ");
+        read.file.kernel_error(message, error.hint())
+    });
     Err(in_file.map_or_else(|| no_kernel(error), Failure::bad))
 }
 
 /// Without a kernel there is no guest; a wrong one was named.
 pub fn no_kernel(error: ImageError) -> Failure {
     let (hint, is_bad_input) = (error.hint(), error.is_bad_input());
-    let error = anyhow::Error::from(error);
-    let failure = if limit_hint(error.chain()).is_some() {
-        Failure::failed(error)
-    } else if is_bad_input {
-        Failure::bad(error)
-    } else {
-        Failure::unsupported(error)
+    let failure = match limit_hint(anyhow::Chain::new(&error)) {
+        None if is_bad_input => Failure::bad(error),
+        _ => Failure::unsupported(error),
     };
     failure.context("cannot make the bed").hint(hint)
 }
@@ -150,10 +143,10 @@ pub fn unsupported(study: &Study) -> Vec<UnsupportedCell> {
         let Some(driver) = regatta_agent::find_driver(&transport.driver) else {
             continue;
         };
-        let mut add = |workload: Option<&str>, reason: String, hint: String| {
+        let mut add = |workload: Option<&Workload>, reason, hint| {
             cells.push(UnsupportedCell {
                 transport: transport.label.clone(),
-                workload: workload.map(str::to_owned),
+                workload: workload.map(|it| it.name.clone()),
                 reason,
                 hint,
             });
@@ -166,16 +159,14 @@ pub fn unsupported(study: &Study) -> Vec<UnsupportedCell> {
         }
         for workload in &study.workloads {
             if let Err(cannot) = driver.applicable(&transport.options, &workload.kind) {
-                add(Some(&workload.name), cannot.reason, cannot.hint);
+                add(Some(workload), cannot.reason, cannot.hint);
             } else if study.bed == BedKind::Uml
                 && let Some(file) = missing_noise(&workload.kind)
             {
+                let file = file.display();
                 add(
-                    Some(&workload.name),
-                    format!(
-                        "there is no file `{}`, and a guest cannot make it",
-                        file.display()
-                    ),
+                    Some(workload),
+                    format!("there is no file `{file}`, and a guest cannot make it"),
                     "run the workload with `--bed netns` once, which makes the file".to_owned(),
                 );
             }
@@ -199,14 +190,14 @@ fn missing_noise(workload: &WorkloadKind) -> Option<PathBuf> {
 /// Returns the exit code of a dry run: that of a run in which nothing is supported if that is known.
 pub fn verdict(study: &Study, unsupported: &[UnsupportedCell]) -> Code {
     let cannot = |transport: &Transport| {
-        let mut of_transport = (unsupported.iter()).filter(|it| it.transport == transport.label);
-        let number = of_transport.clone().count();
-        of_transport.any(|it| it.workload.is_none()) || number == study.workloads.len()
+        let of_transport = (unsupported.iter()).filter(|it| it.transport == transport.label);
+        let of_transport: Vec<_> = of_transport.collect();
+        of_transport.iter().any(|it| it.workload.is_none())
+            || of_transport.len() == study.workloads.len()
     };
-    if study.transports.iter().all(cannot) {
-        Code::Unsupported
-    } else {
-        Code::Measured
+    match study.transports.iter().all(cannot) {
+        true => Code::Unsupported,
+        false => Code::Measured,
     }
 }
 
@@ -233,8 +224,9 @@ fn others_than(name: &str, image: Option<&Image>) -> Option<Vec<String>> {
 fn congestion_control_hint(name: &str, others: &[String], in_guest: bool) -> String {
     let list = others.join(", ");
     let others: Vec<&str> = others.iter().map(String::as_str).collect();
-    if let Some(near) = nearest(name, &others) {
-        return format!("did you mean `{near}`? the kernel has: {list}");
+    let near = did_you_mean(name, &others);
+    if !near.is_empty() {
+        return format!("{near}the kernel has: {list}");
     }
     let choice = format!("choose one that the kernel has: {list}");
     if in_guest || !guest::CONGESTION_CONTROLS.iter().any(|(_, it)| *it == name) {

@@ -8,7 +8,7 @@ use regatta_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::output::{counted, now_unix_ns};
+use crate::output::{counted, in_lines, now_unix_ns};
 
 /// Version of the events' form.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -122,9 +122,8 @@ pub struct Ended {
 }
 
 fn per_minute(delay_ns: Option<&f64>) -> Option<f64> {
-    delay_ns
-        .filter(|delay| **delay > 0.0)
-        .map(|delay| 60e9 / delay)
+    let delay_ns = delay_ns.filter(|delay| **delay > 0.0);
+    delay_ns.map(|delay| 60e9 / delay)
 }
 
 impl From<&TrialRecord> for Ended {
@@ -190,9 +189,8 @@ fn seconds(ns: u64) -> String {
 }
 
 fn delay(ns: Option<f64>) -> String {
-    ns.map_or("-".to_owned(), |ns| {
-        format_duration(Duration::from_nanos(rounded(ns)))
-    })
+    let span = ns.map(|ns| Duration::from_nanos(rounded(ns)));
+    span.map_or("-".to_owned(), format_duration)
 }
 
 /// Rounds to three digits.
@@ -207,40 +205,33 @@ fn rounded(value: f64) -> u64 {
 /// Unit of rates in lines for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateUnit {
-    /// Letter of the unit in iperf3: small ones are bits, capitals bytes.
-    letter: &'static str,
     name: &'static str,
     bits: u64,
     decimals: usize,
 }
 
-const RATE_UNITS: [RateUnit; 8] = [
-    unit("k", "kbit/s", 1_000, 0),
-    unit("m", "Mbit/s", 1_000_000, 1),
-    unit("g", "Gbit/s", 1_000_000_000, 3),
-    unit("t", "Tbit/s", 1_000_000_000_000, 5),
-    unit("K", "KiB/s", 8 << 10, 0),
-    unit("M", "MiB/s", 8 << 20, 1),
-    unit("G", "GiB/s", 8 << 30, 3),
-    unit("T", "TiB/s", 8 << 40, 5),
-];
-
-const fn unit(letter: &'static str, name: &'static str, bits: u64, decimals: usize) -> RateUnit {
-    RateUnit {
-        letter,
-        name,
-        bits,
-        decimals,
-    }
-}
-
 impl RateUnit {
-    /// Letters of all units, as iperf3's flag `-f` takes them.
+    /// Letters of all units, as iperf3's flag `-f` takes them: small ones are bits, capitals bytes.
     pub const LETTERS: [&str; 8] = ["k", "m", "g", "t", "K", "M", "G", "T"];
 
     /// Returns the unit of a letter.
     pub fn of(letter: &str) -> Option<Self> {
-        RATE_UNITS.into_iter().find(|unit| unit.letter == letter)
+        let (name, bits, decimals) = match letter {
+            "k" => ("kbit/s", 1_000, 0),
+            "m" => ("Mbit/s", 1_000_000, 1),
+            "g" => ("Gbit/s", 1_000_000_000, 3),
+            "t" => ("Tbit/s", 1_000_000_000_000, 5),
+            "K" => ("KiB/s", 8 << 10, 0),
+            "M" => ("MiB/s", 8 << 20, 1),
+            "G" => ("GiB/s", 8 << 30, 3),
+            "T" => ("TiB/s", 8 << 40, 5),
+            _ => return None,
+        };
+        Some(Self {
+            name,
+            bits,
+            decimals,
+        })
     }
 }
 
@@ -259,6 +250,10 @@ fn rate(bps: f64, unit: Option<RateUnit>) -> String {
 
 fn bytes(bytes: u64) -> String {
     Bytes(rounded(bytes as f64)).to_string()
+}
+
+fn percent(ratio: f64) -> String {
+    format!("{:.3} %", ratio * 100.0)
 }
 
 fn count(value: Option<u64>) -> String {
@@ -323,30 +318,19 @@ impl Ended {
         let mut line = |name: &str, value: String| {
             let _ = writeln!(text, "{name:<14}{value}");
         };
-        if let Some(goodput) = self.goodput(unit) {
-            line("goodput", goodput);
-        }
         for (name, value) in [
+            ("goodput", self.goodput(unit)),
             ("directions", self.directions(unit)),
             ("delay", self.delays()),
             ("round trips", self.round_trips()),
             ("lost", self.losses()),
             ("jitter", self.jitter()),
+            ("resent", self.resent()),
+            ("CPU", self.cpu()),
         ] {
             if let Some(value) = value {
                 line(name, value);
             }
-        }
-        if let Some(resent) = self.metric(id::RETRANSMITTED_PACKETS) {
-            let ratio = self.metric(id::RETRANSMIT_RATIO);
-            let ratio = ratio.map_or(String::new(), |ratio| format!(" ({:.3} %)", ratio * 100.0));
-            line(
-                "resent",
-                format!("{}{ratio}", counted(resent as usize, "packet")),
-            );
-        }
-        if let Some(cpu) = self.cpu() {
-            line("CPU", cpu);
         }
         if verbose {
             for (name, value) in &self.metrics {
@@ -357,10 +341,7 @@ impl Ended {
             }
         }
         for warning in &self.warnings {
-            let _ = writeln!(text, "warning: {}", printable(&warning.message));
-            if !warning.hint.is_empty() {
-                let _ = writeln!(text, "hint: {}", printable(&warning.hint));
-            }
+            let _ = writeln!(text, "{}", printable(&in_lines(warning)));
         }
         text
     }
@@ -393,34 +374,32 @@ impl Ended {
     /// Returns a figure of each direction, of a transfer in both.
     fn each_way(&self, names: [&str; 2], shown: impl Fn(f64) -> String) -> Option<String> {
         let [forward, reverse] = names.map(|name| self.metric(name).map(&shown));
-        Some(format!(
-            "{} to the server, {} to the client",
-            forward?, reverse?
-        ))
+        let (forward, reverse) = (forward?, reverse?);
+        Some(format!("{forward} to the server, {reverse} to the client"))
     }
 
     /// Joins the figures before the transfer and under load that are known.
-    fn idle_and_loaded(idle: Option<String>, loaded: Option<String>) -> Option<String> {
-        let idle = idle.map(|idle| format!("{idle} idle"));
-        let loaded = loaded.map(|loaded| format!("{loaded} under load"));
+    fn idle_and_loaded(
+        idle: Option<f64>,
+        loaded: Option<f64>,
+        shown: impl Fn(f64) -> String,
+    ) -> Option<String> {
+        let idle = idle.map(|idle| format!("{} idle", shown(idle)));
+        let loaded = loaded.map(|loaded| format!("{} under load", shown(loaded)));
         let known: Vec<String> = idle.into_iter().chain(loaded).collect();
         (!known.is_empty()).then(|| known.join(", "))
     }
 
     fn delays(&self) -> Option<String> {
-        let of = |name: &str| self.metric(name).map(|ns| delay(Some(ns)));
-        Self::idle_and_loaded(
-            of(id::ROUND_TRIP_DELAY_IDLE_NS),
-            of(id::ROUND_TRIP_DELAY_NS),
-        )
+        let names = [id::ROUND_TRIP_DELAY_IDLE_NS, id::ROUND_TRIP_DELAY_NS];
+        let [idle, loaded] = names.map(|name| self.metric(name));
+        Self::idle_and_loaded(idle, loaded, |ns| delay(Some(ns)))
     }
 
     fn round_trips(&self) -> Option<String> {
-        let of = |trips: Option<f64>| trips.map(|trips| format!("{} per minute", rounded(trips)));
-        Self::idle_and_loaded(
-            of(self.idle_round_trips_per_minute),
-            of(self.round_trips_per_minute),
-        )
+        let idle = self.idle_round_trips_per_minute;
+        let shown = |trips| format!("{} per minute", rounded(trips));
+        Self::idle_and_loaded(idle, self.round_trips_per_minute, shown)
     }
 
     fn losses(&self) -> Option<String> {
@@ -432,33 +411,35 @@ impl Ended {
             return None;
         }
         let sent = counted(sent as usize, "message");
-        let ways = self.each_way(
-            [
-                id::MESSAGE_LOSS_FORWARD_RATIO,
-                id::MESSAGE_LOSS_REVERSE_RATIO,
-            ],
-            |ratio| format!("{:.3} %", ratio * 100.0),
-        );
+        let names = [
+            id::MESSAGE_LOSS_FORWARD_RATIO,
+            id::MESSAGE_LOSS_REVERSE_RATIO,
+        ];
+        let ways = self.each_way(names, percent);
         let ways = ways.map_or(String::new(), |ways| format!(": {ways}"));
-        Some(format!("{lost} of {sent} ({:.3} %){ways}", ratio * 100.0))
+        Some(format!("{lost} of {sent} ({}){ways}", percent(ratio)))
     }
 
     fn jitter(&self) -> Option<String> {
+        let names = [
+            id::INTERARRIVAL_JITTER_FORWARD_NS,
+            id::INTERARRIVAL_JITTER_REVERSE_NS,
+        ];
         let jitter = self.metric(id::INTERARRIVAL_JITTER_NS);
-        let jitter = jitter.map(|ns| delay(Some(ns))).or_else(|| {
-            self.each_way(
-                [
-                    id::INTERARRIVAL_JITTER_FORWARD_NS,
-                    id::INTERARRIVAL_JITTER_REVERSE_NS,
-                ],
-                |ns| delay(Some(ns)),
-            )
-        })?;
+        let jitter = jitter.map(|ns| delay(Some(ns)));
+        let jitter = jitter.or_else(|| self.each_way(names, |ns| delay(Some(ns))))?;
         let reordered = self.metric(id::MESSAGES_REORDERED).unwrap_or_default();
         let duplicated = self.metric(id::MESSAGES_DUPLICATED).unwrap_or_default();
         Some(format!(
             "{jitter}; {reordered} out of order, {duplicated} duplicated"
         ))
+    }
+
+    fn resent(&self) -> Option<String> {
+        let packets = counted(self.metric(id::RETRANSMITTED_PACKETS)? as usize, "packet");
+        let ratio = self.metric(id::RETRANSMIT_RATIO);
+        let ratio = ratio.map_or(String::new(), |ratio| format!(" ({})", percent(ratio)));
+        Some(packets + &ratio)
     }
 
     fn cpu(&self) -> Option<String> {

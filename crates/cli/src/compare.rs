@@ -1,9 +1,8 @@
 //! `regatta compare`.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use regatta_report::{
-    RunData,
     compare::{self, RunComparison},
     terminal::TerminalOptions,
 };
@@ -11,7 +10,7 @@ use regatta_report::{
 use crate::{
     args::CompareArgs,
     directory,
-    exit::{Code, Failure},
+    exit::{Code, Failure, OrFailure as _},
     output::{self, Colour},
 };
 
@@ -20,34 +19,30 @@ use crate::{
 /// # Errors
 /// Results that cannot be read or compared, and output that cannot be written.
 pub fn compare(args: &CompareArgs, colour: Colour) -> Result<Code, Failure> {
-    let mut runs = Vec::new();
-    for dir in &args.dirs {
-        runs.push((dir.display().to_string(), load(dir)?));
-    }
+    let read = |dir: &PathBuf| {
+        let data = regatta_report::load(directory::of_run(dir)).bad()?;
+        Ok((dir.display().to_string(), data))
+    };
+    let runs = args
+        .dirs
+        .iter()
+        .map(read)
+        .collect::<Result<Vec<_>, Failure>>()?;
     let least = args.fail_on.map(|regression| regression.0);
-    let comparison = compare::compare(&runs, least).map_err(|error| {
-        let hint = error.hint();
-        Failure::bad(error).hint(hint)
-    })?;
+    let comparison = compare::compare(&runs, least).bad()?;
     if let Some(path) = &args.html {
-        regatta_report::write_comparison(&comparison, path).map_err(Failure::failed)?;
+        regatta_report::write_comparison(&comparison, path)?;
     }
     if args.json {
-        let mut text = serde_json::to_string_pretty(&comparison).map_err(Failure::failed)?;
-        text.push('\n');
-        output::exactly(&text)?;
+        output::json(&comparison)?;
     } else {
         let options = TerminalOptions {
             width: output::width(),
             color: colour.stdout,
         };
-        output::coloured(&compare::render(&comparison, &options)).map_err(Failure::failed)?;
+        output::coloured(&compare::render(&comparison, &options))?;
     }
     Ok(code(&comparison))
-}
-
-fn load(dir: &Path) -> Result<RunData, Failure> {
-    regatta_report::load(directory::of_run(dir)).map_err(Failure::bad)
 }
 
 fn code(comparison: &RunComparison) -> Code {

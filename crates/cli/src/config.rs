@@ -2,17 +2,16 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    io,
+    io::ErrorKind::{NotFound, PermissionDenied},
     path::Path,
 };
 
 use clap::{Arg, ArgMatches, Command, CommandFactory as _, parser::ValueSource};
-use regatta_model::study::nearest;
 use toml::{Table, Value};
 
 use crate::{
     args::Args,
-    exit::Failure,
+    exit::{Failure, OrFailure as _, did_you_mean},
     hosts_file::config_directory,
     output,
     text_file::{self, TextFileError},
@@ -61,11 +60,8 @@ pub fn with_defaults(mut arguments: Vec<OsString>) -> Result<Vec<OsString>, Fail
         return Ok(arguments);
     }
     let shown: Vec<String> = defaults.iter().map(|it| format!("`{it}`")).collect();
-    output::err(&format!(
-        "defaults of `{}`: {}",
-        file.display(),
-        shown.join(", ")
-    ));
+    let (file, shown) = (file.display(), shown.join(", "));
+    output::err(&format!("defaults of `{file}`: {shown}"));
     let place = arguments.iter().position(|it| it == OsStr::new(name));
     let after = place.map_or(arguments.len(), |place| place + 1);
     arguments.splice(after..after, defaults.into_iter().map(OsString::from));
@@ -74,72 +70,49 @@ pub fn with_defaults(mut arguments: Vec<OsString>) -> Result<Vec<OsString>, Fail
 
 /// Reads the file; `None` if there is none.
 fn read(file: &Path) -> Result<Option<Table>, Failure> {
-    let failed = |failure: Failure| {
-        failure.context(format!(
-            "cannot read the configuration file `{}`",
-            file.display()
-        ))
-    };
+    let doing = format!("cannot read the configuration file `{}`", file.display());
     match text_file::read(file) {
-        Ok(text) => {
-            (text.parse().map(Some)).map_err(|error: toml::de::Error| failed(Failure::bad(error)))
-        }
+        Ok(text) => text.parse().map(Some).bad().context(doing),
         // One that another user's directory hides, as under `sudo -u`, is no file of this user.
-        Err(TextFileError::Io(error))
-            if matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
-            ) =>
-        {
+        Err(TextFileError::Io(error)) if matches!(error.kind(), NotFound | PermissionDenied) => {
             Ok(None)
         }
-        Err(error) => Err(failed(Failure::bad(error))),
+        error => error.map(|_| None).bad().context(doing),
     }
 }
 
 /// Checks that all commands, options and kinds of values of the file are ones.
 fn check(settings: &Table, command: &Command, file: &Path) -> Result<(), Failure> {
     let wrong = |message: String, name: &str, known: Vec<&str>| {
-        let near = nearest(name, &known);
-        let hint = near.map_or_else(String::new, |near| format!("did you mean `{near}`? "));
-        Failure::input(
+        let near = did_you_mean(name, &known);
+        Err(Failure::input(
             format!("`{}`: {message}", file.display()),
-            format!("{hint}`regatta --help` and `regatta COMMAND --help` list what there is"),
-        )
+            format!("{near}`regatta --help` and `regatta COMMAND --help` list what there is"),
+        ))
     };
     for (name, table) in settings {
         let Some(command) = command.find_subcommand(name) else {
             let known = command.get_subcommands().map(Command::get_name);
-            return Err(wrong(
-                format!("there is no command `{name}`"),
-                name,
-                known.collect(),
-            ));
+            let message = format!("there is no command `{name}`");
+            return wrong(message, name, known.collect());
         };
         let Value::Table(table) = table else {
-            return Err(wrong(
-                format!("`{name}` is a command: write `[{name}]`, with its options below"),
-                "",
-                Vec::new(),
-            ));
+            let message =
+                format!("`{name}` is a command: write `[{name}]`, with its options below");
+            return wrong(message, "", Vec::new());
         };
         for (key, value) in table {
             if argument(command, key).is_none() {
                 let known = command.get_arguments().filter_map(Arg::get_long);
-                return Err(wrong(
-                    format!("`{name}` has no option `--{}`", key.replace('_', "-")),
-                    &key.replace('_', "-"),
-                    known.collect(),
-                ));
+                let option = key.replace('_', "-");
+                let message = format!("`{name}` has no option `--{option}`");
+                return wrong(message, &option, known.collect());
             }
             if matches!(value, Value::Table(_) | Value::Datetime(_)) {
-                return Err(wrong(
-                    format!(
-                        "`{key}` of `[{name}]` is a text, a number, `true`, `false` or a list of these"
-                    ),
-                    "",
-                    Vec::new(),
-                ));
+                let message = format!(
+                    "`{key}` of `[{name}]` is a text, a number, `true`, `false` or a list of these"
+                );
+                return wrong(message, "", Vec::new());
             }
         }
     }

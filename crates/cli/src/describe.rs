@@ -5,14 +5,14 @@ use std::{fmt::Write, time::Duration};
 use regatta_engine::{Done, Plan};
 use regatta_live::rough;
 use regatta_model::{
-    Bytes, Clock, Condition, Link, Part, Shard, Study, Transport, Warning, Workload,
-    units::format_duration,
+    Bytes, Clock, Condition, Link, Part, Shard, Study, Transport, Warning, units::format_duration,
 };
 use serde::Serialize;
 
 use crate::{
     checks::UnsupportedCell,
-    output::{self, OutputError, counted},
+    exit::Failure,
+    output::{self, counted, nanoseconds},
     swept,
 };
 
@@ -30,7 +30,7 @@ pub fn print(
     shard: Option<Shard>,
     done: &Done,
     unsupported: &[UnsupportedCell],
-) -> Result<(), OutputError> {
+) -> Result<(), Failure> {
     let mut text = study(plan, jobs, done);
     describe_unsupported(&mut text, unsupported);
     let trials = plan.left(done);
@@ -138,24 +138,26 @@ fn study(plan: &Plan, jobs: u32, done: &Done) -> String {
     }
     swept::describe(&study.sweeps, &mut text);
     text.push_str("\ntransports\n");
-    let mut groups = swept::Groups::of(study, Part::Transport);
+    let mut heading = swept::headings(study, Part::Transport);
     for transport in &study.transports {
-        if let Some(name) = groups.heading(&transport.label) {
+        if let Some(name) = heading(&transport.label) {
             describe_transport(&mut text, &name, transport);
         }
     }
     text.push_str("conditions\n");
-    let mut groups = swept::Groups::of(study, Part::Condition);
+    let mut heading = swept::headings(study, Part::Condition);
     for condition in &study.conditions {
-        if let Some(name) = groups.heading(&condition.name) {
+        if let Some(name) = heading(&condition.name) {
             describe_condition(&mut text, &name, condition);
         }
     }
     text.push_str("workloads\n");
-    let mut groups = swept::Groups::of(study, Part::Workload);
+    let mut heading = swept::headings(study, Part::Workload);
+    let deadline = format_duration(study.deadline);
     for workload in &study.workloads {
-        if let Some(name) = groups.heading(&workload.name) {
-            describe_workload(&mut text, &name, workload, study.deadline);
+        if let Some(name) = heading(&workload.name) {
+            let words = workload.kind.in_words();
+            let _ = writeln!(text, "  {name}: {words}, deadline {deadline}");
         }
     }
     text
@@ -167,13 +169,15 @@ fn describe_unsupported(text: &mut String, unsupported: &[UnsupportedCell]) {
     }
     text.push_str("unsupported\n");
     for cell in unsupported {
-        let with =
-            (cell.workload.as_ref()).map_or_else(String::new, |name| format!(" with {name}"));
-        let hint = match &*cell.hint {
-            "" => String::new(),
-            hint => format!("; {hint}"),
-        };
-        let _ = writeln!(text, "  {}{with}: {}{hint}", cell.transport, cell.reason);
+        let _ = write!(text, "  {}", cell.transport);
+        if let Some(workload) = &cell.workload {
+            let _ = write!(text, " with {workload}");
+        }
+        let _ = write!(text, ": {}", cell.reason);
+        if !cell.hint.is_empty() {
+            let _ = write!(text, "; {}", cell.hint);
+        }
+        text.push('\n');
     }
 }
 
@@ -218,8 +222,7 @@ pub fn print_json(
     jobs: u32,
     done: &Done,
     unsupported: &[UnsupportedCell],
-) -> Result<(), OutputError> {
-    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+) -> Result<(), Failure> {
     let estimate = plan.estimate(done, jobs);
     let left = plan.left(done);
     let first = DryRun::Plan {
@@ -246,17 +249,11 @@ pub fn print_json(
 }
 
 fn describe_transport(text: &mut String, name: &str, transport: &Transport) {
-    let options: Vec<String> = transport
-        .options
-        .iter()
-        .map(|(name, value)| format!(" {name}={value}"))
-        .collect();
-    let _ = writeln!(
-        text,
-        "  {name}: driver {}{}",
-        transport.driver,
-        options.concat()
-    );
+    let _ = write!(text, "  {name}: driver {}", transport.driver);
+    for (name, value) in &transport.options {
+        let _ = write!(text, " {name}={value}");
+    }
+    text.push('\n');
 }
 
 fn describe_condition(text: &mut String, name: &str, condition: &Condition) {
@@ -277,15 +274,6 @@ fn describe_condition(text: &mut String, name: &str, condition: &Condition) {
             let _ = writeln!(text, "{indent}{way}: {}", link_in_words(condition, link));
         }
     }
-}
-
-fn describe_workload(text: &mut String, name: &str, workload: &Workload, deadline: Duration) {
-    let _ = writeln!(
-        text,
-        "  {name}: {}, deadline {}",
-        workload.kind.in_words(),
-        format_duration(deadline)
-    );
 }
 
 fn link_in_words(condition: &Condition, link: &Link) -> String {

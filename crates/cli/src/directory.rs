@@ -1,7 +1,8 @@
 //! Directory of a run's results.
 
 use std::{
-    io,
+    fs,
+    io::{self, ErrorKind},
     path::{Path, PathBuf},
 };
 
@@ -10,7 +11,7 @@ use nix::errno::Errno;
 use regatta_model::shell::quoted;
 use regatta_results::{DEFAULT_DIRECTORY, FILE_NAME, ResultsError, leftover};
 
-use crate::exit::Failure;
+use crate::exit::{Failure, OrFailure as _};
 
 /// Directory in which runs leave their results unless another is asked for.
 pub const RESULTS: &str = DEFAULT_DIRECTORY;
@@ -18,13 +19,16 @@ pub const RESULTS: &str = DEFAULT_DIRECTORY;
 /// The directory of a run that is named by it or by the results file in it.
 pub fn of_run(named: &Path) -> &Path {
     match named.parent() {
-        Some(dir) if named.ends_with(FILE_NAME) && named.is_file() => {
-            match dir.as_os_str().is_empty() {
-                true => Path::new("."),
-                false => dir,
-            }
-        }
+        Some(dir) if named.ends_with(FILE_NAME) && named.is_file() => or_here(dir),
         _ => named,
+    }
+}
+
+/// Returns the working directory for the empty path, which is above every relative one.
+fn or_here(dir: &Path) -> &Path {
+    match dir.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => dir,
     }
 }
 
@@ -36,25 +40,21 @@ pub fn of_run(named: &Path) -> &Path {
 pub fn check(asked: Option<&Path>) -> Result<(), Failure> {
     let dir = asked.unwrap_or(Path::new(RESULTS));
     absolute(dir)?;
+    let shown = dir.display();
     match asked.and_then(leftover) {
-        None => {}
-        Some(found) if found == FILE_NAME => {
-            return Err(Failure::input(
-                format!("`{}` holds the results of a run already", dir.display()),
-                format!(
-                    "run `regatta resume {}` to go on with it, or choose another directory with `--out`",
-                    quoted(dir)
-                ),
-            ));
-        }
-        Some(found) => {
-            return Err(Failure::bad(ResultsError::AlreadyExists {
-                dir: dir.to_owned(),
-                found,
-            }));
-        }
+        None => check_writable(dir),
+        Some(found) if found == FILE_NAME => Err(Failure::input(
+            format!("`{shown}` holds the results of a run already"),
+            format!(
+                "run `regatta resume {}` to go on with it, or choose another directory with `--out`",
+                quoted(dir)
+            ),
+        )),
+        Some(found) => Err(Failure::bad(ResultsError::AlreadyExists {
+            dir: dir.to_owned(),
+            found,
+        })),
     }
-    check_writable(dir)
 }
 
 /// Checks that files can be made in a directory, or the directory in the nearest one above that is
@@ -62,31 +62,23 @@ pub fn check(asked: Option<&Path>) -> Result<(), Failure> {
 /// permissions allow.
 fn check_writable(dir: &Path) -> Result<(), Failure> {
     let mut missing = dir;
-    for above in dir.ancestors() {
-        let above = match above.as_os_str().is_empty() {
-            true => Path::new("."),
-            false => above,
-        };
+    for above in dir.ancestors().map(or_here) {
         match above.metadata() {
             // What is there and leads nowhere is a link.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
                 if above.symlink_metadata().is_ok() {
-                    return Err(cannot_make(dir, Errno::EEXIST.into()));
+                    return made(dir, Err(Errno::EEXIST.into()));
                 }
                 missing = above;
             }
-            Err(error) => return Err(cannot_make(dir, error)),
-            Ok(metadata) if !metadata.is_dir() => {
-                return Err(cannot_make(dir, Errno::ENOTDIR.into()));
-            }
+            Err(error) => return made(dir, Err(error)),
+            Ok(metadata) if !metadata.is_dir() => return made(dir, Err(Errno::ENOTDIR.into())),
             Ok(_) if above == dir => {
                 let trial = above.join(format!(".regatta-{}", std::process::id()));
-                return try_to_make(&trial).map_err(|error| {
-                    let what = format!("cannot write to the directory `{}`", dir.display());
-                    cannot(what, error)
-                });
+                let doing = format!("cannot write to the directory `{}`", dir.display());
+                return try_to_make(&trial).bad().context(doing).hint(ANOTHER);
             }
-            Ok(_) => return try_to_make(missing).map_err(|error| cannot_make(dir, error)),
+            Ok(_) => return made(dir, try_to_make(missing)),
         }
     }
     Ok(())
@@ -95,14 +87,12 @@ fn check_writable(dir: &Path) -> Result<(), Failure> {
 /// Makes a directory and removes it again. Another run may make the same one meanwhile, and have put
 /// something into it.
 fn try_to_make(dir: &Path) -> io::Result<()> {
-    match std::fs::create_dir(dir) {
-        Ok(()) => {
-            let _ = std::fs::remove_dir(dir);
-            Ok(())
-        }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
+    match fs::create_dir(dir) {
+        Ok(()) => drop(fs::remove_dir(dir)),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
     }
+    Ok(())
 }
 
 /// Makes the directory for a new run that [`check`] has found possible: the one that was asked for, or
@@ -111,33 +101,28 @@ fn try_to_make(dir: &Path) -> io::Result<()> {
 /// # Errors
 /// If it cannot be made.
 pub fn make(asked: Option<&Path>, study: &str) -> Result<PathBuf, Failure> {
-    match asked {
-        Some(dir) => {
-            std::fs::create_dir_all(dir).map_err(|error| cannot_make(dir, error))?;
-            Ok(dir.to_owned())
-        }
-        None => {
-            let time = Timestamp::now()
-                .to_zoned(TimeZone::UTC)
-                .strftime("%Y%m%dT%H%M%SZ")
-                .to_string();
-            let parent = Path::new(RESULTS);
-            std::fs::create_dir_all(parent).map_err(|error| cannot_make(parent, error))?;
-            // Another run may start in the same second.
-            let mut name = format!("{study}-{time}");
-            for n in 2.. {
-                let dir = parent.join(&name);
-                match std::fs::create_dir(&dir) {
-                    Ok(()) => return Ok(dir),
-                    Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                        name = format!("{study}-{time}-{n}");
-                    }
-                    Err(error) => return Err(cannot_make(&dir, error)),
-                }
+    if let Some(dir) = asked {
+        made(dir, fs::create_dir_all(dir))?;
+        return Ok(dir.to_owned());
+    }
+    let time = Timestamp::now().to_zoned(TimeZone::UTC);
+    let first = format!("{study}-{}", time.strftime("%Y%m%dT%H%M%SZ"));
+    let parent = Path::new(RESULTS);
+    made(parent, fs::create_dir_all(parent))?;
+    let mut dir = parent.join(&first);
+    // Another run may start in the same second.
+    for n in 2.. {
+        match fs::create_dir(&dir) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                dir = parent.join(format!("{first}-{n}"));
             }
-            unreachable!("one of all numbers is free")
+            result => {
+                made(&dir, result)?;
+                break;
+            }
         }
     }
+    Ok(dir)
 }
 
 /// Returns the absolute path, which the processes of a run receive as text.
@@ -145,9 +130,9 @@ pub fn make(asked: Option<&Path>, study: &str) -> Result<PathBuf, Failure> {
 /// # Errors
 /// The path is not text, or there is no working directory.
 pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    let absolute = std::path::absolute(path).map_err(|error| {
-        Failure::bad(error).context(format!("`{}` names nothing", path.display()))
-    })?;
+    let absolute = std::path::absolute(path)
+        .bad()
+        .context(format!("`{}` names nothing", path.display()))?;
     match absolute.to_str() {
         Some(_) => Ok(absolute),
         None => Err(Failure::input(
@@ -157,15 +142,15 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-fn cannot_make(dir: &Path, error: std::io::Error) -> Failure {
-    cannot(
-        format!("cannot make the result directory `{}`", dir.display()),
-        error,
-    )
-}
+/// Hint for a directory that cannot be used.
+const ANOTHER: &str = "choose another directory with `--out`";
 
-fn cannot(what: String, error: std::io::Error) -> Failure {
-    Failure::bad(error)
-        .context(what)
-        .hint("choose another directory with `--out`")
+/// Names the directory in the error of an operation that makes it.
+fn made(dir: &Path, made: io::Result<()>) -> Result<(), Failure> {
+    made.bad()
+        .context(format!(
+            "cannot make the result directory `{}`",
+            dir.display()
+        ))
+        .hint(ANOTHER)
 }

@@ -25,12 +25,10 @@ pub fn doctor(args: &DoctorArgs) -> Result<Code, Failure> {
     if args.json {
         return output::json(&value(&found));
     }
-    let text = if args.fix_hints {
-        hints(&found)
-    } else {
-        table(&found)
-    };
-    output::show(&text)
+    output::show(&match args.fix_hints {
+        true => hints(&found),
+        false => table(&found),
+    })
 }
 
 /// Main function of the process that says as JSON what a host can do.
@@ -87,23 +85,22 @@ fn value(found: &[Capability]) -> Value {
 
 /// Checks whether `--bed uml` has a kernel for this clock.
 fn guest_kernel(name: &'static str, clock: Clock) -> Capability {
-    match guest::find(None, clock) {
-        Ok(image) => Capability {
-            name,
-            available: true,
-            detail: format!(
-                "`--bed uml` has Linux {}: {}",
-                image.release,
-                image.path.display()
-            ),
-            hint: String::new(),
-        },
-        Err(error) => Capability {
-            name,
-            available: false,
-            hint: error.hint().to_owned(),
-            detail: error.to_string(),
-        },
+    let found = guest::find(None, clock);
+    let (detail, hint) = match &found {
+        Ok(image) => {
+            let path = image.path.display();
+            (
+                format!("`--bed uml` has Linux {}: {path}", image.release),
+                "",
+            )
+        }
+        Err(error) => (error.to_string(), error.hint()),
+    };
+    Capability {
+        name,
+        available: found.is_ok(),
+        detail,
+        hint: hint.to_owned(),
     }
 }
 
@@ -114,6 +111,7 @@ fn shaped_interfaces() -> Vec<Capability> {
     let left = shaped.into_iter().filter(|it| it.is_in_use != Some(true));
     left.map(|it| {
         let name = it.name;
+        let remove = format!("`sudo tc qdisc del dev {name} root` gives it the kernel's default");
         let sure = match it.is_in_use {
             Some(_) => "was left there by a run that was killed",
             None => "is there, of a run that shapes it now or was killed",
@@ -124,13 +122,11 @@ fn shaped_interfaces() -> Vec<Capability> {
             detail: format!(
                 "`{name}` has a queueing discipline of Regatta's (`prio 7e9a:`), which {sure}"
             ),
-            hint: if it.has_record {
-                format!(
-                    "the next `regatta run` or `regatta hosts check` that shapes `{name}` restores what it had; \
-                     `sudo tc qdisc del dev {name} root` gives it the kernel's default"
-                )
-            } else {
-                format!("`sudo tc qdisc del dev {name} root` gives it the kernel's default")
+            hint: match it.has_record {
+                true => format!(
+                    "the next `regatta run` or `regatta hosts check` that shapes `{name}` restores what it had; {remove}"
+                ),
+                false => remove,
             },
         }
     })
@@ -138,11 +134,10 @@ fn shaped_interfaces() -> Vec<Capability> {
 }
 
 fn hints(found: &[Capability]) -> String {
-    let mut text = String::new();
-    for it in found.iter().filter(|it| !it.hint.is_empty()) {
-        let _ = writeln!(text, "{}: {}", it.name, it.hint);
-    }
-    text
+    let with_hints = found.iter().filter(|it| !it.hint.is_empty());
+    with_hints
+        .map(|it| format!("{}: {}\n", it.name, it.hint))
+        .collect()
 }
 
 fn table(found: &[Capability]) -> String {

@@ -7,9 +7,13 @@ use nix::{
     sys::resource::{RLIM_INFINITY, Resource, getrlimit},
 };
 use regatta_bed::BedError;
-use regatta_engine::EngineError;
-use regatta_model::{shell::printable, study::StudyError};
-use regatta_report::ReportError;
+use regatta_engine::{EngineError, ShardsError};
+use regatta_live::LiveError;
+use regatta_model::{
+    shell::printable,
+    study::{GuestMistake, StudyError, nearest},
+};
+use regatta_report::{ReportError, compare::CompareError};
 use regatta_results::ResultsError;
 use regatta_transport::THREAD_HINT;
 
@@ -19,20 +23,35 @@ use crate::option_words;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
     /// Everything was measured, or timed out, which is a result.
-    Measured = 0,
+    Measured,
     /// A trial failed, or a gate was missed.
-    Failed = 1,
+    Failed,
     /// Bad usage or bad input.
-    Input = 2,
+    Input,
     /// A merged run lacks trials, which are still to be run.
-    Incomplete = 3,
+    Incomplete,
     /// None of the requested transports is supported here.
-    Unsupported = 77,
+    Unsupported,
+    /// Exit code of the program that was run, or of its protocol.
+    Of(u8),
+}
+
+impl From<Code> for u8 {
+    fn from(code: Code) -> Self {
+        match code {
+            Code::Measured => 0,
+            Code::Failed => 1,
+            Code::Input => 2,
+            Code::Incomplete => 3,
+            Code::Unsupported => 77,
+            Code::Of(code) => code,
+        }
+    }
 }
 
 impl From<Code> for ExitCode {
     fn from(code: Code) -> Self {
-        Self::from(code as u8)
+        Self::from(u8::from(code))
     }
 }
 
@@ -47,6 +66,45 @@ pub struct Failure {
 impl From<&Failure> for Code {
     fn from(failure: &Failure) -> Self {
         failure.code
+    }
+}
+
+/// Any error is a failure unless something else is said.
+impl<E: std::error::Error + Send + Sync + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::failed(error)
+    }
+}
+
+/// Conversion of the error of an operation to a [`Failure`], with what a user needs to know of it.
+pub trait OrFailure<T>: Sized {
+    /// Converts the error; without a further call it is a failure.
+    fn or_failure(self) -> Result<T, Failure>;
+
+    /// Makes it an error about bad usage or bad input.
+    fn bad(self) -> Result<T, Failure> {
+        self.code(Code::Input)
+    }
+
+    /// Sets the exit code.
+    fn code(self, code: Code) -> Result<T, Failure> {
+        self.or_failure().map_err(|failure| failure.code(code))
+    }
+
+    /// As [`Failure::context`].
+    fn context(self, doing: impl Into<String>) -> Result<T, Failure> {
+        self.or_failure().map_err(|failure| failure.context(doing))
+    }
+
+    /// As [`Failure::hint`].
+    fn hint(self, hint: impl Into<String>) -> Result<T, Failure> {
+        self.or_failure().map_err(|failure| failure.hint(hint))
+    }
+}
+
+impl<T, E: Into<Failure>> OrFailure<T> for Result<T, E> {
+    fn or_failure(self) -> Result<T, Failure> {
+        self.map_err(Into::into)
     }
 }
 
@@ -94,9 +152,15 @@ impl Failure {
         Self::new(Code::Failed, error)
     }
 
-    /// Creates an error about a request that this machine does not support.
+    /// Creates an error about a request that this machine does not support. A limit that was set for this process says
+    /// nothing about the machine: what it has caused is a failure.
     pub fn unsupported(error: impl Into<anyhow::Error>) -> Self {
-        Self::new(Code::Unsupported, error)
+        let error = error.into();
+        let code = match limit_hint(error.chain()) {
+            None => Code::Unsupported,
+            Some(_) => Code::Failed,
+        };
+        Self::new(code, error)
     }
 
     fn new(code: Code, error: impl Into<anyhow::Error>) -> Self {
@@ -117,6 +181,11 @@ impl Failure {
             self.hint = hint.into();
         }
         self
+    }
+
+    /// Sets the exit code.
+    pub fn code(self, code: Code) -> Self {
+        Self { code, ..self }
     }
 
     /// Names `option` in the hint where it names `--out`, for a command whose directory has another
@@ -142,24 +211,25 @@ impl Failure {
             }
             last = cause;
         }
-        failure(&self.error.to_string(), &causes, &self.hint, colour)
+        let (red, cyan, plain) = match colour {
+            true => ("\x1b[1;31m", "\x1b[36m", "\x1b[0m"),
+            false => ("", "", ""),
+        };
+        let message = printable(&self.error.to_string());
+        let mut text = format!("{red}error{plain}: {message}");
+        for cause in causes {
+            text += &format!("\n  caused by: {}", printable(&cause));
+        }
+        if !self.hint.is_empty() {
+            text += &format!("\n{cyan}hint{plain}: {}", printable(&self.hint));
+        }
+        text
     }
 }
 
-/// Formats an error, its causes and its hint, for standard error.
-pub fn failure(message: &str, causes: &[String], hint: &str, colour: bool) -> String {
-    let (red, cyan, plain) = match colour {
-        true => ("\x1b[1;31m", "\x1b[36m", "\x1b[0m"),
-        false => ("", "", ""),
-    };
-    let mut text = format!("{red}error{plain}: {}", printable(message));
-    for cause in causes {
-        text.push_str(&format!("\n  caused by: {}", printable(cause)));
-    }
-    if !hint.is_empty() {
-        text.push_str(&format!("\n{cyan}hint{plain}: {}", printable(hint)));
-    }
-    text
+/// Returns the beginning of a hint that names the one of `known` which somebody who wrote `name` may mean.
+pub fn did_you_mean(name: &str, known: &[&str]) -> String {
+    nearest(name, known).map_or_else(String::new, |near| format!("did you mean `{near}`? "))
 }
 
 /// Returns the hint for a limit of this process, if one is the cause.
@@ -202,36 +272,40 @@ fn hint_of(error: &anyhow::Error) -> String {
     if let Some(hint) = limit_hint(error.chain()) {
         return hint.to_owned();
     }
-    let hints = error.chain().filter_map(|cause| {
-        if let Some(error) = cause.downcast_ref::<BedError>() {
-            Some(error.hint().to_owned())
-        } else if let Some(EngineError::Guest { hint, .. }) = cause.downcast_ref() {
-            Some(hint.clone())
-        } else if let Some(error) = cause.downcast_ref::<ReportError>() {
-            error.hint()
-        } else {
-            cause
-                .downcast_ref::<ResultsError>()
-                .and_then(ResultsError::hint)
-        }
-    });
+    let hints = error.chain().filter_map(own_hint);
     hints
         .filter(|hint| !hint.is_empty())
         .last()
         .unwrap_or_default()
 }
 
+/// Returns the hint of an error itself.
+fn own_hint(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
+    if let Some(error) = cause.downcast_ref::<BedError>() {
+        Some(error.hint().to_owned())
+    } else if let Some(EngineError::Guest { hint, .. }) = cause.downcast_ref() {
+        Some(hint.clone())
+    } else if let Some(error) = cause.downcast_ref::<ReportError>() {
+        error.hint()
+    } else if let Some(error) = cause.downcast_ref::<ShardsError>() {
+        Some(error.hint())
+    } else if let Some(error) = cause.downcast_ref::<GuestMistake>() {
+        Some(error.hint.to_owned())
+    } else if let Some(error) = cause.downcast_ref::<CompareError>() {
+        Some(error.hint().to_owned())
+    } else if let Some(error) = cause.downcast_ref::<LiveError>() {
+        Some(error.hint().to_owned())
+    } else {
+        cause.downcast_ref().and_then(ResultsError::hint)
+    }
+}
+
 /// Creates the error of a bed that cannot be made: unsupported if this machine refuses it,
 /// otherwise a failure.
 pub fn no_bed(error: BedError) -> Failure {
-    // A limit that was set for this process says nothing about the machine.
-    let error = anyhow::Error::from(error);
-    let unsupported = matches!(error.downcast_ref(), Some(BedError::Refused { .. }))
-        && limit_hint(error.chain()).is_none();
-    let failure = if unsupported {
-        Failure::unsupported(error)
-    } else {
-        Failure::failed(error)
+    let failure = match error {
+        BedError::Refused { .. } => Failure::unsupported(error),
+        error => Failure::failed(error),
     };
     failure
         .context("cannot make the bed")
@@ -243,8 +317,7 @@ pub fn no_bed(error: BedError) -> Failure {
 /// # Errors
 /// The system cannot tell it.
 pub fn own_executable() -> Result<PathBuf, Failure> {
-    std::env::current_exe()
-        .map_err(|error| Failure::failed(error).context("cannot find this program's own file"))
+    std::env::current_exe().context("cannot find this program's own file")
 }
 
 #[cfg(test)]

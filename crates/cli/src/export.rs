@@ -8,7 +8,7 @@ use regatta_results::{
 use crate::{
     args::{ExportArgs, ExportFormat},
     directory,
-    exit::{Code, Failure},
+    exit::{Code, Failure, OrFailure as _},
     output,
 };
 
@@ -17,10 +17,10 @@ use crate::{
 /// # Errors
 /// The results cannot be read, or a file cannot be written.
 pub fn export(args: &ExportArgs) -> Result<Code, Failure> {
-    let reader = Reader::open(&args.dir).map_err(Failure::bad)?;
+    let reader = Reader::open(&args.dir).bad()?;
     let default = || directory::of_run(&args.dir).join("export");
     let out = args.out.clone().unwrap_or_else(default);
-    let mut formats = Vec::new();
+    let mut formats: Vec<TableFormat> = Vec::new();
     for format in &args.format {
         let format = match format {
             ExportFormat::Parquet => TableFormat::Parquet,
@@ -30,7 +30,7 @@ pub fn export(args: &ExportArgs) -> Result<Code, Failure> {
             formats.push(format);
         }
     }
-    let tables = export_tables(&reader, &out, &formats).map_err(Failure::failed)?;
+    let tables = export_tables(&reader, &out, &formats)?;
     let mut text = String::new();
     for table in tables {
         let path = out.join(&table.file);
@@ -39,6 +39,5 @@ pub fn export(args: &ExportArgs) -> Result<Code, Failure> {
     for dictionary in [DICTIONARY_FILE_NAME, DICTIONARY_PAGE_NAME] {
         text.push_str(&format!("{}\n", out.join(dictionary).display()));
     }
-    output::out(&text).map_err(Failure::failed)?;
-    Ok(Code::Measured)
+    output::show(&text)
 }

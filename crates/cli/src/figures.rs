@@ -9,7 +9,10 @@ use regatta_report::{
     write_figure_file,
 };
 
-use crate::{exit::Failure, typeset};
+use crate::{
+    exit::{Failure, OrFailure as _},
+    typeset,
+};
 
 /// Writes each figure of a run into a directory, and a list of them: SVG, CSV and text first, then PDF and PNG by the
 /// typesetter.
@@ -17,28 +20,31 @@ use crate::{exit::Failure, typeset};
 /// # Errors
 /// A file cannot be written; the typesetter is not there or fails.
 pub fn write(data: &RunData, summary: &Summary, out: &Path, stop: &Stop) -> Result<(), Failure> {
-    fs::create_dir_all(out).map_err(|error| {
-        let failure = Failure::failed(error);
-        let failure = failure.context(format!("cannot make the directory `{}`", out.display()));
-        failure.hint("name a directory that can be written")
-    })?;
-    let write = |name: String, content: &[u8]| {
-        let written = write_figure_file(out, &name, content);
-        written.map(drop).map_err(Failure::failed)
+    fs::create_dir_all(out)
+        .context(format!("cannot make the directory `{}`", out.display()))
+        .hint("name a directory that can be written")?;
+    let write = |name: String, content: &[u8]| -> Result<(), Failure> {
+        write_figure_file(out, &name, content)?;
+        Ok(())
     };
     let figures = figure_files(data, summary);
-    for figure in &figures {
-        write(format!("{}.svg", figure.name), figure.svg.as_bytes())?;
-        write(format!("{}.csv", figure.name), figure.csv.as_bytes())?;
-        write(format!("{}.txt", figure.name), figure.caption.as_bytes())?;
+    for FigureFiles {
+        name,
+        svg,
+        csv,
+        caption,
+        ..
+    } in &figures
+    {
+        for (kind, content) in [("svg", svg), ("csv", csv), ("txt", caption)] {
+            write(format!("{name}.{kind}"), content.as_bytes())?;
+        }
     }
     write(INDEX_FILE_NAME.to_owned(), index(&figures).as_bytes())?;
-    made_of_svg(data, &figures, stop, write).map_err(|failure| {
-        failure.context(format!(
-            "SVG, values and captions are in `{}`, but not PDF and PNG of every figure",
-            out.display()
-        ))
-    })
+    made_of_svg(data, &figures, stop, write).context(format!(
+        "SVG, values and captions are in `{}`, but not PDF and PNG of every figure",
+        out.display()
+    ))
 }
 
 /// Writes PDF and PNG of figures.
@@ -51,13 +57,11 @@ fn made_of_svg(
     let program = typeset::required_program()?;
     for figure in figures {
         let name = format!("{}.pdf", figure.name);
-        let job = figure
-            .pdf_job(&data.header.run_id)
-            .map_err(Failure::failed)?;
+        let job = figure.pdf_job(&data.header.run_id)?;
         let pdf = typeset::run(&program, &[], &job, &name, stop)?;
         write(name, &pdf)?;
         let name = format!("{}.png", figure.name);
-        let job = figure.png_job().map_err(Failure::failed)?;
+        let job = figure.png_job()?;
         let png = typeset::run(&program, &["--png"], &job, &name, stop)?;
         write(name, &png)?;
     }

@@ -1,12 +1,6 @@
 //! Addresses of the interfaces of hosts, which a process there reads (`regatta interface-address`).
 
-use std::{
-    fs::File,
-    io::Read as _,
-    net::{IpAddr, Ipv6Addr},
-    process::ExitCode,
-    time::Duration,
-};
+use std::{fs::File, io::Read as _, net::IpAddr, process::ExitCode, time::Duration};
 
 use nix::{ifaddrs::getifaddrs, sys::socket::SockaddrStorage};
 use regatta_bed::{Errors, hosts::SessionLauncher, session::Session};
@@ -43,23 +37,20 @@ pub fn resolve(
     let read = File::from(launched.output)
         .take(1 << 12)
         .read_to_string(&mut found);
-    read.map_err(Failure::failed)?;
+    read?;
     launched.process.ended(ENDS_WITHIN);
-    match found.trim().parse() {
-        Ok(address) => Ok(Some(address)),
-        Err(_) => Err(Failure::input(
-            format!(
-                "host `{host}` has no interface `{interface}` with an address{}",
-                match found.trim() {
-                    "" => String::new(),
-                    others => format!(": it has {}", printable(others)),
-                }
-            ),
+    found.trim().parse().map(Some).map_err(|_| {
+        let others = match found.trim() {
+            "" => String::new(),
+            others => format!(": it has {}", printable(others)),
+        };
+        Failure::input(
+            format!("host `{host}` has no interface `{interface}` with an address{others}"),
             format!(
                 "write another one as `address` of `{host}` in the hosts file, or the address itself"
             ),
-        )),
-    }
+        )
+    })
 }
 
 /// Prints the address of the interface that is named in the arguments: the first of IPv4, or else the first of IPv6 that
@@ -93,10 +84,8 @@ pub fn main(interface: Option<&str>) -> ExitCode {
 }
 
 fn ip(address: &SockaddrStorage) -> Option<IpAddr> {
-    let of_link = |address: &Ipv6Addr| address.is_unicast_link_local();
-    match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
-        (Some(found), _) => Some(found.ip().into()),
-        (None, Some(found)) => Some(found.ip()).filter(|it| !of_link(it)).map(IpAddr::from),
-        (None, None) => None,
-    }
+    let v4 = address.as_sockaddr_in().map(|it| it.ip().into());
+    let v6 = address.as_sockaddr_in6().map(|it| it.ip());
+    let v6 = v6.filter(|it| !it.is_unicast_link_local());
+    v4.or(v6.map(IpAddr::from))
 }

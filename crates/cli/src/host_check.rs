@@ -5,14 +5,12 @@ use std::{
 };
 
 use regatta_bed::{Bed, Errors, Host, Launcher as _, Stop, TestBed as _, port_probe::ReachedPorts};
-use regatta_model::{
-    Condition, Link, PathCheck, PathSetup, shell::printable, study::LOCAL, units::format_duration,
-};
+use regatta_model::{Condition, Link, PathCheck, PathSetup, study::LOCAL, units::format_duration};
 use serde_json::{Value, json};
 
 use crate::{
     doctor::JSON_COMMAND,
-    exit::{Code, Failure, no_bed, own_executable},
+    exit::{Code, Failure, OrFailure as _, no_bed, own_executable},
     hosts_file::HostsFile,
     output,
     remote::{self, Opened},
@@ -30,18 +28,18 @@ struct Printer {
 impl Printer {
     /// Writes text, unless JSON is asked for.
     fn text(self, text: &str) -> Result<(), Failure> {
-        if self.is_json {
-            return Ok(());
+        match self.is_json {
+            true => Ok(()),
+            false => output::out(text),
         }
-        output::out(text).map_err(Failure::failed)
     }
 
     /// Writes a line of JSON, if that is asked for.
     fn json(self, value: Value) -> Result<(), Failure> {
-        if !self.is_json {
-            return Ok(());
+        match self.is_json {
+            true => output::json_lines([value].into_iter()),
+            false => Ok(()),
         }
-        output::json_lines([value].into_iter()).map_err(Failure::failed)
     }
 }
 
@@ -83,9 +81,9 @@ pub fn check(names: &[String], hosts_file: Option<&Path>, is_json: bool) -> Resu
 
 /// Says how a host is reached and what its kernel can do.
 fn host(opened: Opened, printer: Printer) -> Result<(), Failure> {
+    let mut launcher = opened.launcher();
     let Opened {
         name,
-        mut launcher,
         address,
         addresses,
         took,
@@ -111,26 +109,19 @@ fn host(opened: Opened, printer: Printer) -> Result<(), Failure> {
     };
     let mut doctor = launcher.launch(command, Errors::Inherit).map_err(no_bed)?;
     let mut found = String::new();
-    File::from(doctor.output)
-        .read_to_string(&mut found)
-        .map_err(Failure::failed)?;
+    File::from(doctor.output).read_to_string(&mut found)?;
     doctor.process.ended(Duration::from_secs(10));
-    printer.text(&format!(
-        "What Regatta can do there:\n{}\n",
-        printable(&found)
-    ))?;
+    printer.text(&format!("What Regatta can do there:\n{found}\n"))?;
     if !printer.is_json {
         return Ok(());
     }
-    let found: Value = serde_json::from_str(&found).map_err(|error| {
-        Failure::failed(error)
-            .context(format!("Regatta on `{name}` does not say what it can do"))
-            .hint("put this version of Regatta there, or take `agent` out of the hosts file")
-    })?;
+    let found: Value = serde_json::from_str(&found)
+        .context(format!("Regatta on `{name}` does not say what it can do"))
+        .hint("put this version of Regatta there, or take `agent` out of the hosts file")?;
     printer.json(json!({
         "event": "host",
         "name": name,
-        "reached_in_ns": u64::try_from(took.as_nanos()).unwrap_or(u64::MAX),
+        "reached_in_ns": output::nanoseconds(took),
         "ssh": addresses.map(|[here, there]| json!({ "from": here, "to": there })),
         "transfers_to": address.or(addresses.map(|[_, there]| there)),
         "capabilities": found["capabilities"],
@@ -147,13 +138,8 @@ fn way(names: [&str; 2], hosts_file: Option<&Path>, printer: Printer) -> Result<
     let condition = condition(is_shaped);
     let conditions = std::slice::from_ref(&condition);
     let needs = (conditions, &[][..]);
-    let ends = remote::ends(
-        names,
-        needs,
-        hosts_file,
-        &own_executable()?,
-        &Stop::default(),
-    )?;
+    let (executable, stop) = (own_executable()?, Stop::default());
+    let ends = remote::ends(names, needs, hosts_file, &executable, &stop)?;
     printer.text(&format!("Between `{}` and `{}`:\n", names[0], names[1]))?;
     let mut bed =
         Bed::of_hosts(ends, PathSetup::default(), conditions, "hosts check").map_err(no_bed)?;
@@ -191,10 +177,9 @@ fn way(names: [&str; 2], hosts_file: Option<&Path>, printer: Printer) -> Result<
         "is_shaped": is_shaped,
         "check": check,
     }))?;
-    Ok(if check.within {
-        Code::Measured
-    } else {
-        Code::Failed
+    Ok(match check.within {
+        true => Code::Measured,
+        false => Code::Failed,
     })
 }
 
@@ -205,10 +190,9 @@ fn is_open(ports: &ReachedPorts) -> bool {
 /// Returns the network as it is, or a delay with which shaping is tried.
 fn condition(is_shaped: bool) -> Condition {
     let link = Link {
-        delay: if is_shaped {
-            TRIED_DELAY
-        } else {
-            Duration::ZERO
+        delay: match is_shaped {
+            true => TRIED_DELAY,
+            false => Duration::ZERO,
         },
         ..Link::default()
     };
@@ -232,12 +216,14 @@ fn in_words(reached: &ReachedPorts, names: [&str; 2], has_range: bool) -> String
     } = reached;
     let [from, to] = [*from, from.other()].map(|host| names[host as usize]);
     let mut text = String::new();
+    let way = format!("{protocol} from `{from}` to `{to}`");
     if tried.is_empty() {
-        let _ = writeln!(
-            text,
-            "{protocol} from `{from}` to `{to}`: all ports are in use"
-        );
+        let _ = writeln!(text, "{way}: all ports are in use");
     }
+    let any = match has_range {
+        true => "",
+        false => ", tried for any port",
+    };
     let open = &(tried - blocked) - unanswered;
     for (ports, what) in [
         (&open, "open"),
@@ -249,15 +235,7 @@ fn in_words(reached: &ReachedPorts, names: [&str; 2], has_range: bool) -> String
     ] {
         if !ports.is_empty() {
             let ports = ranges(ports, tried);
-            let any = if has_range {
-                ""
-            } else {
-                ", tried for any port"
-            };
-            let _ = writeln!(
-                text,
-                "{protocol} from `{from}` to `{to}`, port {ports}{any}: {what}"
-            );
+            let _ = writeln!(text, "{way}, port {ports}{any}: {what}");
         }
     }
     text
@@ -297,14 +275,10 @@ fn path(check: &PathCheck, is_shaped: bool) -> String {
     }
     if is_shaped {
         let asked = format_duration(2 * TRIED_DELAY);
+        let not = if check.within { "" } else { "not " };
         let _ = writeln!(
             text,
-            "Shaping was tried with a delay of {asked} there and back: {}",
-            if check.within {
-                "within the tolerance of the path check"
-            } else {
-                "not within the tolerance of the path check"
-            }
+            "Shaping was tried with a delay of {asked} there and back: {not}within the tolerance of the path check"
         );
     }
     text

@@ -25,7 +25,7 @@ use serde_json::json;
 
 use crate::{
     args::{AddArgs, HostsArgs, HostsCommand},
-    exit::{Code, Failure, own_executable},
+    exit::{Code, Failure, OrFailure as _, own_executable},
     host_check,
     hosts_file::{HostsFile, config_directory},
     output, remote,
@@ -51,20 +51,15 @@ pub fn hosts(args: &HostsArgs) -> Result<Code, Failure> {
 }
 
 fn add(args: &AddArgs, file: Option<&Path>) -> Result<Code, Failure> {
-    let named = args.hosts().map_err(|mistake| {
-        Failure::input(
-            mistake,
-            "write `regatta hosts add lab1 user@address lab2 user@address`",
-        )
-    })?;
+    let example = "write `regatta hosts add lab1 user@address lab2 user@address`";
+    let named = (args.hosts()).map_err(|mistake| Failure::input(mistake, example))?;
     let mut hosts = HostsFile::read_or_new(file)?;
-    let named: Vec<(String, RemoteHost)> = named
-        .into_iter()
-        .map(|(name, destination)| {
-            let host = host_to_add(args, &hosts, &name, &destination)?;
-            Ok((name, host))
-        })
-        .collect::<Result<_, Failure>>()?;
+    let to_add = |(name, destination): (String, String)| {
+        let host = host_to_add(args, &hosts, &name, &destination)?;
+        Ok((name, host))
+    };
+    let named = named.into_iter().map(to_add);
+    let named = named.collect::<Result<Vec<_>, Failure>>()?;
     let directory = key_directory()?;
     let passwords = Passwords::new(args.password_fd);
     let host_key = match (&args.fingerprint, args.accept_new) {
@@ -77,10 +72,10 @@ fn add(args: &AddArgs, file: Option<&Path>) -> Result<Code, Failure> {
         let stop = Stop::default();
         scope.spawn(move || own_executable().and_then(|it| remote::agent_file(&it, &stop)));
         let threads: Vec<_> = (named.iter().enumerate())
-            .map(|(place, (_, host))| {
+            .map(|(place, named)| {
                 let (passwords, directory) = (&passwords, &directory);
                 let host_key = host_key.clone();
-                scope.spawn(move || set_up(host, host_key, &mut passwords.of(place), directory))
+                scope.spawn(move || set_up(named, host_key, &mut passwords.of(place), directory))
             })
             .collect();
         let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
@@ -91,22 +86,7 @@ fn add(args: &AddArgs, file: Option<&Path>) -> Result<Code, Failure> {
     let mut added = Vec::new();
     let mut failed: Option<Failure> = None;
     for ((name, mut host), key) in named.into_iter().zip(set_up) {
-        let key = key.map_err(|failure| {
-            let hint = format!(
-                "give the password by `--password-fd 3 3<FILE`, or run what `regatta hosts script {name}` prints there"
-            );
-            match failure {
-                SetUpError::NoTerminal => Failure::told(
-                    "no key opens the host yet, and there is no terminal to ask for the password",
-                )
-                .context(format!("cannot set up `{name}`"))
-                .hint(hint),
-                SetUpError::Key(error) => {
-                    failure_of(error, &name).context(format!("cannot set up `{name}`"))
-                }
-            }
-        });
-        match key {
+        match key.context(format!("cannot set up `{name}`")) {
             Ok(key) => {
                 let by = match key {
                     None => "a key of yours opens it",
@@ -129,24 +109,17 @@ fn add(args: &AddArgs, file: Option<&Path>) -> Result<Code, Failure> {
 }
 
 fn say_added(added: &[(String, &str)], path: &Path) -> Result<(), Failure> {
-    let mut text = String::new();
-    for (name, by) in added {
-        let _ = writeln!(
-            text,
-            "Host `{name}` is ready: {by}; it is in `{}`.",
-            path.display()
-        );
-    }
+    let path = path.display();
+    let mut text: String = added
+        .iter()
+        .map(|(name, by)| format!("Host `{name}` is ready: {by}; it is in `{path}`.\n"))
+        .collect();
     match added {
         [] => {}
-        [(name, _)] => {
-            let _ = writeln!(text, "Try `regatta run --hosts {name},local`.");
-        }
-        [(a, _), (b, _), ..] => {
-            let _ = writeln!(text, "Try `regatta run --hosts {a},{b}`.");
-        }
+        [(name, _)] => text += &format!("Try `regatta run --hosts {name},local`.\n"),
+        [(a, _), (b, _), ..] => text += &format!("Try `regatta run --hosts {a},{b}`.\n"),
     }
-    output::out(&text).map_err(Failure::failed)
+    output::out(&text)
 }
 
 /// Returns the table of a host that is added, or added again.
@@ -181,19 +154,13 @@ fn host_to_add(
     Ok(host)
 }
 
-enum SetUpError {
-    /// A password is needed, and there is nobody to ask.
-    NoTerminal,
-    Key(KeyError),
-}
-
 /// Finds or makes a way into a host. Returns the private key of Regatta's own if it takes that.
 fn set_up(
-    host: &RemoteHost,
+    (name, host): &(String, RemoteHost),
     host_key: HostKey,
     user: &mut User<'_>,
     directory: &Path,
-) -> Result<Option<PathBuf>, SetUpError> {
+) -> Result<Option<PathBuf>, Failure> {
     let set_up = SetUp {
         destination: host.ssh.as_deref().unwrap_or_default(),
         options: &host.ssh_options,
@@ -203,11 +170,14 @@ fn set_up(
     .run(directory);
     match set_up {
         Ok(Access::User) => Ok(None),
-        Ok(Access::Own) => OwnKey::find_or_make(directory)
-            .map(|key| Some(key.path))
-            .map_err(SetUpError::Key),
-        Err(KeyError::Refused { .. }) if user.lacks_terminal => Err(SetUpError::NoTerminal),
-        Err(error) => Err(SetUpError::Key(error)),
+        Ok(Access::Own) => Ok(Some(own_key(name)?.path)),
+        Err(KeyError::Refused { .. }) if user.lacks_terminal => Err(Failure::told(
+            "no key opens the host yet, and there is no terminal to ask for the password",
+        )
+        .hint(format!(
+            "give the password by `--password-fd 3 3<FILE`, or run what `regatta hosts script {name}` prints there"
+        ))),
+        Err(error) => Err(failure_of(error, name)),
     }
 }
 
@@ -216,19 +186,18 @@ fn list(file: Option<&Path>) -> Result<Code, Failure> {
     let mut text = String::new();
     for (name, host) in &hosts.hosts {
         let ssh = host.ssh.as_deref().unwrap_or("this machine");
-        let address = host
-            .address
-            .as_ref()
-            .map_or_else(String::new, |address| format!(", address {address}"));
-        let shaping = match &host.shaping {
-            None => String::new(),
-            Some(Shaping { parent, attach }) => match attach {
-                Attach::Macvlan { .. } => format!(", shaped on a macvlan of `{parent}`"),
-                Attach::Interface => format!(", shaped on `{parent}`"),
-            },
-        };
-        let shaping = printable(&shaping);
-        let _ = writeln!(text, "{name:12} {}{address}{shaping}", printable(ssh));
+        let _ = write!(text, "{name:12} {}", printable(ssh));
+        if let Some(address) = &host.address {
+            let _ = write!(text, ", address {address}");
+        }
+        if let Some(Shaping { parent, attach }) = &host.shaping {
+            let of = match attach {
+                Attach::Macvlan { .. } => "a macvlan of ",
+                Attach::Interface => "",
+            };
+            let _ = write!(text, ", shaped on {of}`{}`", printable(parent));
+        }
+        text.push('\n');
     }
     if text.is_empty() {
         let _ = writeln!(
@@ -264,8 +233,7 @@ fn list_json(file: Option<&Path>) -> Result<Code, Failure> {
 }
 
 fn script(name: &str) -> Result<Code, Failure> {
-    let key = OwnKey::find_or_make(&key_directory()?).map_err(|error| failure_of(error, name))?;
-    output::show(&key.script())
+    output::show(&own_key(name)?.script())
 }
 
 fn remove(name: &str, local_only: bool, file: Option<&Path>) -> Result<Code, Failure> {
@@ -276,10 +244,9 @@ fn remove(name: &str, local_only: bool, file: Option<&Path>) -> Result<Code, Fai
         .filter(|_| host.key.is_some() && !local_only);
     if let Some((other, _)) = shared {
         let kept = format!("Regatta's key stays there for `{other}`, which is the same account.\n");
-        output::out(&kept).map_err(Failure::failed)?;
+        output::out(&kept)?;
     } else if let (Some(_), Some(destination), false) = (&host.key, &host.ssh, local_only) {
-        let key =
-            OwnKey::find_or_make(&key_directory()?).map_err(|error| failure_of(error, name))?;
+        let key = own_key(name)?;
         let passwords = Passwords::new(None);
         let removed = SetUp {
             destination,
@@ -298,6 +265,10 @@ fn remove(name: &str, local_only: bool, file: Option<&Path>) -> Result<Code, Fai
     }
     hosts.remove(name)?;
     output::show(&format!("Host `{name}` is removed.\n"))
+}
+
+fn own_key(name: &str) -> Result<OwnKey, Failure> {
+    OwnKey::find_or_make(&key_directory()?).map_err(|error| failure_of(error, name))
 }
 
 fn failure_of(error: KeyError, name: &str) -> Failure {

@@ -10,11 +10,11 @@ use std::{
 
 use regatta_model::{
     shell::quoted,
-    study::{LOCAL, RemoteHost, nearest},
+    study::{LOCAL, RemoteHost},
 };
 
 use crate::{
-    exit::Failure,
+    exit::{Failure, OrFailure as _, did_you_mean},
     text_file::{self, TextFileError},
 };
 
@@ -39,18 +39,14 @@ impl HostsFile {
             None => config_directory()?.join("hosts.toml"),
         };
         let text = match text_file::read(&path) {
-            Ok(text) => text,
             Err(TextFileError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
                 String::new()
             }
-            Err(error) => {
-                let shown = path.display();
-                return Err(
-                    Failure::bad(error).context(format!("cannot read the hosts file `{shown}`"))
-                );
-            }
+            error => error
+                .bad()
+                .context(format!("cannot read the hosts file `{}`", path.display()))?,
         };
-        let hosts = RemoteHost::parse_all(&text, &path.to_string_lossy()).map_err(Failure::bad)?;
+        let hosts = RemoteHost::parse_all(&text, &path.to_string_lossy()).bad()?;
         Ok(Self { path, text, hosts })
     }
 
@@ -64,9 +60,7 @@ impl HostsFile {
             None if name == LOCAL => Ok(RemoteHost::default()),
             None => {
                 let names: Vec<&str> = self.hosts.keys().map(String::as_str).collect();
-                let near = nearest(name, &names)
-                    .map(|near| format!("did you mean `{near}`? "))
-                    .unwrap_or_default();
+                let near = did_you_mean(name, &names);
                 Err(Failure::input(
                     format!("`{}` has no host `{name}`", self.path.display()),
                     format!("{near}`regatta hosts add {name} user@address` adds it"),
@@ -108,17 +102,16 @@ impl HostsFile {
             let lock = File::create(self.path.with_extension("lock"))?;
             lock.lock().map(|()| lock)
         });
-        let lock = locked.map_err(|error| cannot_write(error, &self.path))?;
+        let lock = locked.context(cannot_write(&self.path))?;
         *self = Self::read_or_new(Some(&self.path))?;
         Ok(lock)
     }
 
     fn write(&mut self, text: String) -> Result<(), Failure> {
         // Never a file that the next command could not read.
-        let hosts = RemoteHost::parse_all(&text, &self.path.to_string_lossy());
-        self.hosts = hosts.map_err(|error| {
-            Failure::bad(error).hint(format!("change `{}` by hand", self.path.display()))
-        })?;
+        self.hosts = RemoteHost::parse_all(&text, &self.path.to_string_lossy())
+            .bad()
+            .hint(format!("change `{}` by hand", self.path.display()))?;
         write_private(&self.path, &text)?;
         self.text = text;
         Ok(())
@@ -145,12 +138,9 @@ fn base(variable: &str, usual: &str) -> Result<PathBuf, Failure> {
     let named = std::env::var_os(variable).map(PathBuf::from);
     let named = named.filter(|path| path.is_absolute());
     let usual = || std::env::home_dir().map(|home| home.join(usual));
-    let base = named.or_else(usual).ok_or_else(|| {
-        Failure::input(
-            "there is no home directory",
-            format!("set `HOME` or `{variable}`"),
-        )
-    })?;
+    let hint = format!("set `HOME` or `{variable}`");
+    let base = named.or_else(usual);
+    let base = base.ok_or_else(|| Failure::input("there is no home directory", hint))?;
     Ok(base.join("regatta"))
 }
 
@@ -169,9 +159,9 @@ fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
         file.sync_all()?;
         fs::rename(&temporary, path)
     });
-    written.map_err(|error| cannot_write(error, path))
+    written.context(cannot_write(path))
 }
 
-fn cannot_write(error: io::Error, path: &Path) -> Failure {
-    Failure::failed(error).context(format!("cannot write the hosts file {}", quoted(path)))
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write the hosts file {}", quoted(path))
 }

@@ -37,18 +37,20 @@ pub fn heeded(signals: &[Signal]) -> SigSet {
 /// the controller receives it and ends them in good order.
 pub fn ignore() {
     for ignored in [Signal::SIGINT, Signal::SIGHUP] {
-        // SAFETY: no handler is installed, and no other thread exists yet.
-        let set = unsafe { signal(ignored, SigHandler::SigIgn) };
-        // It fails only for signals that cannot be ignored.
-        debug_assert!(set.is_ok());
+        ignore_signal(ignored);
     }
 }
 
 /// Makes writing to a file that may not grow any more an error, instead of the default, which ends
 /// the process silently. Child processes inherit this setting.
 pub fn tell_file_limits() {
+    ignore_signal(Signal::SIGXFSZ);
+}
+
+fn ignore_signal(ignored: Signal) {
     // SAFETY: no handler is installed, and no other thread exists yet.
-    let set = unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) };
+    let set = unsafe { signal(ignored, SigHandler::SigIgn) };
+    // It fails only for signals that cannot be ignored.
     debug_assert!(set.is_ok());
 }
 
@@ -104,7 +106,7 @@ impl Held {
                         at_once();
                         // Agents and path daemon end with this process; the results file is whole
                         // after every trial.
-                        std::process::exit(Code::Failed as i32);
+                        std::process::exit(u8::from(Code::Failed).into());
                     }
                 }
             })?;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    exit::Failure,
+    exit::{Failure, OrFailure as _},
     output::{self, OutputError},
 };
 
@@ -26,9 +26,8 @@ impl LineOutput {
     pub fn open(file: Option<&Path>, title: Option<String>) -> Result<Self, Failure> {
         let open = |path: &Path| {
             let file = OpenOptions::new().create(true).append(true).open(path);
-            file.map_err(|error| {
-                Failure::bad(error).context(format!("cannot write to `{}`", path.display()))
-            })
+            file.bad()
+                .context(format!("cannot write to `{}`", path.display()))
         };
         Ok(Self {
             file: file.map(open).transpose()?,

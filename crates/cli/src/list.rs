@@ -3,8 +3,8 @@
 use std::{fmt::Write, time::Duration};
 
 use regatta_model::{
-    METRICS, SHIPPED_TRACES, Study,
-    study::{BUILTIN, DEFAULT, StudyError, WORKLOAD_KEYS, workload_kinds},
+    METRICS, MetricDefinition, SHIPPED_TRACES, Study,
+    study::{BUILTIN, Builtin, DEFAULT, WORKLOAD_KEYS, workload_kinds},
     units::format_duration,
 };
 use regatta_transport::Carries;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     args::{ListArgs, ListWhat},
     exit::{Code, Failure},
-    output, registry,
+    output,
 };
 
 /// Runs `regatta list`.
@@ -46,11 +46,12 @@ pub fn list(args: &ListArgs) -> Result<Code, Failure> {
 fn json(what: Option<ListWhat>) -> Result<Value, Failure> {
     let asks = |of| what.is_none_or(|what| what == of);
     let mut tables = Map::new();
+    let mut add = |name: &str, table: Value| tables.insert(name.to_owned(), table);
     if asks(ListWhat::Transports) {
-        tables.insert("transports".to_owned(), transports_json());
+        add("transports", transports_json());
     }
     if asks(ListWhat::Workloads) {
-        tables.insert("workloads".to_owned(), workloads_json());
+        add("workloads", workloads_json());
     }
     if asks(ListWhat::Traces) {
         let traces = SHIPPED_TRACES.iter().map(|shipped| {
@@ -62,29 +63,27 @@ fn json(what: Option<ListWhat>) -> Result<Value, Failure> {
                 "period_ns": u64::from(trace.period_ms()) * 1_000_000,
             })
         });
-        tables.insert("traces".to_owned(), traces.collect());
+        add("traces", traces.collect());
     }
     if asks(ListWhat::Studies) {
-        let studies: Vec<Value> = parsed_studies()?
-            .map(|(name, study)| {
-                json!({
-                    "name": name,
-                    "title": study.title,
-                    "description": study.description,
-                    "is_default": name == DEFAULT,
-                })
+        let studies = parsed_studies()?.into_iter().map(|(name, study)| {
+            json!({
+                "name": name,
+                "title": study.title,
+                "description": study.description,
+                "is_default": name == DEFAULT,
             })
-            .collect();
-        tables.insert("studies".to_owned(), studies.into());
+        });
+        add("studies", studies.collect());
     }
     if asks(ListWhat::Metrics) {
-        tables.insert("metrics".to_owned(), json!(METRICS));
+        add("metrics", json!(METRICS));
     }
     Ok(Value::Object(tables))
 }
 
 fn transports_json() -> Value {
-    let transports = registry::drivers().into_iter().map(|driver| {
+    let transports = regatta_agent::registry().into_iter().map(|driver| {
         let it = driver.descriptor();
         let options = it.options.iter().map(|option| {
             json!({
@@ -129,13 +128,8 @@ fn workloads_json() -> Value {
 fn workloads() -> String {
     let mut text = String::new();
     for mut kind in workload_kinds() {
-        let _ = writeln!(
-            text,
-            "{}: {}; ranked by `{}`",
-            kind.name(),
-            kind.in_words(),
-            kind.primary_metric()
-        );
+        let (name, words, metric) = (kind.name(), kind.in_words(), kind.primary_metric());
+        let _ = writeln!(text, "{name}: {words}; ranked by `{metric}`");
         for key in WORKLOAD_KEYS {
             if key.is_of(&mut kind) {
                 let _ = writeln!(text, "    {}: {}", key.name, key.help);
@@ -149,14 +143,12 @@ fn traces() -> String {
     let mut text = String::new();
     for shipped in SHIPPED_TRACES {
         let trace = shipped.trace();
-        let period = Duration::from_millis(u64::from(trace.period_ms()));
+        let period = format_duration(Duration::from_millis(trace.period_ms().into()));
+        let (rate, summary) = (trace.mean_rate(), shipped.summary);
         let _ = writeln!(
             text,
-            "{}: {}; {} on average, repeats after {}",
-            shipped.name,
-            shipped.summary,
-            trace.mean_rate(),
-            format_duration(period)
+            "{}: {summary}; {rate} on average, repeats after {period}",
+            shipped.name
         );
     }
     text
@@ -172,14 +164,13 @@ const fn carries(carries: Carries) -> &'static str {
 
 fn transports() -> String {
     let mut text = String::new();
-    for driver in registry::drivers() {
+    for driver in regatta_agent::registry() {
         let it = driver.descriptor();
-        let mut can = vec![carries(it.carries)];
-        can.push(if it.reliable {
-            "reliable"
-        } else {
-            "unreliable"
-        });
+        let reliability = match it.reliable {
+            true => "reliable",
+            false => "unreliable",
+        };
+        let mut can = vec![carries(it.carries), reliability];
         if it.encrypted {
             can.push("encrypted");
         }
@@ -191,18 +182,12 @@ fn transports() -> String {
         let _ = writeln!(text, "{}: {}", it.name, it.summary);
         let _ = writeln!(text, "    {}; {}", can.join(", "), stack.trim());
         for option in it.options {
-            let default = if option.default.is_empty() {
-                "not set".to_owned()
-            } else {
-                format!("`{}`", option.default)
+            let default = match option.default {
+                "" => "not set".to_owned(),
+                default => format!("`{default}`"),
             };
-            let _ = writeln!(
-                text,
-                "    {}: {}; {}, default {default}",
-                option.name,
-                option.help,
-                option.kind.description()
-            );
+            let (name, help, values) = (option.name, option.help, option.kind.description());
+            let _ = writeln!(text, "    {name}: {help}; {values}, default {default}");
         }
     }
     text
@@ -218,26 +203,15 @@ fn studies() -> Result<String, Failure> {
 }
 
 /// Returns the built-in studies by their names.
-fn parsed_studies() -> Result<impl Iterator<Item = (&'static str, Study)>, Failure> {
-    let studies: Vec<_> = (BUILTIN.iter())
-        .map(|builtin| Ok((builtin.name, Study::parse(builtin.text, builtin.name)?)))
-        .collect::<Result<_, StudyError>>()
-        .map_err(Failure::failed)?;
-    Ok(studies.into_iter())
+fn parsed_studies() -> Result<Vec<(&'static str, Study)>, Failure> {
+    let parse = |it: &Builtin| Ok((it.name, Study::parse(it.text, it.name)?));
+    BUILTIN.iter().map(parse).collect()
 }
 
 fn metrics() -> String {
-    let mut text = String::new();
-    for metric in METRICS {
-        let _ = writeln!(
-            text,
-            "{} [{}]: {}",
-            metric.name,
-            metric.unit.name(),
-            metric.definition
-        );
-    }
-    text
+    let line =
+        |it: &MetricDefinition| format!("{} [{}]: {}\n", it.name, it.unit.name(), it.definition);
+    METRICS.iter().map(line).collect()
 }
 
 #[cfg(test)]

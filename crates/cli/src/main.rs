@@ -54,7 +54,7 @@ use std::{ffi::OsStr, process::ExitCode};
 
 use args::Command;
 use clap::Parser;
-use exit::{Code, Failure};
+use exit::{Code, Failure, OrFailure as _};
 use regatta_bed::{guest, path_daemon, port_probe, program, session};
 use regatta_report::language;
 
@@ -70,10 +70,7 @@ fn main() -> ExitCode {
     }
     let arguments = match config::with_defaults(std::env::args_os().collect()) {
         Ok(arguments) => arguments,
-        Err(failure) => {
-            output::styled(&failure.render(false));
-            return Code::from(&failure).into();
-        }
+        Err(failure) => return failed(&failure, false),
     };
     let args = match args::Args::try_parse_from(arguments) {
         Ok(args) => args,
@@ -90,13 +87,8 @@ fn main() -> ExitCode {
     let done = match args.command {
         Command::Run(args) => language::with(args.lang.into(), || run::run(&args, colour)),
         Command::Plan(args) => plan::plan(&args),
-        Command::Path(args) => match path_command::path(&args) {
-            // It is the command's own code, or what its signal is in a shell.
-            Ok(code) => return ExitCode::from(code),
-            Err(failure) => Err(failure),
-        },
-        // The exit codes are the protocol's.
-        Command::Wdt(args) => return ExitCode::from(wdt::wdt(&args, colour)),
+        Command::Path(args) => path_command::path(&args),
+        Command::Wdt(args) => wdt::wdt(&args),
         Command::Server(args) => server::server(&args),
         Command::Client(args) => client::client(&args, colour),
         Command::Hosts(args) => hosts::hosts(&args),
@@ -117,11 +109,14 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(code) => code.into(),
-        Err(failure) => {
-            output::styled(&failure.render(colour.stderr));
-            Code::from(&failure).into()
-        }
+        Err(failure) => failed(&failure, colour.stderr),
     }
+}
+
+/// Prints an error and returns its exit code.
+fn failed(failure: &Failure, colour: bool) -> ExitCode {
+    output::styled(&failure.render(colour));
+    Code::from(failure).into()
 }
 
 /// Returns the main function of a process that Regatta starts itself, by the name of its command. Those that
@@ -172,15 +167,11 @@ fn not_parsed(error: &clap::Error) -> ExitCode {
             output::err(text.trim_end());
             Ok(())
         }
-        (false, true) => output::unless_gone(error.print()),
+        (false, true) => output::unless_gone(error.print()).or_failure(),
         (false, false) => output::out(&text),
     };
     match written {
-        Ok(()) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Code::Input as u8)),
-        Err(error) => {
-            let failure = Failure::failed(error);
-            output::styled(&failure.render(false));
-            Code::from(&failure).into()
-        }
+        Ok(()) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Code::Input.into())),
+        Err(failure) => failed(&failure, false),
     }
 }

@@ -6,7 +6,7 @@ use clap::CommandFactory as _;
 
 use crate::{
     args::{Args, CompletionsArgs, ManArgs},
-    exit::{Code, Failure},
+    exit::{Code, Failure, OrFailure as _},
     output,
 };
 
@@ -28,11 +28,9 @@ pub fn completions(args: &CompletionsArgs) -> Result<Code, Failure> {
 pub fn man(args: &ManArgs) -> Result<Code, Failure> {
     fs::create_dir_all(&args.dir)
         .and_then(|()| clap_mangen::generate_to(Args::command(), &args.dir))
-        .map_err(|error| {
-            Failure::failed(error).context(format!(
-                "cannot write the man pages into `{}`",
-                args.dir.display()
-            ))
-        })?;
+        .context(format!(
+            "cannot write the man pages into `{}`",
+            args.dir.display()
+        ))?;
     output::show(&format!("{}\n", args.dir.join("regatta.1").display()))
 }

@@ -8,7 +8,7 @@ use regatta_results::merge::{Merge, MergeError, Merged, Refused};
 
 use crate::{
     args::MergeArgs,
-    exit::{Code, Failure},
+    exit::{Code, Failure, OrFailure as _},
     listen::Tally,
     merged_run,
     output::{self, Colour, counted},
@@ -103,9 +103,7 @@ fn tell_missing(dir: &Path, merged: &Merged, shards: &[Shard]) -> Result<(), Fai
         true => Ok(()),
         false => fs::write(&path, lines.join("\n") + "\n"),
     };
-    written.map_err(|error| {
-        Failure::failed(error).context(format!("cannot write `{}`", path.display()))
-    })?;
+    written.context(format!("cannot write `{}`", path.display()))?;
     if merged.missing.is_empty() {
         return Ok(());
     }

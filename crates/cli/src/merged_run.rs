@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use regatta_engine::{Done, Plan};
 use regatta_results::merge::{Merge, MergeError, MergePlan, Merged};
 
-use crate::exit::Failure;
+use crate::exit::{Failure, OrFailure as _};
 
 /// Merges what can be merged of the shards of a plan into an empty directory, while others are still to be run.
 ///
@@ -22,7 +22,7 @@ pub fn so_far(parts: &[PathBuf], out: &Path) -> Result<(), Failure> {
 /// The plan is one of another version of Regatta, or the merged run cannot be written.
 pub fn write(merge: &Merge, out: &Path) -> Result<(Plan, Merged), Failure> {
     let (study, _) = merge.study().map_err(not_merged)?;
-    let plan = Plan::new(&study).map_err(Failure::bad)?;
+    let plan = Plan::new(&study).bad()?;
     if plan.digest() != merge.plan_sha256() {
         return Err(Failure::input(
             "this version of Regatta makes another plan of the study than the one that made the files",

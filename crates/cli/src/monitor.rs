@@ -23,7 +23,7 @@ use regatta_results::hosts_csv::{GrowingHostsCsv, HOSTS_FILE_NAME};
 
 use crate::{
     args::MonitorArgs,
-    exit::{Code, Failure, no_bed},
+    exit::{Code, Failure, OrFailure as _, no_bed},
     interrupt::Held,
     output,
     remote::{self, Opened},
@@ -56,7 +56,7 @@ struct Named {
 /// written.
 pub fn monitor(args: &MonitorArgs) -> Result<Code, Failure> {
     check(args)?;
-    let held = Held::new().map_err(Failure::failed)?;
+    let held = Held::new()?;
     let (wake, woken) = mpsc::channel();
     let hosts = args.hosts.iter().map(String::as_str);
     let opening = Stop::default();
@@ -72,7 +72,7 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code, Failure> {
         }
     };
     held.end_with("stopping: what was sampled is kept", stop, || {})
-        .map_err(|error| Failure::failed(error).context("cannot start a thread"))?;
+        .context("cannot start a thread")?;
     let opened = match remote::open(hosts, args.hosts_file.as_deref(), &opening) {
         Err(_) if opening.is_asked() => {
             return Err(Failure::told(
@@ -86,7 +86,7 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code, Failure> {
     let monitors: Vec<Named> = (opened.into_iter())
         .map(|host| start(host, args.interval, &wake))
         .collect::<Result<_, _>>()?;
-    fs::create_dir_all(&args.out).map_err(|error| cannot_write(&args.out, error))?;
+    fs::create_dir_all(&args.out).context(cannot_write(&args.out))?;
     let begun = Instant::now();
     let mut written = Written::new(&args.out);
     let stopped = wait(&woken, begun + args.duration, &monitors, &mut written)?;
@@ -96,10 +96,7 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code, Failure> {
         written.add(&named.monitor.stop().0)?;
     }
     written.finish(args)?;
-    match early {
-        None => Ok(Code::Measured),
-        Some(why) => Err(Failure::told(why)),
-    }
+    early.map_or(Ok(Code::Measured), |why| Err(Failure::told(why)))
 }
 
 fn lock(to_end: &Mutex<Option<Stop>>) -> MutexGuard<'_, Option<Stop>> {
@@ -127,23 +124,19 @@ fn check(args: &MonitorArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn start(host: Opened, interval: Duration, wake: &Sender<Wake>) -> Result<Named, Failure> {
-    let Opened {
-        name: host,
-        mut launcher,
-        ..
-    } = host;
-    let doing = || format!("cannot monitor the host `{}`", printable(&host));
+fn start(opened: Opened, interval: Duration, wake: &Sender<Wake>) -> Result<Named, Failure> {
+    let mut launcher = opened.launcher();
+    let host = opened.name;
+    let doing = format!("cannot monitor the host `{}`", printable(&host));
     let launched = launcher.launch(HOST_MONITOR, Errors::Inherit);
-    let launched = launched.map_err(|error| no_bed(error).context(doing()))?;
+    let launched = launched.map_err(no_bed).context(&*doing)?;
     let wake = wake.clone();
     let on_end = move || {
         let _ = wake.send(Wake::Ended);
     };
-    let monitor = HostMonitor::start(&host, launched, on_end)
-        .map_err(|error| Failure::failed(error).context(doing()))?;
+    let monitor = HostMonitor::start(&host, launched, on_end).context(doing)?;
     monitor.request(MonitorRequest {
-        interval_ns: u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX),
+        interval_ns: output::nanoseconds(interval),
         trial: None,
     });
     Ok(Named { host, monitor })
@@ -215,15 +208,16 @@ impl Written {
     }
 
     fn add(&mut self, samples: &[HostSamples]) -> Result<(), Failure> {
-        self.csv.add(samples).map_err(|error| {
-            let failure = cannot_write(&self.table, error);
-            match self.timelines.is_empty() {
-                true => failure,
-                false => failure.hint(
-                    "the samples up to then are in it: free space, and run the rest with another `--out`",
-                ),
+        let hint = match self.timelines.is_empty() {
+            true => "",
+            false => {
+                "the samples up to then are in it: free space, and run the rest with another `--out`"
             }
-        })?;
+        };
+        self.csv
+            .add(samples)
+            .context(cannot_write(&self.table))
+            .hint(hint)?;
         for batch in samples {
             timeline::add(&mut self.timelines, batch);
         }
@@ -241,30 +235,24 @@ impl Written {
         if timelines.is_empty() {
             return Err(Failure::told("no host was sampled"));
         }
-        let page = regatta_report::write_monitor(&timelines, &args.out).map_err(Failure::failed)?;
+        let page = regatta_report::write_monitor(&timelines, &args.out)?;
         let mut text = String::new();
         for host in &timelines {
             let time = Duration::from_secs(host.end_ns().unsigned_abs() / 1_000_000_000);
-            let counted = output::counted(
-                usize::try_from(host.samples).unwrap_or(usize::MAX),
-                "sample",
-            );
-            text.push_str(&format!(
-                "{}: {counted} in {}: {}\n",
-                host.host,
-                format_duration(time),
-                host.in_words()
-            ));
+            let samples = usize::try_from(host.samples).unwrap_or(usize::MAX);
+            let counted = output::counted(samples, "sample");
+            let (time, words) = (format_duration(time), host.in_words());
+            text.push_str(&format!("{}: {counted} in {time}: {words}\n", host.host));
         }
         text.push_str(&format!(
             "the samples are in {}; open {}\n",
             quoted(&table),
             quoted(&page)
         ));
-        output::out(&text).map_err(Failure::failed)
+        output::out(&text)
     }
 }
 
-fn cannot_write(path: &Path, error: impl Into<anyhow::Error>) -> Failure {
-    Failure::failed(error).context(format!("cannot write `{}`", path.display()))
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write `{}`", path.display())
 }

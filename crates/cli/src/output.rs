@@ -2,10 +2,10 @@
 
 use std::{
     io::{self, IsTerminal, Write},
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use regatta_model::shell::printable;
+use regatta_model::{Warning, shell::printable};
 use serde::Serialize;
 
 use crate::{
@@ -45,12 +45,6 @@ impl Colour {
 #[error("cannot write to standard output")]
 pub struct OutputError(#[from] io::Error);
 
-impl From<OutputError> for Failure {
-    fn from(error: OutputError) -> Self {
-        Self::failed(error)
-    }
-}
-
 /// Writes the result of a command that measures nothing else.
 ///
 /// # Errors
@@ -64,8 +58,8 @@ pub fn show(text: &str) -> Result<Code, Failure> {
 ///
 /// # Errors
 /// As [`exactly`].
-pub fn out(text: &str) -> Result<(), OutputError> {
-    coloured(&printable(text))
+pub fn out(text: &str) -> Result<(), Failure> {
+    Ok(coloured(&printable(text))?)
 }
 
 /// Writes lines to standard output as they come, without what a terminal would obey, until the reader
@@ -73,23 +67,24 @@ pub fn out(text: &str) -> Result<(), OutputError> {
 ///
 /// # Errors
 /// As [`exactly`].
-pub fn lines(lines: impl Iterator<Item = String>) -> Result<(), OutputError> {
-    exact_lines(lines.map(|line| encoded(&printable(&line)).to_string()))
+pub fn lines(lines: impl Iterator<Item = String>) -> Result<(), Failure> {
+    exact_lines(lines.map(|line| Ok(encoded(&printable(&line)).to_string())))
 }
 
 /// Writes each value as a line of JSON to standard output as they come, until the reader has gone.
 ///
 /// # Errors
 /// As [`exactly`].
-pub fn json_lines<T: Serialize>(values: impl Iterator<Item = T>) -> Result<(), OutputError> {
-    let mut failed = None;
-    let lines = values.map_while(|value| {
-        serde_json::to_string(&value)
-            .map_err(|error| failed = Some(error))
-            .ok()
-    });
-    exact_lines(lines)?;
-    failed.map_or(Ok(()), |error| Err(OutputError(error.into())))
+pub fn json_lines<T: Serialize>(values: impl Iterator<Item = T>) -> Result<(), Failure> {
+    exact_lines(values.map(|value| Ok(serde_json::to_string(&value)?)))
+}
+
+/// Returns a value as JSON for people and programs, with a line break at its end.
+///
+/// # Errors
+/// A value that has no form in JSON.
+pub fn pretty(value: &impl Serialize) -> Result<String, Failure> {
+    Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
 /// Writes a value as JSON to standard output, for people, too.
@@ -97,25 +92,20 @@ pub fn json_lines<T: Serialize>(values: impl Iterator<Item = T>) -> Result<(), O
 /// # Errors
 /// As [`exactly`].
 pub fn json(value: &impl Serialize) -> Result<Code, Failure> {
-    let mut text = serde_json::to_string_pretty(value).map_err(Failure::failed)?;
-    text.push('\n');
-    exactly(&text)?;
+    exactly(&pretty(value)?)?;
     Ok(Code::Measured)
 }
 
-fn exact_lines(mut lines: impl Iterator<Item = String>) -> Result<(), OutputError> {
+fn exact_lines(mut lines: impl Iterator<Item = io::Result<String>>) -> Result<(), Failure> {
     let mut stdout = io::BufWriter::new(io::stdout().lock());
     let written = lines
-        .try_for_each(|line| writeln!(stdout, "{line}"))
+        .try_for_each(|line| writeln!(stdout, "{}", line?))
         .and_then(|()| stdout.flush());
-    match written {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-            // What could not be written would be tried once more.
-            let _ = stdout.into_parts();
-            Ok(())
-        }
-        result => Ok(result?),
+    if written.is_err() {
+        // What could not be written would be tried once more.
+        let _ = stdout.into_parts();
     }
+    Ok(unless_gone(written)?)
 }
 
 /// A number of things: `1 trial`, `2 trials`.
@@ -141,11 +131,8 @@ pub fn coloured(text: &str) -> Result<(), OutputError> {
 /// Any other error of the output, such as a full disk behind a redirection.
 pub fn exactly(text: &str) -> Result<(), OutputError> {
     let mut stdout = io::stdout().lock();
-    unless_gone(
-        stdout
-            .write_all(text.as_bytes())
-            .and_then(|()| stdout.flush()),
-    )
+    let written = stdout.write_all(text.as_bytes());
+    unless_gone(written.and_then(|()| stdout.flush()))
 }
 
 /// Passes on an error of standard output, unless its reader is gone.
@@ -162,9 +149,26 @@ pub fn unless_gone(written: io::Result<()>) -> Result<(), OutputError> {
 /// Returns the time of this machine's clock, in nanoseconds since 1970.
 pub fn now_unix_ns() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
-        i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-    })
+    let since = since.map_or(0, |since| since.as_nanos());
+    i64::try_from(since).unwrap_or(i64::MAX)
+}
+
+/// Returns a span of time in nanoseconds, the largest number for one that is longer.
+pub fn nanoseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Writes a warning and its hint to standard error.
+pub fn warn(warning: &Warning) {
+    err(&in_lines(warning));
+}
+
+/// Returns a warning and its hint, a line for each.
+pub fn in_lines(warning: &Warning) -> String {
+    match &*warning.hint {
+        "" => format!("warning: {}", warning.message),
+        hint => format!("warning: {}\nhint: {hint}", warning.message),
+    }
 }
 
 /// Writes a line to standard error, with characters that control a terminal replaced. An error of

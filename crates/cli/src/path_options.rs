@@ -12,7 +12,7 @@ use toml::{Table, Value};
 use crate::{
     args::{Assignment, PathArgs, table},
     exact,
-    exit::Failure,
+    exit::{Failure, OrFailure as _},
     option_words, text_file,
 };
 
@@ -244,11 +244,8 @@ pub fn name_of(parts: &[String]) -> String {
     let room = LONGEST_NAME - MORE.chars().count();
     let mut name = String::new();
     for part in parts {
-        let longer = if name.is_empty() {
-            visible(part)
-        } else {
-            format!("{name}, {}", visible(part))
-        };
+        let separator = if name.is_empty() { "" } else { ", " };
+        let longer = format!("{name}{separator}{}", visible(part));
         if longer.chars().count() > room {
             break;
         }
@@ -276,15 +273,13 @@ pub fn apply(args: &PathArgs, conditions: &mut [Condition]) -> Result<Vec<String
         });
         keys.insert(given.key.to_owned(), given.value);
     }
-    let keys = toml::to_string(&keys).map_err(Failure::failed)?;
+    let keys = toml::to_string(&keys)?;
     for condition in conditions {
+        let name = &condition.name;
+        let doing = format!("these options do not fit the condition `{name}`");
         *condition = change_condition(condition, &keys, "command line", &files_in(Path::new("")))
-            .map_err(|error| {
-            Failure::of_options(error).context(format!(
-                "these options do not fit the condition `{}`",
-                condition.name
-            ))
-        })?;
+            .map_err(Failure::of_options)
+            .context(doing)?;
     }
     Ok(changes)
 }
@@ -298,18 +293,10 @@ pub fn choose_emulation(
     captured: bool,
     path: &mut PathSetup,
 ) -> Result<(), Failure> {
-    if let Some(emulator) = args.emulator {
-        path.emulator = emulator;
-    }
-    if let Some(placement) = args.placement {
-        path.placement = placement;
-    }
-    if let Some(loss_by) = args.loss_by {
-        path.loss_by = loss_by;
-    }
-    if let Some(offloads) = args.offloads {
-        path.offloads = offloads;
-    }
+    path.emulator = args.emulator.unwrap_or(path.emulator);
+    path.placement = args.placement.unwrap_or(path.placement);
+    path.loss_by = args.loss_by.unwrap_or(path.loss_by);
+    path.offloads = args.offloads.unwrap_or(path.offloads);
     if let Some(message) = path.contradiction() {
         let message = option_words::in_options(&message, "");
         return Err(Failure::input(message, contradiction_hint(args, path)));
@@ -341,13 +328,10 @@ fn contradiction_hint(args: &PathArgs, path: &PathSetup) -> String {
     ];
     let of_study: Vec<&str> = of_study.into_iter().flatten().collect();
     if of_study.is_empty() {
-        "leave one of them out, or ask for `--emulator netem`".to_owned()
-    } else {
-        format!(
-            "the first one is the study's: add `{}`, or leave `--emulator` out",
-            of_study.join(" ")
-        )
+        return "leave one of them out, or ask for `--emulator netem`".to_owned();
     }
+    let of_study = of_study.join(" ");
+    format!("the first one is the study's: add `{of_study}`, or leave `--emulator` out")
 }
 
 #[cfg(test)]

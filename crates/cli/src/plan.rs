@@ -15,7 +15,7 @@ use regatta_results::FILE_NAME;
 use crate::{
     args::PlanArgs,
     directory::RESULTS,
-    exit::{Code, Failure},
+    exit::{Code, Failure, OrFailure as _},
     output, study,
 };
 
@@ -47,7 +47,7 @@ pub fn plan(args: &PlanArgs) -> Result<Code, Failure> {
         })?;
         (Some(study), pilot)
     };
-    let data = regatta_report::load(&pilot).map_err(Failure::bad)?;
+    let data = regatta_report::load(&pilot).bad()?;
     let study = study.unwrap_or_else(|| data.header.study.clone());
     let spreads = spreads_of(&study, &data);
     if spreads.is_empty() {
@@ -89,11 +89,9 @@ fn spreads_of(study: &Study, data: &RunData) -> Vec<PairSpread> {
 fn text(study: &Study, spreads: &[PairSpread], pilot: &Path, difference: f64) -> String {
     let confidence = strictest_confidence(spreads.len(), true);
     let needed = |spread: &PairSpread| spread.rounds_to_detect(1.0 + difference, confidence);
-    let in_words = |rounds: Option<usize>| {
-        rounds.map_or_else(
-            || format!("over {}", PairSpread::MOST_ROUNDS),
-            |rounds| rounds.to_string(),
-        )
+    let in_words = |rounds: Option<usize>| match rounds {
+        Some(rounds) => rounds.to_string(),
+        None => format!("over {}", PairSpread::MOST_ROUNDS),
     };
     let mut text = format!(
         "Rounds of `{}` that detect a difference of {} % with a power of {:.0} %, false claims in the whole run \
@@ -105,43 +103,35 @@ fn text(study: &Study, spreads: &[PairSpread], pilot: &Path, difference: f64) ->
     let mut most = Some(2);
     for workload in &study.workloads {
         for condition in &study.conditions {
+            let cell = format!("{}, {}", condition.name, workload.name);
             // The pair that differs most from round to round decides.
             let here = spreads
                 .iter()
                 .filter(|s| s.condition == condition.name && s.workload == workload.name);
             let Some(widest) = here.max_by(|a, b| a.deviation.total_cmp(&b.deviation)) else {
-                let _ = writeln!(
-                    text,
-                    "  {}, {}: not in the pilot",
-                    condition.name, workload.name
-                );
+                let _ = writeln!(text, "  {cell}: not in the pilot");
                 continue;
             };
             let rounds = needed(widest);
             most = most.zip(rounds).map(|(most, rounds)| most.max(rounds));
+            let varies = regatta_report::format::number(widest.deviation.exp_m1() * 100.0);
+            let (rounds, a, b) = (in_words(rounds), &widest.a, &widest.b);
             let _ = writeln!(
                 text,
-                "  {}, {}: {} rounds (`{}` against `{}` varies by {} % from round to round)",
-                condition.name,
-                workload.name,
-                in_words(rounds),
-                widest.a,
-                widest.b,
-                regatta_report::format::number(widest.deviation.exp_m1() * 100.0)
+                "  {cell}: {rounds} rounds (`{a}` against `{b}` varies by {varies} % from round to round)"
             );
         }
     }
     let least = spreads.iter().map(|spread| spread.n).min().unwrap_or(0);
+    let roughly = match least {
+        ..10 => ", which know it roughly: take some rounds more",
+        _ => "",
+    };
     let _ = writeln!(
         text,
-        "\nAll of it: {} rounds. The spread is that of `{}`, of {least} rounds{}.",
+        "\nAll of it: {} rounds. The spread is that of `{}`, of {least} rounds{roughly}.",
         in_words(most),
-        pilot.display(),
-        if least < 10 {
-            ", which know it roughly: take some rounds more"
-        } else {
-            ""
-        }
+        pilot.display()
     );
     text
 }

@@ -2,16 +2,10 @@
 
 use regatta_model::{
     Clock, Study, Transport, Workload, WorkloadKind,
-    study::{StudyError, StudyFile, nearest},
+    study::{StudyError, StudyFile},
 };
-use regatta_transport::Driver;
 
-use crate::exit::Failure;
-
-/// Returns all drivers, in the order of the registry.
-pub fn drivers() -> Vec<&'static dyn Driver> {
-    regatta_agent::registry()
-}
+use crate::exit::{Failure, did_you_mean};
 
 /// Error in a transport, or in its use.
 pub struct Wrong {
@@ -21,6 +15,16 @@ pub struct Wrong {
     pub message: String,
     /// Hint on what to write instead.
     pub hint: String,
+}
+
+impl Wrong {
+    const fn transport(message: String, hint: String) -> Self {
+        Self {
+            option: None,
+            message,
+            hint,
+        }
+    }
 }
 
 impl From<Wrong> for Failure {
@@ -34,30 +38,27 @@ impl From<Wrong> for Failure {
 /// # Errors
 /// The first mistake.
 pub fn check(transport: &Transport) -> Result<(), Wrong> {
-    let Some(driver) = regatta_agent::find_driver(&transport.driver) else {
-        if regatta_agent::LEFT_OUT.contains(&transport.driver.as_str()) {
-            return Err(Wrong {
-                option: None,
-                message: format!("`{}` was left out of this build", transport.driver),
-                hint: format!(
-                    "build with `cargo build --release --features {}`",
-                    transport.driver
-                ),
-            });
+    let name = &*transport.driver;
+    let Some(driver) = regatta_agent::find_driver(name) else {
+        if regatta_agent::LEFT_OUT.contains(&name) {
+            return Err(Wrong::transport(
+                format!("`{name}` was left out of this build"),
+                format!("build with `cargo build --release --features {name}`"),
+            ));
         }
-        let names: Vec<&'static str> = (drivers().iter())
+        let names: Vec<&str> = (regatta_agent::registry().iter())
             .map(|driver| driver.descriptor().name)
             .collect();
-        return Err(Wrong {
-            option: None,
-            message: format!("there is no transport `{}`", transport.driver),
-            hint: match transport.driver.split_once(':') {
+        let near = did_you_mean(name, &names);
+        return Err(Wrong::transport(
+            format!("there is no transport `{name}`"),
+            match name.split_once(':') {
                 Some((driver, _)) => format!(
                     "write `driver = \"{driver}\"`, and each option as a key of its own below it"
                 ),
-                None => unknown_hint(&transport.driver, &names),
+                None => format!("{near}the transports are: {}", names.join(", ")),
             },
-        });
+        ));
     };
     // All at once: some need each other.
     driver
@@ -69,22 +70,11 @@ pub fn check(transport: &Transport) -> Result<(), Wrong> {
         })
 }
 
-/// Returns a hint with the name nearest to `name`, and the list of names.
-pub fn unknown_hint(name: &str, names: &[&'static str]) -> String {
-    let list = format!("the transports are: {}", names.join(", "));
-    match nearest(name, names) {
-        Some(near) => format!("did you mean `{near}`? {list}"),
-        None => list,
-    }
-}
-
 /// The option with which a transport names a congestion control of the kernel, and the name; `None`
 /// for one that leaves it to the driver, or that brings its own.
 pub fn kernel_congestion_control(transport: &Transport) -> Option<(&'static str, &str)> {
-    let driver = regatta_agent::find_driver(&transport.driver)?;
-    driver
-        .descriptor()
-        .kernel_congestion_control(&transport.options)
+    let descriptor = regatta_agent::find_driver(&transport.driver)?.descriptor();
+    descriptor.kernel_congestion_control(&transport.options)
 }
 
 /// Checks every transport of a study file against the registry.
@@ -136,16 +126,15 @@ pub fn check_endings(study: &Study) -> Result<(), Wrong> {
     };
     match study.transports.iter().find(never_waits) {
         None => Ok(()),
-        Some(Transport { label, driver, .. }) => Err(Wrong {
-            option: None,
-            message: format!(
+        Some(Transport { label, driver, .. }) => Err(Wrong::transport(
+            format!(
                 "`{label}` has no rate and never waits, so that in virtual time the `duration` of `{}` is never over",
                 workload.name
             ),
-            hint: format!(
+            format!(
                 "give it a rate, such as `--transport {driver}:rate=50Mbit/s`, or the workload a `size` instead"
             ),
-        }),
+        )),
     }
 }
 
@@ -154,8 +143,5 @@ pub fn check_endings(study: &Study) -> Result<(), Wrong> {
 /// # Errors
 /// The first mistake.
 pub fn check_all(transports: &[Transport]) -> Result<(), Failure> {
-    for transport in transports {
-        check(transport)?;
-    }
-    Ok(())
+    Ok(transports.iter().try_for_each(check)?)
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket},
     os::fd::OwnedFd,
     path::{Path, PathBuf},
@@ -19,7 +19,6 @@ use regatta_bed::{
 };
 use regatta_model::{
     Condition, PortRange, Transport,
-    shell::printable,
     study::{Attach, RemoteHost, Shaping},
     units::format_duration,
 };
@@ -30,7 +29,7 @@ use crate::{
     exit::{Failure, no_bed, own_executable},
     host_address,
     hosts_file::{HostsFile, cache_directory},
-    remote_programs::Programs,
+    remote_programs::{Programs, error_of},
 };
 
 /// Longest time between two lines of a host before the session begins: a connection may have to be
@@ -64,7 +63,7 @@ pub fn ends(
     let hosts = HostsFile::read_or_new(hosts_file)?;
     // Mistakes are found before a host is reached.
     let resolve = |name: &str| {
-        let host = hosts.host(name)?;
+        let mut host = hosts.host(name)?;
         if is_shaped && host.shaping.is_none() {
             return Err(Failure::input(
                 format!(
@@ -76,125 +75,34 @@ pub fn ends(
                 ),
             ));
         }
-        Ok(host)
+        host.shaping = host.shaping.filter(|_| is_shaped);
+        Ok((name.to_owned(), host))
     };
     let [a, b] = names;
-    let named = [(a, resolve(a)?), (b, resolve(b)?)];
-    let file = Arc::new(agent_file(executable, stop)?);
-    let connectors = named
-        .each_ref()
-        .map(|(name, host)| Connector::new(name, host, (&file, executable), stop));
-    let mut sessions = open_all(&connectors).into_iter();
+    let named = vec![resolve(a)?, resolve(b)?];
     let mut programs = Programs::of(transports);
-    let mut reach = |connector: Connector, host: RemoteHost| {
-        let opened = sessions.next().expect("one for each")?;
-        let environment = match connector.destination.ssh {
-            Some(_) => programs.on(&connector.name, &opened.session, host.programs.as_deref())?,
+    let mut reach = |opened: Result<Opened, Failure>| {
+        let opened = opened?;
+        let environment = match opened.connector.destination.ssh {
+            Some(_) => programs.on(
+                &opened.name,
+                &opened.session,
+                opened.host.programs.as_deref(),
+            )?,
             None => Vec::new(),
         };
-        let address =
-            host_address::resolve(host.address.as_ref(), &connector.name, &opened.session)?;
-        *connector
-            .first
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(opened.session);
-        Ok::<_, Failure>(Reached {
-            connector,
-            address,
-            ports: host.ports,
-            shaping: host.shaping.filter(|_| is_shaped),
-            addresses: opened.addresses,
-            environment,
-        })
+        Ok::<_, Failure>((opened, environment))
     };
-    let ([a, b], [(_, of_a), (_, of_b)]) = (connectors, named);
-    let hosts = [reach(a, of_a)?, reach(b, of_b)?];
-    let addresses = [hosts[0].address(&hosts[1])?, hosts[1].address(&hosts[0])?];
-    let ports = [hosts[0].ssh_port()?, hosts[1].ssh_port()?];
+    let mut opened = open_all(named, executable, stop)?.map(&mut reach);
+    let mut next = || opened.next().expect("one for each");
+    let [(a, of_a), (b, of_b)] = [next()?, next()?];
+    let addresses = [a.address_towards(&b)?, b.address_towards(&a)?];
+    let ports = [a.shaped_ssh_port()?, b.shaped_ssh_port()?];
     let ports: Vec<u16> = ports.into_iter().flatten().collect();
-    let [a, b] = hosts;
-    Ok([a.end(addresses[0], &ports), b.end(addresses[1], &ports)])
-}
-
-/// Host that was reached.
-struct Reached {
-    connector: Connector,
-    /// Address in the hosts file, or of the interface that is named there.
-    address: Option<IpAddr>,
-    ports: Option<PortRange>,
-    shaping: Option<Shaping>,
-    /// Addresses of this machine and of the host in the connection.
-    addresses: Option<[IpAddr; 2]>,
-    /// Variables of the environment of processes there.
-    environment: Vec<(String, String)>,
-}
-
-impl Reached {
-    /// Returns the host of a bed with this address on the path; `ssh_ports` are those of both hosts.
-    fn end(self, address: IpAddr, ssh_ports: &[u16]) -> HostEnd {
-        HostEnd {
-            name: self.connector.name.clone(),
-            address,
-            ports: self.ports,
-            shaping: match self.shaping {
-                None => hosts::Shaping::None,
-                Some(Shaping { parent, attach }) => match attach {
-                    Attach::Macvlan {
-                        address: (_, prefix),
-                    } => hosts::Shaping::Macvlan { parent, prefix },
-                    Attach::Interface => hosts::Shaping::Interface {
-                        name: parent,
-                        ssh_ports: ssh_ports.to_vec(),
-                    },
-                },
-            },
-            environment: self.environment,
-            connect: Box::new(self.connector),
-        }
-    }
-
-    fn attach(&self) -> Option<Attach> {
-        self.shaping.as_ref().map(|shaping| shaping.attach)
-    }
-
-    /// Returns the port of the SSH server, of which packets on an interface that is shaped must be told from others;
-    /// `None` without such an interface, and for this machine.
-    fn ssh_port(&self) -> Result<Option<u16>, Failure> {
-        let connector = &self.connector;
-        if self.attach() != Some(Attach::Interface) || connector.destination.ssh.is_none() {
-            return Ok(None);
-        }
-        connector.ssh_port.get().copied().map(Some).ok_or_else(|| {
-            Failure::input(
-                format!(
-                    "host `{}` does not say which port its SSH server has, so that its connection could be shaped",
-                    connector.name
-                ),
-                "use `attach = \"macvlan\"` in the hosts file, or have the host set `SSH_CONNECTION`",
-            )
-        })
-    }
-
-    /// Returns the address on the path: that of the shaping or of the hosts file, or as the connections show it, this
-    /// machine's address towards the other host.
-    fn address(&self, other: &Self) -> Result<IpAddr, Failure> {
-        if let Some(Attach::Macvlan { address }) = self.attach() {
-            return Ok(address.0.into());
-        }
-        let seen = match &self.connector.destination.ssh {
-            Some(_) => self.addresses.map(|[_, server]| server),
-            None => other.addresses.map(|[client, _]| client),
-        };
-        self.address.or(seen).ok_or_else(|| {
-            Failure::input(
-                format!(
-                    "the address of host `{}` on the path is unknown",
-                    self.connector.name
-                ),
-                "write `address = \"…\"` into its table of the hosts file",
-            )
-        })
-    }
+    Ok([
+        a.end(addresses[0], &ports, of_a),
+        b.end(addresses[1], &ports, of_b),
+    ])
 }
 
 /// Prepares this program for sending.
@@ -207,8 +115,6 @@ pub fn agent_file(executable: &Path, stop: &Stop) -> Result<AgentFile, Failure> 
 pub struct Opened {
     /// Name in the hosts file.
     pub name: String,
-    /// Starts processes on the host.
-    pub launcher: SessionLauncher,
     /// Its table of the hosts file.
     pub host: RemoteHost,
     /// Address in that table, or of the interface that is named there.
@@ -217,6 +123,86 @@ pub struct Opened {
     pub addresses: Option<[IpAddr; 2]>,
     /// Time that it took.
     pub took: Duration,
+    session: Session,
+    connector: Connector,
+}
+
+impl Opened {
+    /// Returns a launcher of processes on the host.
+    pub fn launcher(&self) -> SessionLauncher {
+        SessionLauncher::new(format!("host `{}`", self.name), self.session.clone())
+    }
+
+    /// Returns the host of a bed with this address on the path, and these variables of the environment of processes there;
+    /// `ssh_ports` are those of both hosts.
+    fn end(
+        self,
+        address: IpAddr,
+        ssh_ports: &[u16],
+        environment: Vec<(String, String)>,
+    ) -> HostEnd {
+        let first = self.connector.first.lock();
+        *first.unwrap_or_else(PoisonError::into_inner) = Some(self.session);
+        HostEnd {
+            name: self.name,
+            address,
+            ports: self.host.ports,
+            shaping: match self.host.shaping {
+                None => hosts::Shaping::None,
+                Some(Shaping { parent, attach }) => match attach {
+                    Attach::Macvlan {
+                        address: (_, prefix),
+                    } => hosts::Shaping::Macvlan { parent, prefix },
+                    Attach::Interface => hosts::Shaping::Interface {
+                        name: parent,
+                        ssh_ports: ssh_ports.to_vec(),
+                    },
+                },
+            },
+            environment,
+            connect: Box::new(self.connector),
+        }
+    }
+
+    fn attach(&self) -> Option<Attach> {
+        self.host.shaping.as_ref().map(|shaping| shaping.attach)
+    }
+
+    /// Returns the port of the SSH server, of which packets on an interface that is shaped must be told from others;
+    /// `None` without such an interface, and for this machine.
+    fn shaped_ssh_port(&self) -> Result<Option<u16>, Failure> {
+        if self.attach() != Some(Attach::Interface) || self.connector.destination.ssh.is_none() {
+            return Ok(None);
+        }
+        let port = self.connector.ssh_port.get().copied();
+        port.map(Some).ok_or_else(|| {
+            Failure::input(
+                format!(
+                    "host `{}` does not say which port its SSH server has, so that its connection could be shaped",
+                    self.name
+                ),
+                "use `attach = \"macvlan\"` in the hosts file, or have the host set `SSH_CONNECTION`",
+            )
+        })
+    }
+
+    /// Returns the address on the path: that of the shaping or of the hosts file, or as the connections show it, this
+    /// machine's address towards the other host.
+    fn address_towards(&self, other: &Self) -> Result<IpAddr, Failure> {
+        if let Some(Attach::Macvlan { address }) = self.attach() {
+            return Ok(address.0.into());
+        }
+        let seen = match &self.connector.destination.ssh {
+            Some(_) => self.addresses.map(|[_, server]| server),
+            None => other.addresses.map(|[client, _]| client),
+        };
+        self.address.or(seen).ok_or_else(|| {
+            Failure::input(
+                format!("the address of host `{}` on the path is unknown", self.name),
+                "write `address = \"…\"` into its table of the hosts file",
+            )
+        })
+    }
 }
 
 /// Opens a session with each of these hosts, which the stop ends.
@@ -229,35 +215,27 @@ pub fn open<'a>(
     stop: &Stop,
 ) -> Result<Vec<Opened>, Failure> {
     let hosts = HostsFile::read_or_new(hosts_file)?;
-    let named = names.into_iter().map(|name| Ok((name, hosts.host(name)?)));
-    let named = named.collect::<Result<Vec<_>, Failure>>()?;
-    let executable = own_executable()?;
-    let file = Arc::new(agent_file(&executable, stop)?);
-    let connectors: Vec<Connector> = named
-        .iter()
-        .map(|(name, host)| Connector::new(name, host, (&file, &executable), stop))
-        .collect();
-    let sessions = open_all(&connectors).into_iter().zip(named);
-    let opened = sessions.map(|(opened, (name, host))| {
-        let opened = opened?;
-        let address = host_address::resolve(host.address.as_ref(), name, &opened.session)?;
-        Ok(Opened {
-            name: name.to_owned(),
-            address,
-            launcher: SessionLauncher::new(format!("host `{name}`"), opened.session),
-            host,
-            addresses: opened.addresses,
-            took: opened.took,
-        })
-    });
-    opened.collect()
+    let named = names.into_iter();
+    let named = named
+        .map(|name| Ok((name.to_owned(), hosts.host(name)?)))
+        .collect::<Result<_, Failure>>()?;
+    open_all(named, &own_executable()?, stop)?.collect()
 }
 
 /// Opens a session with each of these hosts, with all at the same time.
-fn open_all(connectors: &[Connector]) -> Vec<Result<OpenedSession, Failure>> {
+fn open_all(
+    named: Vec<(String, RemoteHost)>,
+    executable: &Path,
+    stop: &Stop,
+) -> Result<impl Iterator<Item = Result<Opened, Failure>>, Failure> {
+    let file = Arc::new(agent_file(executable, stop)?);
+    let connectors: Vec<Connector> = named
+        .iter()
+        .map(|(name, host)| Connector::new(name, host, (&file, executable), stop))
+        .collect();
     // From this thread, with which the kernel ends what it has started.
     let openings: Vec<_> = connectors.iter().map(Connector::start).collect();
-    let opened: Vec<_> = thread::scope(|scope| {
+    let greeted: Vec<_> = thread::scope(|scope| {
         let openings = connectors.iter().zip(openings);
         let threads: Vec<_> = openings
             .map(|(connector, opening)| {
@@ -269,24 +247,20 @@ fn open_all(connectors: &[Connector]) -> Vec<Result<OpenedSession, Failure>> {
             .map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect()
     });
-    opened
-        .into_iter()
-        .map(|result| result.map_err(no_bed))
-        .collect()
-}
-
-/// Session that was opened with a host.
-struct OpenedSession {
-    session: Session,
-    /// Addresses of this machine and of the host in the connection, if `ssh` made it.
-    addresses: Option<[IpAddr; 2]>,
-    /// Time that it took.
-    took: Duration,
-}
-
-fn open_one(name: &str, hosts_file: Option<&Path>) -> Result<Opened, Failure> {
-    let mut opened = open([name], hosts_file, &Stop::default())?;
-    Ok(opened.remove(0))
+    let opened = greeted.into_iter().zip(named).zip(connectors);
+    Ok(opened.map(|((greeted, (name, host)), connector)| {
+        let (session, addresses, took) = greeted.map_err(no_bed)?;
+        let address = host_address::resolve(host.address.as_ref(), &name, &session)?;
+        Ok(Opened {
+            name,
+            host,
+            address,
+            addresses,
+            took,
+            session,
+            connector,
+        })
+    }))
 }
 
 /// Receiver of files on a host.
@@ -319,23 +293,18 @@ pub fn receive(
     overwrite: bool,
     hosts_file: Option<&Path>,
 ) -> Result<Receiver, Failure> {
-    let Opened {
-        launcher,
-        host,
-        address,
-        addresses,
-        ..
-    } = open_one(name, hosts_file)?;
-    let seen = addresses.map(|[_, server]| server);
+    let opened = open([name], hosts_file, &Stop::default())?.remove(0);
+    let seen = opened.addresses.map(|[_, server]| server);
     // That of the path between the hosts need not be reached from here.
-    let address = address.filter(|address| has_route(*address)).or(seen);
+    let address = opened.address.filter(|address| has_route(*address));
+    let address = address.or(seen);
     let address = address.unwrap_or(Ipv4Addr::LOCALHOST.into()).to_string();
     let mut receive = vec!["wdt", "receive", "--no-progress", "--until-end-of-input"];
     receive.extend(["--host", &address]);
     if overwrite {
         receive.push("--overwrite");
     }
-    let ports = host.ports.map(PortRange::bounds);
+    let ports = opened.host.ports.map(PortRange::bounds);
     // A port for each connection, no more than a receiver has by itself.
     let ports =
         ports.map(|(first, last)| (first.to_string(), ((last - first).min(7) + 1).to_string()));
@@ -343,6 +312,7 @@ pub fn receive(
         receive.extend(["--start-port", first, "--ports", count]);
     }
     receive.extend(["--", directory]);
+    let launcher = opened.launcher();
     let launched = launcher.start(&receive, Errors::Pipe).map_err(no_bed)?;
     let mut receiver = Receiver {
         input: Some(launched.input),
@@ -350,9 +320,7 @@ pub fn receive(
         errors: launched.errors,
         url: String::new(),
     };
-    BufReader::new(File::from(launched.output))
-        .read_line(&mut receiver.url)
-        .map_err(Failure::failed)?;
+    BufReader::new(File::from(launched.output)).read_line(&mut receiver.url)?;
     if receiver.url.trim().is_empty() {
         let reason = receiver.end().unwrap_or_default();
         return Err(Failure::told(reason));
@@ -379,12 +347,7 @@ impl Receiver {
             return None;
         }
         self.process.kill();
-        let mut said = String::new();
-        if let Some(errors) = self.errors {
-            // Whatever it could say is enough.
-            let _ = File::from(errors).take(1 << 16).read_to_string(&mut said);
-        }
-        let said = printable(said.trim().trim_start_matches("error: "));
+        let said = error_of(self.errors);
         Some(match status {
             _ if !said.is_empty() => said,
             Some(status) => status,
@@ -442,8 +405,12 @@ impl Connector {
         Ok(opening)
     }
 
-    /// Sends this program, if need be, and waits until the host's server answers.
-    fn greeted(&self, opening: Opening) -> Result<OpenedSession, BedError> {
+    /// Sends this program, if need be, and waits until the host's server answers. Returns the session, the addresses of
+    /// this machine and of the host if `ssh` made the connection, and the time that it took.
+    fn greeted(
+        &self,
+        opening: Opening,
+    ) -> Result<(Session, Option<[IpAddr; 2]>, Duration), BedError> {
         let begun = Instant::now();
         let mut bootstrap = Bootstrap::new(&self.file, self.destination.agent.is_some());
         let session = opening.greeted(GREETING_WITHIN, SILENCE, &mut |line, input| {
@@ -459,11 +426,7 @@ impl Connector {
             // That of the first connection stays.
             let _ = self.ssh_port.set(port);
         }
-        Ok(OpenedSession {
-            session,
-            addresses: bootstrap.addresses,
-            took: begun.elapsed(),
-        })
+        Ok((session, bootstrap.addresses, begun.elapsed()))
     }
 
     /// Kills a server that has said nothing, as one does that is stopped while it starts. Once it serves, its guard would.
@@ -570,7 +533,7 @@ impl Connect for Connector {
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         match first.take().filter(|session| session.ended().is_none()) {
             Some(session) => Ok(session),
-            None => Ok(self.greeted(self.start()?)?.session),
+            None => Ok(self.greeted(self.start()?)?.0),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fs::File,
     io::{BufRead as _, BufReader, Read as _},
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
 
@@ -12,7 +13,7 @@ use regatta_bed::{Errors, hosts::SessionLauncher, session::Session};
 use regatta_model::{Transport, shell::printable};
 use regatta_ssh::{Archive, FILES_COMMAND};
 
-use crate::exit::{Failure, no_bed};
+use crate::exit::{Failure, OrFailure as _, no_bed};
 
 /// Programs of the transports of a study, packed when the first host needs them.
 pub struct Programs {
@@ -56,19 +57,18 @@ impl Programs {
             let archive = match self.packed.get(&files.root) {
                 Some(archive) => archive,
                 None => {
-                    let packed = Archive::pack(&files.root).map_err(Failure::failed)?;
+                    let packed = Archive::pack(&files.root)?;
                     self.packed.entry(files.root.clone()).or_insert(packed)
                 }
             };
-            let there = send(archive, host, session).map_err(|failure| {
-                failure.context(format!("cannot send `{}` to host `{host}`", files.name))
-            })?;
+            let there = send(archive, host, session)
+                .context(format!("cannot send `{}` to host `{host}`", files.name))?;
             paths.insert(&files.name, there.join(&files.program));
         }
         if paths.is_empty() {
             return Ok(Vec::new());
         }
-        let paths = serde_json::to_string(&paths).map_err(Failure::failed)?;
+        let paths = serde_json::to_string(&paths)?;
         Ok(vec![(PROGRAMS_VARIABLE.to_owned(), paths)])
     }
 }
@@ -94,7 +94,7 @@ fn send(archive: &Archive, host: &str, session: &Session) -> Result<PathBuf, Fai
         }
         _ => Ok(first),
     });
-    let directory = directory.map_err(Failure::failed)?;
+    let directory = directory?;
     if let Some(directory) = directory
         .strip_suffix('\n')
         .filter(|it| it.starts_with('/'))
@@ -102,13 +102,17 @@ fn send(archive: &Archive, host: &str, session: &Session) -> Result<PathBuf, Fai
         return Ok(directory.into());
     }
     drop(input);
+    Err(Failure::told(error_of(launched.errors)).hint(
+        "make room there, or put the programs there by hand and name their directory with `programs = \"PATH\"` in the hosts file",
+    ))
+}
+
+/// Returns what a process of Regatta on a host says on its standard error, as the cause of an error here.
+pub fn error_of(errors: Option<OwnedFd>) -> String {
     let mut said = String::new();
-    if let Some(errors) = launched.errors {
+    if let Some(errors) = errors {
         // Whatever it could say is enough.
         let _ = File::from(errors).take(1 << 16).read_to_string(&mut said);
     }
-    let said = printable(said.trim().trim_start_matches("error: "));
-    Err(Failure::told(said).hint(
-        "make room there, or put the programs there by hand and name their directory with `programs = \"PATH\"` in the hosts file",
-    ))
+    printable(said.trim().trim_start_matches("error: "))
 }

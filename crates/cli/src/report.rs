@@ -5,7 +5,7 @@ use std::path::Path;
 use regatta_model::shell::quoted;
 use regatta_process::Stop;
 use regatta_report::{
-    ReportError, RunData, Summary,
+    RunData, Summary,
     figure_files::INDEX_FILE_NAME,
     language,
     pdf::Paper,
@@ -16,7 +16,7 @@ use regatta_results::{Reader, RunState, exports::write_exports, hosts_csv::HOSTS
 use crate::{
     args::{PaperSize, ReportArgs},
     directory,
-    exit::{Code, Failure},
+    exit::{Code, Failure, OrFailure as _},
     figures,
     interrupt::Held,
     listen::Tally,
@@ -35,25 +35,21 @@ pub fn report(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
 /// Makes the reports that are asked for.
 fn make(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
     let dir = directory::of_run(&args.dir);
-    let data = regatta_report::load(dir).map_err(unreadable)?;
+    let data = regatta_report::load(dir).bad()?;
     let summary = regatta_report::summarise(&data);
     let code = Tally::of(data.trials.iter().chain(&data.repeated)).verdict(!summary.passed());
     if args.json {
-        let mut text = serde_json::to_string_pretty(&summary).map_err(Failure::failed)?;
-        text.push('\n');
-        output::exactly(&text)?;
+        output::json(&summary)?;
         return Ok(code);
     }
     if args.csv {
-        Reader::open(dir)
-            .and_then(|reader| write_exports(&reader, dir))
-            .map_err(Failure::failed)?;
+        Reader::open(dir).and_then(|reader| write_exports(&reader, dir))?;
         let hosts = (!data.hosts.is_empty()).then_some(HOSTS_FILE_NAME);
         let files = ["trials.csv", "series.csv"].into_iter().chain(hosts);
         say_where(dir, &files.collect::<Vec<_>>())?;
     }
     if args.html {
-        regatta_report::write_html(&data, &summary, dir).map_err(Failure::failed)?;
+        regatta_report::write_html(&data, &summary, dir)?;
         say_where(dir, &["report.html"])?;
     }
     if args.pdf {
@@ -74,7 +70,7 @@ fn make(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
         // The table first: it can be had of a directory that cannot be written. The files can be
         // had without it.
         let shown = show_tables(dir, &data, &summary, colour);
-        regatta_report::write_files(&data, &summary, dir).map_err(Failure::failed)?;
+        regatta_report::write_files(&data, &summary, dir)?;
         shown?;
         show_whereabouts(dir)?;
         if matches!(data.state, RunState::Interrupted { .. }) {
@@ -88,15 +84,10 @@ fn make(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
 /// Returns a request to stop that signals such as Ctrl-C make. They print `words`.
 fn stopped_by_signals(words: &'static str) -> Result<Stop, Failure> {
     let stop = Stop::default();
-    let held = Held::new().map_err(Failure::failed)?;
+    let held = Held::new()?;
     let asked = stop.clone();
-    held.end_with(words, move || asked.ask(), || {})
-        .map_err(Failure::failed)?;
+    held.end_with(words, move || asked.ask(), || {})?;
     Ok(stop)
-}
-
-fn unreadable(error: ReportError) -> Failure {
-    Failure::bad(error)
 }
 
 fn say_where(dir: &Path, files: &[&str]) -> Result<(), Failure> {
@@ -104,7 +95,7 @@ fn say_where(dir: &Path, files: &[&str]) -> Result<(), Failure> {
         .iter()
         .map(|file| format!("{}\n", dir.join(file).display()))
         .collect();
-    output::out(&lines).map_err(Failure::failed)
+    output::out(&lines)
 }
 
 /// Prints gates, tables, warnings, the verdict, and the place of the files, which are already

@@ -21,7 +21,7 @@ use regatta_transport::FILE_OPTIONS;
 use crate::{
     args::{ResumeArgs, RunArgs, ViewArgs},
     attach, checks, describe, directory,
-    exit::{self, Code, Failure, no_bed, own_executable},
+    exit::{self, Code, Failure, OrFailure as _, no_bed, own_executable},
     interrupt::Held,
     listen::{JsonLines, Listeners, Progress, ProgressFile, StoreListener, Tally},
     output::{self, Colour, OutputError, counted},
@@ -35,14 +35,11 @@ use crate::{
 pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
     let chosen = study::choose(args)?;
     for warning in chosen.study.warnings() {
-        output::err(&format!(
-            "warning: {}\nhint: {}",
-            warning.message, warning.hint
-        ));
+        output::warn(&warning);
     }
-    let plan = Plan::new(&chosen.study).map_err(|error| {
-        Failure::bad(error).hint("ask for fewer `--rounds`, transports or conditions")
-    })?;
+    let plan = Plan::new(&chosen.study)
+        .bad()
+        .hint("ask for fewer `--rounds`, transports or conditions")?;
     checks::period(&plan)?;
     let jobs = args.jobs.unwrap_or(1);
     if jobs > 1 && chosen.study.guest.clock != Clock::Virtual {
@@ -64,22 +61,15 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
     if args.dry_run {
         // The bed is made, as only its kernel knows what it can do, and taken down again.
         if plan.study().bed != BedKind::Uml {
-            let hosts_file = args.hosts_file.as_deref();
-            drop(make_bed(
-                plan.study(),
-                hosts_file,
-                &own_executable()?,
-                &new_id(),
-                &Stop::default(),
-            )?);
+            let (hosts_file, executable) = (args.hosts_file.as_deref(), own_executable()?);
+            let (study, stop) = (plan.study(), Stop::default());
+            drop(make_bed(study, hosts_file, &executable, &new_id(), &stop)?);
         }
         let unsupported = checks::unsupported(plan.study());
-        let shown = if args.json {
-            describe::print_json(&plan, jobs, &done, &unsupported)
-        } else {
-            describe::print(&plan, jobs, args.shard, &done, &unsupported)
-        };
-        shown.map_err(Failure::failed)?;
+        match args.json {
+            true => describe::print_json(&plan, jobs, &done, &unsupported),
+            false => describe::print(&plan, jobs, args.shard, &done, &unsupported),
+        }?;
         return Ok(checks::verdict(plan.study(), &unsupported));
     }
     if plan.rounds_left(&done).is_empty() {
@@ -88,7 +78,7 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
         );
         return Ok(Code::Measured);
     }
-    let held = Held::new().map_err(Failure::failed)?;
+    let held = Held::new()?;
     let dir = directory::make(args.out.as_deref(), &chosen.study.name)?;
     let options = RunOptions {
         run_id: new_id(),
@@ -122,7 +112,7 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
 /// # Errors
 /// Errors that prevent the run from continuing to its end.
 pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
-    let held = Held::new().map_err(Failure::failed)?;
+    let held = Held::new()?;
     let dir = directory::of_run(&args.dir);
     let open = |error| Failure::bad(error).context(format!("cannot resume `{}`", dir.display()));
     // Whatever speaks against going on is found while the file is as it was.
@@ -130,25 +120,25 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
     let header = claim.reader().header().map_err(open)?;
     let records = claim.reader().trials().map_err(open)?;
     let state = claim.reader().state().map_err(open)?;
-    let plan = Plan::new(&header.study).map_err(Failure::bad)?;
-    let other_plan = |failure: Failure| {
-        failure
-            .context(format!(
-                "`{}` was made by another plan than this version of Regatta makes of its study",
-                dir.display()
-            ))
-            .hint(format!(
-                "resume it with Regatta {}, or run the study again",
-                header.regatta_version
-            ))
-    };
-    let done = (plan.done(&records)).map_err(|error| other_plan(Failure::bad(error)))?;
+    let plan = Plan::new(&header.study).bad()?;
     let shard = header.part.shard;
-    if shard.is_some() && plan.digest() != header.part.plan_sha256 {
+    let done = match plan.done(&records).bad() {
         // Its shards may be others, too.
-        let told = "the SHA-256 of the plan is not that of the results file";
-        return Err(other_plan(Failure::input(told, "")));
-    }
+        Ok(_) if shard.is_some() && plan.digest() != header.part.plan_sha256 => {
+            let told = "the SHA-256 of the plan is not that of the results file";
+            Err(Failure::input(told, ""))
+        }
+        done => done,
+    };
+    let done = done
+        .context(format!(
+            "`{}` was made by another plan than this version of Regatta makes of its study",
+            dir.display()
+        ))
+        .hint(format!(
+            "resume it with Regatta {}, or run the study again",
+            header.regatta_version
+        ))?;
     let done = state_of(&plan, shard, done)?;
     let tally = Tally::of(&records);
     // A run that ended by its rule is complete with fewer trials than its plan.
@@ -160,18 +150,11 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
         ));
         drop(claim);
         let json = args.json.then_some(JsonLines);
-        return match shard {
-            Some(shard) if json.is_none() => finish_shard(dir, shard, tally, None),
-            _ => finish(dir, json, colour, tally, None),
-        };
+        return finish_part(dir, shard, json, colour, tally, None);
     }
     let Study { bed, guest, .. } = &header.study;
-    let image = match bed {
-        BedKind::Netns | BedKind::Hosts => None,
-        BedKind::Uml => {
-            Some(guest::find(guest.kernel.as_deref(), guest.clock).map_err(checks::no_kernel)?)
-        }
-    };
+    let image = (*bed == BedKind::Uml).then(|| guest::find(guest.kernel.as_deref(), guest.clock));
+    let image = image.transpose().map_err(checks::no_kernel)?;
     let opened = claim.open().map_err(open)?;
     let options = RunOptions {
         run_id: header.run_id,
@@ -269,12 +252,7 @@ impl RunSession<'_> {
                     "the run took {}",
                     format_duration(Duration::from_secs(begun.elapsed().as_secs().max(1)))
                 ));
-                match shard {
-                    Some(shard) if json.is_none() => {
-                        finish_shard(self.dir, shard, tally, Some(&ending))
-                    }
-                    _ => finish(self.dir, json, self.colour, tally, Some(&ending)),
-                }
+                finish_part(self.dir, shard, json, self.colour, tally, Some(&ending))
             }
             Err(error) if !store.started() => Err(not_started(error)),
             Err(error) => {
@@ -372,7 +350,7 @@ fn stopped_by(
     };
     // A disk that is full takes neither of these; the trials are safe without them.
     if kept_in == dir {
-        let _ = store.interrupted(&causes.join(": "));
+        let _ = store.interrupted(causes.join(": "));
     }
     if has_reports {
         let _ = regatta_report::write_all(&kept_in);
@@ -392,11 +370,9 @@ fn stopped_by(
 /// agents may have another working directory.
 fn files_of(dir: &Path, study: &Study) -> Result<Option<PathBuf>, Failure> {
     let files = directory::absolute(&dir.join("files"))?;
-    let mut options = study.transports.iter().flat_map(|it| &it.options);
-    let asked = study.capture.is_some()
-        || options.any(|(name, value)| {
-            FILE_OPTIONS.contains(&name.as_str()) && *value == OptionValue::Flag(true)
-        });
+    let options = study.transports.iter().flat_map(|it| &it.options);
+    let mut on = options.filter(|(_, value)| **value == OptionValue::Flag(true));
+    let asked = study.capture.is_some() || on.any(|(name, _)| FILE_OPTIONS.contains(&&**name));
     Ok(asked.then_some(files))
 }
 
@@ -423,13 +399,12 @@ pub fn finish(
     ending: Option<&Ending>,
 ) -> Result<Code, Failure> {
     let shown = dir.display();
-    let kept = || format!("the results are kept in `{shown}`, but their reports failed");
-    let written = regatta_report::write_all(dir).map_err(|error| {
-        Failure::failed(error).context(kept()).hint(format!(
-            "run `regatta report {}` to make them again",
-            quoted(dir)
+    let again = format!("run `regatta report {}", quoted(dir));
+    let written = regatta_report::write_all(dir)
+        .context(format!(
+            "the results are kept in `{shown}`, but their reports failed"
         ))
-    })?;
+        .hint(format!("{again}` to make them again"))?;
     match json {
         Some(json) => json
             .summary(&shown.to_string(), &written.summary)
@@ -438,25 +413,13 @@ pub fn finish(
     }
     // After the tables, so that a typesetter that fails hides nothing.
     if typeset::program().is_some() {
-        let made = typeset::write_pdf(
-            &written.data,
-            &written.summary,
-            Paper::A4,
-            dir,
-            &Stop::default(),
-        );
-        made.map_err(|failure| {
-            let again = format!(
-                "run `regatta report {} --pdf` to make it again",
-                quoted(dir)
-            );
-            failure
-                .context(format!(
-                    "`{shown}` is complete but for `{}`",
-                    typeset::FILE_NAME
-                ))
-                .hint(again)
-        })?;
+        let (data, summary) = (&written.data, &written.summary);
+        typeset::write_pdf(data, summary, Paper::A4, dir, &Stop::default())
+            .context(format!(
+                "`{shown}` is complete but for `{}`",
+                typeset::FILE_NAME
+            ))
+            .hint(format!("{again} --pdf` to make it again"))?;
     }
     told_if_partial(dir, tally, ending)?;
     if written.summary.successes.is_some() {
@@ -466,13 +429,18 @@ pub fn finish(
     Ok(tally.verdict(!written.summary.passed()))
 }
 
-/// Says what a shard has run. Its reports are left to the merged run, of which it is a part.
-fn finish_shard(
+/// Ends a run, or a shard, of which it says what it has run: its reports are left to the merged run.
+fn finish_part(
     dir: &Path,
-    shard: Shard,
+    shard: Option<Shard>,
+    json: Option<JsonLines>,
+    colour: Colour,
     tally: Tally,
     ending: Option<&Ending>,
 ) -> Result<Code, Failure> {
+    let Some(shard) = shard.filter(|_| json.is_none()) else {
+        return finish(dir, json, colour, tally, ending);
+    };
     told_if_partial(dir, tally, ending)?;
     output::out(&format!(
         "shard {shard} of the plan is complete: {} in `{}`\nput all shards together with `regatta merge OUT DIR…`\n",
@@ -498,10 +466,7 @@ fn told_if_partial(dir: &Path, tally: Tally, ending: Option<&Ending>) -> Result<
 /// Returns the state from which a shard of a plan, or all of it, goes on.
 fn state_of(plan: &Plan, shard: Option<Shard>, done: Done) -> Result<Done, Failure> {
     let Some(shard) = shard else { return Ok(done) };
-    plan.shard(shard, done).map_err(|error| {
-        let hint = error.hint();
-        Failure::bad(error).hint(hint)
-    })
+    plan.shard(shard, done).bad()
 }
 
 /// Returns the trials that earlier runs of a plan have finished. One that cannot be read has none.
@@ -515,31 +480,30 @@ fn earlier(plan: &Plan, dirs: &[PathBuf]) -> Result<Done, Failure> {
     };
     let mut records = Vec::new();
     for dir in dirs {
+        let shown = dir.display();
         let read = Reader::open(dir)
             .and_then(|reader| Ok((reader.header()?.part.plan_sha256, reader.trials()?)));
         match read {
             Ok((of_plan, trials)) if of_plan == digest => records.extend(trials),
             Ok(_) => {
                 return Err(Failure::input(
-                    format!("`{}` is a run of another plan", dir.display()),
+                    format!("`{shown}` is a run of another plan"),
                     "name runs of the same study with the same options",
                 ));
             }
-            Err(error) => output::err(&format!(
-                "warning: nothing of `{}` is left out: {}",
-                dir.display(),
-                causes(&error).join(": ")
-            )),
+            Err(error) => {
+                let why = causes(&error).join(": ");
+                output::err(&format!("warning: nothing of `{shown}` is left out: {why}"));
+            }
         }
     }
-    let done = plan.done(&records).map_err(Failure::bad)?;
+    let done = plan.done(&records).bad()?;
     Ok(done.only_finished())
 }
 
 /// 16 random bytes, hexadecimal.
 pub fn new_id() -> String {
-    let bytes: [u8; 16] = rand::random();
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    format!("{:032x}", rand::random::<u128>())
 }
 
 #[cfg(test)]

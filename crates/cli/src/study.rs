@@ -5,7 +5,7 @@ use std::{fs, path::Path, time::Duration};
 
 use regatta_model::{
     BedKind, Emulator, Guests, Placement, Study,
-    study::{BUILTIN, Builtin, DEFAULT, StudyFile, builtin, nearest},
+    study::{BUILTIN, Builtin, DEFAULT, StudyFile, builtin},
     units::format_duration,
 };
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use crate::{
     adhoc,
     args::{RunArgs, TwoHosts},
     exact,
-    exit::Failure,
+    exit::{Failure, OrFailure as _, did_you_mean},
     path_options, registry, swept,
     text_file::{self, TextFileError},
     work_options,
@@ -91,7 +91,7 @@ pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
             None => read(name)?,
         },
     };
-    registry::check_file(&read.file).map_err(Failure::bad)?;
+    registry::check_file(&read.file).bad()?;
     let (study, text) = (read.file.study.clone(), read.text.clone());
     with_options(args, study, text, Some(read))
 }
@@ -136,7 +136,7 @@ fn check_placement(args: &RunArgs, study: &Study, read: Option<&ReadStudy>) -> R
             let hint =
                 "leave `placement` out, or write `placement = \"ends\"` or `--placement ends`";
             let error = read.and_then(|read| read.file.between_error(MESSAGE, hint));
-            error.map_or(Ok(()), |error| Err(Failure::bad(error)))
+            error.map_or(Ok(()), Err).bad()
         }
     }
 }
@@ -155,16 +155,15 @@ pub struct StoredStudy {
 fn read_stored(path: &Path) -> Result<StoredStudy, Failure> {
     let shown = path.display();
     // It may be larger than what a user writes.
-    let text = fs::read_to_string(path).map_err(|error| {
-        Failure::bad(error).context(format!("cannot read the study file `{shown}`"))
-    })?;
-    let stored: StoredStudy = serde_json::from_str(&text).map_err(|error| {
-        Failure::bad(error)
-            .context(format!(
-                "`{shown}` is no study that `regatta submit` has stored"
-            ))
-            .hint("a study that you write is a TOML file, `NAME.toml`")
-    })?;
+    let text = fs::read_to_string(path)
+        .bad()
+        .context(format!("cannot read the study file `{shown}`"))?;
+    let stored: StoredStudy = serde_json::from_str(&text)
+        .bad()
+        .context(format!(
+            "`{shown}` is no study that `regatta submit` has stored"
+        ))
+        .hint("a study that you write is a TOML file, `NAME.toml`")?;
     registry::check_all(&stored.study.transports)?;
     registry::check_endings(&stored.study)?;
     Ok(stored)
@@ -187,9 +186,7 @@ pub fn read(name: &str) -> Result<ReadStudy, Failure> {
 
 fn no_such(name: &str) -> Failure {
     let names: Vec<&str> = BUILTIN.iter().map(|study| study.name).collect();
-    let near = nearest(name, &names)
-        .map(|near| format!("did you mean `{near}`? "))
-        .unwrap_or_default();
+    let near = did_you_mean(name, &names);
     Failure::input(
         format!("there is no file and no built-in study `{name}`"),
         format!("{near}the built-in studies are: {}", names.join(", ")),
@@ -206,8 +203,7 @@ fn form_for_hosts(args: &RunArgs, name: &str) -> Option<&'static Builtin> {
 
 fn read_builtin(name: &str) -> Result<ReadStudy, Failure> {
     let study = builtin(name).ok_or_else(|| no_such(name))?;
-    let file =
-        StudyFile::parse(study.text, &format!("studies/{name}.toml")).map_err(Failure::bad)?;
+    let file = StudyFile::parse(study.text, &format!("studies/{name}.toml")).bad()?;
     Ok(ReadStudy {
         file,
         text: study.text.to_owned(),
@@ -224,17 +220,17 @@ fn no_hosts() -> Failure {
 
 fn read_file(path: &Path) -> Result<ReadStudy, Failure> {
     let shown = path.display();
-    let text = text_file::read(path).map_err(|error| {
-        let hint = match error {
-            TextFileError::NotText { .. } => "save it as UTF-8",
-            _ => "name a study file; `regatta list studies` shows the built-in ones",
-        };
-        Failure::bad(error)
-            .context(format!("cannot read the study file `{shown}`"))
-            .hint(hint)
-    })?;
+    let text = text_file::read(path);
+    let hint = match text {
+        Err(TextFileError::NotText { .. }) => "save it as UTF-8",
+        _ => "name a study file; `regatta list studies` shows the built-in ones",
+    };
+    let text = text
+        .bad()
+        .context(format!("cannot read the study file `{shown}`"))
+        .hint(hint)?;
     let beside = path_options::files_in(path.parent().unwrap_or(Path::new("")));
-    let file = StudyFile::parse_beside(&text, &shown.to_string(), &beside).map_err(Failure::bad)?;
+    let file = StudyFile::parse_beside(&text, &shown.to_string(), &beside).bad()?;
     Ok(ReadStudy {
         file,
         text,
@@ -261,9 +257,7 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
     )?);
     if study.conditions != path_before || study.workloads != work_before {
         swept::check_distinct(study)?;
-    }
-    // Published figures belong to the published path and work; beside others they would mislead.
-    if study.conditions != path_before || study.workloads != work_before {
+        // Published figures belong to the published path and work; beside others they would mislead.
         study.published.clear();
     }
     apply_deadlines(args, study, &mut changes)?;
@@ -281,9 +275,7 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
         study.seed = seed;
         changes.push(format!("--seed {seed}"));
     }
-    if let Some(bed) = args.bed {
-        study.bed = bed;
-    }
+    study.bed = args.bed.unwrap_or(study.bed);
     if let Some(TwoHosts(names)) = &args.hosts {
         study.bed = BedKind::Hosts;
         study.hosts = names.to_vec();
@@ -295,16 +287,10 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
         return Err(no_hosts());
     }
     apply_guests(args, study, &mut changes);
-    if let Some(capture) = args.capture {
-        study.capture = Some(capture);
-    }
+    study.capture = args.capture.or(study.capture);
     path_options::choose_emulation(&args.path, study.capture.is_some(), &mut study.path)?;
-    if let Some(clock) = args.clock {
-        study.guest.clock = clock;
-    }
-    if let Some(kernel) = &args.kernel {
-        study.guest.kernel = Some(kernel.clone());
-    }
+    study.guest.clock = args.clock.unwrap_or(study.guest.clock);
+    study.guest.kernel = args.kernel.clone().or(study.guest.kernel.take());
     if args.aa {
         twice(study);
         changes.push("--aa".to_owned());
@@ -358,10 +344,9 @@ fn apply_deadlines(
 /// Applies `--guests`.
 fn apply_guests(args: &RunArgs, study: &mut Study, changes: &mut Vec<String>) {
     if let Some(guests) = args.guests {
-        study.guest.guests = if guests == 1 {
-            Guests::One
-        } else {
-            Guests::Two
+        study.guest.guests = match guests {
+            1 => Guests::One,
+            _ => Guests::Two,
         };
         // What two guests have unless another is asked for, which is then refused with the reason.
         let emulator = args.path.emulator.unwrap_or(study.path.emulator);

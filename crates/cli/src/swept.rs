@@ -5,7 +5,9 @@ use std::{
     fmt::Write as _,
 };
 
-use regatta_model::{Part, Study, Sweep, Sweeps, SweptEntry, Transport, Words as _};
+use regatta_model::{
+    Condition, Part, Study, Sweep, Sweeps, SweptEntry, Transport, Words as _, Workload,
+};
 
 use crate::exit::Failure;
 
@@ -40,13 +42,12 @@ pub fn forget_missing(study: &mut Study) {
 
 /// Gives a second instance of a transport the parameters of the first.
 pub fn copy_entry(sweeps: &mut Sweeps, label: &str, again: &str) {
-    let copy = sweeps
-        .entry(Part::Transport, label)
-        .map(|entry| SweptEntry {
-            name: again.to_owned(),
-            base: format!("{}-again", entry.base),
-            ..entry.clone()
-        });
+    let first = sweeps.entry(Part::Transport, label);
+    let copy = first.map(|entry| SweptEntry {
+        name: again.to_owned(),
+        base: format!("{}-again", entry.base),
+        ..entry.clone()
+    });
     sweeps.entries.extend(copy);
 }
 
@@ -55,25 +56,19 @@ pub fn copy_entry(sweeps: &mut Sweeps, label: &str, again: &str) {
 /// # Errors
 /// Two conditions or workloads of one sweep are the same.
 pub fn check_distinct(study: &Study) -> Result<(), Failure> {
-    let json = |value: serde_json::Result<serde_json::Value>| -> Result<String, Failure> {
-        let mut value = value.map_err(Failure::failed)?;
-        if let Some(object) = value.as_object_mut() {
-            object.remove("name");
-        }
-        Ok(value.to_string())
-    };
-    let mut settings: BTreeMap<(Part, &str), String> = BTreeMap::new();
-    for condition in &study.conditions {
-        let text = json(serde_json::to_value(condition))?;
-        settings.insert((Part::Condition, &condition.name), text);
-    }
-    for workload in &study.workloads {
-        let text = json(serde_json::to_value(workload))?;
-        settings.insert((Part::Workload, &workload.name), text);
+    let condition = |it: &Condition| serde_json::to_value(it).map(|json| (Part::Condition, json));
+    let workload = |it: &Workload| serde_json::to_value(it).map(|json| (Part::Workload, json));
+    let all = (study.conditions.iter().map(condition)).chain(study.workloads.iter().map(workload));
+    let mut settings: BTreeMap<(Part, String), String> = BTreeMap::new();
+    for setting in all {
+        let (part, mut json) = setting?;
+        let name = json["name"].take();
+        let name = name.as_str().unwrap_or_default().to_owned();
+        settings.insert((part, name), json.to_string());
     }
     let mut seen: BTreeMap<(&str, &str), &str> = BTreeMap::new();
     for entry in &study.sweeps.entries {
-        let Some(setting) = settings.get(&(entry.part, &entry.name)) else {
+        let Some(setting) = settings.get(&(entry.part, entry.name.clone())) else {
             continue;
         };
         if let Some(other) = seen.insert((&entry.base, setting), &entry.name) {
@@ -102,17 +97,14 @@ pub fn describe(sweeps: &Sweeps, text: &mut String) {
             .collect();
         for (position, sweep) in members.iter().enumerate() {
             let values = match &sweep.values[..] {
-                all if all.len() <= 12 => {
+                [first, .., last] if sweep.values.len() > 12 => {
+                    let number = sweep.values.len();
+                    format!("{number} values from {} to {}", first.text, last.text)
+                }
+                all => {
                     let texts: Vec<&str> = all.iter().map(|value| value.text.as_str()).collect();
                     texts.join(", ")
                 }
-                [first, .., last] => format!(
-                    "{} values from {} to {}",
-                    sweep.values.len(),
-                    first.text,
-                    last.text
-                ),
-                _ => String::new(),
             };
             let zipped = match position {
                 0 => String::new(),
@@ -128,41 +120,25 @@ pub fn describe(sweeps: &Sweeps, text: &mut String) {
     }
 }
 
-/// Groups of the entries that sweeps made of one entry of the file.
-pub struct Groups<'a> {
-    part: Part,
-    /// Number of entries of each group, and name of the last one, by base.
-    groups: BTreeMap<&'a str, (usize, &'a str)>,
-    /// Base by name.
-    bases: BTreeMap<&'a str, &'a str>,
-}
-
-impl<'a> Groups<'a> {
-    pub fn of(study: &'a Study, part: Part) -> Self {
-        let mut groups: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
-        let mut bases = BTreeMap::new();
-        for entry in study.sweeps.entries.iter().filter(|it| it.part == part) {
-            let group = groups.entry(&entry.base).or_default();
-            *group = (group.0 + 1, &entry.name);
-            bases.insert(entry.name.as_str(), entry.base.as_str());
-        }
-        Self {
-            part,
-            groups,
-            bases,
-        }
+/// Returns a function that gives the heading of an entry: its name, or for the first of those that sweeps made of one
+/// entry of the file that of the group; `None` for the others of a group.
+pub fn headings(study: &Study, part: Part) -> impl FnMut(&str) -> Option<String> {
+    // Number of entries of each group, and name of the last one, by base.
+    let mut groups: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
+    let mut bases = BTreeMap::new();
+    for entry in study.sweeps.entries.iter().filter(|it| it.part == part) {
+        let group = groups.entry(&entry.base).or_default();
+        *group = (group.0 + 1, &entry.name);
+        bases.insert(entry.name.as_str(), entry.base.as_str());
     }
-
-    /// Returns the heading of an entry: its name, or for the first of a group that of the group; `None` for
-    /// the others of a group.
-    pub fn heading(&mut self, name: &str) -> Option<String> {
-        let Some(base) = self.bases.get(name) else {
+    move |name| {
+        let Some(base) = bases.get(name) else {
             return Some(name.to_owned());
         };
-        let (count, last) = self.groups.remove(base)?;
+        let (count, last) = groups.remove(base)?;
+        let kind = part.word();
         Some(format!(
-            "{base}, {count} {}s from `{name}` to `{last}`, of which the first",
-            self.part.word()
+            "{base}, {count} {kind}s from `{name}` to `{last}`, of which the first"
         ))
     }
 }

@@ -23,17 +23,10 @@ pub const FILE_NAME: &str = "report.pdf";
 
 /// Returns the path of the typesetter, if it is there.
 pub fn program() -> Option<PathBuf> {
-    let path = std::env::var_os(VARIABLE).map_or_else(
-        || {
-            Some(
-                std::env::current_exe()
-                    .ok()?
-                    .with_file_name("regatta-typeset"),
-            )
-        },
-        |path| Some(PathBuf::from(path)),
-    )?;
-    path.is_file().then_some(path)
+    let own = || std::env::current_exe().ok();
+    let beside = || Some(own()?.with_file_name("regatta-typeset"));
+    let named = std::env::var_os(VARIABLE).map(PathBuf::from);
+    named.or_else(beside).filter(|path| path.is_file())
 }
 
 /// Writes `report.pdf` of a run. An earlier one is replaced when the new one is whole.
@@ -48,9 +41,9 @@ pub fn write_pdf(
     stop: &Stop,
 ) -> Result<(), Failure> {
     let program = required_program()?;
-    let job = regatta_report::pdf::job(data, summary, paper).map_err(Failure::failed)?;
+    let job = regatta_report::pdf::job(data, summary, paper)?;
     let pdf = run(&program, &[], &job, FILE_NAME, stop)?;
-    regatta_report::write_pdf(&pdf, dir).map_err(Failure::failed)?;
+    regatta_report::write_pdf(&pdf, dir)?;
     Ok(())
 }
 
@@ -60,10 +53,10 @@ pub fn write_pdf(
 /// It is not there.
 pub fn required_program() -> Result<PathBuf, Failure> {
     program().ok_or_else(|| {
-        let failure = Failure::told(
+        Failure::told(
             "there is no program `regatta-typeset`, which makes PDF and PNG, beside this one",
-        );
-        failure.hint(format!(
+        )
+        .hint(format!(
             "run `make build` in Regatta's clone, or set {VARIABLE} to its path; the page `report.html` needs nothing"
         ))
     })
@@ -80,9 +73,8 @@ pub fn run(
     name: &str,
     stop: &Stop,
 ) -> Result<Vec<u8>, Failure> {
-    let failed = |error: std::io::Error| {
-        Failure::told(format!("cannot run `{}`: {error}", program.display()))
-    };
+    let shown = program.display();
+    let failed = |error| Failure::told(format!("cannot run `{shown}`: {error}"));
     let mut child = Command::new(program)
         .args(arguments)
         .envs(KEEP_MEMORY)
@@ -93,10 +85,8 @@ pub fn run(
         .map_err(failed)?;
     stop.kills(child.id());
     // It reads everything before it writes anything. If it ends before, what it says is more than a broken pipe.
-    let sent = child
-        .stdin
-        .take()
-        .map(|mut input| input.write_all(job.as_bytes()));
+    let input = child.stdin.take();
+    let sent = input.map(|mut input| input.write_all(job.as_bytes()));
     let output = child.wait_with_output().map_err(failed)?;
     if stop.is_asked() {
         return Err(Failure::told(format!(
@@ -105,11 +95,8 @@ pub fn run(
     }
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(Failure::told(format!(
-            "no `{name}`: {}: {}",
-            output.status,
-            said.trim()
-        )));
+        let (status, said) = (output.status, said.trim());
+        return Err(Failure::told(format!("no `{name}`: {status}: {said}")));
     }
     sent.transpose().map_err(failed)?;
     Ok(output.stdout)

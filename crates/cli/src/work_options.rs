@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use regatta_model::{
     Study, Workload,
-    study::{KeyKind, PROBE_KEYS, change_workload, nearest, workload_kinds},
+    study::{KeyKind, PROBE_KEYS, change_workload, workload_kinds},
 };
 use toml::{Table, Value};
 
 use crate::{
     args::WorkArgs,
-    exit::Failure,
+    exit::{Failure, OrFailure as _, did_you_mean},
     path_options::{name_of, table_of, value_of},
     swept,
 };
@@ -124,9 +124,7 @@ pub fn select(args: &WorkArgs, study: &mut Study) -> Result<Option<String>, Fail
 }
 
 fn unknown(message: &str, name: &str, known: &[&str]) -> Failure {
-    let near = nearest(name, known)
-        .map(|near| format!("did you mean `{near}`? "))
-        .unwrap_or_default();
+    let near = did_you_mean(name, known);
     Failure::input(
         message,
         format!("{near}the workloads are: {}", known.join(", ")),
@@ -145,15 +143,13 @@ pub fn apply(
     if !args.changes_a_workload() {
         return Ok(Vec::new());
     }
-    let keys = toml::to_string(&keys(args)?).map_err(Failure::failed)?;
+    let keys = toml::to_string(&keys(args)?)?;
     for workload in workloads {
-        *workload =
-            change_workload(workload, deadline, &keys, "command line").map_err(|error| {
-                Failure::of_options(error).context(format!(
-                    "these options do not fit the workload `{}`",
-                    workload.name
-                ))
-            })?;
+        let name = &workload.name;
+        let doing = format!("these options do not fit the workload `{name}`");
+        *workload = change_workload(workload, deadline, &keys, "command line")
+            .map_err(Failure::of_options)
+            .context(doing)?;
     }
     let given = args.keys.0.iter();
     let given = given.map(|(key, value)| format!("--{} \"{value}\"", key.name.replace('_', "-")));

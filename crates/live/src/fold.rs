@@ -7,7 +7,7 @@ use std::{
 
 use regatta_control::{Host, Progress};
 use regatta_engine::{Ending, Event, TrialProgress};
-use regatta_model::{Direction, Outcome, Study, TrialRecord, metric};
+use regatta_model::{Direction, Measurements, Outcome, Study, TrialRecord, metric};
 
 use crate::{
     model::{Activity, HISTORY, LiveCell, LiveRun, LiveTrial, MESSAGES, Now},
@@ -70,12 +70,9 @@ impl End {
         }
         let bytes = (progress.bytes_delivered).saturating_sub(self.last.bytes_delivered);
         self.goodput_bps = Some(bytes as f64 * 8e9 / elapsed_ns as f64);
-        self.cpu_ratio = match (self.last.cpu_ns, progress.cpu_ns) {
-            (Some(before), Some(now)) => {
-                Some(now.saturating_sub(before) as f64 / elapsed_ns as f64)
-            }
-            _ => None,
-        };
+        let cpu_ns = self.last.cpu_ns.zip(progress.cpu_ns);
+        let cpu_ns = cpu_ns.map(|(before, now)| now.saturating_sub(before));
+        self.cpu_ratio = cpu_ns.map(|cpu_ns| cpu_ns as f64 / elapsed_ns as f64);
         self.last = progress;
     }
 }
@@ -149,7 +146,7 @@ impl Fold {
             Event::TrialEnded { trial } => {
                 self.run.now.activity = Activity::Preparing;
                 self.add(trial);
-                if !matches!(trial.outcome, Outcome::Measured) {
+                if trial.outcome != Outcome::Measured {
                     let outcome = trial.outcome.name().replace('_', " ");
                     let reasons = trial.reasons.join(": ");
                     let cell = format!("{} · {}", trial.transport, trial.condition);
@@ -185,13 +182,10 @@ impl Fold {
         let direction = self.directions.get(&trial.workload).copied();
         let direction = direction.unwrap_or(Direction::Forward);
         let [client, server] = &self.ends;
-        let (sender, receiver) = match direction {
-            Direction::Forward | Direction::Both => (client, server),
-            Direction::Reverse => (server, client),
-        };
-        let receivers = match direction {
-            Direction::Both => vec![client, server],
-            _ => vec![receiver],
+        let (sender, receiver, receivers) = match direction {
+            Direction::Forward => (client, server, vec![server]),
+            Direction::Reverse => (server, client, vec![client]),
+            Direction::Both => (client, server, vec![client, server]),
         };
         let rates: Vec<f64> = receivers.iter().filter_map(|end| end.goodput_bps).collect();
         if rates.len() == receivers.len() {
@@ -211,7 +205,7 @@ impl Fold {
             Direction::Reverse => Host::Client,
             Direction::Forward | Direction::Both => Host::Server,
         };
-        if let (Some(rate), true) = (trial.goodput_bps, report.host == receives) {
+        if let Some(rate) = trial.goodput_bps.filter(|_| report.host == receives) {
             if trial.goodput_history_bps.len() == HISTORY {
                 trial.goodput_history_bps.remove(0);
             }
@@ -284,41 +278,34 @@ impl Fold {
         for (outcome, _) in rounds.values() {
             *cell.outcomes.entry(outcome.name().to_owned()).or_default() += 1;
         }
-        let values: Vec<f64> = rounds
-            .values()
-            .filter(|(outcome, _)| *outcome == Outcome::Measured)
-            .filter_map(|(_, value)| *value)
-            .collect();
+        let measured = rounds.values().filter(|it| it.0 == Outcome::Measured);
+        let values: Vec<f64> = measured.filter_map(|(_, value)| *value).collect();
         let described = metric::find(&cell.metric)
             .and_then(|metric| regatta_report::describe_metric(metric, &values));
         cell.n = values.len() as u64;
-        (cell.value, cell.interval) = match described.map(|it| it.compared()) {
-            Some((value, interval)) => (Some(value), interval),
-            None => (None, None),
-        };
+        let compared = described.map(|it| it.compared());
+        cell.value = compared.map(|(value, _)| value);
+        cell.interval = compared.and_then(|(_, interval)| interval);
         self.cells_changed = true;
     }
 }
 
 /// Returns the trial without its series and distributions, which no view shows.
 pub(crate) fn without_series(trial: &TrialRecord) -> TrialRecord {
+    let measurements = &trial.measurements;
+    let measurements = Measurements {
+        metrics: measurements.metrics.clone(),
+        warnings: measurements.warnings.clone(),
+        ..Measurements::default()
+    };
     TrialRecord {
-        index: trial.index,
-        attempt: trial.attempt,
-        round: trial.round,
         transport: trial.transport.clone(),
         condition: trial.condition.clone(),
         workload: trial.workload.clone(),
-        started_unix_ns: trial.started_unix_ns,
-        seed: trial.seed,
-        outcome: trial.outcome,
         reasons: trial.reasons.clone(),
         hint: String::new(),
-        measurements: regatta_model::Measurements {
-            metrics: trial.measurements.metrics.clone(),
-            warnings: trial.measurements.warnings.clone(),
-            ..Default::default()
-        },
+        measurements,
+        ..*trial
     }
 }
 

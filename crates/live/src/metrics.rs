@@ -3,7 +3,7 @@
 //! Units are Prometheus's base units. What is not known has no sample. A trial's number is no label, so that the number of
 //! series is that of the study's cells.
 
-use std::{fmt::Write as _, io, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fmt::Write as _, io, path::Path, sync::Arc};
 
 use axum::{
     Router,
@@ -83,6 +83,14 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
         })
 }
 
+/// Returns the unit with which the name of a family ends; empty without one.
+fn unit_of(name: &str) -> &'static str {
+    // Of those that another one ends with, the longer one is the first.
+    let units = ["bytes_per_second", "packets", "seconds", "bytes", "ratio"];
+    let unit = units.into_iter().find(|unit| name.ends_with(unit));
+    unit.unwrap_or_default()
+}
+
 /// Kind of a family of metrics.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -146,14 +154,9 @@ impl Exposition {
     }
 
     /// Adds a family of one gauge, if it has a value.
-    fn gauge(
-        &mut self,
-        (name, unit, help): (&str, &str, &str),
-        labels: &[(&str, &str)],
-        value: Option<f64>,
-    ) {
+    fn gauge(&mut self, name: &str, help: &str, labels: &[(&str, &str)], value: Option<f64>) {
         if let Some(value) = value {
-            self.family(name, unit, Kind::Gauge, help);
+            self.family(name, unit_of(name), Kind::Gauge, help);
             self.sample(labels, value);
         }
     }
@@ -176,30 +179,26 @@ pub fn render(run: &LiveRun, format: Format) -> String {
             ("version", &*now.version),
         ];
         out.sample(&labels, 1.0);
-        let started = Some(seconds(now.started_unix_ns as f64));
         let help = "Start of the run, since the Unix epoch.";
-        out.gauge(("run_start_time_seconds", "seconds", help), &[], started);
-        let running = f64::from(u8::from(!matches!(now.activity, Activity::Ended { .. })));
+        let started = Some(now.started_unix_ns as f64 / 1e9);
+        out.gauge("run_start_time_seconds", help, &[], started);
+        let is_running = !matches!(now.activity, Activity::Ended { .. });
         let help = "Whether the run goes on.";
-        out.gauge(("run_running", "", help), &[], Some(running));
+        out.gauge("run_running", help, &[], Some(f64::from(is_running)));
         let help = "Trials of the run, those done included.";
-        out.gauge(("run_trials", "", help), &[], Some(f64::from(now.trials)));
+        out.gauge("run_trials", help, &[], Some(now.trials.into()));
         let help = "Trials of the run that are done, each once.";
-        out.gauge(
-            ("run_trials_done", "", help),
-            &[],
-            Some(f64::from(now.done)),
-        );
+        out.gauge("run_trials_done", help, &[], Some(now.done.into()));
         if let Activity::Shards(counts) = &now.activity {
             let help = "Shards of the plan by their state.";
             out.family("run_shards", "", Kind::Gauge, help);
             for (state, count) in counts.named() {
-                out.sample(&[("state", state)], f64::from(count));
+                out.sample(&[("state", state)], count.into());
             }
         }
-        let ends = now.ends_unix_ns.map(|ends| seconds(ends as f64));
         let help = "Estimated end of the run, since the Unix epoch.";
-        out.gauge(("run_end_time_seconds", "seconds", help), &[], ends);
+        let ends = now.ends_unix_ns.map(|ends| ends as f64 / 1e9);
+        out.gauge("run_end_time_seconds", help, &[], ends);
         if let Some(trial) = now.trial() {
             of_trial(&mut out, trial);
         }
@@ -212,97 +211,48 @@ pub fn render(run: &LiveRun, format: Format) -> String {
 }
 
 fn of_trial(out: &mut Exposition, trial: &LiveTrial) {
-    let cell = [
-        ("transport", &*trial.transport),
-        ("condition", &*trial.condition),
-        ("workload", &*trial.workload),
-    ];
+    let cell = labels([&trial.transport, &trial.condition, &trial.workload]);
+    let mut gauge = |name, help, value: Option<f64>| out.gauge(name, help, &cell, value);
     let whole = |value: Option<u64>| value.map(|value| value as f64);
-    let families = [
-        (
-            (
-                "trial_elapsed_seconds",
-                "seconds",
-                "Time since the transfer under way began.",
-            ),
-            trial.elapsed_ns.map(|ns| seconds(ns as f64)),
-        ),
-        (
-            (
-                "trial_delivered_bytes",
-                "bytes",
-                "Bytes that the transfer under way has delivered to the application.",
-            ),
-            whole(trial.delivered_bytes),
-        ),
-        (
-            (
-                "trial_goodput_bytes_per_second",
-                "bytes_per_second",
-                "Goodput of the trial under way, over the last quarter of a second.",
-            ),
-            trial.goodput_bps.map(|rate| rate / 8.0),
-        ),
-        (
-            (
-                "trial_congestion_window_bytes",
-                "bytes",
-                "Congestion window of the sender.",
-            ),
-            whole(trial.congestion_window_bytes),
-        ),
-        (
-            (
-                "trial_smoothed_rtt_seconds",
-                "seconds",
-                "Smoothed round-trip time of the sender.",
-            ),
-            trial.smoothed_rtt_ns.map(|ns| seconds(ns as f64)),
-        ),
-        (
-            (
-                "trial_in_flight_bytes",
-                "bytes",
-                "Bytes that the sender has in flight.",
-            ),
-            whole(trial.bytes_in_flight),
-        ),
-        (
-            (
-                "trial_retransmitted_packets",
-                "packets",
-                "Packets that the sender has sent again in this trial.",
-            ),
-            whole(trial.retransmitted_packets),
-        ),
-    ];
-    for (family, value) in families {
-        out.gauge(family, &cell, value);
-    }
-    let mut of_two = |name, unit, help, label, values: [(&str, Option<f64>); 2]| {
+    let seconds = |ns: Option<u64>| whole(ns).map(|ns| ns / 1e9);
+    let help = "Time since the transfer under way began.";
+    gauge("trial_elapsed_seconds", help, seconds(trial.elapsed_ns));
+    let help = "Bytes that the transfer under way has delivered to the application.";
+    gauge("trial_delivered_bytes", help, whole(trial.delivered_bytes));
+    let help = "Goodput of the trial under way, over the last quarter of a second.";
+    let goodput = trial.goodput_bps.map(|rate| rate / 8.0);
+    gauge("trial_goodput_bytes_per_second", help, goodput);
+    let help = "Congestion window of the sender.";
+    let window = whole(trial.congestion_window_bytes);
+    gauge("trial_congestion_window_bytes", help, window);
+    let help = "Smoothed round-trip time of the sender.";
+    let rtt = seconds(trial.smoothed_rtt_ns);
+    gauge("trial_smoothed_rtt_seconds", help, rtt);
+    let help = "Bytes that the sender has in flight.";
+    gauge("trial_in_flight_bytes", help, whole(trial.bytes_in_flight));
+    let help = "Packets that the sender has sent again in this trial.";
+    let resent = whole(trial.retransmitted_packets);
+    gauge("trial_retransmitted_packets", help, resent);
+    let mut of_two = |name, help, label, values: [(&str, Option<f64>); 2]| {
         if values.iter().all(|(_, value)| value.is_none()) {
             return;
         }
-        out.family(name, unit, Kind::Gauge, help);
+        out.family(name, unit_of(name), Kind::Gauge, help);
         for (which, value) in values {
             if let Some(value) = value {
-                let mut labels = cell.to_vec();
-                labels.push((label, which));
-                out.sample(&labels, value);
+                out.sample(&[&cell[..], &[(label, which)]].concat(), value);
             }
         }
     };
     let dropped = |way: usize| trial.dropped.map(|packets| packets[way] as f64);
     of_two(
         "trial_path_dropped_packets",
-        "packets",
         "Packets that the path has dropped in this trial, for whatever cause.",
         "direction",
         [("forward", dropped(0)), ("reverse", dropped(1))],
     );
     of_two(
         "trial_cpu_ratio",
-        "ratio",
         "CPU time of the process of an end over time; 1 is one core.",
         "end",
         [
@@ -312,68 +262,52 @@ fn of_trial(out: &mut Exposition, trial: &LiveTrial) {
     );
 }
 
-/// Function that returns a value of a cell.
-type Value = fn(&LiveCell) -> Option<f64>;
-
 fn of_cells(out: &mut Exposition, cells: &[LiveCell]) {
     if cells.iter().any(|cell| !cell.outcomes.is_empty()) {
         let help = "Trials done, by the outcome of their last attempt.";
         out.family("cell_trials", "", Kind::Gauge, help);
         for cell in cells {
             for (outcome, count) in &cell.outcomes {
-                let labels = [&labels(cell)[..], &[("outcome", &**outcome)]].concat();
+                let labels = [&of_cell(cell)[..], &[("outcome", &**outcome)]].concat();
                 out.sample(&labels, *count as f64);
             }
         }
     }
-    let mut metrics: Vec<&str> = cells.iter().map(|cell| &*cell.metric).collect();
-    metrics.sort_unstable();
-    metrics.dedup();
-    for metric in metrics {
-        let of_metric = || cells.iter().filter(|cell| cell.metric == metric);
-        let Some(first) = of_metric().next() else {
-            continue;
-        };
-        let (base, unit, factor) = base_unit(metric, first.unit);
-        let name = match unit {
-            "" => base.to_owned(),
-            unit => format!("{base}_{unit}"),
-        };
-        let parts: [(&str, &str, Value); 3] = [
-            ("mean", "Geometric mean over the trials so far.", |cell| {
-                cell.value
-            }),
-            (
-                "ci95_lower",
-                "Lower end of the 95 % interval of the mean.",
-                |cell| cell.interval.map(|ends| ends[0]),
-            ),
-            (
-                "ci95_upper",
-                "Upper end of the 95 % interval of the mean.",
-                |cell| cell.interval.map(|ends| ends[1]),
-            ),
-        ];
-        for (part, help, value) in parts {
-            let values: Vec<_> = of_metric()
+    let metrics: BTreeMap<&str, Unit> = cells.iter().map(|it| (&*it.metric, it.unit)).collect();
+    for (metric, unit) in metrics {
+        let (base, unit, factor) = base_unit(metric, unit);
+        let separator = if unit.is_empty() { "" } else { "_" };
+        let mut of_part = |part, help, value: fn(&LiveCell) -> Option<f64>| {
+            let cells = cells.iter().filter(|cell| cell.metric == metric);
+            let mut known = cells
                 .filter_map(|cell| Some((cell, value(cell)?)))
-                .collect();
-            if values.is_empty() {
-                continue;
+                .peekable();
+            if known.peek().is_some() {
+                let name = format!("cell_{part}_{base}{separator}{unit}");
+                out.family(&name, unit, Kind::Gauge, help);
             }
-            out.family(&format!("cell_{part}_{name}"), unit, Kind::Gauge, help);
-            for (cell, value) in values {
-                out.sample(&labels(cell), value * factor);
+            for (cell, value) in known {
+                out.sample(&of_cell(cell), value * factor);
             }
-        }
+        };
+        let help = "Geometric mean over the trials so far.";
+        of_part("mean", help, |cell| cell.value);
+        let help = "Lower end of the 95 % interval of the mean.";
+        of_part("ci95_lower", help, |cell| Some(cell.interval?[0]));
+        let help = "Upper end of the 95 % interval of the mean.";
+        of_part("ci95_upper", help, |cell| Some(cell.interval?[1]));
     }
 }
 
-fn labels(cell: &LiveCell) -> [(&str, &str); 3] {
+fn of_cell(cell: &LiveCell) -> [(&'static str, &str); 3] {
+    labels([&cell.transport, &cell.condition, &cell.workload])
+}
+
+fn labels([transport, condition, workload]: [&String; 3]) -> [(&'static str, &str); 3] {
     [
-        ("transport", &cell.transport),
-        ("condition", &cell.condition),
-        ("workload", &cell.workload),
+        ("transport", transport),
+        ("condition", condition),
+        ("workload", workload),
     ]
 }
 
@@ -388,10 +322,6 @@ fn base_unit(metric: &str, unit: Unit) -> (&str, &'static str, f64) {
         Unit::PerSecond | Unit::Count => ("", "", 1.0),
     };
     (metric.strip_suffix(suffix).unwrap_or(metric), base, factor)
-}
-
-fn seconds(nanoseconds: f64) -> f64 {
-    nanoseconds / 1e9
 }
 
 #[cfg(test)]

@@ -9,11 +9,13 @@ use std::{
     },
     path::{Path, PathBuf},
     sync::Arc,
+    task::Context,
 };
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 
 use crate::{
+    http,
     model::Update,
     shared::{Shared, Watching},
 };
@@ -56,22 +58,15 @@ impl RunSocket {
 
     /// Serves whoever connects, until it is dropped.
     pub async fn serve(self, shared: Arc<Shared>) {
-        let permits = Arc::new(tokio::sync::Semaphore::new(MOST));
-        loop {
-            let Ok((stream, _)) = self.listener.accept().await else {
-                tokio::time::sleep(crate::http::AFTER_REFUSAL).await;
-                continue;
-            };
-            let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
-                continue;
-            };
+        let serve = |stream| {
             let shared = Arc::clone(&shared);
-            tokio::spawn(async move {
-                let _permit = permit;
+            async move {
                 // One that is gone, or hangs, has no part in the run.
                 let _ = write_state(stream, &shared).await;
-            });
-        }
+            }
+        };
+        let next = |context: &mut Context<'_>| self.listener.poll_accept(context);
+        http::accept(MOST, next, serve).await;
     }
 }
 

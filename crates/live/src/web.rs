@@ -34,6 +34,13 @@ const REPORT_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; sty
                              font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
                              sandbox allow-scripts";
 
+/// Files of the page, with their kinds.
+const FILES: [(&str, &str, &str); 3] = [
+    ("", "text/html", include_str!("web/index.html")),
+    ("live.js", "text/javascript", include_str!("web/live.js")),
+    ("live.css", "text/css", include_str!("web/live.css")),
+];
+
 /// Who may see the page.
 #[derive(Debug, Clone)]
 pub struct Access {
@@ -44,10 +51,9 @@ pub struct Access {
 impl Access {
     /// Makes a token for a page at an address.
     pub fn new(address: SocketAddr) -> Self {
-        let token: [u8; 16] = rand::random();
         Self {
             address,
-            token: token.iter().map(|byte| format!("{byte:02x}")).collect(),
+            token: format!("{:032x}", rand::random::<u128>()),
         }
     }
 
@@ -83,40 +89,22 @@ pub fn router(access: Access, shared: &Arc<Shared>) -> Router {
         report: Arc::default(),
     };
     let at = |name: &str| format!("/{}/{name}", access.token);
-    Router::new()
-        .route(
-            &at(""),
-            get(|| async { file("text/html", include_str!("web/index.html")) }),
-        )
-        .route(
-            &at("live.js"),
-            get(|| async { file("text/javascript", include_str!("web/live.js")) }),
-        )
-        .route(
-            &at("live.css"),
-            get(|| async { file("text/css", include_str!("web/live.css")) }),
-        )
+    let mut router = Router::new();
+    for (name, kind, text) in FILES {
+        let headers = [(header::CONTENT_TYPE, format!("{kind}; charset=utf-8"))];
+        router = router.route(&at(name), get((headers, text)));
+    }
+    router
         .route(&at("events"), get(events))
         .route(&at("report"), get(report))
         .with_state(page)
         .layer(middleware::from_fn_with_state(access, guard))
 }
 
-fn file(kind: &'static str, text: &'static str) -> impl IntoResponse {
-    (
-        [(header::CONTENT_TYPE, format!("{kind}; charset=utf-8"))],
-        text,
-    )
-}
-
 /// Refuses other hosts and other sites, and sets the headers of every response.
 async fn guard(State(access): State<Access>, request: Request, next: Next) -> Response {
     let headers = request.headers();
-    let text = |name| {
-        headers
-            .get(name)
-            .and_then(|value: &HeaderValue| value.to_str().ok())
-    };
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let is_host = text(header::HOST).is_some_and(|host| access.is_host(host));
     let of_site = text(header::HeaderName::from_static("sec-fetch-site"));
     let is_own = of_site.is_none_or(|site| matches!(site, "same-origin" | "none"));
@@ -129,12 +117,8 @@ async fn guard(State(access): State<Access>, request: Request, next: Next) -> Re
             .into_response(),
     };
     let headers = response.headers_mut();
-    if !headers.contains_key(header::CONTENT_SECURITY_POLICY) {
-        headers.insert(
-            header::CONTENT_SECURITY_POLICY,
-            HeaderValue::from_static(POLICY),
-        );
-    }
+    let policy = headers.entry(header::CONTENT_SECURITY_POLICY);
+    policy.or_insert(HeaderValue::from_static(POLICY));
     for (name, value) in [
         (header::CACHE_CONTROL, "no-store"),
         (header::REFERRER_POLICY, "no-referrer"),

@@ -79,38 +79,21 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Parses a differentiated services code point: a number, or one of the names of iperf3.
 pub(super) fn dscp(text: &str) -> Result<u8, String> {
-    const NAMES: [(&str, u8); 22] = [
-        ("cs0", 0),
-        ("cs1", 8),
-        ("cs2", 16),
-        ("cs3", 24),
-        ("cs4", 32),
-        ("cs5", 40),
-        ("cs6", 48),
-        ("cs7", 56),
-        ("af11", 10),
-        ("af12", 12),
-        ("af13", 14),
-        ("af21", 18),
-        ("af22", 20),
-        ("af23", 22),
-        ("af31", 26),
-        ("af32", 28),
-        ("af33", 30),
-        ("af41", 34),
-        ("af42", 36),
-        ("af43", 38),
-        ("ef", 46),
-        ("va", 44),
-    ];
     let name = text.to_ascii_lowercase();
-    let named = NAMES.iter().find(|(known, _)| *known == name);
-    let number = match name.strip_prefix("0x") {
-        Some(digits) => u8::from_str_radix(digits, 16).ok(),
-        None => name.parse().ok(),
+    let number = match *name.as_bytes() {
+        [b'c', b's', class @ b'0'..=b'7'] => Some(8 * (class - b'0')),
+        // Four classes of three drop precedences each (RFC 2597).
+        [b'a', b'f', class @ b'1'..=b'4', precedence @ b'1'..=b'3'] => {
+            Some(8 * (class - b'0') + 2 * (precedence - b'0'))
+        }
+        [b'e', b'f'] => Some(46),
+        [b'v', b'a'] => Some(44),
+        _ => match name.strip_prefix("0x") {
+            Some(digits) => u8::from_str_radix(digits, 16).ok(),
+            None => name.parse().ok(),
+        },
     };
-    (named.map(|(_, value)| *value))
-        .or(number)
+    number
         .filter(|value| *value < 64)
         .ok_or_else(|| "it is a number from 0 to 63 or a name such as `ef` or `cs1`".to_owned())
 }

@@ -1,6 +1,6 @@
 //! Options that are keys of a table in a study.
 
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use regatta_model::{
@@ -20,102 +20,62 @@ pub struct PathKeys(pub Vec<(&'static PathKey, String)>);
 #[derive(Debug, Clone, Default)]
 pub struct WorkKeys(pub Vec<(&'static ValueKey<WorkloadKind>, String)>);
 
-/// Option of a key.
-struct KeyOption {
+/// Names of the options of all keys.
+static OPTIONS: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| {
+    let of_path = PATH_KEYS.iter().map(|key| key.name);
+    let names = of_path.chain(WORKLOAD_KEYS.iter().map(|key| key.name));
+    names
+        .map(|name| (name, &*name.replace('_', "-").leak()))
+        .collect()
+});
+
+/// Returns the option of a key.
+fn option(
     key: &'static str,
-    /// Name of the option.
-    option: &'static str,
-    /// Earlier name of the option, which is still taken.
-    earlier: Option<&'static str>,
     kind: KeyKind,
     help: &'static str,
     instead_of: Option<&'static str>,
-}
-
-impl KeyOption {
-    fn new(
-        key: &'static str,
-        kind: KeyKind,
-        help: &'static str,
-        instead_of: Option<&'static str>,
-    ) -> Self {
-        Self {
-            key,
-            option: key.replace('_', "-").leak(),
-            earlier: (key == "message").then_some("message-size"),
-            kind,
-            help,
-            instead_of,
-        }
-    }
-
-    fn argument(&self) -> Arg {
-        let argument = Arg::new(self.key)
-            .long(self.option)
-            .help(self.help)
-            .conflicts_with_all(self.instead_of)
-            .aliases(self.earlier);
-        let (value_name, hyphens) = match self.kind {
-            KeyKind::Flag => return argument.action(ArgAction::SetTrue),
-            KeyKind::Time => ("TIME", true),
-            KeyKind::Ratio => ("RATIO", true),
-            KeyKind::Rate => ("RATE", true),
-            KeyKind::Size | KeyKind::PacketSize | KeyKind::Queue => ("SIZE", true),
-            KeyKind::Number { .. } => ("N", true),
-            KeyKind::Numbers => ("N,N|FILE", true),
-            KeyKind::File => ("FILE", false),
-            KeyKind::Words(value_name, _) => (value_name, false),
-            KeyKind::Table(value_name, _) => (value_name, true),
-        };
-        let kind = self.kind;
-        let parse = move |text: &str| value(kind, text);
-        let argument = argument.value_name(value_name).allow_hyphen_values(hyphens);
-        match kind {
-            KeyKind::Words(_, words) => argument.hide_possible_values(true).value_parser(OneOf {
-                words: words.to_vec(),
-                parse,
-            }),
-            _ => argument.value_parser(parse),
-        }
-    }
-
-    fn given(&self, matches: &ArgMatches) -> Option<String> {
-        match self.kind {
-            KeyKind::Flag => matches.get_flag(self.key).then(|| "true".to_owned()),
-            _ => matches.get_one::<String>(self.key).cloned(),
-        }
+) -> Arg {
+    let argument = Arg::new(key)
+        .long(OPTIONS[key])
+        .help(help)
+        .conflicts_with_all(instead_of)
+        // Its earlier name.
+        .aliases((key == "message").then_some("message-size"));
+    let (value_name, hyphens) = match kind {
+        KeyKind::Flag => return argument.action(ArgAction::SetTrue),
+        KeyKind::Time => ("TIME", true),
+        KeyKind::Ratio => ("RATIO", true),
+        KeyKind::Rate => ("RATE", true),
+        KeyKind::Size | KeyKind::PacketSize | KeyKind::Queue => ("SIZE", true),
+        KeyKind::Number { .. } => ("N", true),
+        KeyKind::Numbers => ("N,N|FILE", true),
+        KeyKind::File => ("FILE", false),
+        KeyKind::Words(value_name, _) => (value_name, false),
+        KeyKind::Table(value_name, _) => (value_name, true),
+    };
+    let parse = move |text: &str| value(kind, text);
+    let argument = argument.value_name(value_name).allow_hyphen_values(hyphens);
+    match kind {
+        KeyKind::Words(_, words) => argument.hide_possible_values(true).value_parser(OneOf {
+            words: words.to_vec(),
+            parse,
+        }),
+        _ => argument.value_parser(parse),
     }
 }
 
-static PATH_OPTIONS: LazyLock<Vec<KeyOption>> = LazyLock::new(|| {
-    let options = PATH_KEYS
-        .iter()
-        .map(|key| KeyOption::new(key.name, key.kind, key.help, key.instead_of));
-    options.collect()
-});
-
-static WORK_OPTIONS: LazyLock<Vec<KeyOption>> = LazyLock::new(|| {
-    let options = WORKLOAD_KEYS
-        .iter()
-        .map(|key| KeyOption::new(key.name, key.kind, key.help, key.instead_of));
-    options.collect()
-});
-
-/// Returns the keys whose option was given.
-fn given<K>(
-    keys: &'static [K],
-    options: &[KeyOption],
-    matches: &ArgMatches,
-) -> Vec<(&'static K, String)> {
-    let options = keys.iter().zip(options);
-    options
-        .filter_map(|(key, option)| Some((key, option.given(matches)?)))
-        .collect()
+/// Returns the value of a key whose option was given.
+fn given(key: &str, kind: KeyKind, matches: &ArgMatches) -> Option<String> {
+    match kind {
+        KeyKind::Flag => matches.get_flag(key).then(|| "true".to_owned()),
+        _ => matches.get_one::<String>(key).cloned(),
+    }
 }
 
 /// Makes clap read a table's keys as options.
 macro_rules! keys_as_options {
-    ($($type:ident: $keys:ident, $options:ident;)+) => {$(
+    ($($type:ident: $keys:ident;)+) => {$(
         impl $type {
             /// Returns the value of a key, if it was given.
             pub fn get(&self, name: &str) -> Option<&str> {
@@ -126,7 +86,9 @@ macro_rules! keys_as_options {
 
         impl FromArgMatches for $type {
             fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-                Ok(Self(given($keys, &$options, matches)))
+                let keys = $keys.iter();
+                let given = keys.filter_map(|it| Some((it, given(it.name, it.kind, matches)?)));
+                Ok(Self(given.collect()))
             }
 
             fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -137,7 +99,8 @@ macro_rules! keys_as_options {
 
         impl Args for $type {
             fn augment_args(command: Command) -> Command {
-                command.args($options.iter().map(KeyOption::argument))
+                let options = $keys.iter();
+                command.args(options.map(|it| option(it.name, it.kind, it.help, it.instead_of)))
             }
 
             fn augment_args_for_update(command: Command) -> Command {
@@ -148,8 +111,8 @@ macro_rules! keys_as_options {
 }
 
 keys_as_options! {
-    PathKeys: PATH_KEYS, PATH_OPTIONS;
-    WorkKeys: WORKLOAD_KEYS, WORK_OPTIONS;
+    PathKeys: PATH_KEYS;
+    WorkKeys: WORKLOAD_KEYS;
 }
 
 /// Returns a value as a study has it, exactly and in one way of writing.

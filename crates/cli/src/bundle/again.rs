@@ -50,30 +50,25 @@ pub fn command(header: &RunHeader) -> Again {
             false => Err("its study differs from that of the run, which `results.sqlite` has as `study_json`".to_owned()),
         }
     });
-    let mut words = vec!["regatta run study.toml".to_owned()];
-    words.extend(options);
-    words.push("--out again".to_owned());
+    options.insert(0, "regatta run study.toml".to_owned());
+    options.push("--out again".to_owned());
     Again {
-        line: words.join(" "),
+        line: options.join(" "),
         checked,
     }
 }
 
 /// Returns the study that a command asks for.
 fn chosen(text: &str, options: &[String]) -> Result<Study, String> {
-    let failed = |error: &dyn std::fmt::Display| error.to_string();
-    let dir = tempfile::tempdir().map_err(|error| failed(&error))?;
+    let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
     let file = dir.path().join("study.toml");
-    fs::write(&file, text).map_err(|error| failed(&error))?;
-    let mut words = vec![
-        "regatta".to_owned(),
-        "run".to_owned(),
-        file.display().to_string(),
-    ];
+    fs::write(&file, text).map_err(|error| error.to_string())?;
+    let mut words = ["regatta", "run"].map(str::to_owned).to_vec();
+    words.push(file.display().to_string());
     for option in options {
         words.extend(shlex::split(option).ok_or_else(|| format!("`{option}` is no option"))?);
     }
-    let args = Args::try_parse_from(words).map_err(|error| failed(&error))?;
+    let args = Args::try_parse_from(words).map_err(|error| error.to_string())?;
     let Command::Run(args) = args.command else {
         return Err("no run is asked for".to_owned());
     };

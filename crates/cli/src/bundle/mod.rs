@@ -24,36 +24,50 @@ use self::archive::{Archive, Content};
 use crate::{
     args::BundleArgs,
     directory,
-    exit::{Code, Failure},
-    output,
+    exit::{Code, Failure, OrFailure as _},
+    output, typeset,
 };
 
 /// Directory of the files of the trials in that of a run.
 const TRIAL_FILES: &str = "files";
 
+/// Report as a paper, which a run need not have.
+const PDF: &str = typeset::FILE_NAME;
+
 /// File of the archive.
 struct Member {
     /// Path within the archive's directory.
     name: String,
-    /// Description for the page.
-    what: &'static str,
     content: Content,
 }
 
 impl Member {
-    fn text(name: &str, what: &'static str, text: impl Into<Vec<u8>>) -> Self {
+    fn text(name: &str, text: impl Into<Vec<u8>>) -> Self {
         Self {
             name: name.to_owned(),
-            what,
             content: Content::Text(text.into()),
         }
     }
 
-    fn file(name: String, what: &'static str, path: PathBuf) -> Self {
+    fn file(name: impl Into<String>, path: PathBuf) -> Self {
         Self {
-            name,
-            what,
+            name: name.into(),
             content: Content::File(path),
+        }
+    }
+
+    /// Returns the description for the page.
+    fn description(&self) -> &'static str {
+        match &*self.name {
+            "README.md" => "this page",
+            "study.toml" => "the study, as it was written",
+            "environment.json" => "hosts, builds and stacks: what was read from them",
+            FILE_NAME => "everything that was asked for, found and measured (SQLite)",
+            "summary.json" => "the analysis, made of the results file",
+            "report.html" => "the report, made of the results file; opens without a network",
+            TRIALS_FILE_NAME => "one row for each trial, made of the results file",
+            PDF => "the report as a paper, as it was in the directory of the run",
+            _ => "capture or log of a trial",
         }
     }
 }
@@ -71,32 +85,24 @@ struct LeftOut {
 pub fn bundle(args: &BundleArgs) -> Result<Code, Failure> {
     let dir = directory::of_run(&args.dir);
     // A log of a run that ended is merged first; then nobody writes until the archive is whole.
-    let data = regatta_report::load(dir).map_err(Failure::bad)?;
-    let claim = Claim::new(dir).map_err(Failure::bad)?;
-    if !claim.reader().is_plain().map_err(Failure::bad)? {
+    let data = regatta_report::load(dir).bad()?;
+    let claim = Claim::new(dir).bad()?;
+    if !claim.reader().is_plain().bad()? {
+        let (dir, shown) = (dir.display(), quoted(dir));
         return Err(Failure::input(
-            format!(
-                "the run in `{}` was killed, or another program reads it",
-                dir.display()
-            ),
-            format!(
-                "run `regatta resume {}` first, or end that program",
-                quoted(dir)
-            ),
+            format!("the run in `{dir}` was killed, or another program reads it"),
+            format!("run `regatta resume {shown}` first, or end that program"),
         ));
     }
     let summary = regatta_report::summarise(&data);
     let (mut members, left_out) = members(dir, &data, &summary, &claim, args.captures)?;
     let again = again::command(&data.header);
     let page = readme::page(&data, &summary, &members, &left_out, &again);
-    members.insert(0, Member::text("README.md", "this page", page));
+    members.insert(0, Member::text("README.md", page));
 
     let out = args.out.clone().unwrap_or_else(|| default_name(dir));
-    let name = format!(
-        "{}-{}",
-        plain(&data.header.study.name),
-        plain(&data.header.run_id)
-    );
+    let name = [&data.header.study.name, &data.header.run_id].map(|name| plain(name));
+    let name = name.join("-");
     let seconds = u64::try_from(data.header.started_unix_ns / 1_000_000_000).unwrap_or(0);
     let written = replace(&out, identity, |file| {
         let mut archive = Archive::new(file, &name, seconds);
@@ -105,11 +111,9 @@ pub fn bundle(args: &BundleArgs) -> Result<Code, Failure> {
         }
         archive.finish()
     });
-    written.map_err(|source| {
-        Failure::failed(source)
-            .context(format!("cannot write `{}`", out.display()))
-            .hint("choose another file with `--out`")
-    })?;
+    written
+        .context(format!("cannot write `{}`", out.display()))
+        .hint("choose another file with `--out`")?;
     let mut text = format!("{} ({} files)\n", out.display(), members.len() + 1);
     for it in &left_out {
         text.push_str(&format!("left out: {}: {}\n", it.name, it.why));
@@ -117,8 +121,7 @@ pub fn bundle(args: &BundleArgs) -> Result<Code, Failure> {
     if let Err(why) = &again.checked {
         text.push_str(&format!("not the same study: `{}`: {why}\n", again.line));
     }
-    output::out(&text).map_err(Failure::failed)?;
-    Ok(Code::Measured)
+    output::show(&text)
 }
 
 /// Returns the name of the archive of a directory.
@@ -132,10 +135,7 @@ fn default_name(dir: &Path) -> PathBuf {
 /// Returns a name of the user's as a part of a path.
 fn plain(name: &str) -> String {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let name: String = name
-        .chars()
-        .map(|c| if allowed(c) { c } else { '-' })
-        .collect();
+    let name = name.replace(|c| !allowed(c), "-");
     name.trim_start_matches(['.', '-']).to_owned()
 }
 
@@ -148,12 +148,9 @@ fn members(
     captures: bool,
 ) -> Result<(Vec<Member>, Vec<LeftOut>), Failure> {
     let mut trials = Vec::new();
-    trials_csv(claim.reader(), &mut trials).map_err(Failure::failed)?;
-    let json = |value: &serde_json::Value| -> Result<String, Failure> {
-        Ok(serde_json::to_string_pretty(value).map_err(Failure::failed)? + "\n")
-    };
+    trials_csv(claim.reader(), &mut trials)?;
     let header = &data.header;
-    let environment = json(&json!({
+    let environment = output::pretty(&json!({
         "run_id": header.run_id,
         "regatta_version": header.regatta_version,
         "started_unix_ns": header.started_unix_ns,
@@ -162,54 +159,22 @@ fn members(
         "builds": summary.builds,
         "stacks": summary.stacks,
     }))?;
-    let summary_json = json(&serde_json::to_value(summary).map_err(Failure::failed)?)?;
-    let page = html::render(data, summary).map_err(Failure::failed)?;
+    let summary_json = output::pretty(&serde_json::to_value(summary)?)?;
     let mut members = vec![
-        Member::text(
-            "study.toml",
-            "the study, as it was written",
-            header.study_text.as_str(),
-        ),
-        Member::text(
-            "environment.json",
-            "hosts, builds and stacks: what was read from them",
-            environment,
-        ),
-        Member::file(
-            FILE_NAME.to_owned(),
-            "everything that was asked for, found and measured (SQLite)",
-            dir.join(FILE_NAME),
-        ),
-        Member::text(
-            "summary.json",
-            "the analysis, made of the results file",
-            summary_json,
-        ),
-        Member::text(
-            "report.html",
-            "the report, made of the results file; opens without a network",
-            page,
-        ),
-        Member::text(
-            TRIALS_FILE_NAME,
-            "one row for each trial, made of the results file",
-            trials,
-        ),
+        Member::text("study.toml", header.study_text.as_str()),
+        Member::text("environment.json", environment),
+        Member::file(FILE_NAME, dir.join(FILE_NAME)),
+        Member::text("summary.json", summary_json),
+        Member::text("report.html", html::render(data, summary)?),
+        Member::text(TRIALS_FILE_NAME, trials),
     ];
     let mut left_out = Vec::new();
     for entry in sorted(dir)? {
-        let name = entry
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = entry.file_name().unwrap_or_default().to_string_lossy();
+        let name = name.into_owned();
         let why = match name.as_str() {
-            "report.pdf" => {
-                members.push(Member::file(
-                    name,
-                    "the report as a paper, as it was in the directory of the run",
-                    entry,
-                ));
+            PDF => {
+                members.push(Member::file(name, entry));
                 continue;
             }
             TRIAL_FILES if captures => {
@@ -244,14 +209,11 @@ fn add_trial_files(
     for entry in sorted(dir)? {
         let below = entry.file_name().unwrap_or_default().to_string_lossy();
         let name = format!("{name}/{below}");
-        let kind = entry
-            .symlink_metadata()
-            .map_err(|e| unreadable(&entry, e))?
-            .file_type();
+        let kind = readable(&entry, entry.symlink_metadata())?.file_type();
         if kind.is_dir() {
             add_trial_files(&entry, &name, members, left_out)?;
         } else if kind.is_file() {
-            members.push(Member::file(name, "capture or log of a trial", entry));
+            members.push(Member::file(name, entry));
         } else {
             let why = "it is a link or a device".to_owned();
             left_out.push(LeftOut { name, why });
@@ -262,7 +224,7 @@ fn add_trial_files(
 
 /// Returns the number and the bytes of the files below a directory.
 fn size_of(path: &Path) -> Result<(u64, u64), Failure> {
-    let metadata = path.symlink_metadata().map_err(|e| unreadable(path, e))?;
+    let metadata = readable(path, path.symlink_metadata())?;
     if !metadata.is_dir() {
         return Ok((1, metadata.len()));
     }
@@ -277,14 +239,14 @@ fn size_of(path: &Path) -> Result<(u64, u64), Failure> {
 /// Returns the entries of a directory by name, so that the archive does not depend on their order on the disk.
 fn sorted(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = fs::read_dir(dir).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-    let entries = entries.map_err(|e| unreadable(dir, e))?;
-    let mut paths: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
+    let mut paths: Vec<PathBuf> = (readable(dir, entries)?.iter())
+        .map(fs::DirEntry::path)
+        .collect();
     paths.sort();
     Ok(paths)
 }
 
-fn unreadable(path: &Path, error: io::Error) -> Failure {
-    Failure::failed(error)
-        .context(format!("cannot read `{}`", path.display()))
+fn readable<T>(path: &Path, read: io::Result<T>) -> Result<T, Failure> {
+    read.context(format!("cannot read `{}`", path.display()))
         .hint("make sure that this user may read it")
 }

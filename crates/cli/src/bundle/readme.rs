@@ -37,7 +37,7 @@ pub fn page(
         .filter(|member| member.name.contains('/'))
         .count();
     for member in members.iter().filter(|member| !member.name.contains('/')) {
-        let _ = writeln!(page, "| `{}` | {} |", member.name, member.what);
+        let _ = writeln!(page, "| `{}` | {} |", member.name, member.description());
     }
     if captures > 0 {
         let _ = writeln!(
@@ -75,10 +75,8 @@ pub fn page(
     }
     page.push_str("\n## Hosts\n\nAll facts are in `environment.json`.\n\n");
     for (host, facts) in &header.hosts {
-        let known = FACTS
-            .iter()
-            .filter_map(|name| Some(format!("{name} {}", facts.0.get(*name)?)));
-        let known: Vec<String> = known.collect();
+        let known = |name: &&str| Some(format!("{name} {}", facts.0.get(*name)?));
+        let known: Vec<String> = FACTS.iter().filter_map(known).collect();
         let _ = writeln!(page, "- {}: {}", header.host_label(host), known.join(", "));
     }
     page.push_str("\n## Left out\n\n");

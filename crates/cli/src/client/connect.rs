@@ -1,8 +1,7 @@
 //! Connection of a client to a server, and the session over it.
 
 use std::{
-    fs::File,
-    io::{self, Read, Write},
+    io::{self, Write},
     net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs},
     os::unix::net::UnixStream,
     sync::{Arc, Mutex, OnceLock, PoisonError},
@@ -16,7 +15,7 @@ use rustls::{ClientConnection, Connection, pki_types::ServerName};
 use socket2::{Domain, Socket, Type};
 
 use crate::{
-    exit::Failure,
+    exit::{Failure, OrFailure as _},
     output,
     pinned_tls::{
         Hello,
@@ -68,11 +67,8 @@ pub fn open(
         Failure::failed(error).context(format!("cannot reach `{}`", target.host))
     };
     let (tcp, addresses) = connect(target)?;
-    let tls = shake_hands(&tcp, target.token).map_err(|error| {
-        Failure::failed(error)
-            .context(format!("`{}` does not accept the token", target.host))
-            .hint("copy the line that the server printed last: its token changes when it is started again without `--key`")
-    })?;
+    let tls = shake_hands(&tcp, target.token).context(format!("`{}` does not accept the token", target.host))
+            .hint("copy the line that the server printed last: its token changes when it is started again without `--key`")?;
     let (ours, theirs) = UnixStream::pair().map_err(failed)?;
     let ending = Arc::<Mutex<Option<String>>>::default();
     let of_relay = Arc::clone(&ending);
@@ -113,14 +109,8 @@ pub fn open(
             })
         },
         move |error| {
-            explain(
-                error,
-                &ending,
-                of_explain
-                    .get()
-                    .copied()
-                    .filter(|limit| began.elapsed() >= *limit),
-            )
+            let limit = of_explain.get().copied();
+            explain(error, &ending, limit.filter(|it| began.elapsed() >= *it))
         },
     );
     match (session, refusal) {
@@ -150,23 +140,19 @@ fn explain(error: &io::Error, ending: &Mutex<Option<String>>, limit: Option<Dura
 
 fn connect(target: &Target<'_>) -> Result<(TcpStream, [SocketAddr; 2]), Failure> {
     let named = (target.host, target.port);
-    let found = named.to_socket_addrs().map_err(|error| {
-        Failure::failed(error).context(format!("cannot find `{}`", target.host))
-    })?;
+    let found = named
+        .to_socket_addrs()
+        .context(format!("cannot find `{}`", target.host))?;
     let found: Vec<SocketAddr> = found.collect();
-    let of_kind: Vec<SocketAddr> = found
-        .iter()
-        .copied()
-        .filter(|it| match it.is_ipv4() {
-            true => !target.ipv6_only,
-            false => !target.ipv4_only,
-        })
-        .filter(|it| {
-            target
-                .bind
-                .is_none_or(|bind| bind.is_ipv4() == it.is_ipv4())
-        })
-        .collect();
+    let is_of_kind = |it: &&SocketAddr| {
+        let is_excluded = match it.is_ipv4() {
+            true => target.ipv6_only,
+            false => target.ipv4_only,
+        };
+        let bind = target.bind;
+        !is_excluded && bind.is_none_or(|bind| bind.is_ipv4() == it.is_ipv4())
+    };
+    let of_kind: Vec<&SocketAddr> = found.iter().filter(is_of_kind).collect();
     if of_kind.is_empty() {
         let addresses: Vec<String> = found.iter().map(|it| it.ip().to_string()).collect();
         return Err(Failure::input(
@@ -182,10 +168,10 @@ fn connect(target: &Target<'_>) -> Result<(TcpStream, [SocketAddr; 2]), Failure>
     }
     let mut last = io::Error::other("it has no address");
     for address in of_kind {
-        match connect_to(address, target) {
+        match connect_to(*address, target) {
             Ok(stream) => {
-                let ours = stream.local_addr().map_err(Failure::failed)?;
-                return Ok((stream, [ours, address]));
+                let ours = stream.local_addr()?;
+                return Ok((stream, [ours, *address]));
             }
             Err(error) => last = error,
         }
@@ -205,11 +191,9 @@ fn connect_to(address: SocketAddr, target: &Target<'_>) -> io::Result<TcpStream>
     Ok(socket.into())
 }
 
-fn shake_hands(tcp: &TcpStream, token: &Token) -> Result<ClientConnection, anyhow::Error> {
-    let mut nonce = [0; 16];
-    File::open("/dev/urandom")?.read_exact(&mut nonce)?;
+fn shake_hands(tcp: &TcpStream, token: &Token) -> Result<ClientConnection, Failure> {
     tcp.set_read_timeout(Some(HANDSHAKE_WITHIN))?;
-    (&mut &*tcp).write_all(&first_message(&token.secret, nonce))?;
+    (&mut &*tcp).write_all(&first_message(&token.secret, rand::random()))?;
     let name = ServerName::try_from("server.regatta.invalid")?;
     let mut tls = ClientConnection::new(Arc::new(client_config(token)?), name)?;
     while tls.is_handshaking() {

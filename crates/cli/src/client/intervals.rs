@@ -7,7 +7,7 @@ use regatta_model::Direction;
 
 use crate::{
     client_events::{Delivered, Interval},
-    output::now_unix_ns,
+    output::{nanoseconds, now_unix_ns},
 };
 
 /// Share of an interval below which the last one is not shown, as of iperf3.
@@ -122,12 +122,11 @@ pub struct Intervals {
 
 impl Intervals {
     pub fn new(trial: u32, direction: Direction, interval: Duration, omit: Duration) -> Self {
-        let ns = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         Self {
             trial,
             direction,
-            interval_ns: ns(interval),
-            omit_ns: ns(omit),
+            interval_ns: nanoseconds(interval),
+            omit_ns: nanoseconds(omit),
             ends: [End::default(), End::default()],
         }
     }

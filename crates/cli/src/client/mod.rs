@@ -7,7 +7,7 @@ mod study;
 use std::{
     cell::RefCell,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    path::{Path, PathBuf},
+    path::PathBuf,
     rc::Rc,
     time::Duration,
 };
@@ -34,7 +34,7 @@ use crate::{
     args::ClientArgs,
     client_events::{ClientEvent, Ended, Failed, Interval, RateUnit, SCHEMA_VERSION, Started},
     directory,
-    exit::{Code, Failure, own_executable},
+    exit::{Code, Failure, OrFailure as _, own_executable},
     interrupt::Held,
     line_output::LineOutput,
     listen::{StoreListener, Tally},
@@ -77,8 +77,8 @@ pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code, Failure> {
     }
     let family = family(args, &address.host);
     let (file, text) = study::study(args, &address.host, family)?;
-    let plan = Plan::new(&file.study).map_err(Failure::bad)?;
-    let held = Held::new().map_err(Failure::failed)?;
+    let plan = Plan::new(&file.study).bad()?;
+    let held = Held::new()?;
     let kept = Kept::new(args)?;
     let output = LineOutput::open(args.logfile.as_deref(), args.title.clone())?;
     let options = RunOptions {
@@ -94,16 +94,15 @@ pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code, Failure> {
         move || interval,
         move |progress| of_run.borrow_mut().progress(progress),
     ));
-    held.stop_with(run.stopper(), kept.at_once())
-        .map_err(Failure::failed)?;
-    let (result, has_ended) = match measure(args, run, &screen, &kept, (&address, &token)) {
-        Ok((Ending::Complete, tally)) => (Ok(tally.verdict(false)), true),
-        Ok((Ending::Interrupted { reason }, _)) => {
-            let partial = format!("the measurement is partial: {reason}");
-            (Err(Failure::told(partial)), true)
-        }
-        Err(failure) => (Err(failure), false),
-    };
+    held.stop_with(run.stopper(), kept.at_once())?;
+    let measured = measure(args, run, &screen, &kept, (&address, &token));
+    let has_ended = measured.is_ok();
+    let result = measured.and_then(|(ending, tally)| match ending {
+        Ending::Complete => Ok(tally.verdict(false)),
+        Ending::Interrupted { reason } => Err(Failure::told(format!(
+            "the measurement is partial: {reason}"
+        ))),
+    });
     let written = screen.borrow_mut().finish(result.as_ref().err());
     if has_ended {
         written?;
@@ -136,16 +135,13 @@ fn measure(
     };
     let opened = open(&target, run.stop(), &mut |hello| allowed(args, hello))?;
     let ips = opened.addresses.map(|address| address.ip());
-    screen.borrow_mut().connected(
-        opened.session.clone(),
-        [ips[0].to_string(), opened.addresses[1].to_string()],
-    );
+    screen.borrow_mut().session = Some(opened.session.clone());
+    screen.borrow_mut().names = [ips[0].to_string(), opened.addresses[1].to_string()];
     let name = study::name_of(&address.host);
-    let mut bed =
-        ServerBed::new(opened.session, name, ips, &own_executable()?).map_err(Failure::failed)?;
+    let mut bed = ServerBed::new(opened.session, name, ips, &own_executable()?)?;
     let mut listener = ClientListener {
         screen: Rc::clone(screen),
-        store: kept.directory().map(StoreListener::new),
+        store: kept.directory.as_deref().map(StoreListener::new),
         tally: Tally::default(),
     };
     let ending = run
@@ -172,10 +168,9 @@ fn server_of(args: &ClientArgs) -> Result<(ServerAddress, Token), Failure> {
     }
     let of_environment = || std::env::var("REGATTA_TOKEN").ok();
     let given = args.token.clone().or_else(of_environment);
+    let missing = || format!("the token of `{}` is missing", address.host);
     let given = given.filter(|given| !given.is_empty());
-    let given = given.ok_or_else(|| {
-        Failure::input(format!("the token of `{}` is missing", address.host), hint)
-    })?;
+    let given = given.ok_or_else(|| Failure::input(missing(), hint))?;
     let word = given.rsplit('#').next().unwrap_or_default();
     let token =
         Token::decode(word).ok_or_else(|| Failure::input("the token is not whole", hint))?;
@@ -184,9 +179,7 @@ fn server_of(args: &ClientArgs) -> Result<(ServerAddress, Token), Failure> {
 
 /// Returns an address of the family that is used most likely; the size of a datagram follows from it.
 fn family(args: &ClientArgs, host: &str) -> IpAddr {
-    let is_v6 = host
-        .parse::<IpAddr>()
-        .is_ok_and(|address| address.is_ipv6());
+    let is_v6 = host.parse().is_ok_and(|address: IpAddr| address.is_ipv6());
     match args.ipv6 || args.bind.is_some_and(|bind| bind.is_ipv6()) || is_v6 {
         true => Ipv6Addr::UNSPECIFIED.into(),
         false => Ipv4Addr::UNSPECIFIED.into(),
@@ -197,11 +190,9 @@ fn pin(processor: usize) -> Result<(), Failure> {
     let mut set = CpuSet::new();
     set.set(processor)
         .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set))
-        .map_err(|error| {
-            Failure::bad(error)
-                .context(format!("cannot run on processor {processor}"))
-                .hint("processors are counted from 0: `lscpu -e` lists those of this machine")
-        })
+        .bad()
+        .context(format!("cannot run on processor {processor}"))
+        .hint("processors are counted from 0: `lscpu -e` lists those of this machine")
 }
 
 /// Compares what is asked for with the limits of a server.
@@ -214,34 +205,27 @@ fn allowed(args: &ClientArgs, hello: &Hello) -> Result<(), Failure> {
     else {
         return Ok(());
     };
+    let refuse = |needed: String, most: String, hint| {
+        let message = format!("this takes {needed} and the server allows {most} for one client");
+        Err(Failure::input(message, hint))
+    };
     let most = Duration::from_nanos(*max_time_ns);
     let time = args.time.unwrap_or(Duration::from_secs(10)) + args.omit.unwrap_or_default();
     let trials = args.repeat.saturating_mul(args.transports().len() as u32);
     let needed = (time + BESIDE).saturating_mul(trials);
     if args.bytes.is_none() && args.blockcount.is_none() && needed > most {
-        return Err(Failure::input(
-            format!(
-                "this takes {} and the server allows {} for one client",
-                format_duration(needed),
-                format_duration(most)
-            ),
+        return refuse(
+            format_duration(needed),
+            format_duration(most),
             "ask for less time (`-t`, `-O`) or fewer repetitions (`--repeat`)",
-        ));
+        );
     }
-    let bytes = args
-        .bytes
-        .map(|bytes| bytes.0.saturating_mul(trials.into()));
+    let bytes = args.bytes.map(|it| it.0.saturating_mul(trials.into()));
     if let (Some(bytes), Some(most)) = (bytes, *max_bytes)
         && bytes > most
     {
-        return Err(Failure::input(
-            format!(
-                "this takes {} and the server allows {} for one client",
-                Bytes(bytes),
-                Bytes(most)
-            ),
-            "ask for fewer bytes (`-n`)",
-        ));
+        let (bytes, most) = (Bytes(bytes).to_string(), Bytes(most).to_string());
+        return refuse(bytes, most, "ask for fewer bytes (`-n`)");
     }
     Ok(())
 }
@@ -273,10 +257,6 @@ impl Kept {
         })
     }
 
-    fn directory(&self) -> Option<&Path> {
-        self.directory.as_deref()
-    }
-
     /// Returns what a second signal does before it ends this process at once.
     fn at_once(&self) -> impl FnOnce() + Send + use<> {
         let (directory, is_asked_for) = (self.directory.clone(), self.is_asked_for);
@@ -296,16 +276,15 @@ impl Kept {
         let Some(directory) = &self.directory else {
             return Ok(());
         };
-        let data = regatta_report::load(directory).map_err(Failure::failed)?;
+        let data = regatta_report::load(directory)?;
         let summary = regatta_report::summarise(&data);
-        let is_for_programs = args.json || args.json_stream;
         if self.is_asked_for {
-            regatta_report::write_all(directory).map_err(Failure::failed)?;
+            regatta_report::write_all(directory)?;
         }
-        match (is_for_programs, self.is_asked_for) {
-            (true, _) => Ok(()),
-            (false, true) => report::show(directory, &data, &summary, colour),
-            (false, false) => report::show_tables(directory, &data, &summary, colour),
+        match self.is_asked_for {
+            _ if args.json || args.json_stream => Ok(()),
+            true => report::show(directory, &data, &summary, colour),
+            false => report::show_tables(directory, &data, &summary, colour),
         }
     }
 }
@@ -389,11 +368,6 @@ impl Screen {
             kept: Vec::new(),
             failed: None,
         }
-    }
-
-    fn connected(&mut self, session: Session, names: [String; 2]) {
-        self.session = Some(session);
-        self.names = names;
     }
 
     fn begin(&mut self, trial: u32, transport: &str) {
@@ -482,10 +456,7 @@ impl Screen {
             (Form::JsonLines, Some(error)) => self.output.json(&ClientEvent::Failed(error))?,
             _ => {}
         }
-        match self.failed.take() {
-            Some(error) => Err(error.into()),
-            None => Ok(()),
-        }
+        Ok(self.failed.take().map_or(Ok(()), Err)?)
     }
 }
 
@@ -509,12 +480,7 @@ impl Listener for ClientListener {
                 self.tally.add(trial);
                 self.screen.borrow_mut().end(trial);
             }
-            Event::Warning { warning } => {
-                output::err(&format!("warning: {}", warning.message));
-                if !warning.hint.is_empty() {
-                    output::err(&format!("hint: {}", warning.hint));
-                }
-            }
+            Event::Warning { warning } => output::warn(warning),
             _ => {}
         }
         Ok(())

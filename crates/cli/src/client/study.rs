@@ -2,10 +2,12 @@
 
 use std::{net::IpAddr, time::Duration};
 
+use regatta_agent::find_driver;
 use regatta_model::{
     BitRate, Bytes, OptionValue, Transport,
     study::{StudyFile, is_host_name},
 };
+use regatta_transport::Carries;
 use toml::{Table, Value};
 
 use crate::{adhoc, args::ClientArgs, exact, exit::Failure, output, registry};
@@ -51,25 +53,26 @@ pub fn study(
         true => SAMPLES,
         false => SAMPLES.min(args.interval),
     };
-    let mut root = Table::from_iter([
-        ("name".to_owned(), Value::from("client")),
-        ("title".into(), "Measurement against a server".into()),
-        ("rounds".into(), i64::from(args.repeat).into()),
-        ("hosts".into(), Value::from(vec!["local", name_of(server)])),
-        ("deadline".into(), exact::time(deadline).into()),
-        ("sample_interval".into(), exact::time(samples).into()),
+    let connect_deadline = args.connect_timeout.map(Duration::from_millis);
+    let mut root = adhoc::table([
+        ("name", Some("client".into())),
+        ("title", Some("Measurement against a server".into())),
+        ("rounds", Some(i64::from(args.repeat).into())),
+        ("hosts", Some(vec!["local", name_of(server)].into())),
+        ("deadline", Some(exact::time(deadline).into())),
+        ("sample_interval", Some(exact::time(samples).into())),
+        (
+            "connect_deadline",
+            connect_deadline.map(|it| exact::time(it).into()),
+        ),
     ]);
-    if let Some(ms) = args.connect_timeout {
-        let time = Duration::from_millis(ms);
-        root.insert("connect_deadline".into(), exact::time(time).into());
-    }
     let of_messages = |transport: &&Transport| is_of_messages(&transport.driver);
     let messages = transports.iter().any(|it| of_messages(&it));
     let over_streams = transports.iter().find(|it| !of_messages(it));
     let over_streams = over_streams.map(|it| it.label.clone());
     let sections = transports.into_iter().map(adhoc::section);
     root.insert("transport".into(), Value::Array(sections.collect()));
-    let condition = Table::from_iter([("name".to_owned(), Value::from("path as it is"))]);
+    let condition = adhoc::table([("name", Some("path as it is".into()))]);
     root.insert("condition".into(), adhoc::one(condition));
     let message = args.length.unwrap_or(match (messages, address) {
         (false, _) => STREAM_MESSAGE,
@@ -96,45 +99,39 @@ pub fn name_of(server: &str) -> &str {
 
 /// Whether a message is one datagram, or one packet, of which there is a longest.
 fn is_of_messages(driver: &str) -> bool {
-    registry::drivers()
-        .iter()
-        .map(|it| it.descriptor())
-        .any(|it| it.name == driver && it.carries == regatta_transport::Carries::Messages)
-        || driver == "udp-reliable"
+    driver == "udp-reliable"
+        || find_driver(driver).is_some_and(|it| it.descriptor().carries == Carries::Messages)
 }
 
 fn workload(args: &ClientArgs, message: Bytes) -> Table {
-    let mut workload = Table::from_iter([
-        ("name".to_owned(), Value::from("bulk")),
-        ("kind".into(), "bulk".into()),
-    ]);
-    let mut put = |key: &str, value: Value| workload.insert(key.to_owned(), value);
-    let size = (args.bytes).or(args
-        .blockcount
-        .map(|count| Bytes(count.saturating_mul(message.0))));
-    match size {
-        Some(size) => {
-            put("size", exact::bytes(size).into());
-            put("message", exact::bytes(message.min(size)).into());
-        }
-        None => {
-            let time = args.time.unwrap_or(TIME) + args.omit.unwrap_or_default();
-            put("duration", exact::time(time).into());
-            put("message", exact::bytes(message).into());
-        }
-    }
-    if args.reverse {
-        put("direction", "reverse".into());
-    } else if args.bidir {
-        put("direction", "both".into());
-    }
-    if args.parallel > 1 {
-        put("flows", i64::from(args.parallel).into());
-    }
-    if let Some(omit) = args.omit.filter(|omit| !omit.is_zero()) {
-        put("warm_up", exact::time(omit).into());
-    }
-    workload
+    let count = args.blockcount;
+    let of_count = count.map(|count| Bytes(count.saturating_mul(message.0)));
+    let size = args.bytes.or(of_count);
+    let omit = args.omit.unwrap_or_default();
+    let duration = args.time.unwrap_or(TIME) + omit;
+    let direction = match (args.reverse, args.bidir) {
+        (true, _) => Some("reverse".into()),
+        (_, true) => Some("both".into()),
+        _ => None,
+    };
+    let flows = args.parallel;
+    let message = message.min(size.unwrap_or(message));
+    adhoc::table([
+        ("name", Some("bulk".into())),
+        ("kind", Some("bulk".into())),
+        ("size", size.map(|size| exact::bytes(size).into())),
+        ("message", Some(exact::bytes(message).into())),
+        (
+            "duration",
+            size.is_none().then(|| exact::time(duration).into()),
+        ),
+        ("direction", direction),
+        ("flows", (flows > 1).then(|| i64::from(flows).into())),
+        (
+            "warm_up",
+            (!omit.is_zero()).then(|| exact::time(omit).into()),
+        ),
+    ])
 }
 
 /// Returns the transports with the options that flags of iperf3 stand for.
@@ -150,60 +147,43 @@ fn transports(args: &ClientArgs) -> Result<Vec<Transport>, Failure> {
 
 fn transport(text: &str, args: &ClientArgs) -> Result<Transport, Failure> {
     let mut transport = adhoc::transport(text)?;
-    if regatta_agent::runs_a_program(&transport.driver) {
+    let driver = &transport.driver;
+    if regatta_agent::runs_a_program(driver) {
         return Err(Failure::input(
-            format!(
-                "`{}` is a program of its own, and a server runs none",
-                transport.driver
-            ),
+            format!("`{driver}` is a program of its own, and a server runs none"),
             "measure it between two hosts: `regatta run --hosts A,B`, see docs/hosts.md",
         ));
     }
-    let is_udp = transport.driver == "udp";
+    let is_udp = driver == "udp";
     let rate = match args.bitrate {
         Some(BitRate(0)) => None,
         Some(rate) => Some(rate),
         None if is_udp && !transport.options.contains_key("rate") => Some(UDP_RATE),
         None => None,
     };
-    let text = |value: String| OptionValue::Text(value);
+    let text = OptionValue::Text;
+    let number = |value: u16| OptionValue::Number(value.into());
     let window = args.window.map(|size| text(exact::bytes(size)));
     let of_window: &[&str] = match has_option(&transport.driver, "socket_buffers") {
         true => &["socket_buffers"],
         false => &["receive_buffer", "send_buffer"],
     };
+    let no_delay = args.no_delay.then_some(OptionValue::Flag(true));
     let flags = [
         ("-b", "rate", rate.map(|rate| text(exact::bit_rate(rate)))),
         ("-C", "cc", args.congestion.clone().map(text)),
-        (
-            "-M",
-            "mss",
-            args.set_mss.map(|mss| OptionValue::Number(mss.into())),
-        ),
-        (
-            "-N",
-            "no_delay",
-            args.no_delay.then_some(OptionValue::Flag(true)),
-        ),
-        (
-            "--dscp",
-            "dscp",
-            args.dscp.map(|dscp| OptionValue::Number(dscp.into())),
-        ),
+        ("-M", "mss", args.set_mss.map(number)),
+        ("-N", "no_delay", no_delay),
+        ("--dscp", "dscp", args.dscp.map(u16::from).map(number)),
     ];
     let windows = of_window.iter().map(|name| ("-w", *name, window.clone()));
     for (flag, name, value) in flags.into_iter().chain(windows) {
         let Some(value) = value else { continue };
-        if !has_option(&transport.driver, name) {
+        let driver = &transport.driver;
+        if !has_option(driver, name) {
             return Err(Failure::input(
-                format!(
-                    "`{flag}` has no meaning with the transport `{}`",
-                    transport.driver
-                ),
-                format!(
-                    "leave it out; `regatta list transports` shows the options of `{}`",
-                    transport.driver
-                ),
+                format!("`{flag}` has no meaning with the transport `{driver}`"),
+                format!("leave it out; `regatta list transports` shows the options of `{driver}`"),
             ));
         }
         transport.options.insert(name.to_owned(), value);
@@ -212,8 +192,6 @@ fn transport(text: &str, args: &ClientArgs) -> Result<Transport, Failure> {
 }
 
 fn has_option(driver: &str, option: &str) -> bool {
-    registry::drivers()
-        .iter()
-        .map(|it| it.descriptor())
-        .any(|it| it.name == driver && it.options.iter().any(|it| it.name == option))
+    let options = find_driver(driver).map(|it| it.descriptor().options);
+    options.is_some_and(|options| options.iter().any(|it| it.name == option))
 }

@@ -13,14 +13,17 @@ mod submit;
 mod watch;
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, Serialize};
 
 pub use self::{shards::ShardedPlan, status::status, submit::submit, watch::Watch};
-use crate::exit::Failure;
+use crate::{
+    exit::{Failure, OrFailure as _},
+    output,
+};
 
 /// Name of the file that describes a submission.
 const SUBMISSION: &str = "submission.json";
@@ -69,29 +72,28 @@ struct Jobs {
 impl Submission {
     fn read(dir: &Path) -> Result<Self, Failure> {
         let path = dir.join(SUBMISSION);
-        let text = fs::read_to_string(&path).map_err(|error| {
-            Failure::bad(error)
-                .context(format!("cannot read `{}`", path.display()))
-                .hint("name the directory that was given to `regatta submit --out`")
-        })?;
-        serde_json::from_str(&text).map_err(|error| {
-            Failure::bad(error).context(format!("`{}` describes no submission", path.display()))
-        })
+        let text = fs::read_to_string(&path)
+            .bad()
+            .context(format!("cannot read `{}`", path.display()))
+            .hint("name the directory that was given to `regatta submit --out`")?;
+        serde_json::from_str(&text)
+            .bad()
+            .context(format!("`{}` describes no submission", path.display()))
     }
 
     fn write(&self, dir: &Path) -> Result<(), Failure> {
-        let text = serde_json::to_string_pretty(self).map_err(Failure::failed)?;
-        write(&dir.join(SUBMISSION), &(text + "\n"))
+        write(&dir.join(SUBMISSION), &output::pretty(self)?)
     }
 }
 
 /// Writes a text file of a submission.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|error| cannot_write(path, error))
+    written(path, fs::write(path, text))
 }
 
-fn cannot_write(path: &Path, error: std::io::Error) -> Failure {
-    Failure::failed(error).context(format!("cannot write `{}`", path.display()))
+/// Names the file in the error of an operation that writes it.
+fn written<T>(path: &Path, written: io::Result<T>) -> Result<T, Failure> {
+    written.context(format!("cannot write `{}`", path.display()))
 }
 
 /// Returns the script of the shards.

@@ -76,16 +76,12 @@ impl ShardedPlan {
     /// # Errors
     /// The directory holds neither.
     pub fn read(dir: &Path) -> Result<Self, Failure> {
-        let found = match dir.join(SUBMISSION).exists() {
-            true => None,
-            false => of_parts(dir),
-        };
-        let is_submitted = found.is_none();
-        let submission = found.map_or_else(|| Submission::read(dir), Ok)?;
+        let of_parts = (!dir.join(SUBMISSION).exists()).then(|| of_parts(dir));
+        let of_parts = of_parts.flatten();
         Ok(Self {
             dir: dir.to_owned(),
-            submission,
-            is_submitted,
+            is_submitted: of_parts.is_none(),
+            submission: of_parts.map_or_else(|| Submission::read(dir), Ok)?,
         })
     }
 
@@ -112,9 +108,8 @@ impl ShardedPlan {
     /// Returns the state of all shards.
     pub fn shards(&self, queue: &Queue) -> Vec<Shard> {
         let mut starts = starts::by_shard(self.starts());
-        (1..=self.submission.shards)
-            .map(|number| shard(number, starts.remove(&number).unwrap_or_default(), queue))
-            .collect()
+        let mut of = |number| shard(number, starts.remove(&number).unwrap_or_default(), queue);
+        (1..=self.submission.shards).map(&mut of).collect()
     }
 
     /// Returns the tasks that Slurm knows.
@@ -180,11 +175,6 @@ fn shard(number: u32, starts: Vec<Start>, queue: &Queue) -> Shard {
             Some(None) | None => ShardState::Missing(why_missing(last, queue.ended.get(&number))),
         }
     };
-    let seen = (
-        progress().map(|it| it.done).max().unwrap_or(0),
-        progress().map(|it| it.trials).next(),
-        progress().map(|it| it.failed).sum(),
-    );
     let rate = match (&state, running) {
         (ShardState::Running(_), Some(it)) => {
             let seconds = it.updated_unix_s.saturating_sub(it.started_unix_s).max(1);
@@ -195,23 +185,21 @@ fn shard(number: u32, starts: Vec<Start>, queue: &Queue) -> Shard {
     Shard {
         number,
         state,
-        done: seen.0,
-        trials: seen.1,
-        failed: seen.2,
+        done: progress().map(|it| it.done).max().unwrap_or(0),
+        trials: progress().map(|it| it.trials).next(),
+        failed: progress().map(|it| it.failed).sum(),
         rate,
         starts,
     }
 }
 
 fn why_missing(last: Option<&Start>, ended: Option<&String>) -> String {
-    let mut why = match last {
-        None => "it was never started".to_owned(),
-        Some(Start {
-            exit_status: Some(status),
-            ..
-        }) => format!("it ended with exit status {status}"),
-        Some(it) if it.disk_was_full => "it ended on a full disk".to_owned(),
-        Some(_) => "it was killed".to_owned(),
+    let status = last.and_then(|last| last.exit_status);
+    let mut why = match (last, status) {
+        (None, _) => "it was never started".to_owned(),
+        (_, Some(status)) => format!("it ended with exit status {status}"),
+        (Some(it), _) if it.disk_was_full => "it ended on a full disk".to_owned(),
+        _ => "it was killed".to_owned(),
     };
     if let Some(ended) = ended {
         why += &format!(" ({ended})");

@@ -1,11 +1,6 @@
 //! Calls of Slurm's commands.
 
-use std::{
-    collections::BTreeMap,
-    io,
-    path::Path,
-    process::{Command, Output},
-};
+use std::{collections::BTreeMap, io, path::Path, process::Command};
 
 use crate::exit::Failure;
 
@@ -23,25 +18,17 @@ pub struct TaskState {
 /// Returns the output of a command of Slurm, or the reason why it has none.
 fn output(program: &str, args: &[&str]) -> Result<String, String> {
     let run = Command::new(program).args(args).output();
-    match run {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err(format!("`{program}` is not on this machine"))
-        }
-        Err(error) => Err(format!("`{program}` cannot be started: {error}")),
-        Ok(Output {
-            status,
-            stdout,
-            stderr,
-        }) if !status.success() => {
-            let said = [stderr, stdout].map(|text| String::from_utf8_lossy(&text).into_owned());
-            let line = said.iter().flat_map(|text| text.lines()).next();
-            Err(format!(
-                "`{program}` failed: {}",
-                line.unwrap_or("it said nothing")
-            ))
-        }
-        Ok(Output { stdout, .. }) => Ok(String::from_utf8_lossy(&stdout).into_owned()),
+    let run = run.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => format!("`{program}` is not on this machine"),
+        _ => format!("`{program}` cannot be started: {error}"),
+    })?;
+    let [errors, text] = [&run.stderr, &run.stdout].map(|it| String::from_utf8_lossy(it));
+    if run.status.success() {
+        return Ok(text.into_owned());
     }
+    let line = errors.lines().chain(text.lines()).next();
+    let said = line.unwrap_or("it said nothing");
+    Err(format!("`{program}` failed: {said}"))
 }
 
 /// Returns the largest number of shards that one array can have on this site.
@@ -83,13 +70,8 @@ pub fn cancel(jobs: &[&str]) {
 ///
 /// As text in a format of our own: the form of `squeue --json` differs from version to version.
 pub fn tasks(job: Option<&str>, script: &Path) -> Result<BTreeMap<u32, TaskState>, String> {
-    let squeue = |which: &[&str]| {
-        let format = "--format=%K|%T|%N|%r|%o";
-        output(
-            "squeue",
-            &[&["--noheader", "--array", format], which].concat(),
-        )
-    };
+    let form = ["--noheader", "--array", "--format=%K|%T|%N|%r|%o"];
+    let squeue = |which: &[&str]| output("squeue", &[&form, which].concat());
     let of_job = job.map(|job| match squeue(&["--jobs", job]) {
         // It has forgotten a job that ended some minutes ago.
         Err(why) if why.contains("Invalid job id") => Ok(String::new()),
@@ -121,15 +103,9 @@ fn read_tasks(text: &str, of_script: Option<&Path>) -> BTreeMap<u32, TaskState> 
 /// Returns how the tasks of an array ended, from the accounting, where the site has one: state and exit
 /// status.
 pub fn ended(job: &str) -> BTreeMap<u32, String> {
-    let args = [
-        "--noheader",
-        "--parsable2",
-        "--allocations",
-        "--jobs",
-        job,
-        "--format=JobID,State,ExitCode",
-    ];
-    let said = output("sacct", &args).unwrap_or_default();
+    let form = "--format=JobID,State,ExitCode";
+    let args = ["--noheader", "--parsable2", "--allocations", form];
+    let said = output("sacct", &[&args[..], &["--jobs", job]].concat()).unwrap_or_default();
     let task = |line: &str| {
         let mut columns = line.split('|');
         let number = columns.next()?.split_once('_')?.1.parse().ok()?;

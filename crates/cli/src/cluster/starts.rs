@@ -4,13 +4,12 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use regatta_results::{FILE_NAME, is_being_written};
 
 use crate::{
-    listen::{PROGRESS_FILE_NAME, ShardProgress},
+    listen::{PROGRESS_FILE_NAME, ShardProgress, unix_s},
     provenance::node,
 };
 
@@ -55,8 +54,6 @@ impl Start {
 
     /// Whether it seems to run, by its files alone.
     pub fn seems_to_run(&self) -> bool {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now = now.map_or(0, |since| since.as_secs());
         let Some(progress) = &self.progress else {
             return false;
         };
@@ -65,7 +62,7 @@ impl Start {
             && !self.disk_was_full
             && match is_being_written(&self.dir) {
                 Some(is_written) if self.is_of_this_machine() => is_written,
-                _ => progress.updated_unix_s + SILENT_S > now,
+                _ => progress.updated_unix_s + SILENT_S > unix_s(),
             }
     }
 

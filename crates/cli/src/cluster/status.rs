@@ -13,7 +13,7 @@ use super::{
 use crate::{
     args::StatusArgs,
     directory,
-    exit::{Code, Failure},
+    exit::{Code, Failure, OrFailure as _},
     output::{self, counted},
 };
 
@@ -36,30 +36,32 @@ pub fn status(args: &StatusArgs) -> Result<Code, Failure> {
         output::err(&format!("warning: {warning}"));
     }
     output::out(&text(&plan, &shards, args))?;
-    let missing = (shards.iter()).any(|shard| matches!(shard.state, ShardState::Missing(_)));
-    Ok(if missing {
-        Code::Incomplete
-    } else {
-        Code::Measured
+    let is_missing = |shard: &Shard| matches!(shard.state, ShardState::Missing(_));
+    Ok(match shards.iter().any(is_missing) {
+        true => Code::Incomplete,
+        false => Code::Measured,
     })
 }
 
 /// Prints the state of a single run.
 fn of_run(dir: &Path) -> Result<Code, Failure> {
-    let data = regatta_report::load(dir).map_err(Failure::bad)?;
+    let data = regatta_report::load(dir).bad()?;
     let shown = quoted(dir);
-    let (state, next) = match &data.state {
+    let (state, next, code) = match data.state {
         RunState::Running => (
             "running".to_owned(),
             format!("`regatta attach {shown}` shows it"),
+            Code::Measured,
         ),
         RunState::Complete => (
             "complete".to_owned(),
             format!("`regatta report {shown}` shows its results"),
+            Code::Measured,
         ),
-        RunState::Interrupted { reason } => (
+        RunState::Interrupted { ref reason } => (
             format!("interrupted: {reason}"),
             format!("`regatta resume {shown}` goes on with it"),
+            Code::Incomplete,
         ),
     };
     output::out(&format!(
@@ -68,19 +70,18 @@ fn of_run(dir: &Path) -> Result<Code, Failure> {
         data.trials.len(),
         counted(data.planned() as usize, "trial"),
     ))?;
-    Ok(match data.state {
-        RunState::Interrupted { .. } => Code::Incomplete,
-        _ => Code::Measured,
-    })
+    Ok(code)
 }
 
 fn text(plan: &ShardedPlan, shards: &[Shard], args: &StatusArgs) -> String {
     let submission = &plan.submission;
-    let is = |state: fn(&ShardState) -> bool| shards.iter().filter(move |it| state(&it.state));
-    let complete = is(|state| *state == ShardState::Complete).count();
-    let running: Vec<_> = is(|state| matches!(state, ShardState::Running(_))).collect();
-    let waiting: Vec<_> = is(|state| matches!(state, ShardState::Waiting(_))).collect();
-    let missing: Vec<_> = is(|state| matches!(state, ShardState::Missing(_))).collect();
+    let is = |state: fn(&ShardState) -> bool| -> Vec<&Shard> {
+        shards.iter().filter(|it| state(&it.state)).collect()
+    };
+    let complete = is(|state| *state == ShardState::Complete).len();
+    let running = is(|state| matches!(state, ShardState::Running(_)));
+    let waiting = is(|state| matches!(state, ShardState::Waiting(_)));
+    let missing = is(|state| matches!(state, ShardState::Missing(_)));
     let done: u32 = shards.iter().map(|shard| shard.done).sum();
     let failed: u32 = shards.iter().map(|shard| shard.failed).sum();
     let mut text = format!(
@@ -111,11 +112,8 @@ fn text(plan: &ShardedPlan, shards: &[Shard], args: &StatusArgs) -> String {
             let of = shard.trials.map_or_else(String::new, |trials| {
                 format!(", {} of {trials} trials", shard.done)
             });
-            let _ = writeln!(
-                text,
-                "  {kind}  {}/{}{of}: {told}",
-                shard.number, submission.shards
-            );
+            let (number, all) = (shard.number, submission.shards);
+            let _ = writeln!(text, "  {kind}  {number}/{all}{of}: {told}");
         }
         if shards.len() > MOST_LISTED {
             let _ = writeln!(text, "  {kind}  and {} more", shards.len() - MOST_LISTED);
@@ -151,26 +149,16 @@ fn next_of_submission(missing: &[&Shard], dir: &Path) -> String {
 /// Says what to type next for shards that somebody started by hand.
 fn next_of_parts(shards: &[Shard], dir: &Path) -> String {
     let mut text = String::new();
-    let stopped = shards
-        .iter()
-        .filter(|it| matches!(it.state, ShardState::Missing(_)));
+    let stopped = (shards.iter()).filter(|it| matches!(it.state, ShardState::Missing(_)));
     for start in stopped.filter_map(|it| it.starts.last()).take(MOST_LISTED) {
-        let _ = writeln!(
-            text,
-            "`regatta resume {}` goes on with it",
-            quoted(&start.dir)
-        );
+        let dir = quoted(&start.dir);
+        let _ = writeln!(text, "`regatta resume {dir}` goes on with it");
     }
     if shards.iter().all(|it| it.state == ShardState::Complete) {
-        let dirs: Vec<String> = (shards.iter().flat_map(|it| &it.starts))
-            .map(|start| quoted(&start.dir).to_string())
-            .collect();
-        let merged = quoted(&dir.join(MERGED)).to_string();
-        let _ = writeln!(
-            text,
-            "`regatta merge {merged} {}` merges them",
-            dirs.join(" ")
-        );
+        let starts = shards.iter().flat_map(|it| &it.starts);
+        let dirs: Vec<_> = starts.map(|start| quoted(&start.dir)).collect();
+        let (merged, dirs) = (quoted(&dir.join(MERGED)), dirs.join(" "));
+        let _ = writeln!(text, "`regatta merge {merged} {dirs}` merges them");
     }
     text
 }
@@ -181,8 +169,6 @@ fn left(trials: u32, shards: &[Shard]) -> String {
         return String::new();
     };
     let minutes = (seconds / 60.0).ceil() as u64;
-    format!(
-        ", about {} left at the rate of the running shards",
-        format_duration(Duration::from_secs(minutes * 60))
-    )
+    let left = format_duration(Duration::from_secs(minutes * 60));
+    format!(", about {left} left at the rate of the running shards")
 }

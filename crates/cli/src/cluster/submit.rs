@@ -11,13 +11,13 @@ use regatta_engine::{Done, Plan};
 use regatta_model::{BedKind, Clock, Shard, Study, shell::quoted, units::format_duration};
 
 use super::{
-    Jobs, LOGS, MERGE_SCRIPT, SHARDS, SUBMISSION, Submission, cannot_write, script::Script,
-    shards_script, slurm, write,
+    Jobs, LOGS, MERGE_SCRIPT, SHARDS, SUBMISSION, Submission, script::Script, shards_script, slurm,
+    write, written,
 };
 use crate::{
     args::SubmitArgs,
     checks, directory,
-    exit::{Code, Failure, own_executable},
+    exit::{Code, Failure, OrFailure as _, own_executable},
     output::{self, counted},
     registry,
     study::{self, StoredStudy},
@@ -44,7 +44,7 @@ pub fn submit(args: &SubmitArgs) -> Result<Code, Failure> {
     let dir = check_arguments(args)?;
     let mut chosen = study::choose(&args.run)?;
     prefer_virtual_time(args, &mut chosen.study)?;
-    let plan = Plan::new(&chosen.study).map_err(Failure::bad)?;
+    let plan = Plan::new(&chosen.study).bad()?;
     let image = checks::kernel(&chosen)?;
     let jobs = args.run.jobs.unwrap_or(1);
     let is_virtual = chosen.study.guest.clock == Clock::Virtual;
@@ -63,10 +63,7 @@ pub fn submit(args: &SubmitArgs) -> Result<Code, Failure> {
         number: 1,
         of: shards,
     };
-    plan.shard(first, Done::default()).map_err(|error| {
-        let hint = error.hint();
-        Failure::bad(error).hint(hint)
-    })?;
+    plan.shard(first, Done::default()).bad()?;
     let of_shard = whole / shards;
     let script = Script {
         dir: &dir,
@@ -106,7 +103,7 @@ pub fn submit(args: &SubmitArgs) -> Result<Code, Failure> {
         study: chosen.study.clone(),
         study_text: chosen.text,
     };
-    write_study(&dir, &stored)?;
+    write(&dir.join("study.json"), &serde_json::to_string(&stored)?)?;
     output::out(&format!(
         "{} in {} of about {} each, in `{}`\n",
         counted(plan.trials().len(), "trial"),
@@ -125,14 +122,15 @@ pub fn submit(args: &SubmitArgs) -> Result<Code, Failure> {
     let jobs = submit_all(&dir)?;
     submission.jobs = Some(jobs.clone());
     submission.write(&dir)?;
-    output::out(&format!(
-        "jobs: {} checks a node, {} runs the shards after it, {} merges them\nsee how far they are with `regatta status {}`\n",
-        jobs.preflight,
-        jobs.shards,
-        jobs.merge,
+    let Jobs {
+        preflight,
+        shards,
+        merge,
+    } = &jobs;
+    output::show(&format!(
+        "jobs: {preflight} checks a node, {shards} runs the shards after it, {merge} merges them\nsee how far they are with `regatta status {}`\n",
         quoted(&dir)
-    ))?;
-    Ok(Code::Measured)
+    ))
 }
 
 /// Returns the directory of the submission, absolute, and refuses options that have no meaning here.
@@ -144,14 +142,15 @@ fn check_arguments(args: &SubmitArgs) -> Result<PathBuf, Failure> {
             "add `--out DIR`, a directory that all nodes share",
         ));
     };
-    let refused = [
+    let mut refused = [
         (run.shard.is_some(), "--shard"),
         (!run.done.is_empty(), "--done"),
         (run.json, "--json"),
         (run.dry_run, "--dry-run"),
         (run.capture.is_some(), "--capture"),
-    ];
-    if let Some((_, option)) = refused.iter().find(|(is_given, _)| *is_given) {
+    ]
+    .into_iter();
+    if let Some((_, option)) = refused.find(|(is_given, _)| *is_given) {
         return Err(Failure::input(
             format!("`{option}` is an option of `regatta run`, not of a submission"),
             format!("leave `{option}` out"),
@@ -159,14 +158,11 @@ fn check_arguments(args: &SubmitArgs) -> Result<PathBuf, Failure> {
     }
     let dir = directory::absolute(out)?;
     // Slurm reads names of files with these as patterns, or as two options.
-    if let Some(bad) = (dir.display().to_string().chars())
-        .find(|c| c.is_whitespace() || c.is_control() || "%\"'\\$`".contains(*c))
-    {
+    let shown = dir.display().to_string();
+    let is_bad = |c: &char| c.is_whitespace() || c.is_control() || "%\"'\\$`".contains(*c);
+    if let Some(bad) = shown.chars().find(is_bad) {
         return Err(Failure::input(
-            format!(
-                "`{}` has `{bad}` in its name, which Slurm does not take",
-                dir.display()
-            ),
+            format!("`{shown}` has `{bad}` in its name, which Slurm does not take"),
             "choose another `--out`",
         ));
     }
@@ -178,7 +174,7 @@ fn check_arguments(args: &SubmitArgs) -> Result<PathBuf, Failure> {
     }
     if dir.join(SUBMISSION).exists() {
         return Err(Failure::input(
-            format!("`{}` holds a submission already", dir.display()),
+            format!("`{shown}` holds a submission already"),
             format!(
                 "see how far it is with `regatta status {}`, or choose another `--out`",
                 quoted(&dir)
@@ -231,11 +227,11 @@ fn prefer_virtual_time(args: &SubmitArgs, study: &mut Study) -> Result<(), Failu
 /// Makes the directory, with the program, the kernel and the scripts.
 fn prepare(dir: &Path, script: &Script<'_>, image: Option<&Image>) -> Result<(), Failure> {
     for made in [dir.to_owned(), dir.join(SHARDS), dir.join(LOGS)] {
-        fs::create_dir_all(&made).map_err(|error| cannot_write(&made, error))?;
+        written(&made, fs::create_dir_all(&made))?;
     }
     let copy = |from: &Path, name: &str| {
         let to = dir.join(name);
-        fs::copy(from, &to).map_err(|error| cannot_write(&to, error))
+        written(&to, fs::copy(from, &to))
     };
     copy(&own_executable()?, "regatta")?;
     if let Some(image) = image {
@@ -244,11 +240,6 @@ fn prepare(dir: &Path, script: &Script<'_>, image: Option<&Image>) -> Result<(),
     write(&dir.join("preflight.sbatch"), &script.preflight())?;
     write(&shards_script(dir), &script.shards())?;
     write(&dir.join(MERGE_SCRIPT), &script.merge())
-}
-
-fn write_study(dir: &Path, stored: &StoredStudy) -> Result<(), Failure> {
-    let text = serde_json::to_string(stored).map_err(Failure::failed)?;
-    write(&dir.join("study.json"), &text)
 }
 
 /// Submits all scripts, each after the one before. If Slurm refuses one, those before it are cancelled.

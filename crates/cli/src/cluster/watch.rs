@@ -7,7 +7,7 @@
 use std::{
     collections::{BTreeMap, HashSet},
     path::PathBuf,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use regatta_engine::Event;
@@ -19,7 +19,7 @@ use super::{
     shards::{Queue, Shard, ShardState, ShardedPlan},
     starts::Start,
 };
-use crate::{exit::Failure, merged_run};
+use crate::{exit::Failure, merged_run, output::now_unix_ns};
 
 /// Most reasons of missing shards that are told.
 const MOST_TOLD: usize = 3;
@@ -108,10 +108,8 @@ impl Watch {
 
     /// Adds the trials of a results file that are new.
     fn read_trials(&mut self, start: &Start, is_running: bool) -> Result<(), ResultsError> {
-        let ended_unix_s = match (&start.progress, is_running) {
-            (Some(progress), false) => Some(progress.updated_unix_s),
-            _ => None,
-        };
+        let ended = start.progress.as_ref().filter(|_| !is_running);
+        let ended_unix_s = ended.map(|progress| progress.updated_unix_s);
         let known = self.read.get(&start.dir);
         if ended_unix_s.is_some() && known.is_some_and(|read| read.ended_unix_s == ended_unix_s) {
             return Ok(());
@@ -147,20 +145,17 @@ fn activity(shards: &[Shard]) -> Activity {
             ShardState::Missing(_) => &mut counts.missing,
         } += 1;
     }
-    match counts {
-        ShardCounts {
-            running: 0,
-            waiting: 0,
-            missing,
-            ..
-        } => Activity::Ended {
-            complete: missing == 0,
-            reason: match missing {
-                0 => String::new(),
-                _ => counts.to_string(),
-            },
+    let complete = counts.missing == 0;
+    match counts.running + counts.waiting {
+        0 if complete => Activity::Ended {
+            complete,
+            reason: String::new(),
         },
-        counts => Activity::Shards(counts),
+        0 => Activity::Ended {
+            complete,
+            reason: counts.to_string(),
+        },
+        _ => Activity::Shards(counts),
     }
 }
 
@@ -173,9 +168,8 @@ fn missing(shards: &[Shard]) -> impl Iterator<Item = String> {
 }
 
 fn ends_unix_ns(trials: u32, shards: &[Shard]) -> Option<i64> {
-    let seconds = Shard::seconds_left(trials, shards)?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
-    Some(((now.as_secs_f64() + seconds) * 1e9) as i64)
+    let left_ns = Shard::seconds_left(trials, shards)? * 1e9;
+    Some(now_unix_ns().saturating_add(left_ns as i64))
 }
 
 /// Merges the trials so far in a directory for temporary files, and reads them.
@@ -185,7 +179,7 @@ fn load(plan: &ShardedPlan) -> Result<RunData, Failure> {
     let readable = starts
         .filter(|start| start.has_results && (start.is_of_this_machine() || !start.seems_to_run()));
     let parts: Vec<PathBuf> = readable.map(|start| start.dir).collect();
-    let dir = tempfile::tempdir().map_err(Failure::failed)?;
+    let dir = tempfile::tempdir()?;
     merged_run::so_far(&parts, dir.path())?;
     regatta_report::load(dir.path()).map_err(Failure::bad)
 }

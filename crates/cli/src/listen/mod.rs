@@ -6,8 +6,8 @@ mod progress_file;
 mod store;
 
 pub use json::JsonLines;
-pub use progress::Progress;
-pub use progress_file::{FILE_NAME as PROGRESS_FILE_NAME, ProgressFile, ShardProgress};
+pub use progress::{Progress, bar};
+pub use progress_file::{FILE_NAME as PROGRESS_FILE_NAME, ProgressFile, ShardProgress, unix_s};
 use regatta_engine::{Event, Listener, ListenerError};
 use regatta_live::LiveListener;
 pub use store::{StoreListener, Tally};

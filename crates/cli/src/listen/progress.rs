@@ -12,8 +12,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use regatta_engine::{Event, Listener, ListenerError};
 use regatta_live::{Pace, rough};
 use regatta_model::{
-    BitRate, Outcome, TrialRecord, metric::id, shell::printable, units::format_duration,
-    warning_code,
+    Outcome, TrialRecord, metric::id, shell::printable, units::format_duration, warning_code,
 };
 
 use crate::{charset, output};
@@ -37,20 +36,10 @@ impl Progress {
     ///
     /// `estimate` says what the whole run takes, in one line.
     pub fn new(silent: bool, estimate: String) -> Self {
-        let how = if silent {
-            How::Silent
-        } else if io::stderr().is_terminal() {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{wide_bar} {pos}/{len}  {msg}")
-                .unwrap_or_else(|_| ProgressStyle::default_bar());
-            bar.set_style(if charset::is_utf8() {
-                style
-            } else {
-                style.progress_chars("#> ")
-            });
-            How::Bar(bar)
-        } else {
-            How::Lines
+        let how = match (silent, io::stderr().is_terminal()) {
+            (true, _) => How::Silent,
+            (false, true) => How::Bar(bar("{wide_bar} {pos}/{len}  {msg}")),
+            (false, false) => How::Lines,
         };
         Self {
             how,
@@ -67,50 +56,59 @@ impl Progress {
         }
     }
 
-    fn left_in_words(&self) -> String {
-        match self.pace.left() {
-            Some(left) => format!(", about {} left", rough(left)),
-            None => String::new(),
+    fn clear(&self) {
+        if let How::Bar(bar) = &self.how {
+            bar.finish_and_clear();
         }
     }
+
+    /// Shows what the run waits for, beside the bar if there is one.
+    fn state(&self, text: String) {
+        match &self.how {
+            How::Bar(bar) => bar.set_message(text),
+            How::Silent | How::Lines => self.line(&text),
+        }
+    }
+
+    fn left_in_words(&self) -> String {
+        let left = self.pace.left();
+        left.map_or_else(String::new, |left| format!(", about {} left", rough(left)))
+    }
+}
+
+/// Creates a bar on standard error.
+pub fn bar(template: &str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template(template);
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    bar.set_style(match charset::is_utf8() {
+        true => style,
+        false => style.progress_chars("#> "),
+    });
+    bar
 }
 
 /// Describes the outcome of a trial in a few words.
 fn outcome(trial: &TrialRecord) -> String {
-    match trial.outcome {
-        Outcome::Measured => {
-            let rate = trial
-                .measurements
-                .metrics
-                .get(id::GOODPUT_BPS)
-                .map(|rate| BitRate(*rate as u64));
-            let mut text = match rate {
-                Some(BitRate(rate)) => format!("{:.1} Mbit/s", rate as f64 / 1e6),
-                None => "measured".to_owned(),
-            };
-            if let Some(loss) = trial.measurements.metrics.get(id::MESSAGE_LOSS_RATIO)
-                && *loss > 0.0
-            {
-                text.push_str(&format!(", {:.2} % of the messages lost", loss * 100.0));
-            }
-            if trial
-                .measurements
-                .warnings
-                .iter()
-                .any(|warning| warning.code == warning_code::DEADLINE_REACHED)
-            {
-                text.push_str(", deadline reached");
-            }
-            text
-        }
-        other => {
-            let name = other.name().replace('_', " ");
-            match trial.reasons.as_slice() {
-                [] => name,
-                reasons => format!("{name}: {}", reasons.join(": ")),
-            }
-        }
+    let measurements = &trial.measurements;
+    if trial.outcome != Outcome::Measured {
+        let name = trial.outcome.name().replace('_', " ");
+        return [&[name], &trial.reasons[..]].concat().join(": ");
     }
+    let mut text = match measurements.metrics.get(id::GOODPUT_BPS) {
+        Some(rate) => format!("{:.1} Mbit/s", rate.trunc() / 1e6),
+        None => "measured".to_owned(),
+    };
+    if let Some(loss) = measurements.metrics.get(id::MESSAGE_LOSS_RATIO)
+        && *loss > 0.0
+    {
+        text.push_str(&format!(", {:.2} % of the messages lost", loss * 100.0));
+    }
+    let mut warnings = measurements.warnings.iter();
+    if warnings.any(|warning| warning.code == warning_code::DEADLINE_REACHED) {
+        text.push_str(", deadline reached");
+    }
+    text
 }
 
 impl Listener for Progress {
@@ -124,10 +122,8 @@ impl Listener for Progress {
                 if let How::Bar(bar) = &self.how {
                     bar.set_length(u64::from(*trials));
                     bar.set_position(u64::from(*done));
-                    bar.set_message("checking the path");
-                } else {
-                    self.line("checking the path");
                 }
+                self.state("checking the path".to_owned());
             }
             Event::PathChecked { check } => {
                 let within = match &check.spoiled {
@@ -143,11 +139,7 @@ impl Listener for Progress {
             }
             Event::RoundWaits { round, wait_ns } => {
                 let wait = Duration::from_nanos(*wait_ns);
-                let text = format!("round {} begins in {}", round + 1, rough(wait));
-                match &self.how {
-                    How::Bar(bar) => bar.set_message(text),
-                    How::Silent | How::Lines => self.line(&text),
-                }
+                self.state(format!("round {} begins in {}", round + 1, rough(wait)));
             }
             Event::TrialStarted {
                 transport,
@@ -181,32 +173,18 @@ impl Listener for Progress {
                         self.left_in_words()
                     )),
                 }
-                if let How::Bar(_) = &self.how
-                    && matches!(
-                        trial.outcome,
-                        Outcome::Failed | Outcome::TimedOut | Outcome::Invalid
-                    )
-                {
-                    self.line(&format!(
-                        "{} · {}: {}",
-                        trial.transport,
-                        trial.condition,
-                        outcome(trial)
-                    ));
+                let is_told = matches!(
+                    trial.outcome,
+                    Outcome::Failed | Outcome::TimedOut | Outcome::Invalid
+                );
+                if let (How::Bar(_), true) = (&self.how, is_told) {
+                    let (transport, condition) = (&trial.transport, &trial.condition);
+                    self.line(&format!("{transport} · {condition}: {}", outcome(trial)));
                 }
             }
             Event::HostsSampled { .. } => {}
-            Event::Warning { warning } => {
-                self.line(&format!("warning: {}", warning.message));
-                if !warning.hint.is_empty() {
-                    self.line(&format!("hint: {}", warning.hint));
-                }
-            }
-            Event::RunEnded { .. } => {
-                if let How::Bar(bar) = &self.how {
-                    bar.finish_and_clear();
-                }
-            }
+            Event::Warning { warning } => self.line(&output::in_lines(warning)),
+            Event::RunEnded { .. } => self.clear(),
         }
         Ok(())
     }
@@ -214,8 +192,6 @@ impl Listener for Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let How::Bar(bar) = &self.how {
-            bar.finish_and_clear();
-        }
+        self.clear();
     }
 }

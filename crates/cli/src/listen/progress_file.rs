@@ -49,10 +49,10 @@ pub struct ProgressFile {
     written: Option<Instant>,
 }
 
-fn unix_s() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs())
+/// Returns the time of this machine's clock, in seconds since the Unix epoch.
+pub fn unix_s() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }
 
 impl ProgressFile {
@@ -110,11 +110,7 @@ impl Listener for ProgressFile {
                 .to_owned();
                 self.write();
             }
-            Event::PathChecked { .. }
-            | Event::RoundWaits { .. }
-            | Event::TrialStarted { .. }
-            | Event::HostsSampled { .. }
-            | Event::Warning { .. } => {}
+            _ => {}
         }
         Ok(())
     }

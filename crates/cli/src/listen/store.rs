@@ -38,9 +38,7 @@ impl Tally {
     /// Counts the stored trials of a run.
     pub fn of<'a>(trials: impl IntoIterator<Item = &'a TrialRecord>) -> Self {
         let mut tally = Self::default();
-        for trial in trials {
-            tally.add(trial);
-        }
+        trials.into_iter().for_each(|trial| tally.add(trial));
         tally
     }
 
@@ -92,13 +90,9 @@ impl StoreListener {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn interrupted(&mut self, reason: &str) -> Result<(), ResultsError> {
-        match &mut self.store {
-            Some(store) => store.set_state(&RunState::Interrupted {
-                reason: reason.to_owned(),
-            }),
-            None => Ok(()),
-        }
+    pub fn interrupted(&mut self, reason: String) -> Result<(), ResultsError> {
+        let state = RunState::Interrupted { reason };
+        (self.store.as_mut()).map_or(Ok(()), |store| store.set_state(&state))
     }
 }
 
@@ -106,13 +100,11 @@ impl StoreListener {
 /// began it.
 fn resumed(before: &RunHeader, now: &RunHeader) -> Option<Warning> {
     let build = |header: &RunHeader| -> Vec<(String, String)> {
-        (header.hosts.values())
-            .flat_map(|facts| facts.0.clone())
-            .filter(|(name, _)| name.starts_with("build."))
-            .collect()
+        let facts = header.hosts.values().flat_map(|facts| facts.0.clone());
+        facts.filter(|it| it.0.starts_with("build.")).collect()
     };
     let named = |header: &RunHeader| {
-        let build = build(header).into_iter().collect::<BTreeMap<_, _>>();
+        let build = BTreeMap::from_iter(build(header));
         let of = |name: &str| build.get(name).map_or("unknown", String::as_str).to_owned();
         format!(
             "Regatta {} (commit {}, changed: {}, profile {})",

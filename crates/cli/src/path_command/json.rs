@@ -6,7 +6,10 @@ use regatta_bed::{Bed, Host, LinkCounters, PathCounters, TestBed as _};
 use regatta_model::{Condition, Link};
 use serde_json::{Map, Value, json};
 
-use crate::{exit::Failure, output};
+use crate::{
+    exit::{Failure, OrFailure as _},
+    output,
+};
 
 /// Path whose command has ended.
 pub struct PathSummary<'a> {
@@ -29,12 +32,10 @@ impl PathSummary<'_> {
         let way = |counters: &LinkCounters, link: &Link| -> Result<Value, Failure> {
             let mut known = known(counters)?;
             if link.has_bottleneck() {
-                known.insert(
-                    "queue_limit_bytes".to_owned(),
-                    condition.queue_limit(link).0.into(),
-                );
+                let limit = condition.queue_limit(link).0;
+                known.insert("queue_limit_bytes".to_owned(), limit.into());
             }
-            Ok(Value::Object(known))
+            Ok(known.into())
         };
         Ok(json!({
             "condition": condition,
@@ -53,27 +54,19 @@ impl PathSummary<'_> {
 
 /// Returns the counters of one direction without those that the emulator cannot provide.
 fn known(counters: &LinkCounters) -> Result<Map<String, Value>, Failure> {
-    let Value::Object(mut known) = serde_json::to_value(counters).map_err(Failure::failed)? else {
+    let Value::Object(mut known) = serde_json::to_value(counters)? else {
         return Ok(Map::new());
     };
     let Some(Value::Object(unsupported)) = known.remove("unsupported") else {
         return Ok(known);
     };
-    for (counter, _) in unsupported
-        .iter()
-        .filter(|(_, is)| **is == Value::Bool(true))
-    {
-        match counter.as_str() {
-            "lateness" => {
-                for name in ["late_packets", "lateness_mean_ns", "lateness_max_ns"] {
-                    known.remove(name);
-                }
-            }
-            counter => {
-                known.remove(counter);
-            }
-        }
-    }
+    known.retain(|name, _| {
+        let counter = match &**name {
+            "late_packets" | "lateness_mean_ns" | "lateness_max_ns" => "lateness",
+            name => name,
+        };
+        unsupported.get(counter) != Some(&Value::Bool(true))
+    });
     Ok(known)
 }
 
@@ -82,9 +75,7 @@ fn known(counters: &LinkCounters) -> Result<Map<String, Value>, Failure> {
 /// # Errors
 /// The file cannot be written.
 pub fn write(file: &Path, value: &Value) -> Result<(), Failure> {
-    fs::write(file, format!("{value:#}\n")).map_err(|error| {
-        Failure::failed(error).context(format!("cannot write `{}`", file.display()))
-    })
+    fs::write(file, format!("{value:#}\n")).context(format!("cannot write `{}`", file.display()))
 }
 
 #[cfg(test)]

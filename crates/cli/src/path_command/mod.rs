@@ -24,14 +24,13 @@ use regatta_bed::{
 };
 use regatta_model::{BedKind, Condition, PathSetup, study::StudyFile};
 use regatta_process::readable;
-use toml::{Table, Value};
 
 use self::{ending::Foreground, server::Server};
 use crate::{
-    adhoc,
+    adhoc::{one, parse, table},
     args::PathCommandArgs,
     directory,
-    exit::{Failure, no_bed},
+    exit::{Code, Failure, OrFailure as _, no_bed, own_executable},
     interrupt, output, path_options,
     run::new_id,
     study,
@@ -49,19 +48,17 @@ const FROM_KERNEL: i32 = 0x80;
 ///
 /// # Errors
 /// Errors that prevent the command from being started.
-pub fn path(args: &PathCommandArgs) -> Result<u8, Failure> {
+pub fn path(args: &PathCommandArgs) -> Result<Code, Failure> {
     let (condition, setup) = wanted(args)?;
-    let no_signals = |error: nix::Error| Failure::failed(error).context("cannot watch for signals");
-    let mut signals = Signals::new().map_err(no_signals)?;
+    let mut signals = Signals::new().context("cannot watch for signals")?;
     let foreground = Foreground::now();
-    let executable = std::env::current_exe()
-        .map_err(|error| Failure::failed(error).context("cannot find this program's own file"))?;
+    let executable = own_executable()?;
     let conditions = std::slice::from_ref(&condition);
     let mut bed =
         Bed::up(BedKind::Netns, setup, conditions, &executable, &new_id()).map_err(no_bed)?;
     let seed = args.seed.unwrap_or_else(rand::random);
     bed.set_condition(&condition, seed)
-        .map_err(|error| Failure::failed(error).context("cannot make the path"))?;
+        .context("cannot make the path")?;
     start_capture(
         args,
         &mut bed,
@@ -88,7 +85,7 @@ pub fn path(args: &PathCommandArgs) -> Result<u8, Failure> {
                         .map_or(String::new(), |port| format!("{port} ")),
                     regatta_model::units::format_duration(args.wait)
                 )),
-                server::Ready::Stopped(signal) => return Ok(128 + signal as u8),
+                server::Ready::Stopped(signal) => return Ok(Code::Of(128 + signal as u8)),
             }
             Some(server)
         }
@@ -107,40 +104,30 @@ pub fn path(args: &PathCommandArgs) -> Result<u8, Failure> {
         streams: [Stdio::inherit(), Stdio::inherit(), Stdio::inherit()],
         apart: false,
     };
-    let mut program = bed
-        .start_program(Host::Client, order)
-        .map_err(Failure::failed)?;
-    bed.begin().map_err(Failure::failed)?;
+    let mut program = bed.start_program(Host::Client, order)?;
+    bed.begin()?;
     let ended = signals.until_ended(&mut program, server.as_mut());
     drop(program);
     foreground.take_back();
-    let status =
-        ended.map_err(|error| Failure::failed(error).context("cannot wait for the command"))?;
+    let status = ended.context("cannot wait for the command")?;
     let counters = bed.counters();
     drop(server);
     let captured = bed.end_capture();
-    match counters {
-        Ok(counters) => {
-            say(&words::ending(&condition, &counters));
-            if let Some(file) = &args.json {
-                let summary = json::PathSummary {
-                    condition: &condition,
-                    bed: &bed,
-                    seed,
-                    started_unix_ns,
-                    exit_code: code(status),
-                };
-                json::write(file, &summary.value(&counters)?)?;
-            }
-        }
-        Err(error) => {
-            // The command may have had its answer all the same, but over no path any more.
-            return Err(Failure::failed(error).context("the path broke while the command ran"));
-        }
+    // The command may have had its answer all the same, but over no path any more.
+    let counters = counters.context("the path broke while the command ran")?;
+    say(&words::ending(&condition, &counters));
+    if let Some(file) = &args.json {
+        let summary = json::PathSummary {
+            condition: &condition,
+            bed: &bed,
+            seed,
+            started_unix_ns,
+            exit_code: code(status),
+        };
+        json::write(file, &summary.value(&counters)?)?;
     }
     if let Some(file) = &args.capture {
-        let summary =
-            captured.map_err(|error| Failure::failed(error).context("the capture has no end"))?;
+        let summary = captured.context("the capture has no end")?;
         let shown = file.display().to_string();
         let (told, whole) = words::capture(&shown, &summary.unwrap_or_default());
         if whole {
@@ -149,7 +136,7 @@ pub fn path(args: &PathCommandArgs) -> Result<u8, Failure> {
             output::err(&told);
         }
     }
-    Ok(code(status))
+    Ok(Code::Of(code(status)))
 }
 
 /// Starts the capture of the path, if one is wanted; its file has `title`.
@@ -163,21 +150,19 @@ fn start_capture(args: &PathCommandArgs, bed: &mut Bed, title: String) -> Result
         title,
     };
     bed.start_capture(order)
-        .map_err(|error| Failure::bad(error).context("cannot capture the path"))
+        .bad()
+        .context("cannot capture the path")
 }
 
 /// Returns the environment variables with the addresses of both hosts.
 fn addresses(bed: &Bed) -> Vec<(String, String)> {
-    vec![
-        (
-            "REGATTA_CLIENT".to_owned(),
-            bed.address(Host::Client).to_string(),
-        ),
-        (
-            "REGATTA_SERVER".to_owned(),
-            bed.address(Host::Server).to_string(),
-        ),
-    ]
+    let hosts = [
+        ("REGATTA_CLIENT", Host::Client),
+        ("REGATTA_SERVER", Host::Server),
+    ];
+    hosts
+        .map(|(name, host)| (name.to_owned(), bed.address(host).to_string()))
+        .into()
 }
 
 /// Returns the condition that the arguments ask for, and the settings of its emulation.
@@ -214,25 +199,16 @@ fn wanted(args: &PathCommandArgs) -> Result<(Condition, PathSetup), Failure> {
 /// Makes a study of the path that the options describe, so that they have the same meaning as for
 /// `regatta run`.
 fn nameless(args: &PathCommandArgs) -> Result<StudyFile, Failure> {
-    let section = |keys: &[(&str, &str)]| {
-        let keys = keys.iter();
-        adhoc::one(
-            keys.map(|(key, value)| ((*key).to_owned(), Value::from(*value)))
-                .collect(),
-        )
-    };
-    let mut root = Table::from_iter([("name".to_owned(), Value::from("path"))]);
+    let transport = table([("driver", Some("tcp".into()))]);
+    let workload = table([("size", Some("1B".into())), ("message", Some("1B".into()))]);
+    let mut root = table([
+        ("name", Some("path".into())),
+        ("transport", Some(one(transport))),
+        ("condition", Some(one(path_options::condition(&args.path)?))),
+        ("workload", Some(one(workload))),
+    ]);
     path_options::emulation(&args.path, &mut root);
-    root.insert("transport".into(), section(&[("driver", "tcp")]));
-    root.insert(
-        "condition".into(),
-        adhoc::one(path_options::condition(&args.path)?),
-    );
-    root.insert(
-        "workload".into(),
-        section(&[("size", "1B"), ("message", "1B")]),
-    );
-    Ok(adhoc::parse(&root)?.0)
+    Ok(parse(&root)?.0)
 }
 
 /// Returns the command, or the user's shell.

@@ -15,7 +15,10 @@ use regatta_bed::{
 };
 
 use super::{Signals, code};
-use crate::{exit::Failure, output};
+use crate::{
+    exit::{Failure, OrFailure as _},
+    output,
+};
 
 /// Interval between checks of the server's sockets.
 const LOOK: Duration = Duration::from_millis(10);
@@ -50,9 +53,9 @@ impl Server {
         command: &str,
         environment: Vec<(String, String)>,
     ) -> Result<Self, Failure> {
-        let failed = |error: io::Error| Failure::failed(error).context("cannot start the server");
-        let (said, out) = io::pipe().map_err(failed)?;
-        let errors = out.try_clone().map_err(failed)?;
+        const DOING: &str = "cannot start the server";
+        let (said, out) = io::pipe().context(DOING)?;
+        let errors = out.try_clone().context(DOING)?;
         let order = ProgramOrder {
             program: "/bin/sh".into(),
             arguments: vec!["-c".into(), command.into()],
@@ -61,13 +64,11 @@ impl Server {
             // Ctrl-C is the command's; the server ends after it.
             apart: true,
         };
-        let program = bed
-            .start_program(Host::Server, order)
-            .map_err(Failure::failed)?;
+        let program = bed.start_program(Host::Server, order)?;
         let printer = thread::Builder::new()
             .name("server".to_owned())
             .spawn(move || pass_on(said))
-            .map_err(failed)?;
+            .context(DOING)?;
         Ok(Self {
             program: Some(program),
             printer: Some(printer),
@@ -87,13 +88,12 @@ impl Server {
             return Ok(Ready::NotYet);
         };
         loop {
-            let cannot_wait =
-                |error: io::Error| Failure::failed(error).context("cannot wait for the server");
-            if let Some(status) = program.ended().map_err(cannot_wait)? {
-                return Err(Failure::failed(anyhow::Error::msg(format!(
-                    "the server ended with exit code {} before it listened",
-                    code(status)
-                )))
+            const DOING: &str = "cannot wait for the server";
+            if let Some(status) = program.ended().context(DOING)? {
+                let code = code(status);
+                return Err(Failure::told(format!(
+                    "the server ended with exit code {code} before it listened"
+                ))
                 .hint("type the command of `--server` in a shell to see what it lacks"));
             }
             if within.is_zero() || listens(program.pid(), port) {
@@ -104,7 +104,7 @@ impl Server {
                 return Ok(Ready::NotYet);
             }
             let heard = signals.wait(Some(LOOK.min(left)));
-            if let Some((signal, _)) = heard.map_err(cannot_wait)? {
+            if let Some((signal, _)) = heard.context(DOING)? {
                 return Ok(Ready::Stopped(signal));
             }
         }

@@ -20,16 +20,13 @@ pub fn beginning(condition: &Condition, bed: &Bed, seed: u64) -> String {
 
 /// Describes the path's counters.
 pub fn ending(condition: &Condition, counters: &PathCounters) -> String {
-    let queues = [
-        queue(condition, |setting| setting.forward),
-        queue(condition, |setting| setting.reverse),
-    ];
-    let [forward, reverse] = queues.each_ref().map(Option::as_deref);
-    format!(
-        "path, client to server: {}\npath, server to client: {}",
-        link(&counters.forward, forward, condition.late_after()),
-        link(&counters.reverse, reverse, condition.late_after())
-    )
+    let late_after = condition.late_after();
+    let way = |counters, way: for<'c> fn(Setting<'c>) -> &'c Link| {
+        link(counters, queue(condition, way).as_deref(), late_after)
+    };
+    let forward = way(&counters.forward, |setting| setting.forward);
+    let reverse = way(&counters.reverse, |setting| setting.reverse);
+    format!("path, client to server: {forward}\npath, server to client: {reverse}")
 }
 
 /// Limit of the bottleneck's queue in one direction, in words: each that a schedule sets. `None` for a link without a
@@ -47,15 +44,14 @@ fn queue(condition: &Condition, way: for<'c> fn(Setting<'c>) -> &'c Link) -> Opt
 
 /// Describes the capture; also returns whether it is complete.
 pub fn capture(file: &str, summary: &CaptureSummary) -> (String, bool) {
-    let packets = summary.packets;
-    if summary.missed == 0 && summary.failure.is_none() {
-        return (format!("capture: {packets} packets in `{file}`"), true);
-    }
+    let (packets, missed) = (summary.packets, summary.missed);
     let because = match &summary.failure {
         Some(failure) => format!("writing failed: {failure}"),
+        None if missed == 0 => {
+            return (format!("capture: {packets} packets in `{file}`"), true);
+        }
         None => "writing did not keep up".to_owned(),
     };
-    let missed = summary.missed;
     let text = format!(
         "warning: {missed} packets are not in the capture `{file}`, which has {packets}: {because}"
     );
@@ -63,10 +59,8 @@ pub fn capture(file: &str, summary: &CaptureSummary) -> (String, bool) {
 }
 
 fn link(counters: &LinkCounters, queue: Option<&str>, late_after: Duration) -> String {
-    let mut text = format!(
-        "{} packets entered, {} left",
-        counters.offered, counters.delivered
-    );
+    let (entered, left) = (counters.offered, counters.delivered);
+    let mut text = format!("{entered} packets entered, {left} left");
     let unsupported = counters.unsupported;
     let mut add = |count: u64, what: &str| {
         if count > 0 {
@@ -78,23 +72,19 @@ fn link(counters: &LinkCounters, queue: Option<&str>, late_after: Duration) -> S
         (false, true) => "lost at random or in bursts",
         (false, false) => "lost at random",
     };
+    let refused = "dropped because this machine did not keep up";
     add(counters.loss_drops, at_random);
     add(counters.burst_drops, "lost in bursts");
     add(counters.list_drops, "lost by list");
     add(counters.queue_drops, "dropped by the full queue");
     add(counters.codel_drops, "dropped by CoDel");
     add(counters.mtu_drops, "larger than the path's largest");
-    add(
-        counters.refused_drops,
-        "dropped because this machine did not keep up",
-    );
+    add(counters.refused_drops, refused);
     add(counters.corrupted, "with a flipped bit");
     add(counters.duplicated, "sent on twice");
     add(counters.reordered, "sent ahead of others");
-    let late = format!(
-        "delivered more than {} after they were due",
-        format_duration(late_after)
-    );
+    let late_after = format_duration(late_after);
+    let late = format!("delivered more than {late_after} after they were due");
     add(counters.late_packets, &late);
     if let Some(limit) = queue {
         let most = Bytes(counters.queue_max_bytes);

@@ -7,4 +7,4 @@ mod relay;
 pub mod token;
 
 pub use hello::{Hello, set_up};
-pub use relay::relay;
+pub use relay::{poll_until, relay};

@@ -97,17 +97,7 @@ impl Relay<'_> {
             PollFd::new(self.tcp.as_fd(), of_tcp),
             PollFd::new(self.plain.as_fd(), of_plain),
         ];
-        let timeout = match deadline {
-            None => PollTimeout::NONE,
-            Some(at) => {
-                let left = at.saturating_duration_since(Instant::now());
-                PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
-            }
-        };
-        match poll(&mut files, timeout) {
-            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+        poll_until(&mut files, deadline)?;
         if deadline.is_some_and(|at| Instant::now() >= at) {
             return Err(io::ErrorKind::TimedOut.into());
         }
@@ -115,32 +105,23 @@ impl Relay<'_> {
     }
 
     fn send(&mut self) -> io::Result<()> {
-        while self.tls.wants_write() {
-            match self.tls.write_tls(&mut self.tcp) {
-                Ok(_) => {}
-                Err(error) if is_for_later(&error) => break,
-                Err(error) => return Err(error),
-            }
-        }
+        while self.tls.wants_write() && or_later(self.tls.write_tls(&mut self.tcp))?.is_some() {}
         Ok(())
     }
 
     fn receive(&mut self) -> io::Result<()> {
-        match self.tls.read_tls(&mut self.tcp) {
-            Ok(0) => self.peer_closed = true,
-            Ok(_) => self.decrypt()?,
-            Err(error) if is_for_later(&error) => {}
-            Err(error) => return Err(error),
+        match or_later(self.tls.read_tls(&mut self.tcp))? {
+            Some(0) => self.peer_closed = true,
+            Some(_) => self.decrypt()?,
+            None => {}
         }
         Ok(())
     }
 
     /// Takes what has arrived out of the TLS connection.
     fn decrypt(&mut self) -> io::Result<()> {
-        let state = self
-            .tls
-            .process_new_packets()
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        let processed = self.tls.process_new_packets();
+        let state = processed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         self.peer_closed |= state.peer_has_closed();
         let length = state.plaintext_bytes_to_read();
         let start = self.arrived.len();
@@ -149,29 +130,20 @@ impl Relay<'_> {
     }
 
     fn deliver(&mut self) -> io::Result<()> {
-        match self.plain.write(&self.arrived) {
-            Ok(length) => {
-                self.arrived.drain(..length);
-                Ok(())
-            }
-            Err(error) if is_for_later(&error) => Ok(()),
-            Err(error) => Err(error),
-        }
+        let length = or_later(self.plain.write(&self.arrived))?;
+        self.arrived.drain(..length.unwrap_or(0));
+        Ok(())
     }
 
     /// Takes bytes of the plain stream; returns `false` at its end.
     fn take(&mut self) -> io::Result<bool> {
         let mut part = [0; PART];
-        match self.plain.read(&mut part) {
-            Ok(0) => Ok(false),
-            Ok(length) => {
-                self.tls.writer().write_all(&part[..length])?;
-                self.send()?;
-                Ok(true)
-            }
-            Err(error) if is_for_later(&error) => Ok(true),
-            Err(error) => Err(error),
+        let length = or_later(self.plain.read(&mut part))?;
+        if let Some(length @ 1..) = length {
+            self.tls.writer().write_all(&part[..length])?;
+            self.send()?;
         }
+        Ok(length != Some(0))
     }
 
     /// Sends the rest, and that it was the rest.
@@ -186,9 +158,26 @@ impl Relay<'_> {
     }
 }
 
-fn is_for_later(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-    )
+/// Waits until something can be done with one of the files, or until the deadline; also a signal ends the wait.
+///
+/// # Errors
+/// An error of the system.
+pub fn poll_until(files: &mut [PollFd<'_>], deadline: Option<Instant>) -> io::Result<()> {
+    let timeout = deadline.map_or(PollTimeout::NONE, |at| {
+        let left = at.saturating_duration_since(Instant::now());
+        PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+    });
+    match poll(files, timeout) {
+        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns the number of bytes that were moved; `None` if it can be tried again later.
+fn or_later(moved: io::Result<usize>) -> io::Result<Option<usize>> {
+    use io::ErrorKind::{Interrupted, WouldBlock};
+    match moved {
+        Err(error) if matches!(error.kind(), WouldBlock | Interrupted) => Ok(None),
+        moved => moved.map(Some),
+    }
 }

@@ -8,9 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags};
 
-use crate::pinned_tls::token::{FIRST_MESSAGE_BYTES, SECRET_BYTES, is_first_message};
+use crate::pinned_tls::{
+    poll_until,
+    token::{FIRST_MESSAGE_BYTES, SECRET_BYTES, is_first_message},
+};
 
 /// Longest time for the first message of a connection.
 const WITHIN: Duration = Duration::from_secs(3);
@@ -50,9 +53,9 @@ impl Stranger {
             Ok(0) => Heard::Wrong,
             Ok(length) => {
                 self.length += length;
-                match self.length == FIRST_MESSAGE_BYTES {
-                    true => Heard::Whole,
-                    false => Heard::Nothing,
+                match self.length {
+                    FIRST_MESSAGE_BYTES => Heard::Whole,
+                    _ => Heard::Nothing,
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Heard::Nothing,
@@ -109,21 +112,11 @@ impl<'a> Admission<'a> {
     /// Waits until something has come; returns which listeners and which strangers have it.
     fn wait(&self) -> io::Result<(Vec<bool>, Vec<bool>)> {
         let listeners = self.listeners.iter().map(AsFd::as_fd);
-        let strangers = self
-            .strangers
-            .iter()
-            .map(|stranger| stranger.stream.as_fd());
+        let strangers = self.strangers.iter().map(|it| it.stream.as_fd());
         let mut files: Vec<PollFd<'_>> = (listeners.chain(strangers))
             .map(|file| PollFd::new(file, PollFlags::POLLIN))
             .collect();
-        let timeout = self.strangers.front().map_or(PollTimeout::NONE, |first| {
-            let left = first.until.saturating_duration_since(Instant::now());
-            PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
-        });
-        match poll(&mut files, timeout) {
-            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+        poll_until(&mut files, self.strangers.front().map(|first| first.until))?;
         let mut events = files.iter().map(|file| file.any().unwrap_or(false));
         let of_listeners = events.by_ref().take(self.listeners.len()).collect();
         Ok((of_listeners, events.collect()))

@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     client_events::ClientEvent,
+    output::nanoseconds,
     pinned_tls::{Hello, relay, set_up},
 };
 
@@ -46,10 +47,9 @@ impl Client {
     pub fn attend(self, server: &Server) {
         let (number, address) = (self.number, self.address);
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
-        match self.serve(server, address) {
-            Ok(()) => server.note(number, &format!("{address} has ended")),
-            Err(error) => server.note(number, &format!("{address} has ended: {error}")),
-        }
+        let why = self.serve(server, address).err();
+        let why = why.map_or_else(String::new, |error| format!(": {error}"));
+        server.note(number, &format!("{address} has ended{why}"));
     }
 
     fn serve(self, server: &Server, address: SocketAddr) -> io::Result<()> {
@@ -71,18 +71,12 @@ impl Client {
                 served
             }
             Err(NoTurn::Full) => {
-                let reason = format!(
-                    "the server has as many clients as it takes ({})",
-                    server.max_clients
-                );
-                tell(
-                    &mut ours,
-                    &Hello::Refused {
-                        reason: reason.clone(),
-                    },
-                )?;
+                let most = server.max_clients;
+                let reason = format!("the server has as many clients as it takes ({most})");
+                let told = io::Error::other(&*reason);
+                tell(&mut ours, &Hello::Refused { reason })?;
                 drop(ours);
-                Err(io::Error::other(reason))
+                Err(told)
             }
             Err(NoTurn::Gone) => Err(io::Error::other("it left while it waited")),
         };
@@ -128,7 +122,7 @@ fn take_turn<'a>(
 ) -> Result<Turn<'a>, NoTurn> {
     let limits = Hello::Limits {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        max_time_ns: u64::try_from(server.max_time.as_nanos()).unwrap_or(u64::MAX),
+        max_time_ns: nanoseconds(server.max_time),
         max_bytes: server.max_bytes,
     };
     tell(client, &limits).map_err(|_| NoTurn::Gone)?;
@@ -150,7 +144,7 @@ fn session(
         max_bytes: server.max_bytes,
     };
     let agent = vec![AGENT_COMMAND.to_owned(), serde_json::to_string(&limits)?];
-    let events = server.events();
+    let events = server.events.clone();
     let began = Instant::now();
     let mut heard = 0;
     let on_line = move |line: &str| {
@@ -162,11 +156,6 @@ fn session(
             events.write(number, &event);
         }
     };
-    serve_client(
-        client,
-        &server.executable,
-        agent,
-        SILENCE,
-        Box::new(on_line),
-    )
+    let on_line = Box::new(on_line);
+    serve_client(client, &server.executable, agent, SILENCE, on_line)
 }

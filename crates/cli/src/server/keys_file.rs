@@ -1,7 +1,7 @@
 //! File of the secret and the key of a server.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     io::{self, Read, Write},
     os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::Path,
@@ -10,31 +10,19 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use crate::{
-    exit::Failure,
-    pinned_tls::{
-        keys::ServerKeys,
-        token::{KEY_BYTES, SECRET_BYTES},
-    },
+    exit::{Failure, OrFailure as _},
+    pinned_tls::keys::ServerKeys,
 };
 
 /// Beginning of the file, with the version of its form.
 const HEAD: &str = "regatta-server-key-1 ";
 
 /// Makes a new secret and a new key.
-///
-/// # Errors
-/// The system gives no random numbers.
-pub fn generate() -> Result<ServerKeys, Failure> {
-    let mut keys = ServerKeys {
-        secret: [0; SECRET_BYTES],
-        seed: [0; KEY_BYTES],
-    };
-    let mut random = File::open("/dev/urandom").map_err(Failure::failed)?;
-    random
-        .read_exact(&mut keys.secret)
-        .and_then(|()| random.read_exact(&mut keys.seed))
-        .map_err(Failure::failed)?;
-    Ok(keys)
+pub fn generate() -> ServerKeys {
+    ServerKeys {
+        secret: rand::random(),
+        seed: rand::random(),
+    }
 }
 
 /// Reads the file, or makes it, readable for its owner alone.
@@ -42,37 +30,28 @@ pub fn generate() -> Result<ServerKeys, Failure> {
 /// # Errors
 /// A file that others can read, that is none, or that cannot be made.
 pub fn read_or_make(path: &Path) -> Result<ServerKeys, Failure> {
-    let shown = path.display();
-    let failed = |error: io::Error| {
-        Failure::bad(error).context(format!("cannot use `{shown}` as the file of the key"))
+    let made = match File::open(path) {
+        Ok(file) => return read(file, path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => make(path),
+        Err(error) => Err(error),
     };
-    match File::open(path) {
-        Ok(file) => read(file, path),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let keys = generate()?;
-            let bytes = [&keys.secret[..], &keys.seed].concat();
-            let mut file = OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(path)
-                .map_err(failed)?;
-            writeln!(file, "{HEAD}{}", STANDARD.encode(bytes))
-                .and_then(|()| file.sync_all())
-                .map_err(failed)?;
-            Ok(keys)
-        }
-        Err(error) => Err(failed(error)),
-    }
+    let doing = format!("cannot use `{}` as the file of the key", path.display());
+    made.bad().context(doing)
+}
+
+fn make(path: &Path) -> io::Result<ServerKeys> {
+    let keys = generate();
+    let bytes = [&keys.secret[..], &keys.seed].concat();
+    let mut new = File::options();
+    let mut file = new.write(true).create_new(true).mode(0o600).open(path)?;
+    writeln!(file, "{HEAD}{}", STANDARD.encode(bytes))?;
+    file.sync_all()?;
+    Ok(keys)
 }
 
 fn read(mut file: File, path: &Path) -> Result<ServerKeys, Failure> {
     let shown = path.display();
-    let mode = file
-        .metadata()
-        .map_err(Failure::failed)?
-        .permissions()
-        .mode();
+    let mode = file.metadata()?.permissions().mode();
     if mode & 0o077 != 0 {
         return Err(Failure::input(
             format!("`{shown}` holds a secret, and others than its owner may read it"),
@@ -81,11 +60,8 @@ fn read(mut file: File, path: &Path) -> Result<ServerKeys, Failure> {
     }
     let mut text = String::new();
     let read = (&mut file).take(1024).read_to_string(&mut text);
-    let bytes = read.ok().and_then(|_| {
-        let word = text.trim().strip_prefix(HEAD)?;
-        STANDARD.decode(word).ok()
-    });
-    let keys = bytes.and_then(|bytes| {
+    let keys = read.ok().and_then(|_| {
+        let bytes = STANDARD.decode(text.trim().strip_prefix(HEAD)?).ok()?;
         let (secret, seed) = bytes.split_first_chunk()?;
         Some(ServerKeys {
             secret: *secret,

@@ -9,7 +9,7 @@ use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket},
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::Duration,
 };
@@ -23,9 +23,9 @@ use self::{admission::Admission, attend::Client, queue::Queue};
 use crate::{
     args::ServerArgs,
     client_events::ClientEvent,
-    exit::{Code, Failure, own_executable},
+    exit::{Code, Failure, OrFailure as _, own_executable},
     line_output::LineOutput,
-    output::{self, OutputError},
+    output,
 };
 
 /// Command of the agent of a client.
@@ -65,29 +65,23 @@ struct Numbered<'a> {
 }
 
 impl EventOutput {
-    fn text(&self, text: &str) -> Result<(), OutputError> {
-        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
-        output.text(text)
+    fn lock(&self) -> MutexGuard<'_, LineOutput> {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self, client: u64, event: &ClientEvent) {
-        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         // A full disk does not end the service.
         let _ = if self.json {
-            output.json(&Numbered { client, event })
+            self.lock().json(&Numbered { client, event })
         } else {
             let text = event.text(false, None);
             let lines = text.lines().map(|line| format!("[{client}] {line}\n"));
-            output.text(&lines.collect::<String>())
+            self.lock().text(&lines.collect::<String>())
         };
     }
 }
 
 impl Server {
-    fn events(&self) -> EventOutput {
-        self.events.clone()
-    }
-
     /// Writes a line about a client; with JSON on standard error.
     fn note(&self, client: u64, text: &str) {
         let line = format!("[{client}] {}\n", printable(text));
@@ -95,7 +89,7 @@ impl Server {
             output::err(line.trim_end());
             return;
         }
-        let _ = self.events.text(&line);
+        let _ = self.events.lock().text(&line);
     }
 }
 
@@ -106,13 +100,13 @@ impl Server {
 pub fn server(args: &ServerArgs) -> Result<Code, Failure> {
     let keys = match &args.key {
         Some(path) => keys_file::read_or_make(path)?,
-        None => keys_file::generate()?,
+        None => keys_file::generate(),
     };
-    let no_tls = |error: rustls::Error| Failure::failed(error).context("cannot set up TLS");
-    let token = keys.token().map_err(no_tls)?;
+    const TLS: &str = "cannot set up TLS";
+    let token = keys.token().context(TLS)?;
     let listeners = listen(args)?;
     let server = Server {
-        tls: Arc::new(keys.config().map_err(no_tls)?),
+        tls: Arc::new(keys.config().context(TLS)?),
         queue: Queue::new(args.parallel, args.max_clients),
         max_clients: args.max_clients,
         max_time: args.max_time,
@@ -124,16 +118,14 @@ pub fn server(args: &ServerArgs) -> Result<Code, Failure> {
             json: args.json,
         },
     };
-    let name = args
-        .name
-        .clone()
-        .unwrap_or_else(|| name_of_this_machine(args));
+    let name = args.name.clone();
+    let name = name.unwrap_or_else(|| name_of_this_machine(args));
     let listening = format!(
         "listening on TCP port {}; trials use the ports {} of TCP, UDP and SCTP\n",
         args.port, server.data_ports
     );
     if args.logfile.is_some() && !args.json {
-        server.events.text(&listening)?;
+        server.events.lock().text(&listening)?;
     }
     // The file can be for others, too, and the token is a secret.
     output::out(&format!(
@@ -152,7 +144,7 @@ fn serve(
     thread::scope(|scope| {
         let mut number = 0;
         loop {
-            let admitted = admission.next().map_err(Failure::failed)?;
+            let admitted = admission.next()?;
             for (stream, address) in admitted {
                 number += 1;
                 let client = Client {
@@ -184,27 +176,24 @@ fn data_ports(args: &ServerArgs) -> PortRange {
 fn listen(args: &ServerArgs) -> Result<Vec<TcpListener>, Failure> {
     let one = |address: IpAddr, both: bool| {
         let address = SocketAddr::new(address, args.port);
-        listen_on(address, both).map_err(|error| {
-            Failure::bad(error)
-                .context(format!("cannot listen on `{address}`"))
-                .hint("choose another port with `-p`, or an address of this machine with `-B`")
-        })
+        listen_on(address, both)
+            .bad()
+            .context(format!("cannot listen on `{address}`"))
+            .hint("choose another port with `-p`, or an address of this machine with `-B`")
     };
-    if args.bind.is_empty() {
-        return match (args.ipv4, args.ipv6) {
-            (true, _) => Ok(vec![one(Ipv4Addr::UNSPECIFIED.into(), false)?]),
-            (_, true) => Ok(vec![one(Ipv6Addr::UNSPECIFIED.into(), false)?]),
-            // A kernel without IPv6 has IPv4.
-            _ => match listen_on(SocketAddr::from((Ipv6Addr::UNSPECIFIED, args.port)), true) {
-                Ok(listener) => Ok(vec![listener]),
-                Err(_) => Ok(vec![one(Ipv4Addr::UNSPECIFIED.into(), false)?]),
-            },
-        };
+    if !args.bind.is_empty() {
+        let addresses = args.bind.iter();
+        return addresses.map(|address| one(*address, false)).collect();
     }
-    args.bind
-        .iter()
-        .map(|address| one(*address, false))
-        .collect()
+    let v4: IpAddr = Ipv4Addr::UNSPECIFIED.into();
+    let v6: IpAddr = Ipv6Addr::UNSPECIFIED.into();
+    let listener = match (args.ipv4, args.ipv6) {
+        (true, _) => one(v4, false),
+        (_, true) => one(v6, false),
+        // A kernel without IPv6 has IPv4.
+        _ => one(v6, true).or_else(|_| one(v4, false)),
+    };
+    Ok(vec![listener?])
 }
 
 fn listen_on(address: SocketAddr, both: bool) -> io::Result<TcpListener> {

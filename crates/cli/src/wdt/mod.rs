@@ -17,60 +17,31 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_transport_wdt::{Failure, host::Host, status::Status};
+use regatta_transport_wdt::{self as transport_wdt, host::Host, status::Status};
 
 use crate::{
     args::wdt::{WdtArgs, WdtCommand},
-    exit,
+    exit::{Code, Failure, OrFailure as _},
     interrupt::Held,
-    output::{self, Colour},
+    output,
 };
 
 /// Number of refused connections that a receiver reports.
 const REFUSALS_TOLD: usize = 5;
 
-/// Error of an end, with the protocol's status and a hint.
-#[derive(Debug)]
-struct Trouble {
-    status: Status,
-    what: String,
-    cause: String,
-    hint: String,
+/// Creates the error of an end, whose exit code is the protocol's.
+fn trouble(status: Status, what: impl Into<String>) -> Failure {
+    Failure::told(what).code(of(status))
 }
 
-impl Trouble {
-    fn new(status: Status, what: impl Into<String>) -> Self {
-        Self {
-            status,
-            what: what.into(),
-            cause: String::new(),
-            hint: String::new(),
-        }
-    }
-
-    fn because(mut self, cause: impl ToString) -> Self {
-        self.cause = cause.to_string();
-        self
-    }
-
-    fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = hint.into();
-        self
-    }
-
-    fn io(status: Status, what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
-        move |error| Self::new(status, what).because(error)
-    }
-
-    fn render(&self, colour: bool) -> String {
-        let cause = Some(self.cause.clone()).filter(|cause| !cause.is_empty());
-        exit::failure(&self.what, cause.as_slice(), &self.hint, colour)
-    }
+fn of(status: Status) -> Code {
+    Code::Of(status.code())
 }
 
 /// Creates the error of a failed transfer, with a hint.
-fn failed(what: &str, failure: &Failure) -> Trouble {
-    let hint = match failure.status {
+fn failed(what: &str, failure: transport_wdt::Failure) -> Failure {
+    let status = failure.status;
+    let hint = match status {
         Status::Connection | Status::ConnectionRetryable => {
             "look whether the other end still runs, and whether its ports can be reached from here"
         }
@@ -84,23 +55,17 @@ fn failed(what: &str, failure: &Failure) -> Trouble {
         Status::Abort | Status::Timeout | Status::NoProgress => "start both ends again",
         _ => "",
     };
-    Trouble::new(failure.status, what)
-        .because(failure)
-        .hint(hint)
+    (Failure::failed(failure).context(what).hint(hint)).code(of(status))
 }
 
-/// Runs `regatta wdt`; returns the exit code.
-pub fn wdt(args: &WdtArgs, colour: Colour) -> u8 {
-    let done = match &args.command {
+/// Runs `regatta wdt`.
+///
+/// # Errors
+/// A transfer that does not come to its end; the exit code is the protocol's.
+pub fn wdt(args: &WdtArgs) -> Result<Code, Failure> {
+    match &args.command {
         WdtCommand::Receive(args) => receive::receive(args),
         WdtCommand::Send(args) => send::send(args),
-    };
-    match done {
-        Ok(()) => 0,
-        Err(trouble) => {
-            output::styled(&trouble.render(colour.stderr));
-            trouble.status.code()
-        }
     }
 }
 
@@ -118,7 +83,7 @@ struct Terminal {
 
 impl Terminal {
     /// With a signal that ends the transfer in good order: unfinished files are removed.
-    fn new(sends: bool, local: Option<IpAddr>) -> Result<Self, Trouble> {
+    fn new(sends: bool, local: Option<IpAddr>) -> Result<Self, Failure> {
         let stopped = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&stopped);
         Held::new()
@@ -127,7 +92,8 @@ impl Terminal {
                 let stop = move || stop.store(true, Ordering::Relaxed);
                 held.end_with("stopping: the transfer is given up", stop, || {})
             })
-            .map_err(Trouble::io(Status::Error, "cannot wait for signals"))?;
+            .context("cannot wait for signals")
+            .code(of(Status::Error))?;
         Ok(Self {
             sends,
             local,
@@ -136,11 +102,9 @@ impl Terminal {
             refused: AtomicUsize::new(0),
         })
     }
-}
 
-impl Terminal {
     /// Ends the transfer in good order when standard input ends.
-    fn stop_at_end_of_input(&self) -> io::Result<()> {
+    fn stop_at_end_of_input(&self) -> Result<(), Failure> {
         let stop = Arc::clone(&self.stopped);
         let work = move || {
             let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
@@ -150,6 +114,8 @@ impl Terminal {
             .name("end of input".to_owned())
             .spawn(work)
             .map(drop)
+            .context("cannot start a thread")
+            .code(of(Status::Error))
     }
 }
 
@@ -162,14 +128,12 @@ impl Host for Terminal {
         self.came.get_or_init(Instant::now);
     }
 
-    fn refused(&self, peer: IpAddr, why: &Failure) {
+    fn refused(&self, peer: IpAddr, why: &transport_wdt::Failure) {
         let before = self.refused.fetch_add(1, Ordering::Relaxed);
         if before < REFUSALS_TOLD {
-            let last = before + 1 == REFUSALS_TOLD;
-            let more = if last {
-                "; no more of these are told"
-            } else {
-                ""
+            let more = match before + 1 {
+                REFUSALS_TOLD => "; no more of these are told",
+                _ => "",
             };
             output::err(&format!(
                 "warning: refused a connection from {peer}: {}{more}",

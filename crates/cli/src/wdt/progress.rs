@@ -7,10 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use regatta_model::{BitRate, Bytes};
 
-use crate::output;
+use crate::{listen::bar, output};
 
 /// Interval between updates of the bar.
 const EVERY: Duration = Duration::from_millis(100);
@@ -25,11 +24,7 @@ pub(super) fn shown<T>(
     if silent || !io::stderr().is_terminal() {
         return transfer();
     }
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template(
-        "{wide_bar} {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}",
-    );
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let bar = bar("{wide_bar} {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}");
     thread::scope(|scope| {
         let (over, until_over) = channel::<()>();
         let (bar, so_far) = (&bar, &so_far);
@@ -53,9 +48,9 @@ pub(super) fn shown<T>(
 pub(super) fn summary(did: &str, files: u64, bytes: u64, since: Instant) {
     let time = since.elapsed();
     let rate = bytes as f64 * 8.0 / time.as_secs_f64().max(1e-9);
-    let noun = if files == 1 { "file" } else { "files" };
     output::err(&format!(
-        "{did} {files} {noun}, {} in {:.1} s ({})",
+        "{did} {}, {} in {:.1} s ({})",
+        output::counted(files as usize, "file"),
         Bytes(bytes),
         time.as_secs_f64(),
         BitRate(rate as u64)

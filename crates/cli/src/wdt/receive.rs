@@ -1,6 +1,6 @@
 //! `regatta wdt receive`.
 
-use std::{fs, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
 use rand::RngExt as _;
 use regatta_transport_wdt::{
@@ -13,38 +13,38 @@ use regatta_transport_wdt::{
     url::ConnectionUrl,
 };
 
-use super::{Terminal, Trouble, failed, progress};
+use super::{Terminal, failed, of, progress, trouble};
 use crate::{
     args::wdt::{Encryption, ReceiveArgs},
+    exit::{Code, Failure, OrFailure as _},
     output,
+    provenance::node,
 };
 
 /// Receives one transfer.
-pub(super) fn receive(args: &ReceiveArgs) -> Result<(), Trouble> {
+pub(super) fn receive(args: &ReceiveArgs) -> Result<Code, Failure> {
     let host = Terminal::new(false, args.listen)?;
     if args.until_end_of_input {
-        host.stop_at_end_of_input()
-            .map_err(Trouble::io(Status::Error, "cannot start a thread"))?;
+        host.stop_at_end_of_input()?;
     }
     let options = DirectoryOptions {
         overwrite: args.overwrite,
         sync: !args.no_sync,
         resume: args.resume,
     };
-    let what = format!("cannot write into `{}`", args.dir.display());
-    let sink = DirectorySink::new(&args.dir, options).map_err(|error| {
-        Trouble::io(Status::FileWrite, what)(error).hint("give a directory that you may write into")
-    })?;
-    let listener = Listener::bind(&ports(args)?, &host).map_err(|error| {
-        let hint = match args.start_port {
+    let sink = DirectorySink::new(&args.dir, options)
+        .context(format!("cannot write into `{}`", args.dir.display()))
+        .hint("give a directory that you may write into")
+        .code(of(Status::FileWrite))?;
+    let listener = Listener::bind(&ports(args)?, &host)
+        .context("cannot listen")
+        .hint(match args.start_port {
             Some(_) => "choose another `--start-port`, or leave it out",
             None => "choose another address with `--listen`, or leave it out",
-        };
-        Trouble::io(Status::Connection, "cannot listen")(error).hint(hint)
-    })?;
+        })
+        .code(of(Status::Connection))?;
     let url = url(args, &listener)?;
-    output::out(&format!("{}\n", url.to_secret_string()))
-        .map_err(|error| Trouble::new(Status::Error, error.to_string()))?;
+    output::out(&format!("{}\n", url.to_secret_string())).code(of(Status::Error))?;
 
     let options = Options {
         tag_interval_bytes: args.tag_interval,
@@ -63,50 +63,45 @@ pub(super) fn receive(args: &ReceiveArgs) -> Result<(), Trouble> {
             true => "the transfer did not come to its end; blocks that were counted are kept for `--resume`",
             false => "nothing was received: the transfer did not come to its end",
         };
-        failed(what, &failure)
+        failed(what, failure)
     })?;
-    let files = sink.commit().map_err(|error| {
-        Trouble::io(
-            Status::FileWrite,
-            "all arrived, and not every file could be given its name; the sender was told that all is well",
-        )(error)
+    let files = sink
+        .commit()
+        .context("all arrived, and not every file could be given its name; the sender was told that all is well")
         .hint("move what is in the way aside, and send again with `--overwrite`")
-    })?;
+        .code(of(Status::FileWrite))?;
     let begun = host.came.get().copied().unwrap_or(listening);
     progress::summary("received", files, report.bytes, begun);
-    Ok(())
+    Ok(Code::Measured)
 }
 
-fn ports(args: &ReceiveArgs) -> Result<Vec<u16>, Trouble> {
+fn ports(args: &ReceiveArgs) -> Result<Vec<u16>, Failure> {
     let Some(first) = args.start_port else {
         return Ok(vec![0; usize::from(args.ports)]);
     };
-    match first.checked_add(args.ports - 1) {
-        Some(last) => Ok((first..=last).collect()),
-        None => Err(Trouble::new(
-            Status::Abort,
-            format!("there are no {} ports from {first} on", args.ports),
-        )
-        .hint("choose a lower `--start-port`, or fewer `--ports`")),
-    }
+    let last = first.checked_add(args.ports - 1).ok_or_else(|| {
+        let what = format!("there are no {} ports from {first} on", args.ports);
+        trouble(Status::Abort, what).hint("choose a lower `--start-port`, or fewer `--ports`")
+    })?;
+    Ok((first..=last).collect())
 }
 
-fn url(args: &ReceiveArgs, listener: &Listener) -> Result<ConnectionUrl, Trouble> {
+fn url(args: &ReceiveArgs, listener: &Listener) -> Result<ConnectionUrl, Failure> {
     let cipher = match args.encryption {
         Encryption::None => None,
         Encryption::Aes128Ctr => Some(Cipher::Aes128Ctr),
         Encryption::Aes128Gcm => Some(Cipher::Aes128Gcm),
     };
-    let secret = match cipher {
-        None => None,
-        Some(cipher) => Some(Secret {
+    let secret = cipher.map(|cipher| {
+        let key = Key::random()
+            .context("cannot make a key")
+            .code(of(Status::Encryption))?;
+        Ok::<_, Failure>(Secret {
             cipher,
-            key: Key::random().map_err(|error| {
-                Trouble::new(Status::Encryption, "cannot make a key").because(error)
-            })?,
+            key,
             iv_change_bytes: args.iv_change.0,
-        }),
-    };
+        })
+    });
     Ok(ConnectionUrl {
         host: match (&args.host, args.listen) {
             (Some(host), _) => host.clone(),
@@ -116,16 +111,14 @@ fn url(args: &ReceiveArgs, listener: &Listener) -> Result<ConnectionUrl, Trouble
         ports: listener.ports().to_vec(),
         id: rand::rng().random::<u64>().to_string().into_bytes(),
         version: Some(VERSION),
-        secret,
+        secret: secret.transpose()?,
         iv_change_bytes: args.iv_change.0,
         resumption: args.resume,
     })
 }
 
 fn own_name() -> String {
-    fs::read_to_string("/proc/sys/kernel/hostname")
-        .map(|name| name.trim().to_owned())
-        .ok()
+    Some(node())
         .filter(|name| !name.is_empty())
         .unwrap_or_else(|| "localhost".to_owned())
 }

@@ -1,7 +1,6 @@
 //! `regatta wdt send`.
 
 use std::{
-    error::Error,
     fs,
     io::{self, BufRead, Read},
     path::Path,
@@ -19,9 +18,10 @@ use regatta_transport_wdt::{
     url::{ConnectionUrl, MAX_URL_BYTES},
 };
 
-use super::{Terminal, Trouble, failed, progress};
+use super::{Terminal, failed, of, progress, trouble};
 use crate::{
     args::wdt::{SecretUrl, SendArgs},
+    exit::{Code, Failure, OrFailure as _},
     output,
     remote::{self, Receiver},
 };
@@ -30,25 +30,17 @@ use crate::{
 const NAMED: usize = 10;
 
 /// Sends one transfer.
-pub(super) fn send(args: &SendArgs) -> Result<(), Trouble> {
+pub(super) fn send(args: &SendArgs) -> Result<Code, Failure> {
+    let listed = args.manifest.as_deref().map(|path| manifest(args, path));
     let selection = Selection {
         include: args.include.clone(),
         exclude: args.exclude.clone(),
         follow_links: args.follow_links,
-        manifest: args
-            .manifest
-            .as_deref()
-            .map(|path| manifest(args, path))
-            .transpose()?,
+        manifest: listed.transpose()?,
     };
-    let source = TreeSource::selected(&args.path, &selection).map_err(|error| {
-        let trouble = Trouble::new(Status::SourceRead, error.to_string())
-            .hint("give a file or a directory that this user may read");
-        match error.source() {
-            Some(cause) => trouble.because(cause),
-            None => trouble,
-        }
-    })?;
+    let source = TreeSource::selected(&args.path, &selection)
+        .hint("give a file or a directory that this user may read")
+        .code(of(Status::SourceRead))?;
     for left_out in source.left_out().iter().take(NAMED) {
         output::err(&format!("warning: not sent: {left_out}"));
     }
@@ -60,11 +52,10 @@ pub(super) fn send(args: &SendArgs) -> Result<(), Trouble> {
             Some(receive_on(host, directory, args)?)
         }
         _ if args.overwrite => {
-            return Err(Trouble::new(
-                Status::Abort,
-                "whether files are replaced is for the receiver to say, which gave this URL",
-            )
-            .hint("give `--overwrite` to `regatta wdt receive`"));
+            let what = "whether files are replaced is for the receiver to say, which gave this URL";
+            return Err(
+                trouble(Status::Abort, what).hint("give `--overwrite` to `regatta wdt receive`")
+            );
         }
         _ => None,
     };
@@ -83,83 +74,73 @@ pub(super) fn send(args: &SendArgs) -> Result<(), Trouble> {
     };
     let begun = Instant::now();
     let session = Session::new(source, &url, options)
-        .map_err(|failure| failed("nothing was sent", &failure))?;
+        .map_err(|failure| failed("nothing was sent", failure))?;
     let session = Arc::new(session);
     let sent = progress::shown(
         args.no_progress,
         || (session.payload_bytes(), Some(session.total_bytes())),
         || net::send(&session, &url, &host),
     );
-    let report = match (sent, receiver) {
-        (Ok(report), receiver) => (report, receiver),
-        (Err(failure), receiver) => {
-            let trouble = failed("the transfer did not come to its end", &failure);
+    let report = match sent {
+        Ok(report) => report,
+        Err(failure) => {
+            let what = "the transfer did not come to its end";
             // The receiver knows why it has ended the transfer.
             return Err(match receiver.and_then(Receiver::failure) {
                 Some(reason) => {
-                    Trouble::new(failure.status, "the transfer did not come to its end")
-                        .because(format!("at the receiver: {reason}"))
+                    trouble(failure.status, format!("at the receiver: {reason}")).context(what)
                 }
-                None => trouble,
+                None => failed(what, failure),
             });
         }
     };
-    let (report, receiver) = report;
     if let Some(reason) = receiver.and_then(Receiver::end) {
-        return Err(Trouble::new(
-            Status::FileWrite,
-            "the receiver could not keep what was sent",
-        )
-        .because(reason));
+        let what = "the receiver could not keep what was sent";
+        return Err(trouble(Status::FileWrite, reason).context(what));
     }
     progress::summary("sent", files, report.bytes, begun);
-    Ok(())
+    Ok(Code::Measured)
 }
 
 /// Starts a receiver on a host of the hosts file.
-fn receive_on(host: &str, directory: &str, args: &SendArgs) -> Result<Receiver, Trouble> {
+fn receive_on(host: &str, directory: &str, args: &SendArgs) -> Result<Receiver, Failure> {
     let hosts_file = args.hosts_file.as_deref();
     remote::receive(host, directory, args.overwrite, hosts_file).map_err(|failure| {
         let (reasons, hint) = failure.in_words();
-        Trouble::new(Status::Connection, format!("cannot receive on `{host}`"))
-            .because(reasons)
-            .hint(hint)
+        let what = format!("cannot receive on `{host}`");
+        (trouble(Status::Connection, reasons).context(what)).hint(hint)
     })
 }
 
 /// Reads the files that a manifest lists.
-fn manifest(args: &SendArgs, path: &Path) -> Result<Vec<Listed>, Trouble> {
+fn manifest(args: &SendArgs, path: &Path) -> Result<Vec<Listed>, Failure> {
     let input = path == Path::new("-");
     if input && args.url.0 == "-" {
         let what = "standard input cannot be both the URL and the manifest";
-        return Err(Trouble::new(Status::Abort, what).hint("write the manifest to a file"));
+        return Err(trouble(Status::Abort, what).hint("write the manifest to a file"));
     }
     if !args.path.is_dir() {
         let what = format!(
             "`{}` is no directory, below which a manifest names files",
             args.path.display()
         );
-        return Err(
-            Trouble::new(Status::Abort, what).hint("give a directory, or leave `--manifest` out")
-        );
+        let hint = "give a directory, or leave `--manifest` out";
+        return Err(trouble(Status::Abort, what).hint(hint));
     }
-    let what = format!("cannot read the manifest `{}`", path.display());
-    let text = match input {
-        true => {
-            let mut text = Vec::new();
-            io::stdin().lock().read_to_end(&mut text).map(|_| text)
-        }
-        false => fs::read(path),
+    let mut text = Vec::new();
+    let read = match input {
+        true => io::stdin().lock().read_to_end(&mut text),
+        false => fs::File::open(path).and_then(|mut file| file.read_to_end(&mut text)),
     };
-    let text = text.map_err(Trouble::io(Status::SourceRead, what))?;
-    read_manifest(&text).map_err(|error| {
-        Trouble::new(Status::Abort, error.to_string())
-            .hint("name one file below the directory in each line")
-    })
+    read.context(format!("cannot read the manifest `{}`", path.display()))
+        .code(of(Status::SourceRead))?;
+    read_manifest(&text)
+        .hint("name one file below the directory in each line")
+        .code(of(Status::Abort))
 }
 
 /// Returns the limit for the requested rate.
-fn rate_limit(args: &SendArgs) -> Result<Option<RateLimit>, Trouble> {
+fn rate_limit(args: &SendArgs) -> Result<Option<RateLimit>, Failure> {
     let Some(average) = args.rate else {
         return Ok(None);
     };
@@ -167,9 +148,7 @@ fn rate_limit(args: &SendArgs) -> Result<Option<RateLimit>, Trouble> {
     if let Some(peak) = args.peak_rate {
         if peak < average {
             let what = format!("the peak rate {peak} is below the average of {average}");
-            return Err(
-                Trouble::new(Status::Abort, what).hint("raise `--peak-rate`, or lower `--rate`")
-            );
+            return Err(trouble(Status::Abort, what).hint("raise `--peak-rate`, or lower `--rate`"));
         }
         limit = RateLimit::with_peak(average.0 / 8, peak.0 / 8);
     }
@@ -180,18 +159,18 @@ fn rate_limit(args: &SendArgs) -> Result<Option<RateLimit>, Trouble> {
 }
 
 /// Reads the URL from the command line, or from the first line of standard input that is not empty.
-fn read_url(given: &SecretUrl) -> Result<ConnectionUrl, Trouble> {
+fn read_url(given: &SecretUrl) -> Result<ConnectionUrl, Failure> {
     let mut line = String::new();
     let text = if given.0 == "-" {
         let mut input = io::stdin().lock().take(MAX_URL_BYTES as u64 + 1);
         while line.trim().is_empty() {
             line.clear();
-            let read = input.read_line(&mut line).map_err(Trouble::io(
-                Status::Abort,
-                "cannot read the URL from standard input",
-            ))?;
+            let read = input
+                .read_line(&mut line)
+                .context("cannot read the URL from standard input")
+                .code(of(Status::Abort))?;
             if read == 0 {
-                return Err(Trouble::new(Status::Abort, "no URL came on standard input")
+                return Err(trouble(Status::Abort, "no URL came on standard input")
                     .hint("pipe what `regatta wdt receive DIR` prints into it"));
             }
         }
@@ -202,9 +181,8 @@ fn read_url(given: &SecretUrl) -> Result<ConnectionUrl, Trouble> {
     parse_url(text)
 }
 
-fn parse_url(text: &str) -> Result<ConnectionUrl, Trouble> {
-    ConnectionUrl::parse(text).map_err(|error| {
-        Trouble::new(Status::Abort, error.to_string())
-            .hint("give it as the receiver printed it, in quotes")
-    })
+fn parse_url(text: &str) -> Result<ConnectionUrl, Failure> {
+    ConnectionUrl::parse(text)
+        .hint("give it as the receiver printed it, in quotes")
+        .code(of(Status::Abort))
 }

@@ -16,6 +16,7 @@ use regatta_engine::{Ending, Event, Listener, ListenerError, ProgressListener, T
 use regatta_model::TrialRecord;
 use tokio::{
     sync::{Notify, mpsc},
+    task::JoinSet,
     time::Instant,
 };
 
@@ -77,27 +78,6 @@ enum Message {
     Progress(TrialProgress),
     /// The run has ended, with its last event or without.
     End,
-}
-
-/// Source of the state.
-enum Source {
-    Run {
-        messages: mpsc::UnboundedReceiver<Message>,
-        fold: Box<Fold>,
-        dir: PathBuf,
-    },
-    Other {
-        followed: Followed,
-        detach: Arc<Notify>,
-    },
-}
-
-/// Runs of other processes that are followed.
-enum Followed {
-    /// The socket of a run.
-    Socket(UnixStream),
-    /// Files of several runs.
-    Files(Look),
 }
 
 /// Views of a run of this process.
@@ -179,14 +159,12 @@ impl Hub {
     ) -> Result<(Self, Option<String>), LiveError> {
         let (bound, url) = Bound::open(views)?;
         let (sender, messages) = mpsc::unbounded_channel();
-        let fold = Box::new(Fold::new(dir.display().to_string(), earlier));
+        let fold = Fold::new(dir.display().to_string(), earlier);
         let shared = Arc::new(Shared::of_dir(dir.to_owned()));
-        let source = Source::Run {
-            messages,
-            fold,
-            dir: dir.to_owned(),
-        };
-        let thread = spawn(source, bound, Arc::clone(&shared))?;
+        let dir = dir.to_owned();
+        let follow =
+            async move |views: &mut Drawn| follow_events(messages, fold, &dir, views).await;
+        let thread = spawn(bound, Arc::clone(&shared), false, follow)?;
         let hub = Self {
             messages: sender,
             shared,
@@ -255,11 +233,8 @@ impl Attached {
             dir: dir.to_owned(),
             source,
         })?;
-        Self::follow(
-            views,
-            Followed::Socket(stream),
-            Shared::of_dir(dir.to_owned()),
-        )
+        let follow = async move |views: &mut Drawn| follow_run(stream, views).await;
+        Self::follow(views, follow, Shared::of_dir(dir.to_owned()))
     }
 
     /// Attaches to several runs, such as the shards of a plan on several machines, by their files. Returns the address
@@ -272,22 +247,26 @@ impl Attached {
         look: Look,
         load: Load,
     ) -> Result<(Self, Option<String>), LiveError> {
-        Self::follow(views, Followed::Files(look), Shared::new(load))
+        let follow = async move |views: &mut Drawn| follow_files(look, views).await;
+        Self::follow(views, follow, Shared::new(load))
     }
 
     fn follow(
         views: &Views,
-        followed: Followed,
+        follow: impl AsyncFnOnce(&mut Drawn) + Send + 'static,
         shared: Shared,
     ) -> Result<(Self, Option<String>), LiveError> {
         let (bound, url) = Bound::open(views)?;
         let shared = Arc::new(shared);
         let detach = Arc::<Notify>::default();
-        let source = Source::Other {
-            followed,
-            detach: Arc::clone(&detach),
+        let detached = Arc::clone(&detach);
+        let until_detached = async move |views: &mut Drawn| {
+            tokio::select! {
+                () = follow(views) => {}
+                () = detached.notified() => {}
+            }
         };
-        let thread = spawn(source, bound, Arc::clone(&shared))?;
+        let thread = spawn(bound, Arc::clone(&shared), true, until_detached)?;
         let attached = Self {
             shared,
             detach,
@@ -310,7 +289,13 @@ impl Attached {
     }
 }
 
-fn spawn(source: Source, bound: Bound, shared: Arc<Shared>) -> Result<JoinHandle<()>, LiveError> {
+/// Starts the thread of the views, which shows the state that `follow` makes until that ends.
+fn spawn(
+    bound: Bound,
+    shared: Arc<Shared>,
+    is_attached: bool,
+    follow: impl AsyncFnOnce(&mut Drawn) + Send + 'static,
+) -> Result<JoinHandle<()>, LiveError> {
     std::thread::Builder::new()
         .name("views".to_owned())
         .spawn(move || {
@@ -322,18 +307,22 @@ fn spawn(source: Source, bound: Bound, shared: Arc<Shared>) -> Result<JoinHandle
             let Ok(runtime) = runtime else {
                 return;
             };
-            runtime.block_on(serve(source, bound, shared));
+            runtime.block_on(serve(bound, shared, is_attached, follow));
             // A report that is being made for the page is not waited for.
             runtime.shutdown_background();
         })
         .map_err(LiveError::Thread)
 }
 
-/// Serves all views until the source ends.
-async fn serve(source: Source, bound: Bound, shared: Arc<Shared>) {
-    let is_attached = matches!(source, Source::Other { .. });
+/// Serves all views until `follow` ends.
+async fn serve(
+    bound: Bound,
+    shared: Arc<Shared>,
+    is_attached: bool,
+    follow: impl AsyncFnOnce(&mut Drawn),
+) {
     let _watching = bound.is_metered().then(|| Watching::new(&shared));
-    let mut servers = tokio::task::JoinSet::new();
+    let mut servers = JoinSet::new();
     if let Some((listener, access)) = bound.web {
         servers.spawn(http::serve(listener, web::router(access, &shared)));
     }
@@ -344,33 +333,16 @@ async fn serve(source: Source, bound: Bound, shared: Arc<Shared>) {
         screen: bound.screen,
         textfile: bound.textfile,
         shared: Arc::clone(&shared),
+        servers,
         is_attached,
         cells_changed: true,
         dirty: false,
         next: Instant::now(),
     };
-    match source {
-        Source::Run {
-            messages,
-            fold,
-            dir,
-        } => follow_events(messages, *fold, &dir, &mut views, &mut servers).await,
-        Source::Other { followed, detach } => {
-            let end = async {
-                match followed {
-                    Followed::Socket(stream) => follow_run(stream, &mut views).await,
-                    Followed::Files(look) => follow_files(look, &mut views).await,
-                }
-            };
-            tokio::select! {
-                () = end => {}
-                () = detach.notified() => {}
-            }
-        }
-    }
+    follow(&mut views).await;
     views.publish();
     let is_read = shared.end();
-    drop(servers);
+    views.servers.abort_all();
     drop(views.screen.take());
     if let Some(path) = &views.textfile {
         metrics::write_textfile(path, &shared.run());
@@ -387,7 +359,6 @@ async fn follow_events(
     mut fold: Fold,
     dir: &Path,
     views: &mut Drawn,
-    servers: &mut tokio::task::JoinSet<()>,
 ) {
     let mut is_over = false;
     // On a busy machine many messages wait for this thread.
@@ -407,7 +378,8 @@ async fn follow_events(
                     if matches!(*event, Event::RunStarted { .. }) {
                         // Without a socket nobody can attach; that is no reason to measure nothing.
                         if let Ok(socket) = RunSocket::listen(dir) {
-                            servers.spawn(socket.serve(Arc::clone(&views.shared)));
+                            let shared = Arc::clone(&views.shared);
+                            views.servers.spawn(socket.serve(shared));
                         }
                         views.begin();
                     }
@@ -454,37 +426,34 @@ async fn follow_run(stream: UnixStream, views: &mut Drawn) {
 }
 
 /// Follows runs of other processes by their files until all have ended.
-async fn follow_files(look: Look, views: &mut Drawn) {
-    let read = async |after: Duration, mut look: Look| {
-        tokio::time::sleep(after).await;
-        tokio::task::spawn_blocking(move || (look(), look)).await
-    };
+async fn follow_files(mut look: Look, views: &mut Drawn) {
     views.begin();
-    let mut reading = Box::pin(read(Duration::ZERO, look));
+    let mut pause = Duration::ZERO;
     loop {
-        let look = tokio::select! {
-            done = &mut reading => {
-                // It panicked: there is nothing more to show.
-                let Ok((run, look)) = done else {
-                    return;
-                };
-                let is_over = matches!(run.now.activity, Activity::Ended { .. });
-                let mut shown = views.shared.run();
-                views.cells_changed |= shown.cells != run.cells;
-                *shown = run;
-                drop(shown);
-                views.dirty = true;
-                if is_over {
-                    return;
-                }
-                look
-            }
-            () = views.due() => {
-                views.publish();
-                continue;
+        let mut reading = std::pin::pin!(async move {
+            tokio::time::sleep(pause).await;
+            tokio::task::spawn_blocking(move || (look(), look)).await
+        });
+        let read = loop {
+            tokio::select! {
+                read = &mut reading => break read,
+                () = views.due() => views.publish(),
             }
         };
-        reading = Box::pin(read(LOOK_EVERY, look));
+        // It panicked: there is nothing more to show.
+        let Ok((run, next)) = read else {
+            return;
+        };
+        let is_over = matches!(run.now.activity, Activity::Ended { .. });
+        let mut shown = views.shared.run();
+        views.cells_changed |= shown.cells != run.cells;
+        *shown = run;
+        drop(shown);
+        views.dirty = true;
+        if is_over {
+            return;
+        }
+        (look, pause) = (next, LOOK_EVERY);
     }
 }
 
@@ -493,6 +462,7 @@ struct Drawn {
     screen: Option<Screen>,
     textfile: Option<PathBuf>,
     shared: Arc<Shared>,
+    servers: JoinSet<()>,
     is_attached: bool,
     cells_changed: bool,
     dirty: bool,

@@ -8,7 +8,7 @@ use ratatui::{
     layout::{Constraint, Layout, Rect},
     style::{Modifier, Style},
     text::{Line, Span},
-    widgets::{Paragraph, Row, Sparkline, Table, Widget, Wrap},
+    widgets::{Paragraph, Row, Sparkline, Table, Wrap},
 };
 use regatta_model::{Unit, shell::printable};
 use regatta_report::{
@@ -122,11 +122,8 @@ impl View<'_> {
     }
 
     fn draw_trial(&self, frame: &mut Frame, area: Rect, trial: &LiveTrial) {
-        let since = self
-            .now_unix_ns
-            .saturating_sub(trial.started_unix_ns)
-            .max(0);
-        let seconds = since / 1_000_000_000;
+        let since = self.now_unix_ns.saturating_sub(trial.started_unix_ns);
+        let seconds = since.max(0) / 1_000_000_000;
         let attempt = match trial.attempt {
             0 | 1 => String::new(),
             attempt => format!(", attempt {attempt}"),
@@ -155,11 +152,8 @@ impl View<'_> {
             .split(figures);
         let per_column = known.len().div_ceil(2);
         for (column, area) in known.chunks(per_column).zip(areas.iter()) {
-            let lines: Vec<Line> = column
-                .iter()
-                .map(|(name, value)| figure(name, value))
-                .collect();
-            frame.render_widget(Paragraph::new(lines), *area);
+            let lines = column.iter().map(|(name, value)| figure(name, value));
+            frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), *area);
         }
         if wide && self.is_utf8 {
             let shown = areas[2].width as usize;
@@ -220,32 +214,18 @@ impl View<'_> {
             row.style(if is_current { BOLD } else { Style::new() })
         });
         let hidden = cells.len().saturating_sub(room);
-        let title = match hidden {
-            0 => "cells".to_owned(),
-            _ => format!(
-                "cells {} to {} of {}",
-                skip + 1,
-                (skip + room).min(cells.len()),
-                cells.len()
-            ),
+        let title = match (hidden, cells.len()) {
+            (0, _) => "cells".to_owned(),
+            (_, all) => format!("cells {} to {} of {all}", skip + 1, (skip + room).min(all)),
         };
         // Workloads of several kinds have a metric each.
         let mean = match cells.first() {
             Some(first) if cells.iter().all(|cell| cell.title == first.title) => &first.title,
             _ => "mean",
         };
-        let header = Row::new(vec![
-            title,
-            "n".into(),
-            mean.to_owned(),
-            "95 % interval".into(),
-        ]);
-        let widths = [
-            Constraint::Min(LEAST_NAME),
-            Constraint::Length(numbers[0]),
-            Constraint::Length(numbers[1]),
-            Constraint::Length(numbers[2]),
-        ];
+        let header = Row::new([&*title, "n", mean, "95 % interval"]);
+        let mut widths = vec![Constraint::Min(LEAST_NAME)];
+        widths.extend(numbers.map(Constraint::Length));
         let table = Table::new(rows, widths).header(header.style(REVERSED).top_margin(1));
         frame.render_widget(table, area);
     }
@@ -254,11 +234,8 @@ impl View<'_> {
         let messages = &self.run.now.messages;
         let last = &messages[messages.len().saturating_sub(usize::from(area.height))..];
         let width = usize::from(area.width);
-        let lines: Vec<Line> = last
-            .iter()
-            .map(|text| Line::raw(cut(text, width)))
-            .collect();
-        Paragraph::new(lines).render(area, frame.buffer_mut());
+        let lines = last.iter().map(|text| Line::raw(cut(text, width)));
+        frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), area);
     }
 
     fn foot(&self) -> String {
@@ -273,14 +250,11 @@ impl View<'_> {
 /// Returns the text that a line of this width shows, with a mark where it goes on.
 fn cut(text: &str, width: usize) -> String {
     let text = printable(text);
-    match text.char_indices().nth(width) {
-        None => text,
-        Some(_) => text
-            .chars()
-            .take(width.saturating_sub(1))
-            .chain(['…'])
-            .collect(),
+    if text.chars().nth(width).is_none() {
+        return text;
     }
+    let shown = text.chars().take(width.saturating_sub(1));
+    shown.chain(['…']).collect()
 }
 
 /// Returns the position of the cell of the trial under way.
@@ -302,42 +276,29 @@ fn figure(name: &'static str, value: &str) -> Line<'static> {
 fn figures_of(trial: &LiveTrial) -> Vec<(&'static str, String)> {
     let bytes = |value: Option<u64>| value.map(|value| quantity(Unit::Bytes, value as f64));
     let cores = |value: Option<f64>| value.map(|value| format!("{:.0} %", value * 100.0));
+    let goodput = trial.goodput_bps;
+    let rtt = trial.smoothed_rtt_ns.map(|ns| ns as f64);
+    let drops = trial.dropped;
+    let cpu = [trial.cpu_sender_ratio, trial.cpu_receiver_ratio].map(cores);
+    let cpu: Vec<String> = cpu.into_iter().flatten().collect();
     let figures = [
         (
             "goodput",
-            trial
-                .goodput_bps
-                .map(|rate| quantity(Unit::BitsPerSecond, rate)),
+            goodput.map(|rate| quantity(Unit::BitsPerSecond, rate)),
         ),
         ("delivered", bytes(trial.delivered_bytes)),
         ("cwnd", bytes(trial.congestion_window_bytes)),
         ("in flight", bytes(trial.bytes_in_flight)),
-        (
-            "RTT",
-            trial
-                .smoothed_rtt_ns
-                .map(|ns| quantity(Unit::Nanoseconds, ns as f64)),
-        ),
+        ("RTT", rtt.map(|ns| quantity(Unit::Nanoseconds, ns))),
         (
             "retransmits",
             trial.retransmitted_packets.map(|count| count.to_string()),
         ),
         (
             "drops",
-            trial
-                .dropped
-                .map(|[forward, reverse]| format!("{forward} / {reverse}")),
+            drops.map(|[forward, reverse]| format!("{forward} / {reverse}")),
         ),
-        (
-            "CPU",
-            match (
-                cores(trial.cpu_sender_ratio),
-                cores(trial.cpu_receiver_ratio),
-            ) {
-                (Some(sender), Some(receiver)) => Some(format!("{sender} / {receiver}")),
-                (sender, receiver) => sender.or(receiver),
-            },
-        ),
+        ("CPU", (!cpu.is_empty()).then(|| cpu.join(" / "))),
     ];
     figures
         .into_iter()

@@ -26,7 +26,7 @@ fn ask(driver: &dyn Driver, order: &mut TrialOrder) {
 
 #[test]
 fn events_of_noq_need_a_build_with_them() {
-    let noq = &regatta_transport_quic::noq_driver::Quic;
+    let noq = &regatta_transport_quic::noq_driver::DRIVER;
     let pair = run_pair(noq, 1000, 10_000, |order| {
         option(order, "qlog", OptionValue::Flag(true));
     });
