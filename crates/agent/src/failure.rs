@@ -41,8 +41,9 @@ impl Failure {
     }
 }
 
-impl From<TransportError> for Failure {
-    fn from(error: TransportError) -> Self {
+impl<E: Into<TransportError>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let error = error.into();
         Self {
             kind: error.kind(),
             reasons: error.reasons(),

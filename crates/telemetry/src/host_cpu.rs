@@ -2,7 +2,9 @@
 
 use std::sync::LazyLock;
 
-use crate::{TelemetryError, file};
+use nix::unistd::SysconfVar;
+
+use crate::{TelemetryError, file, process::system_setting};
 
 /// Time of all cores together below which steps of 10 ms say too little of it.
 const LEAST_NS: i64 = 100_000_000;
@@ -88,9 +90,7 @@ impl HostCpuFile {
 
 /// Returns the unit of the times in `/proc/stat`, in nanoseconds.
 pub(crate) fn tick_ns() -> i64 {
-    // SAFETY: takes no pointer.
-    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    1_000_000_000 / per_second.max(1)
+    1_000_000_000 / system_setting(SysconfVar::CLK_TCK, 1) as i64
 }
 
 /// Returns the number of cores that were online when it was asked first; at least 1. The C library reads a file for
@@ -98,9 +98,8 @@ pub(crate) fn tick_ns() -> i64 {
 #[must_use]
 pub fn cores() -> u32 {
     static CORES: LazyLock<u32> = LazyLock::new(|| {
-        // SAFETY: takes no pointer.
-        let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-        u32::try_from(online).unwrap_or(1).max(1)
+        let online = system_setting(SysconfVar::_NPROCESSORS_ONLN, 1);
+        u32::try_from(online).unwrap_or(1)
     });
     *CORES
 }

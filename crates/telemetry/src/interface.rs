@@ -1,8 +1,9 @@
 //! Interfaces of this network namespace: their counters, and which one owns an address.
 
-use std::{io, net::IpAddr, os::fd::AsRawFd};
+use std::{collections::BTreeSet, net::IpAddr, os::fd::AsRawFd};
 
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrLike, SockaddrStorage, socket};
+use nix::sys::socket::{AddressFamily, SockaddrLike, SockaddrStorage};
+use socket2::{Domain, Socket, Type};
 
 use crate::{TelemetryError, ethtool, file};
 
@@ -151,7 +152,11 @@ impl InterfaceInfo {
     /// # Errors
     /// [`TelemetryError`] if no socket can be made to ask through.
     pub fn of(name: &str) -> Result<Self, TelemetryError> {
-        let asker = control_socket(name)?;
+        let asker = Socket::new(Domain::IPV4, Type::DGRAM, None);
+        let asker = asker.map_err(|source| TelemetryError {
+            path: format!("interface {name}"),
+            source,
+        })?;
         let mtu_bytes = ethtool::mtu(asker.as_raw_fd(), name);
         let ethernet = ethtool::hardware_type(asker.as_raw_fd(), name) == Some(libc::ARPHRD_ETHER);
         Ok(Self {
@@ -161,19 +166,6 @@ impl InterfaceInfo {
             offloads: ethtool::offloads(asker.as_raw_fd(), name),
         })
     }
-}
-
-fn control_socket(name: &str) -> Result<std::os::fd::OwnedFd, TelemetryError> {
-    socket(
-        AddressFamily::Inet,
-        SockType::Datagram,
-        SockFlag::SOCK_CLOEXEC,
-        None,
-    )
-    .map_err(|errno| TelemetryError {
-        path: format!("interface {name}"),
-        source: io::Error::from(errno),
-    })
 }
 
 /// Returns the name of the interface of the calling thread's network namespace that owns an
@@ -196,17 +188,10 @@ pub fn interface_of(address: IpAddr) -> Option<String> {
 /// Returns the names of the interfaces of the calling thread's network namespace that are up.
 #[must_use]
 pub fn interfaces_up() -> Vec<String> {
-    let mut names: Vec<String> = nix::ifaddrs::getifaddrs()
-        .map(|entries| {
-            entries
-                .filter(|entry| entry.flags.contains(nix::net::if_::InterfaceFlags::IFF_UP))
-                .map(|entry| entry.interface_name)
-                .collect()
-        })
-        .unwrap_or_default();
-    names.sort();
-    names.dedup();
-    names
+    let up = nix::net::if_::InterfaceFlags::IFF_UP;
+    let entries = nix::ifaddrs::getifaddrs().into_iter().flatten();
+    let names = entries.filter_map(|it| it.flags.contains(up).then_some(it.interface_name));
+    names.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::{
     },
 };
 
+use nix::{time::clock_getcpuclockid, unistd::Pid};
 use regatta_process::{children, walk};
 
 use crate::{
@@ -215,10 +216,8 @@ fn ticks(stat: &str) -> Option<[i64; 4]> {
 /// Returns the CPU time of all threads of another process, those that have ended included, in
 /// nanoseconds.
 fn process_clock_ns(process: i32) -> Option<i64> {
-    let mut clock: libc::clockid_t = 0;
-    // SAFETY: `clock` is a valid place for one clock's number.
-    let found = unsafe { libc::clock_getcpuclockid(process, &raw mut clock) } == 0;
-    found.then(|| clock_ns(clock)).filter(|ns| *ns > 0)
+    let clock = clock_getcpuclockid(Pid::from_raw(process)).ok()?;
+    Some(clock_ns(clock)).filter(|ns| *ns > 0)
 }
 
 #[cfg(test)]

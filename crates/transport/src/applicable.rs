@@ -41,7 +41,7 @@ pub(crate) fn check(
     if carries == Carries::Files {
         return over_files(name, workload);
     }
-    let unsupported = |reason: String, hint: String| Err(Unsupported { reason, hint });
+    let unsupported = |reason: String, hint: String| Err(Unsupported::new(reason, hint));
     match workload {
         WorkloadKind::ShortConnections { handshake, .. } => {
             if carries == Carries::Messages {
@@ -97,12 +97,7 @@ pub(crate) fn check_probe(
     }
     let hint = "leave `placement` out, so that the probe has a connection of its own over every \
                 transport";
-    let unsupported = |reason: String| {
-        Err(Unsupported {
-            reason,
-            hint: hint.to_owned(),
-        })
-    };
+    let unsupported = |reason: String| Err(Unsupported::new(reason, hint.to_owned()));
     let name = driver.name;
     if carries != Carries::Streams || !driver.multiplexes {
         return unsupported(format!(
@@ -128,14 +123,14 @@ pub(crate) fn check_probe(
 pub(crate) fn over_files(name: &str, workload: &WorkloadKind) -> Result<(), Unsupported> {
     match workload {
         WorkloadKind::Bulk { options, .. } => transfer::check_options(options),
-        other => Err(Unsupported {
-            reason: format!(
+        other => Err(Unsupported::new(
+            format!(
                 "`{name}` moves whole files one way and has no answers: it carries out `bulk` and \
                  not `{}`",
                 other.name()
             ),
-            hint: "choose a transport of streams".to_owned(),
-        }),
+            "choose a transport of streams",
+        )),
     }
 }
 

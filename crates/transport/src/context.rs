@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     fmt,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicU8, AtomicU64, Ordering},
     },
     time::Duration,
@@ -16,6 +16,7 @@ use crate::{
     clock::MonotonicTime,
     opening::Purpose,
     stop::{Abort, Stop},
+    sync::Watched,
 };
 
 /// State that one end of one trial shares with the process that hosts it.
@@ -230,10 +231,7 @@ pub trait StatisticsSource: Send + Sync {
 
 /// Notes from the other end, in order.
 #[derive(Debug, Default)]
-pub struct Mailbox {
-    inner: Mutex<Inbox>,
-    changed: Condvar,
-}
+pub struct Mailbox(Watched<Inbox>);
 
 #[derive(Debug, Default)]
 struct Inbox {
@@ -247,58 +245,42 @@ struct Inbox {
 const MAILBOX_LIMIT: usize = 64;
 
 impl Mailbox {
-    fn lock(&self) -> MutexGuard<'_, Inbox> {
-        // Nothing that can panic runs under this lock.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a note; called by the host.
     pub fn put(&self, note: Note) {
-        let mut inbox = self.lock();
-        if inbox.notes.len() < MAILBOX_LIMIT {
-            inbox.notes.push_back(note);
-        }
-        self.announce(inbox);
+        self.change(|inbox| {
+            if inbox.notes.len() < MAILBOX_LIMIT {
+                inbox.notes.push_back(note);
+            }
+        });
     }
 
     /// Takes the oldest note, without waiting.
     #[must_use]
     pub fn try_take(&self) -> Option<Note> {
-        self.lock().notes.pop_front()
+        self.0.lock().notes.pop_front()
     }
 
     /// Waits for a note until the moment has come or [`Mailbox::close`] was called.
     #[must_use]
     pub fn take_until(&self, moment: MonotonicTime) -> Option<Note> {
-        let mut inbox = self.lock();
-        loop {
-            if let Some(note) = inbox.notes.pop_front() {
-                return Some(note);
-            }
-            let left = moment.remaining();
-            if inbox.closed || left.is_zero() {
-                return None;
-            }
-            inbox = self
-                .changed
-                .wait_timeout(inbox, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-        }
+        let taken = self.0.wait_for(moment, |inbox| {
+            let note = inbox.notes.pop_front();
+            (note.is_some() || inbox.closed).then_some(note)
+        });
+        taken.flatten()
     }
 
     /// Ends every wait, now and later.
     pub fn close(&self) {
-        let mut inbox = self.lock();
-        inbox.closed = true;
-        self.announce(inbox);
+        self.change(|inbox| inbox.closed = true);
     }
 
-    /// Ends the waits for what was put into an inbox.
-    fn announce(&self, mut inbox: MutexGuard<'_, Inbox>) {
-        let arrival = inbox.arrival.take();
-        drop(inbox);
-        self.changed.notify_all();
+    /// Changes the inbox, and ends the waits for that.
+    fn change(&self, change: impl FnOnce(&mut Inbox)) {
+        let arrival = self.0.change(|inbox| {
+            change(inbox);
+            inbox.arrival.take()
+        });
         if let Some(arrival) = arrival {
             arrival.stop();
         }
@@ -306,13 +288,13 @@ impl Mailbox {
 
     /// Returns a stop that the next note raises.
     pub(crate) fn arrival(&self) -> Stop {
-        self.lock().arrival.get_or_insert_default().clone()
+        self.0.lock().arrival.get_or_insert_default().clone()
     }
 
     /// Takes the oldest note, for a task that takes turns with others. Without one it returns what the next note
     /// raises, or `None` after [`Mailbox::close`].
     pub(crate) fn take_or_arrival(&self) -> Result<Note, Option<Stop>> {
-        let mut inbox = self.lock();
+        let mut inbox = self.0.lock();
         match (inbox.notes.pop_front(), inbox.closed) {
             (Some(note), _) => Ok(note),
             (None, true) => Err(None),

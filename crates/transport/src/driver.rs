@@ -1,12 +1,13 @@
 //! Drivers in the registry, and the sessions that they make.
 
-use std::{collections::BTreeMap, error::Error, io, net::SocketAddr};
+use std::{collections::BTreeMap, error::Error, io, net::SocketAddr, time::Duration};
 
 use regatta_control::{FailureKind, SideReport, TrialOrder};
 use regatta_model::{OptionValue, Workload, WorkloadKind};
 
 use crate::{
     applicable,
+    clock::MonotonicTime,
     context::TrialContext,
     descriptor::{Carries, DriverDescriptor, OptionError},
 };
@@ -108,6 +109,16 @@ pub struct Unsupported {
     pub hint: String,
 }
 
+impl Unsupported {
+    /// Makes the reason, with a hint that may be empty.
+    pub fn new(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            hint: hint.into(),
+        }
+    }
+}
+
 /// Hint where the system starts no more threads.
 pub const THREAD_HINT: &str =
     "allow more processes and threads with `ulimit -u 4096`, then try again";
@@ -176,6 +187,32 @@ pub enum TransportError {
 }
 
 impl TransportError {
+    /// Makes the error of something that this host cannot do.
+    pub fn unsupported(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+        Unsupported::new(reason, hint).into()
+    }
+
+    /// Makes the error of an order that no host can carry out.
+    pub fn order(what: impl Into<String>) -> Self {
+        Self::Order { what: what.into() }
+    }
+
+    /// Makes the error of a violation of the protocol by the other end.
+    pub fn protocol(what: impl Into<String>) -> Self {
+        Self::Protocol { what: what.into() }
+    }
+
+    /// Makes the error of an event that did not come within this time.
+    pub fn timed_out(what: impl Into<String>, within: Duration) -> Self {
+        let (what, seconds) = (what.into(), within.as_secs_f64());
+        Self::TimedOut { what, seconds }
+    }
+
+    /// Makes the error of an event that has not come since `begun`.
+    pub fn timed_out_since(what: impl Into<String>, begun: MonotonicTime) -> Self {
+        Self::timed_out(what, MonotonicTime::now().since(begun))
+    }
+
     /// Makes an error of the system; to be used with `map_err`.
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();

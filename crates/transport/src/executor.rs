@@ -7,6 +7,12 @@ use std::{
     thread::{self, Scope, ScopedJoinHandle},
 };
 
+use nix::{
+    errno::Errno,
+    sys::time::TimeSpec,
+    time::{ClockId, ClockNanosleepFlags, clock_nanosleep},
+};
+
 use crate::{clock::MonotonicTime, driver::TransportError, stop::Stop, wait::EndsWaits};
 
 /// Way in which a driver's futures run.
@@ -113,25 +119,15 @@ impl Executor for Blocking {
 
     /// Blocks this thread, with the kernel's high-resolution timer.
     async fn sleep_until(&self, moment: MonotonicTime) {
-        let time = libc::timespec {
-            tv_sec: moment.0.div_euclid(1_000_000_000),
-            tv_nsec: moment.0.rem_euclid(1_000_000_000),
+        let time = TimeSpec::new(
+            moment.0.div_euclid(1_000_000_000),
+            moment.0.rem_euclid(1_000_000_000),
+        );
+        let sleep = || {
+            let flags = ClockNanosleepFlags::TIMER_ABSTIME;
+            clock_nanosleep(ClockId::CLOCK_MONOTONIC, flags, &time)
         };
-        loop {
-            // SAFETY: `time` is a valid timespec; no place for the remainder is needed with an
-            // absolute time.
-            let result = unsafe {
-                libc::clock_nanosleep(
-                    libc::CLOCK_MONOTONIC,
-                    libc::TIMER_ABSTIME,
-                    &raw const time,
-                    std::ptr::null_mut(),
-                )
-            };
-            if result != libc::EINTR {
-                return;
-            }
-        }
+        while sleep() == Err(Errno::EINTR) {}
     }
 
     type Waits = EndsWaits;

@@ -59,9 +59,7 @@ impl Token {
     /// # Errors
     /// [`TransportError::Order`] for anything else.
     pub fn parse(text: &str) -> Result<Self, TransportError> {
-        let wrong = || TransportError::Order {
-            what: "the trial's token is not 32 hexadecimal digits".to_owned(),
-        };
+        let wrong = || TransportError::order("the trial's token is not 32 hexadecimal digits");
         let digits = text.as_bytes();
         if digits.len() != 32 {
             return Err(wrong());

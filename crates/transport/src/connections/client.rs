@@ -4,7 +4,7 @@ use std::{
     cell::Cell, collections::BTreeMap, net::SocketAddr, sync::atomic::Ordering, time::Duration,
 };
 
-use regatta_control::{Note, SideReport};
+use regatta_control::SideReport;
 use regatta_model::{
     Handshake, Words,
     metric::{DelayMetrics, id},
@@ -64,7 +64,7 @@ impl<E: StreamEndpoint> Client<'_, E> {
     ) -> Tally {
         let live = &self.trial.context.live;
         let until = deadline + BEHIND_DEADLINE;
-        let mut tally = Tally::new();
+        let mut tally = Tally::default();
         for number in 0..self.work.connections {
             let stop = transfer.child();
             let exchange = self.exchange(number, scratch, until, &stop);
@@ -120,19 +120,19 @@ impl<E: StreamEndpoint> Client<'_, E> {
             match received {
                 Received::Bytes(_) => {}
                 Received::TimedOut => {
-                    return Err(TransportError::TimedOut {
-                        what: "answer to a request".to_owned(),
-                        seconds: MonotonicTime::now().since(begun).as_secs_f64(),
-                    });
+                    return Err(TransportError::timed_out_since(
+                        "answer to a request",
+                        begun,
+                    ));
                 }
                 Received::Closed => return Err(TransportError::Closed { flow: "connection" }),
             }
         }
         let completed = MonotonicTime::now();
         if !expected.sound {
-            return Err(TransportError::Protocol {
-                what: "the answer is not the one that was asked for".to_owned(),
-            });
+            return Err(TransportError::protocol(
+                "the answer is not the one that was asked for",
+            ));
         }
         if self.work.handshake == Handshake::EarlyData {
             self.await_ticket(&mut stream, scratch).await?;
@@ -159,15 +159,16 @@ impl<E: StreamEndpoint> Client<'_, E> {
         let until = MonotonicTime::now() + self.trial.order.path.round_trip_delay + TICKET_SLACK;
         // A stack without a task of its own takes the ticket in when it is asked for data.
         match stream.receive(scratch, until, &mut |_: &[u8]| {}).await? {
-            Received::Bytes(_) => Err(TransportError::Protocol {
-                what: "the answer is longer than the one that was asked for".to_owned(),
-            }),
+            Received::Bytes(_) => Err(TransportError::protocol(
+                "the answer is longer than the one that was asked for",
+            )),
             Received::TimedOut | Received::Closed => Ok(()),
         }
     }
 }
 
 /// Results of all exchanges.
+#[derive(Default)]
 struct Tally {
     set_up: Distribution,
     first_byte: Distribution,
@@ -180,19 +181,6 @@ struct Tally {
 }
 
 impl Tally {
-    fn new() -> Self {
-        Self {
-            set_up: Distribution::new(),
-            first_byte: Distribution::new(),
-            completion: Distribution::new(),
-            made: BTreeMap::new(),
-            as_asked: 0,
-            failed: 0,
-            last_error: None,
-            facts: BTreeMap::new(),
-        }
-    }
-
     fn add(&mut self, exchanged: Exchanged, asked: Handshake) {
         let begun = exchanged.begun;
         self.set_up.add(begun, exchanged.connected);
@@ -215,24 +203,21 @@ impl Tally {
             .report(DelayMetrics::COMPLETION, "sender", findings);
         findings.count(id::CONNECTIONS_COMPLETED, self.completed());
         findings.count(id::CONNECTIONS_FAILED, self.failed);
-        findings.0.measurements.facts.extend(self.facts.clone());
+        findings.facts(self.facts.clone());
         for (name, count) in &self.made {
             findings.fact(&format!("handshakes.{name}"), count.to_string());
         }
         let others = self.completed() - self.as_asked;
         if others > 0 {
-            let made: Vec<_> = self
-                .made
-                .iter()
-                .map(|(name, count)| format!("{count} {}", name.replace('_', " ")))
-                .collect();
+            let made = self.made.iter();
+            let made = made.map(|(name, count)| format!("{count} {}", name.replace('_', " ")));
             findings.warn(
                 "handshake_differs",
                 format!(
                     "{others} of {} connections made another handshake than `{}`: {}",
                     self.completed(),
                     Words::word(work.handshake),
-                    made.join(", ")
+                    made.collect::<Vec<_>>().join(", ")
                 ),
                 "",
             );
@@ -305,28 +290,25 @@ pub(super) async fn run<E: StreamEndpoint>(
     end.begin();
     // The connections are the work: the exchange before it has shown that the path lets one through.
     let deadline = end.watch.connected(end.started) + trial.order.deadline;
-    let exchanging = client.exchange_all(&mut scratch, deadline, &end.transfer);
-    let tally = exchanging.await;
+    let tally = client
+        .exchange_all(&mut scratch, deadline, &end.transfer)
+        .await;
     let sent = Delivered::sent(&trial.context.live);
     if !end.transfer.is_stopped() {
         end.watch.acknowledged(MonotonicTime::now(), sent);
     }
-    let ended = end.end(Err(TransportError::Cancelled), true)?;
+    let ended = end.end(Some(TransportError::Cancelled), true)?;
     if !ended.by_deadline() {
         // The other end serves until it is told.
-        trial.context.observer.send_note(Note::Sent {
-            messages: sent.messages,
-            bytes: sent.bytes,
-            deadline_reached: false,
-        });
+        trial.tell(sent.sent_note(false));
     }
     if tally.completed() == 0 {
         return Err(match tally.last_error {
             Some(error) => trial.explain(error),
-            None if client.connected.get() => trial.explain(TransportError::TimedOut {
-                what: "answer to a request".to_owned(),
-                seconds: trial.order.deadline.as_secs_f64(),
-            }),
+            None if client.connected.get() => trial.explain(TransportError::timed_out(
+                "answer to a request",
+                trial.order.deadline,
+            )),
             None => trial.no_connection(),
         });
     }
@@ -334,10 +316,8 @@ pub(super) async fn run<E: StreamEndpoint>(
     // What a connection told stands over what its end knew before.
     tally.report(work, &mut findings);
     let of_all = format!("the {} of {}", tally.completed(), work.connections);
-    ended.report_times(
-        &mut findings,
-        &format!("{of_all} connections that were done"),
-    );
+    let done = format!("{of_all} connections that were done");
+    ended.report_times(&mut findings, &done);
     Ok(findings.0)
 }
 
@@ -369,7 +349,7 @@ mod tests {
 
     #[test]
     fn what_differs_from_what_was_asked_is_counted_and_said() {
-        let mut tally = Tally::new();
+        let mut tally = Tally::default();
         for (ms, made) in [(10, ALL[2]), (20, ALL[2]), (30, ALL[0])] {
             let at = |ms: i64| MonotonicTime(ms * 1_000_000);
             let exchanged = Exchanged {

@@ -51,23 +51,21 @@ impl Exchanges {
             response,
         } = order.workload.kind
         else {
-            return Err(TransportError::Order {
-                what: format!(
-                    "`{}` makes no short connections",
-                    order.workload.kind.name()
-                ),
-            });
+            return Err(TransportError::order(format!(
+                "`{}` makes no short connections",
+                order.workload.kind.name()
+            )));
         };
         let longest = request.max(response);
         if longest.0 > LONGEST {
-            return Err(TransportError::Order {
-                what: format!("an exchange of `{longest}` is longer than 256 MiB"),
-            });
+            return Err(TransportError::order(format!(
+                "an exchange of `{longest}` is longer than 256 MiB"
+            )));
         }
         if response.0 == 0 {
-            return Err(TransportError::Order {
-                what: "an answer of zero bytes has no first byte".to_owned(),
-            });
+            return Err(TransportError::order(
+                "an answer of zero bytes has no first byte",
+            ));
         }
         Ok(Self {
             connections: connections.into(),

@@ -1,9 +1,6 @@
 //! Listening end: answers the request of each connection, several connections at a time.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering},
-};
+use std::{collections::BTreeMap, sync::atomic::Ordering};
 
 use regatta_control::SideReport;
 
@@ -16,6 +13,7 @@ use crate::{
     opening::Purpose,
     stop::Stop,
     stream::{ByteStream, Received, StreamConnection, StreamEndpoint, await_close},
+    sync::Mutex,
     trial::{
         Trial,
         carrier::{Admission, Admitted, Carrier as _},
@@ -53,17 +51,12 @@ struct Server<'a, E: StreamEndpoint> {
 }
 
 impl<E: StreamEndpoint> Server<'_, E> {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that can panic runs under this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Serves one connection after another, until the other end has done or the trial is over.
     async fn serve(&self) -> Result<(), TransportError> {
         let (end, serving) = (self.end, &self.end.transfer);
         let mut scratch = vec![0; SCRATCH_BYTES];
         let open_window = || {
-            if self.lock().started.is_none() {
+            if self.state.lock().started.is_none() {
                 // This may be the first that is measured; the last call before it counts.
                 end.trial.context.observer.on_window(WindowEdge::Start);
             }
@@ -99,7 +92,7 @@ impl<E: StreamEndpoint> Server<'_, E> {
     ) -> Result<(), TransportError> {
         // The other end has one connection at a time, so the one before has had its answer. The
         // word that it is closed may be lost: it is not waited for any longer.
-        let before = self.lock().last.replace(admitted.stop.clone());
+        let before = self.state.lock().last.replace(admitted.stop.clone());
         if let Some(before) = before {
             before.stop();
         }
@@ -113,15 +106,15 @@ impl<E: StreamEndpoint> Server<'_, E> {
             stream,
             rest,
         } = &mut admitted.flow;
-        let is_first = self.lock().facts.is_none();
+        let is_first = self.state.lock().facts.is_none();
         if is_first {
             let facts = connection.statistics().facts();
-            self.lock().facts = Some(facts);
+            self.state.lock().facts = Some(facts);
         }
         let rest = std::mem::take(rest);
         let reading = self.read_request(stream, rest, admitted.arrived, scratch);
         if !reading.await? {
-            self.lock().damaged += 1;
+            self.state.lock().damaged += 1;
             return Ok(());
         }
         stream.send_message(&[], &self.work.response).await?;
@@ -165,7 +158,7 @@ impl<E: StreamEndpoint> Server<'_, E> {
         let number = number.try_into().map_or(NOT_MEASURED, u64::from_le_bytes);
         if sound && number != NOT_MEASURED {
             let live = &self.end.trial.context.live;
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             if state.started.is_none() {
                 state.started = Some(arrived);
                 live.set_phase(Phase::Transfer);
@@ -203,10 +196,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     let tasks = (0..AT_ONCE).map(|_| move || one.serve()).collect();
     let served = endpoint.executor().join_all(tasks).await;
     let error = served.into_iter().find_map(Result::err);
-    let state = server
-        .state
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner);
+    let state = server.state.into_inner();
     if end.watch.sent().is_some() && error.is_none() && end.watch.complete(state.answered) {
         trial.context.observer.on_window(WindowEdge::End);
     }

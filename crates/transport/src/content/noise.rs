@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-use crate::driver::{TransportError, Unsupported};
+use crate::driver::TransportError;
 
 /// Seed of the noise: the same on every host, so that two of them send the same file.
 const SEED: u64 = 0x7265_6761_7474_6121;
@@ -80,14 +80,13 @@ impl Noise {
         let there = fs::metadata(&path).is_ok_and(|file| file.size() == size);
         if !there && let Err(error) = make(&path, size) {
             return Err(if error.raw_os_error() == Some(libc::ENOSPC) {
-                TransportError::Unsupported(Unsupported {
-                    reason: format!(
+                TransportError::unsupported(
+                    format!(
                         "no room for the file `{shown}` of {}",
                         regatta_model::Bytes(size)
                     ),
-                    hint: "free some, or set XDG_CACHE_HOME to a directory on a larger disk"
-                        .to_owned(),
-                })
+                    "free some, or set XDG_CACHE_HOME to a directory on a larger disk",
+                )
             } else {
                 TransportError::io(format!("cannot make the file `{shown}`"))(error)
             });

@@ -18,6 +18,16 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// Makes the part that a flow from the client is alone.
+    pub(crate) const fn from_client(index: u16, plan: Plan) -> Self {
+        Self {
+            index,
+            sent_by: Role::Sender,
+            plan,
+            offset: 0,
+        }
+    }
+
     /// Divides `size` bytes each way among the flows of a bulk transfer; `plan` makes the messages of a
     /// part from its size in bytes and its flow's index.
     ///
@@ -58,7 +68,5 @@ impl Part {
 /// # Errors
 /// [`TransportError::Order`] for more than 65536 flows.
 pub(crate) fn index_of(number: usize) -> Result<u16, TransportError> {
-    u16::try_from(number).map_err(|_| TransportError::Order {
-        what: "more than 65536 flows are too many".to_owned(),
-    })
+    u16::try_from(number).map_err(|_| TransportError::order("more than 65536 flows are too many"))
 }

@@ -40,9 +40,10 @@ impl Plan {
             ..
         } = order.workload.kind
         else {
-            return Err(TransportError::Order {
-                what: format!("`{}` is not a bulk transfer", order.workload.kind.name()),
-            });
+            return Err(TransportError::order(format!(
+                "`{}` is not a bulk transfer",
+                order.workload.kind.name()
+            )));
         };
         Self::of(order, "", size, message, pattern)
     }
@@ -57,16 +58,16 @@ impl Plan {
         pattern: Pattern,
     ) -> Result<Self, TransportError> {
         if message.0 == 0 {
-            return Err(TransportError::Order {
-                what: "a message of zero bytes cannot be sent".to_owned(),
-            });
+            return Err(TransportError::order(
+                "a message of zero bytes cannot be sent",
+            ));
         }
         // A message is never longer than all of it.
         let longest = message.0.min(size.0.max(1));
         if longest > LONGEST_MESSAGE {
-            return Err(TransportError::Order {
-                what: format!("a message of `{message}` is longer than 256 MiB"),
-            });
+            return Err(TransportError::order(format!(
+                "a message of `{message}` is longer than 256 MiB"
+            )));
         }
         let message = longest as usize;
         let mut salt = crc32fast::Hasher::new();

@@ -71,7 +71,7 @@ impl Ledger {
             waiting: VecDeque::new(),
             unanswered: 0,
             answered: Marks::default(),
-            delays: Distribution::new(),
+            delays: Distribution::default(),
             late: 0,
             given_up: 0,
             first: None,

@@ -26,7 +26,7 @@ use crate::{
         message_check::MOST_MESSAGES,
         plan::{HEADER_BYTES, Plan},
     },
-    driver::{TransportError, Unsupported},
+    driver::TransportError,
     probe::longest_round_trip,
     trial::findings::Findings,
 };
@@ -72,8 +72,10 @@ impl Exchange {
     pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
         let part = |name, count: u64, message: Bytes, pattern| {
             let size = count.checked_mul(message.0);
-            let size = size.ok_or_else(|| TransportError::Order {
-                what: format!("{count} messages of `{message}` are more than can be counted"),
+            let size = size.ok_or_else(|| {
+                TransportError::order(format!(
+                    "{count} messages of `{message}` are more than can be counted"
+                ))
             })?;
             Plan::of(order, name, Bytes(size), message, pattern)
         };
@@ -85,10 +87,10 @@ impl Exchange {
                 timeout,
             } => {
                 if pattern == Pattern::File {
-                    return Err(TransportError::Unsupported(Unsupported {
-                        reason: "`stop-and-wait` sends from memory, not from a file".to_owned(),
-                        hint: "write `pattern = \"random\"`, or `kind = \"bulk\"`".to_owned(),
-                    }));
+                    return Err(TransportError::unsupported(
+                        "`stop-and-wait` sends from memory, not from a file",
+                        "write `pattern = \"random\"`, or `kind = \"bulk\"`",
+                    ));
                 }
                 let requests = Plan::of(order, "", size, message, pattern)?;
                 let acknowledgement = Bytes(HEADER_BYTES as u64);
@@ -113,9 +115,9 @@ impl Exchange {
                     Arrivals::Closed { outstanding } => outstanding > 0,
                 };
                 if !sound {
-                    return Err(TransportError::Order {
-                        what: "requests that never leave cannot be answered".to_owned(),
-                    });
+                    return Err(TransportError::order(
+                        "requests that never leave cannot be answered",
+                    ));
                 }
                 Ok(Self {
                     kind: Kind::RequestResponse,
@@ -125,9 +127,10 @@ impl Exchange {
                     patience: longest_round_trip(order).max(LEAST_PATIENCE),
                 })
             }
-            _ => Err(TransportError::Order {
-                what: format!("`{}` is not an exchange", order.workload.kind.name()),
-            }),
+            _ => Err(TransportError::order(format!(
+                "`{}` is not an exchange",
+                order.workload.kind.name()
+            ))),
         }
     }
 
@@ -146,19 +149,20 @@ impl Exchange {
         // In stop-and-wait the message before and the one after are all that can be mistaken for
         // one, so that one byte is enough.
         if self.kind == Kind::RequestResponse && shortest < NUMBER_BYTES {
-            return Err(TransportError::Unsupported(Unsupported {
-                reason: format!(
+            return Err(TransportError::unsupported(
+                format!(
                     "a message of `{}` has no room for the number that tells it from others \
                      where some can be lost",
                     Bytes(shortest as u64)
                 ),
-                hint: format!("choose `request` and `response` of at least {NUMBER_BYTES} B"),
-            }));
+                format!("choose `request` and `response` of at least {NUMBER_BYTES} B"),
+            ));
         }
         if self.requests.count > MOST_MESSAGES {
-            return Err(TransportError::Order {
-                what: format!("{} messages are more than 2^32 - 1", self.requests.count),
-            });
+            return Err(TransportError::order(format!(
+                "{} messages are more than 2^32 - 1",
+                self.requests.count
+            )));
         }
         Ok(())
     }

@@ -12,8 +12,8 @@ use crate::{
     },
     driver::TransportError,
     stream::{ByteStream, Received},
-    stream_flows::{SCRATCH_BYTES, Sink, Tally},
-    trial::{Trial, watch::Delivered},
+    stream_flows::{SCRATCH_BYTES, Sink},
+    trial::Trial,
 };
 
 /// Most questions that are handed over before answers are looked for.
@@ -58,24 +58,12 @@ impl Sink for Responder {
         self.requests.consume(piece)
     }
 
-    fn is_complete(&self) -> bool {
-        self.requests.is_complete()
-    }
-
-    fn is_between_messages(&self) -> bool {
-        self.requests.is_between_messages()
-    }
-
-    fn delivered(&self) -> Delivered {
-        Sink::delivered(&self.requests)
-    }
-
-    fn add_to(&self, tally: &mut Tally) {
-        self.requests.add_to(tally);
+    fn check(&self) -> &StreamCheck {
+        &self.requests
     }
 
     async fn answer<S: ByteStream>(&mut self, stream: &mut S) -> Result<(), TransportError> {
-        let whole = self.requests.messages + self.requests.corrupted;
+        let whole = self.requests.whole();
         if self.answered == whole {
             return Ok(());
         }
@@ -102,12 +90,12 @@ impl Exchange {
     ) -> Result<(MonotonicTime, Acknowledgement), TransportError> {
         let live = &trial.context.live;
         let rules = self.rules(false, std::time::Duration::ZERO);
-        let ledger = asked
-            .ledger
-            .insert(Ledger::new(rules, MonotonicTime::now()));
+        let ledger = Ledger::new(rules, MonotonicTime::now());
+        let ledger = asked.ledger.insert(ledger);
         let mut answers = StreamCheck::new(&self.responses);
         let mut after = Vec::new();
-        let mut scratch = vec![0; SCRATCH_BYTES.min(answers_at_once(&self.responses))];
+        let some_answers = self.responses.message.saturating_mul(16).max(4096);
+        let mut scratch = vec![0; SCRATCH_BYTES.min(some_answers)];
         let (mut known, mut bytes) = (0, 0);
         while !answers.is_complete() {
             let due = ledger.due(MonotonicTime::now(), AT_ONCE);
@@ -127,10 +115,9 @@ impl Exchange {
                 stream.flush().await?;
             }
             // A moment that has passed still gets what is there, and then the next ones leave.
-            let until = if held {
-                MonotonicTime::NEVER
-            } else {
-                ledger.next_due()
+            let until = match held {
+                true => MonotonicTime::NEVER,
+                false => ledger.next_due(),
             };
             let mut came = None;
             let received = stream
@@ -145,7 +132,7 @@ impl Exchange {
             }
             asked.stray = answers.corrupted;
             if let Some(now) = came {
-                while known < answers.messages + answers.corrupted {
+                while known < answers.whole() {
                     ledger.answer(known, now);
                     known += 1;
                 }
@@ -156,9 +143,4 @@ impl Exchange {
         got.check_bytes(self.requests.size)?;
         Ok((arrived, got))
     }
-}
-
-/// Returns the size of a receive buffer that takes some answers at once, in bytes.
-fn answers_at_once(responses: &Plan) -> usize {
-    responses.message.saturating_mul(16).max(4096)
 }

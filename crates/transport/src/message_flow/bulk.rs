@@ -7,7 +7,7 @@ use regatta_model::{BulkOptions, Bytes, Direction, Pattern, WorkloadKind};
 
 use crate::{
     content::{message_check::MOST_MESSAGES, part::Part, plan::Plan},
-    driver::{TransportError, Unsupported},
+    driver::TransportError,
 };
 
 /// The messages of all flows.
@@ -72,9 +72,9 @@ impl Bulk {
         })?;
         if let Some(part) = parts.iter().find(|part| part.plan.count > MOST_MESSAGES) {
             let count = part.plan.count;
-            return Err(TransportError::Order {
-                what: format!("{count} messages are more than 2^32 - 1"),
-            });
+            return Err(TransportError::order(format!(
+                "{count} messages are more than 2^32 - 1"
+            )));
         }
         let ways = 1 + u64::from(direction == Direction::Both);
         Ok(Self {
@@ -94,11 +94,9 @@ impl Bulk {
 
 /// Returns the error for options that only streams have.
 fn for_streams() -> TransportError {
-    TransportError::Unsupported(Unsupported {
-        reason:
-            "over messages a bulk transfer has no `finish`, no `verify` and no pattern `file`: \
-                 these are for streams"
-                .to_owned(),
-        hint: "leave these keys out, or choose a transport of streams".to_owned(),
-    })
+    TransportError::unsupported(
+        "over messages a bulk transfer has no `finish`, no `verify` and no pattern `file`: \
+                 these are for streams",
+        "leave these keys out, or choose a transport of streams",
+    )
 }

@@ -1,6 +1,6 @@
 //! Connecting end of a trial of flows of messages.
 
-use std::{net::SocketAddr, sync::Mutex, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use regatta_control::{Note, SideReport};
 
@@ -11,6 +11,7 @@ use crate::{
     executor::Executor as _,
     message::{MessageEndpoint, MessageFlow},
     opening::Purpose,
+    sync::Mutex,
     trial::{
         LEAVING, MARGIN, Trial,
         connecting::{Connecting, Ended},
@@ -34,7 +35,7 @@ pub(super) async fn run<E: MessageEndpoint>(
     let carrier = Messages(endpoint);
     let (mut end, mut findings) = Connecting::new(trial, &carrier, peer).await?;
     end.begin();
-    let watch = Watch::Connecting(end.watch.ending(), Mutex::new(Heard::default()));
+    let watch = Watch::Connecting(Arc::clone(&end.watch), Mutex::new(Heard::default()));
     let shared = Shared::new(
         (trial, work, endpoint.reliable()),
         (&end.transfer, &end.over),
@@ -52,44 +53,33 @@ pub(super) async fn run<E: MessageEndpoint>(
     };
     end.beside_probe(move || client.carry_all(first)).await;
     let (error, is_connected) = (shared.tally().error.take(), end.is_connected());
-    let ended = end.end(error.map_or(Ok(()), Err), is_connected)?;
+    let ended = end.end(error, is_connected)?;
     let (sends, receives) = shared.ways();
-    let (handed_over, ours) = match ended.end {
-        SenderEnd::Deadline {
-            sent, delivered, ..
-        } => (sent, delivered),
-        SenderEnd::Acknowledged { delivered, .. } => {
-            (Delivered::sent(&trial.context.live), delivered)
-        }
+    let ours = ended.end.delivered();
+    let handed_over = match ended.end {
+        SenderEnd::Deadline { sent, .. } => sent,
+        SenderEnd::Acknowledged { .. } => Delivered::sent(&trial.context.live),
     };
     if ended.by_deadline() && receives {
-        trial.context.observer.send_note(Note::Received {
-            messages: ours.messages,
-            bytes: ours.bytes,
-        });
+        trial.tell(ours.received_note());
     }
-    let theirs = if sends || ended.by_deadline() {
-        theirs(&shared, ended.by_deadline())?
-    } else {
-        Delivered::default()
+    let theirs = match sends || ended.by_deadline() {
+        true => theirs(&shared, ended.by_deadline())?,
+        false => Delivered::default(),
     };
-    let delivered = Delivered {
-        bytes: ours.bytes + theirs.bytes,
-        messages: ours.messages + theirs.messages,
-    };
-    ended.report(&mut findings, work.size(), delivered, work.has_goodput());
+    ended.report(
+        &mut findings,
+        work.size(),
+        ours + theirs,
+        work.has_goodput(),
+    );
     if receives {
         shared.report_received(ours, &mut findings);
         findings.warm_up(work.warm_up());
     }
     if sends {
-        report_sent(
-            endpoint,
-            &shared,
-            (handed_over, theirs),
-            &ended,
-            &mut findings,
-        );
+        let sent = (handed_over, theirs);
+        report_sent(endpoint, &shared, sent, &ended, &mut findings);
     }
     shared.report_flows(&mut findings);
     Ok(findings.0)
@@ -137,10 +127,7 @@ fn report_sent<E: MessageEndpoint>(
 /// Returns what came to the other end: by the acknowledgements of all flows, or by its account over
 /// control.
 fn theirs(shared: &Shared<'_>, by_deadline: bool) -> Result<Delivered, TransportError> {
-    let acknowledged = {
-        let tally = shared.tally();
-        (tally.all_in_band && !by_deadline).then_some(tally.acknowledged)
-    };
+    let acknowledged = shared.tally().acknowledged().filter(|_| !by_deadline);
     match acknowledged.or_else(|| Some(shared.theirs()?.1)) {
         Some(theirs) => Ok(theirs),
         None => shared.trial.answer_over_control(),
@@ -197,16 +184,12 @@ impl<'a, E: MessageEndpoint> Client<'a, '_, E> {
             Ok(opened) => opened,
             Err(error) => return shared.broke(error),
         };
+        let endpoint = self.end.carrier.0;
         match receiver {
-            Some(receiver) => {
-                let executor = self.end.carrier.0.executor();
-                receiver.carry(executor, &mut flow).await;
-            }
-            None => sending::carry(shared, self.end.carrier.0, index, &mut flow).await,
+            Some(receiver) => receiver.carry(endpoint.executor(), &mut flow).await,
+            None => sending::carry(shared, endpoint, index, &mut flow).await,
         }
-        let mut tally = shared.tally();
-        tally.statistics.remember();
-        tally.facts.extend(flow.facts());
+        shared.tally().carried(&flow);
     }
 
     /// Makes a flow and opens it; its set-up counts from `begun`.
@@ -236,7 +219,7 @@ impl<'a, E: MessageEndpoint> Client<'a, '_, E> {
         let all = {
             let mut tally = shared.tally();
             tally.facts.extend(flow.facts());
-            tally.add_statistics(flow.statistics())
+            tally.opened(&flow)
         };
         if let Some(all) = all {
             end.watch.connection(&all);

@@ -8,9 +8,9 @@ use super::{Shared, Watch, Work, receiving::Receiver, sending, tally::Sent};
 use crate::{
     driver::TransportError,
     executor::Executor as _,
-    message::{MessageEndpoint, MessageFlow},
+    message::MessageEndpoint,
     opening::Purpose,
-    stop::{Linked, Stop},
+    stop::Stop,
     trial::{
         Trial,
         carrier::Admitted,
@@ -112,17 +112,15 @@ async fn serve<E: MessageEndpoint>(
     let flow = admitted.index;
     if usize::from(flow) >= shared.flows.len() {
         let what = format!("the other end opened flow {flow}, which this transfer does not have");
-        return shared.broke(TransportError::Protocol { what });
+        return shared.broke(TransportError::protocol(what));
     }
-    let statistics = admitted.flow.statistics();
-    let all = shared.tally().add_statistics(statistics);
+    let all = shared.tally().opened(&admitted.flow);
     if shared.sends(flow) {
         if let Some(all) = all {
             let observer = &shared.trial.context.observer;
             observer.on_connection(Purpose::Transfer, Arc::downgrade(&all));
         }
-        let linked = Arc::new(Linked(admitted.stop.clone()));
-        shared.stop.on_stop(&linked);
+        let _linked = shared.stop.link(&admitted.stop);
         sending::carry(shared, endpoint, flow, &mut admitted.flow).await;
         shared.close_window();
     } else {
@@ -132,9 +130,7 @@ async fn serve<E: MessageEndpoint>(
             .await;
     }
     admitted.stop.stop();
-    let mut tally = shared.tally();
-    tally.statistics.remember();
-    tally.facts.extend(admitted.flow.facts());
+    shared.tally().carried(&admitted.flow);
 }
 
 fn report<E: MessageEndpoint>(
@@ -149,7 +145,7 @@ fn report<E: MessageEndpoint>(
         && shared.ways().1
     {
         let messages = arrived_of(end, shared, sent);
-        trial.context.observer.send_note(Note::Arrived { messages });
+        trial.tell(Note::Arrived { messages });
     }
     let mut findings = Findings::default();
     findings.stack(shared.tally().statistics.as_ref());
@@ -159,10 +155,7 @@ fn report<E: MessageEndpoint>(
         shared.report_received(outcome.delivered, &mut findings);
     }
     if sends {
-        let acknowledged = {
-            let tally = shared.tally();
-            tally.all_in_band.then_some(tally.acknowledged)
-        };
+        let acknowledged = shared.tally().acknowledged();
         let theirs = match outcome.is_complete {
             true => acknowledged.or_else(|| Some(watch.theirs()?.1)),
             false => watch.theirs_after_break(),

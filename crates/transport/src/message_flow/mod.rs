@@ -12,10 +12,9 @@ mod sending;
 mod tally;
 
 use std::{
-    fmt,
     net::SocketAddr,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, MutexGuard,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -25,15 +24,15 @@ use regatta_control::{Note, Role, SideReport, TrialOrder};
 use regatta_model::WorkloadKind;
 
 pub(crate) use sending::{Agreed, agree};
-pub(crate) use tally::Check;
 
 use crate::{
     clock::MonotonicTime,
-    content::message_check::MessageCheck,
-    driver::{TransportError, Unsupported},
+    content::message_check::{MessageCheck, MessageSink},
+    driver::TransportError,
     exchange::Exchange,
     message::MessageEndpoint,
     stop::Stop,
+    sync::Mutex,
     trial::{
         Trial,
         warm_up::WarmUp,
@@ -64,11 +63,10 @@ impl Work {
                 Ok(Self::Exchange(work))
             }
             WorkloadKind::ShortConnections { .. } | WorkloadKind::MultiStream { .. } => {
-                Err(TransportError::Unsupported(Unsupported {
-                    reason: "messages without connections or streams cannot run this workload"
-                        .to_owned(),
-                    hint: "choose a transport of streams".to_owned(),
-                }))
+                Err(TransportError::unsupported(
+                    "messages without connections or streams cannot run this workload",
+                    "choose a transport of streams",
+                ))
             }
         }
     }
@@ -122,67 +120,6 @@ impl Work {
     }
 }
 
-/// The receiver's part of a workload over messages.
-pub(crate) trait MessageSink: Send + fmt::Debug {
-    /// Takes one message; returns its time of sending if it carries one and is intact and new.
-    fn consume(&mut self, message: &[u8], now: MonotonicTime) -> Option<MonotonicTime>;
-
-    /// Whether all is here.
-    fn is_complete(&self) -> bool;
-
-    /// Returns the number of distinct messages that are here, and their bytes.
-    fn delivered(&self) -> Delivered;
-
-    /// Counts the messages that are here of the first `sent`.
-    fn arrived_of(&self, sent: u64) -> u64;
-
-    /// Returns the number of messages that came damaged.
-    fn corrupted(&self) -> u64;
-
-    /// Returns the next answer to what has come, if the workload has answers.
-    fn next_answer(&mut self) -> Option<&[u8]> {
-        None
-    }
-
-    /// Returns what the check of the messages has found.
-    fn check(&self) -> Check;
-}
-
-impl MessageSink for MessageCheck {
-    fn consume(&mut self, message: &[u8], now: MonotonicTime) -> Option<MonotonicTime> {
-        Self::consume(self, message, now)
-    }
-
-    fn is_complete(&self) -> bool {
-        Self::is_complete(self)
-    }
-
-    fn delivered(&self) -> Delivered {
-        Delivered {
-            bytes: self.bytes,
-            messages: self.messages,
-        }
-    }
-
-    fn arrived_of(&self, sent: u64) -> u64 {
-        Self::arrived_of(self, sent)
-    }
-
-    fn corrupted(&self) -> u64 {
-        self.corrupted
-    }
-
-    fn check(&self) -> Check {
-        Check {
-            has_numbers: self.has_headers(),
-            corrupted: self.corrupted,
-            duplicated: self.duplicated,
-            reordered: self.reordered,
-            jitter: self.interarrival_jitter(),
-        }
-    }
-}
-
 /// Runs one end.
 pub(crate) async fn run<E: MessageEndpoint>(
     trial: &Trial,
@@ -210,7 +147,7 @@ struct Heard {
 
 /// Watch of an end, which ends the transfer and hears what the other end says over control.
 enum Watch<'a> {
-    Connecting(SenderEnding, Mutex<Heard>),
+    Connecting(Arc<SenderEnding>, Mutex<Heard>),
     Listening(&'a ReceiverWatch),
 }
 
@@ -259,14 +196,13 @@ impl<'a> Shared<'a> {
             open: AtomicUsize::new(flows.len()),
             to_receive: AtomicUsize::new(flows.len() - from_here),
             to_send: AtomicUsize::new(from_here),
-            tally: Mutex::new(Tally::new(trial.order.role.name())),
+            tally: Mutex::new(Tally::new(trial.order.role.name(), started)),
             flows,
         }
     }
 
     fn tally(&self) -> MutexGuard<'_, Tally> {
-        // Nothing that can panic runs under this lock.
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tally.lock()
     }
 
     fn sends(&self, flow: u16) -> bool {
@@ -291,8 +227,7 @@ impl<'a> Shared<'a> {
             Watch::Listening(watch) => return watched(watch),
             Watch::Connecting(_, kept) => kept,
         };
-        // Nothing that can panic runs under this lock.
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = kept.lock();
         while let Some(note) = self.trial.context.mailbox.try_take() {
             let now = MonotonicTime::now();
             match note {
@@ -322,11 +257,7 @@ impl<'a> Shared<'a> {
     fn has_sent(&self) {
         if self.to_send.fetch_sub(1, Ordering::AcqRel) == 1 {
             let sent = Delivered::sent(&self.trial.context.live);
-            self.trial.context.observer.send_note(Note::Sent {
-                messages: sent.messages,
-                bytes: sent.bytes,
-                deadline_reached: false,
-            });
+            self.trial.tell(sent.sent_note(false));
         }
     }
 
@@ -341,8 +272,8 @@ impl<'a> Shared<'a> {
     fn ended(&self, at: MonotonicTime) -> bool {
         let last_end = {
             let mut tally = self.tally();
-            let last_end = tally.last_end.map_or(at, |last| last.max(at));
-            *tally.last_end.insert(last_end)
+            tally.last_end = tally.last_end.max(at);
+            tally.last_end
         };
         let is_last = self.open.fetch_sub(1, Ordering::AcqRel) == 1;
         match &self.watch {

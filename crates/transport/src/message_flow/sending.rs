@@ -7,13 +7,13 @@ use std::{
 
 use regatta_control::Note;
 
-use super::{Shared, Watch, Work, bulk::Bulk};
+use super::{Shared, Watch, Work};
 use crate::{
     clock::MonotonicTime,
     content::{message_check::write_header, plan::Plan},
     driver::TransportError,
     executor::Executor as _,
-    message::{MessageEndpoint, MessageFlow},
+    message::{Arrival, MessageEndpoint, MessageFlow},
     opening::Purpose,
     trial::{
         message_control::{self, Control},
@@ -47,7 +47,14 @@ pub(super) async fn carry<E: MessageEndpoint>(
 ) {
     let sent = AtomicU64::new(0);
     let result = match shared.work {
-        Work::Bulk(bulk) => send(shared, endpoint, (bulk, index), flow, &sent).await,
+        Work::Bulk(bulk) => {
+            let until = (bulk.duration).map_or(MonotonicTime::NEVER, |it| shared.started + it);
+            let part = (&bulk.part(index).plan, until);
+            match send_data(shared, endpoint, part, flow, &sent).await {
+                Ok((handed_over, over)) => agree(shared, flow, handed_over, over.min(until)).await,
+                Err(error) => Err(error),
+            }
+        }
         Work::Exchange(exchange) => {
             let mut asked = Default::default();
             let agreed = exchange.send(shared, endpoint, flow, &mut asked).await;
@@ -71,8 +78,7 @@ pub(super) async fn carry<E: MessageEndpoint>(
         let mut tally = shared.tally();
         tally.left += sent.into_inner();
         tally.all_in_band &= agreed.in_band;
-        tally.acknowledged.bytes += agreed.delivered.bytes;
-        tally.acknowledged.messages += agreed.delivered.messages;
+        tally.acknowledged = tally.acknowledged + agreed.delivered;
     }
     shared.ended(agreed.at);
     if agreed.in_band {
@@ -91,31 +97,11 @@ async fn settle<F: MessageFlow>(shared: &Shared<'_>, index: u16, flow: &mut F, h
     // The counters lag behind by the batch under way, whose messages are among those given up.
     let messages = handed_over.saturating_sub(flow.settle().await);
     shared.tally().left += messages;
-    let note = Note::Left {
-        flow: index,
-        messages,
-    };
-    shared.trial.context.observer.send_note(note);
+    let flow = index;
+    shared.trial.tell(Note::Left { flow, messages });
 }
 
-/// Sends every message of a flow and its end marker, and waits for the acknowledgement. Counts what
-/// was handed over in `sent`.
-async fn send<E: MessageEndpoint>(
-    shared: &Shared<'_>,
-    endpoint: &E,
-    (bulk, index): (&Bulk, u16),
-    flow: &mut E::Flow,
-    sent: &AtomicU64,
-) -> Result<Agreed, TransportError> {
-    let plan = &bulk.part(index).plan;
-    let until = bulk
-        .duration
-        .map_or(MonotonicTime::NEVER, |duration| shared.started + duration);
-    let (handed_over, over) = send_data(shared, endpoint, (plan, until), flow, sent).await?;
-    agree(shared, flow, handed_over, over.min(until)).await
-}
-
-/// Sends every message, or as many as fit until `until`; returns what was handed over, and the moment
+/// Sends every message of a flow, or as many as fit until `until`, and counts them in `sent`; returns what was handed over, and the moment
 /// when the last message's time at the asked rate is over, which has passed if no rate was asked for. Notes
 /// the part of that rate that was kept.
 async fn send_data<E: MessageEndpoint>(
@@ -139,10 +125,8 @@ async fn send_data<E: MessageEndpoint>(
     let mut handed_over = Delivered::default();
     while handed_over.messages < plan.count {
         if pace.is_some() && !next.has_passed() {
-            let executor = endpoint.executor();
-            executor
-                .sleep_unless_stopped(next.min(until), &shared.stop)
-                .await;
+            let (executor, until) = (endpoint.executor(), next.min(until));
+            executor.sleep_unless_stopped(until, &shared.stop).await;
         }
         if shared.stop.is_stopped() {
             return Err(TransportError::Cancelled);
@@ -193,16 +177,13 @@ async fn await_acknowledgement<F: MessageFlow>(
 ) -> Result<Option<Delivered>, TransportError> {
     let mut answer = None;
     while answer.is_none() {
-        let received = flow
-            .receive_batch(until, &mut |arrival| {
-                if let Some((_, Control::Acknowledgement(delivered))) =
-                    Control::decode(shared.trial, arrival.data)
-                {
-                    answer.get_or_insert(delivered);
-                }
-            })
-            .await?;
-        if received == 0 {
+        let mut take = |arrival: Arrival<'_>| {
+            let control = Control::decode(shared.trial, arrival.data);
+            if let Some((_, Control::Acknowledgement(delivered))) = control {
+                answer.get_or_insert(delivered);
+            }
+        };
+        if flow.receive_batch(until, &mut take).await? == 0 {
             break;
         }
     }

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use regatta_control::{Note, Role, SideReport};
+use regatta_control::{Role, SideReport};
 
 use super::{Flows, Shared, receiving, sending};
 use crate::{
     clock::MonotonicTime,
-    context::StatisticsSource,
+    context::{StatisticsSource, WindowEdge},
     driver::TransportError,
     executor::Executor as _,
     opening::Purpose,
-    stop::{Linked, Stop},
+    stop::Stop,
     stream::{ByteStream, StreamConnection, StreamEndpoint, StreamOf, await_close, read_exact},
     trial::{
         Trial,
@@ -55,10 +55,9 @@ pub(super) async fn run<E: StreamEndpoint>(
     };
     let error = shared.tally().error.take();
     let outcome = end.outcome(error)?;
-    let theirs = if !outcome.is_complete && shared.ways().0 {
-        end.watch.theirs_after_break()
-    } else {
-        None
+    let theirs = match !outcome.is_complete && shared.ways().0 {
+        true => end.watch.theirs_after_break(),
+        false => None,
     };
     findings.connection(shared.statistics.as_ref());
     shared.report(&mut findings, outcome.delivered, theirs);
@@ -83,10 +82,9 @@ async fn serve_all<'a, E: StreamEndpoint>(
     let shared = Shared::new(trial, flows, stops, first.arrived);
     let statistics: Arc<dyn StatisticsSource> = shared.statistics.clone();
     (trial.context.observer).on_connection(Purpose::Transfer, Arc::downgrade(&statistics));
-    let connections = if flows.share_connection() {
-        1
-    } else {
-        flows.flows.len()
+    let connections = match flows.share_connection() {
+        true => 1,
+        false => flows.flows.len(),
     };
     // The opening of the probe can be lost and come again after the flows'.
     let all = connections + usize::from(probe_is_missing);
@@ -102,9 +100,9 @@ async fn serve_all<'a, E: StreamEndpoint>(
         .map(|(task, first)| {
             move || async move {
                 let admitted = match first {
-                    Some(first) => {
+                    Some(_) => {
                         serving.turns.pass(task);
-                        Some(first)
+                        first
                     }
                     None => accept_next(serving, task).await,
                 };
@@ -148,10 +146,9 @@ async fn accept_next<E: StreamEndpoint>(
     // A driver may have taken the connection in while another task waited.
     turns.pass(task);
     // Those that the end of the transfer broke are no strangers.
-    let broken = if accepting.is_stopped() {
-        0
-    } else {
-        admission.broken
+    let broken = match accepting.is_stopped() {
+        true => 0,
+        false => admission.broken,
     };
     end.refuse(admission.refused + broken);
     match next? {
@@ -180,28 +177,22 @@ async fn attend<E: StreamEndpoint>(serving: &Serving<'_, E>, mut admitted: Admit
     } = &mut admitted.flow;
     shared.statistics.add(connection.statistics());
     if trial.probe.shares_connection() {
-        let (connection, linked) = (&*connection, Arc::new(Linked(trial.stop.child())));
-        shared.stop.on_stop(&linked);
-        end.carrier
-            .executor()
-            .join(
-                move || async move {
-                    carry(serving, stream, rest).await;
-                    let broken = shared.tally().error.is_some();
-                    end.end_probe(broken).await;
-                },
-                move || async move {
-                    let accepting = accept_stream(trial, connection, MonotonicTime::NEVER).await;
-                    if let Ok((Some(Purpose::LoadProbe), mut stream, rest)) = accepting {
-                        echo(&mut stream, rest).await;
-                    }
-                    end.echoed.stop();
-                },
-            )
-            .await;
+        let connection = &*connection;
+        let carrying = move || async move {
+            carry(serving, stream, rest).await;
+            let broken = shared.tally().error.is_some();
+            end.end_probe(broken).await;
+        };
+        let echoing = move || async move {
+            let accepting = accept_stream(trial, connection, MonotonicTime::NEVER).await;
+            if let Ok((Some(Purpose::LoadProbe), mut stream, rest)) = accepting {
+                echo(&mut stream, rest).await;
+            }
+            end.echoed.stop();
+        };
+        end.carrier.executor().join(carrying, echoing).await;
     } else {
-        let linked = Arc::new(Linked(admitted.stop.clone()));
-        shared.stop.on_stop(&linked);
+        let _linked = shared.stop.link(&admitted.stop);
         carry_streams(serving, connection, (stream, rest)).await;
     }
     if !shared.abandons() {
@@ -222,9 +213,7 @@ async fn carry_streams<E: StreamEndpoint>(
             let limit = end.watch.limit();
             let (purpose, stream, rest) = accept_stream(end.trial, connection, limit).await?;
             if purpose != Some(Purpose::Transfer) {
-                return Err(TransportError::Protocol {
-                    what: "a stream came that must not".to_owned(),
-                });
+                return Err(TransportError::protocol("a stream came that must not"));
             }
             others.push((stream, rest));
         }
@@ -273,13 +262,9 @@ fn finish<E: StreamEndpoint>(serving: &Serving<'_, E>) {
     if shared.tally().error.is_none() {
         let delivered = shared.delivered();
         if serving.end.watch.complete(delivered) {
-            let observer = &shared.trial.context.observer;
-            observer.on_window(crate::context::WindowEdge::End);
+            shared.trial.context.observer.on_window(WindowEdge::End);
             if shared.abandons() || shared.ways().0 {
-                observer.send_note(Note::Received {
-                    messages: delivered.messages,
-                    bytes: delivered.bytes,
-                });
+                shared.trial.tell(delivered.received_note());
             }
         }
     }
@@ -301,11 +286,11 @@ async fn part<E: StreamEndpoint, S: ByteStream>(
         0
     };
     let flows = &shared.flows.flows;
-    let flow = flows
-        .get(usize::from(index))
-        .ok_or_else(|| TransportError::Protocol {
-            what: format!("the other end opened flow {index}, which this transfer does not have"),
-        })?;
+    let flow = flows.get(usize::from(index)).ok_or_else(|| {
+        TransportError::protocol(format!(
+            "the other end opened flow {index}, which this transfer does not have"
+        ))
+    })?;
     if shared.sends(flow) {
         let executor = serving.end.carrier.executor();
         return Ok((true, sending::send(shared, executor, flow, stream).await?));

@@ -32,17 +32,18 @@ pub(crate) trait Sink: Send {
     /// Takes the next bytes of the stream; returns how many belong to the workload.
     fn consume(&mut self, piece: &[u8]) -> usize;
 
+    /// Returns the check of the messages.
+    fn check(&self) -> &StreamCheck;
+
     /// Whether all is here.
-    fn is_complete(&self) -> bool;
-
-    /// Whether the next byte would begin a message.
-    fn is_between_messages(&self) -> bool;
-
-    /// Returns the bytes and messages that are here, whole and sound.
-    fn delivered(&self) -> Delivered;
+    fn is_complete(&self) -> bool {
+        self.check().is_complete()
+    }
 
     /// Adds the results to those of the other flows: the messages that came damaged.
-    fn add_to(&self, tally: &mut Tally);
+    fn add_to(&self, tally: &mut Tally) {
+        tally.corrupted += self.check().corrupted;
+    }
 
     /// Answers what has come, if the workload has answers.
     fn answer<S: ByteStream>(
@@ -59,23 +60,8 @@ impl Sink for StreamCheck {
         Self::consume(self, piece)
     }
 
-    fn is_complete(&self) -> bool {
-        Self::is_complete(self)
-    }
-
-    fn is_between_messages(&self) -> bool {
-        Self::is_between_messages(self)
-    }
-
-    fn delivered(&self) -> Delivered {
-        Delivered {
-            bytes: self.bytes,
-            messages: self.messages,
-        }
-    }
-
-    fn add_to(&self, tally: &mut Tally) {
-        tally.corrupted += self.corrupted;
+    fn check(&self) -> &StreamCheck {
+        self
     }
 }
 
@@ -89,10 +75,9 @@ pub(super) async fn receive<K: Sink, S: ByteStream>(
 ) -> Result<MonotonicTime, TransportError> {
     let mut digest = crc32fast::Hasher::new();
     let result = take(shared, stream, rest, &mut sink, &mut digest).await;
-    let digest = if shared.flows.options.verify == Verify::Digest {
-        u64::from(digest.finalize())
-    } else {
-        0
+    let digest = match shared.flows.options.verify {
+        Verify::Digest => u64::from(digest.finalize()),
+        _ => 0,
     };
     sink.add_to(&mut shared.tally());
     shared.digest_delivered.fetch_add(digest, Ordering::Relaxed);
@@ -108,12 +93,9 @@ pub(super) async fn receive<K: Sink, S: ByteStream>(
     if !ended {
         return Err(TransportError::Closed { flow: "transfer" });
     }
-    Acknowledgement {
-        digest,
-        ..sink.delivered().into()
-    }
-    .send(stream)
-    .await?;
+    let delivered = sink.check().delivered;
+    let acknowledgement = Acknowledgement { delivered, digest };
+    acknowledgement.send(stream).await?;
     Ok(MonotonicTime::now())
 }
 
@@ -140,14 +122,8 @@ async fn take<K: Sink, S: ByteStream>(
     loop {
         if came > 0 {
             let now = MonotonicTime::now();
-            let delivered = sink.delivered();
-            let bytes = delivered.bytes - before.bytes;
-            if !shared.is_warm(now) {
-                live.bytes_in_warm_up.fetch_add(bytes, Ordering::Relaxed);
-            }
-            live.messages_delivered
-                .fetch_add(delivered.messages - before.messages, Ordering::Relaxed);
-            let all = live.bytes_delivered.fetch_add(bytes, Ordering::Release) + bytes;
+            let delivered = sink.check().delivered;
+            let all = shared.warm_up.count(live, now, delivered - before);
             before = delivered;
             Deliveries::note(&mut shared.tally().deliveries, now, all);
             sink.answer(stream).await?;
@@ -156,7 +132,9 @@ async fn take<K: Sink, S: ByteStream>(
             return Ok(true);
         }
         if closed {
-            return Ok(shared.flows.options.duration.is_some() && sink.is_between_messages());
+            return Ok(
+                shared.flows.options.duration.is_some() && sink.check().is_between_messages()
+            );
         }
         came = 0;
         let received = stream

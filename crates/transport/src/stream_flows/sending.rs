@@ -42,11 +42,13 @@ pub(super) async fn send<S: ByteStream>(
         stream.flush().await?;
     }
     let (plan, live) = (&flow.plan, &shared.trial.context.live);
-    let looks_at_clock =
-        shared.flows.options.duration.is_some() || !shared.flows.options.warm_up.is_zero();
+    let options = &shared.flows.options;
+    let looks_at_clock = options.duration.is_some() || !options.warm_up.is_zero();
     let look_bytes = look_bytes(shared.trial.order.path.link_rate_bps);
-    let until = shared.sends_until().unwrap_or(MonotonicTime::NEVER);
-    let digests = shared.flows.options.verify == Verify::Digest;
+    let until = options
+        .duration
+        .map_or(MonotonicTime::NEVER, |time| shared.started + time);
+    let digests = options.verify == Verify::Digest;
     let mut digest = crc32fast::Hasher::new();
     let mut memory = BytesMut::new();
     // All messages but the last have the same payload; cutting it once saves counting references.
@@ -62,7 +64,7 @@ pub(super) async fn send<S: ByteStream>(
         }
         if looks_at_clock && sent >= next_look {
             let now = MonotonicTime::now();
-            shared.is_warm(now);
+            shared.warm_up.is_over(now);
             if now >= until {
                 break;
             }
@@ -70,10 +72,9 @@ pub(super) async fn send<S: ByteStream>(
         }
         let length = plan.length(sequence);
         let header = Plan::header(length);
-        let head: [u8; HEADER_BYTES] = if header > 0 {
-            encode_header(plan, sequence, length)
-        } else {
-            [0; HEADER_BYTES]
+        let head = match header {
+            0 => [0; HEADER_BYTES],
+            _ => encode_header(plan, sequence, length),
         };
         let part;
         let payload = match &shared.flows.noise {
@@ -107,13 +108,12 @@ pub(super) async fn send<S: ByteStream>(
         live.bytes_sent.fetch_add(length as u64, Ordering::Relaxed);
     }
     stream.flush().await?;
-    if shared.flows.options.duration.is_some() {
+    if options.duration.is_some() {
         stream.finish().await?;
     }
-    let digest = if digests {
-        u64::from(digest.finalize())
-    } else {
-        0
+    let digest = match digests {
+        true => u64::from(digest.finalize()),
+        false => 0,
     };
     shared.digest_sent.fetch_add(digest, Ordering::Relaxed);
     if shared.abandons() {
@@ -125,8 +125,7 @@ pub(super) async fn send<S: ByteStream>(
     got.check_bytes(sent)?;
     got.check_digest(digest)?;
     let mut tally = shared.tally();
-    tally.acknowledged.bytes += got.bytes;
-    tally.acknowledged.messages += got.messages;
+    tally.acknowledged = tally.acknowledged + got.delivered;
     Ok(arrived)
 }
 

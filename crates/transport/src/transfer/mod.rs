@@ -19,12 +19,7 @@ mod sending;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::BTreeMap,
-    net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use regatta_control::{SideReport, TrialOrder};
 use regatta_model::{BulkOptions, Pattern, Verify, Warning, WorkloadKind};
@@ -33,12 +28,13 @@ use crate::{
     applicable,
     clock::MonotonicTime,
     content::{noise::Noise, plan::Plan},
-    context::{Observer, ProtocolSample, StatisticsSource, WindowEdge},
+    context::{Observer, StatisticsSource, WindowEdge},
     driver::{TransportError, Unsupported},
     statistics::AllConnections,
     stop::Stop,
     stream::StreamEndpoint,
-    trial::{Trial, warm_up::WarmUp},
+    sync::Mutex,
+    trial::{Trial, warm_up::WarmUp, watch::SenderEnding},
 };
 
 pub use incoming::{Incoming, IncomingPart};
@@ -103,11 +99,11 @@ pub trait TransferEndpoint: Send + Sync + Sized + 'static {
 /// The connections of one end's transfer: added by the driver as they are made, read by the sampler
 /// and for the report.
 pub struct Connections {
-    all: AllConnections,
+    all: Arc<AllConnections>,
     /// Observer and warm-up of a receiver, for which the first connection opens the window.
     window: Option<(Arc<dyn Observer>, Arc<WarmUp>)>,
-    /// Callback of a sender for each connection that is made.
-    connected: Option<Box<dyn Fn() + Send + Sync>>,
+    /// Transfer of a sender, which each connection that is made tells so.
+    transfer: Option<Arc<SenderEnding>>,
     times: Mutex<Times>,
 }
 
@@ -118,35 +114,24 @@ struct Times {
 }
 
 impl Connections {
-    /// Makes the connections of a receiver.
-    fn arriving(end: &'static str, window: (Arc<dyn Observer>, Arc<WarmUp>)) -> Arc<Self> {
+    /// Makes the connections of an end.
+    fn new(
+        trial: &Trial,
+        window: Option<(Arc<dyn Observer>, Arc<WarmUp>)>,
+        transfer: Option<Arc<SenderEnding>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            all: AllConnections::new(end),
-            window: Some(window),
-            connected: None,
+            all: Arc::new(AllConnections::new(trial.order.role.name())),
+            window,
+            transfer,
             times: Mutex::default(),
         })
-    }
-
-    /// Makes the connections of a sender.
-    fn made_here(end: &'static str, connected: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self {
-            all: AllConnections::new(end),
-            window: None,
-            connected: Some(Box::new(connected)),
-            times: Mutex::default(),
-        })
-    }
-
-    fn times(&self) -> MutexGuard<'_, Times> {
-        // Nothing that can panic runs under this lock.
-        self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes that a connection of the transfer has come to the receiver, before any work for it.
     /// The first one opens the window.
     pub fn arrived(&self) {
-        let mut times = self.times();
+        let mut times = self.times.lock();
         if times.first.is_some() {
             return;
         }
@@ -165,11 +150,11 @@ impl Connections {
     /// Adds a connection of the transfer; `took` is the time from its own connect call, at a
     /// sender.
     pub fn made(&self, source: Arc<dyn StatisticsSource>, took: Option<Duration>) {
-        if let Some(connected) = &self.connected {
-            connected();
+        if let Some(transfer) = &self.transfer {
+            transfer.connected(MonotonicTime::now());
         }
         self.all.add(source);
-        self.times().set_up.extend(took);
+        self.times.lock().set_up.extend(took);
     }
 
     /// Samples every connection and keeps the samples; to be called before one is closed.
@@ -179,25 +164,11 @@ impl Connections {
 
     /// Returns the set-up times of the connections.
     fn set_up(&self) -> Vec<Duration> {
-        self.times().set_up.clone()
+        self.times.lock().set_up.clone()
     }
 
     fn first(&self) -> Option<MonotonicTime> {
-        self.times().first
-    }
-}
-
-impl StatisticsSource for Connections {
-    fn sample(&self) -> Option<ProtocolSample> {
-        self.all.sample()
-    }
-
-    fn facts(&self) -> BTreeMap<String, String> {
-        self.all.facts()
-    }
-
-    fn metrics(&self) -> BTreeMap<&'static str, f64> {
-        self.all.metrics()
+        self.times.lock().first
     }
 }
 
@@ -261,12 +232,12 @@ pub(crate) fn check_options(options: &BulkOptions) -> Result<(), Unsupported> {
     } else {
         ("`finish`", "leave it out, or choose another transport")
     };
-    Err(Unsupported {
-        reason: format!(
+    Err(Unsupported::new(
+        format!(
             "whole files are moved to the listening host, all of them and once: there is no {what}"
         ),
-        hint: hint.to_owned(),
-    })
+        hint.to_owned(),
+    ))
 }
 
 /// Runs one end.

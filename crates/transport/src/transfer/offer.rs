@@ -46,10 +46,10 @@ pub(super) async fn await_offer<S: ByteStream>(
                     });
                 }
                 Received::TimedOut => {
-                    return Err(TransportError::TimedOut {
-                        what: "offer of the receiver".to_owned(),
-                        seconds: MonotonicTime::now().since(begun).as_secs_f64(),
-                    });
+                    return Err(TransportError::timed_out_since(
+                        "offer of the receiver",
+                        begun,
+                    ));
                 }
             }
         }
@@ -58,13 +58,12 @@ pub(super) async fn await_offer<S: ByteStream>(
         }
         let length = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize;
         if length == 0 || length > LONGEST_OFFER {
-            return Err(TransportError::Protocol {
-                what: format!("the receiver announced an offer of {length} bytes"),
-            });
+            return Err(TransportError::protocol(format!(
+                "the receiver announced an offer of {length} bytes"
+            )));
         }
         wanted = 4 + length;
     }
-    String::from_utf8(bytes.split_off(4)).map_err(|_| TransportError::Protocol {
-        what: "the receiver's offer is no text".to_owned(),
-    })
+    String::from_utf8(bytes.split_off(4))
+        .map_err(|_| TransportError::protocol("the receiver's offer is no text"))
 }

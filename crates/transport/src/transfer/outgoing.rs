@@ -2,9 +2,8 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -14,13 +13,10 @@ use bytes::BytesMut;
 use super::Content;
 use crate::{
     clock::MonotonicTime,
-    content::{
-        noise::Noise,
-        plan::{HEADER_BYTES, Plan},
-        stream_check::encode_header,
-    },
+    content::{noise::Noise, plan::Plan, stream_check::encode_header},
     context::LiveCounters,
     driver::TransportError,
+    sync::Mutex,
     trial::warm_up::WarmUp,
 };
 
@@ -39,19 +35,6 @@ pub struct Outgoing {
     read: AtomicU64,
     digests: Option<Mutex<BTreeMap<u64, (u64, crc32fast::Hasher)>>>,
     warm_up: Arc<WarmUp>,
-}
-
-impl fmt::Debug for Outgoing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outgoing")
-            .field("size", &self.plan.size)
-            .finish_non_exhaustive()
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that can panic runs under this lock.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Outgoing {
@@ -150,7 +133,7 @@ impl Outgoing {
         };
         let mut whole = crc32fast::Hasher::new();
         let mut end = 0;
-        for (start, (length, digest)) in lock(digests).iter() {
+        for (start, (length, digest)) in digests.lock().iter() {
             if *start != end {
                 // A part was cut and sent again from another place: what was read of it overlaps.
                 return self.digest_again();
@@ -209,15 +192,13 @@ impl Window {
             return None;
         }
         if self.bytes.is_empty() {
-            for _ in 0..self.messages {
-                self.bytes.extend_from_slice(&plan.content);
-            }
+            self.bytes = plan.content.repeat(self.messages as usize);
         }
         if self.first != Some(first) {
             let header = Plan::header(plan.message);
             for number in 0..self.messages {
                 let start = number as usize * plan.message;
-                let bytes: [u8; HEADER_BYTES] = encode_header(plan, first + number, plan.message);
+                let bytes = encode_header(plan, first + number, plan.message);
                 self.bytes[start..start + header].copy_from_slice(&bytes[..header]);
             }
             self.first = Some(first);
@@ -258,9 +239,10 @@ impl OutgoingPart {
         let left = outgoing.plan.size.saturating_sub(offset);
         let max = usize::try_from(left).unwrap_or(usize::MAX).min(max);
         if max == 0 {
-            return Err(TransportError::Protocol {
-                what: format!("byte {offset} of {} was asked for", outgoing.plan.size),
-            });
+            return Err(TransportError::protocol(format!(
+                "byte {offset} of {} was asked for",
+                outgoing.plan.size
+            )));
         }
         let ready = window
             .as_mut()
@@ -293,7 +275,9 @@ impl Drop for OutgoingPart {
         if let (Some(digests), Some(digest)) = (&self.outgoing.digests, self.digest.take())
             && self.at > self.start
         {
-            lock(digests).insert(self.start, (self.at - self.start, digest));
+            digests
+                .lock()
+                .insert(self.start, (self.at - self.start, digest));
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::{
         listening::Listening,
         streams::{FlowOf, Streams},
         warm_up::WarmUp,
-        watch::{ReceiverEnd, ReceiverWatch},
+        watch::ReceiverWatch,
     },
 };
 
@@ -35,8 +35,8 @@ pub(crate) async fn run<E: TransferEndpoint>(
     let observer = Arc::clone(&trial.context.observer);
     let warm_up = Arc::new(WarmUp::new(&observer, content.warm_up));
     let window = (Arc::clone(&observer), Arc::clone(&warm_up));
-    let connections = Connections::arriving(trial.order.role.name(), window);
-    let statistics: Arc<dyn StatisticsSource> = Arc::clone(&connections) as _;
+    let connections = Connections::new(trial, Some(window), None);
+    let statistics: Arc<dyn StatisticsSource> = connections.all.clone();
     let completion = Some(end.watch.completion());
     let incoming = Incoming::new(content, &trial.context.live, &warm_up, completion);
     let taking = Taking {
@@ -66,10 +66,9 @@ pub(crate) async fn run<E: TransferEndpoint>(
 
     // What was whole must have come to a sound end as well, unless its sender was stopped before it
     // knew.
-    let is_complete = matches!(end.watch.end(), Some(ReceiverEnd::Complete { .. }));
     let (digest, error) = match result {
         Ok(digest) => (digest, None),
-        Err(error) if is_complete && !end.transfer.is_stopped() => {
+        Err(error) if end.watch.is_complete() && !end.transfer.is_stopped() => {
             return Err(trial.explain(error));
         }
         Err(error) => (None, Some(error)),
@@ -81,14 +80,14 @@ pub(crate) async fn run<E: TransferEndpoint>(
         false => outcome.delivered,
     };
     if let Some(digest) = digest {
-        findings.fact("digest.delivered", format!("{digest:016x}"));
+        findings.digest("digest.delivered", digest);
     }
-    findings.connection(connections.as_ref());
+    findings.connection(connections.all.as_ref());
     findings.delivery(delivered, incoming.corrupted(), incoming.deliveries());
     // What comes after the deadline is in neither.
     findings.warm_up_bytes(trial, warm_up.length(), delivered.bytes);
     findings.facts(endpoint.facts());
-    findings.0.measurements.warnings.extend(endpoint.warnings());
+    findings.warnings(endpoint.warnings());
     Ok(end.report(findings, connections.first().unwrap_or(arrived), outcome.at))
 }
 
@@ -111,12 +110,8 @@ impl<E: TransferEndpoint> Taking<'_, E> {
         let delivered = self.incoming.delivered();
         // A transfer of no bytes has no last one.
         self.watch.completion().complete(delivered);
-        Acknowledgement {
-            digest,
-            ..delivered.into()
-        }
-        .send(control)
-        .await?;
+        let acknowledgement = Acknowledgement { delivered, digest };
+        acknowledgement.send(control).await?;
         await_close(control, self.watch.limit()).await;
         Ok(self.incoming.digests().then_some(digest))
     }

@@ -41,9 +41,9 @@ pub(crate) async fn run<E: TransferEndpoint>(
     let outgoing = Outgoing::new(content, live, &warm_up);
 
     end.begin();
-    let connections = Connections::made_here(trial.order.role.name(), end.watch.on_connected());
+    let connections = Connections::new(trial, None, Some(Arc::clone(&end.watch)));
     warm_up.begin(end.started);
-    let statistics: Arc<dyn StatisticsSource> = Arc::clone(&connections) as _;
+    let statistics: Arc<dyn StatisticsSource> = connections.all.clone();
     end.watch.connection(&statistics);
     let whole = Delivered {
         bytes: outgoing.size(),
@@ -56,7 +56,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
             sending.map(|at| end_ref.watch.acknowledged(at, whole))
         })
         .await;
-    let mut ended = end.end(result, !connections.all.is_empty())?;
+    let mut ended = end.end(result.err(), !connections.all.is_empty())?;
     ended.set_up = connections.set_up();
     let delivered = ended.delivered()?;
     if !ended.by_deadline() {
@@ -72,9 +72,9 @@ pub(crate) async fn run<E: TransferEndpoint>(
         findings.fact("file", file);
     }
     findings.endpoint(endpoint.flows());
-    findings.connection(connections.as_ref());
+    findings.connection(connections.all.as_ref());
     findings.facts(endpoint.facts());
-    findings.0.measurements.warnings.extend(endpoint.warnings());
+    findings.warnings(endpoint.warnings());
     Streams::<E::Flows>::close(control, MonotonicTime::now()).await;
     ended.close().await;
     Ok(findings.0)
@@ -90,7 +90,7 @@ fn check(
     got.check_digest(outgoing.digest()?)?;
     findings.nothing_lost();
     if outgoing.digests() {
-        findings.fact("digest.sent", format!("{:016x}", got.digest));
+        findings.digest("digest.sent", got.digest);
     }
     Ok(())
 }
@@ -98,7 +98,7 @@ fn check(
 /// Adds the bytes and messages that were sent: at least those delivered, as the counters run ahead by
 /// what was read for the connections and has not left.
 fn report_sent(findings: &mut Findings, live: &LiveCounters, delivered: Delivered) {
-    let sent = Delivered::sent(live);
-    findings.count(id::BYTES_SENT, sent.bytes.max(delivered.bytes));
-    findings.count(id::MESSAGES_SENT, sent.messages.max(delivered.messages));
+    let sent = Delivered::sent(live).max(delivered);
+    findings.count(id::BYTES_SENT, sent.bytes);
+    findings.count(id::MESSAGES_SENT, sent.messages);
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
 use regatta_control::{PathHints, Role, SideReport};
 use regatta_model::{
-    Bytes, ProbePlacement, Warning, WorkloadKind,
+    Bytes, Histogram, ProbePlacement, Warning, WorkloadKind,
     metric::{DelayMetrics, id, series_id},
     units::format_duration,
     warning_code,
@@ -73,6 +73,11 @@ impl Findings {
         }
     }
 
+    /// Adds a metric that is a span of time, in nanoseconds, if there is one.
+    fn time(&mut self, name: &str, time: Option<Duration>) {
+        self.metric(name, time.map(|time| time.as_nanos() as f64));
+    }
+
     /// Adds a metric that is a number of things.
     pub fn count(&mut self, name: &str, value: u64) {
         self.metric(name, value as f64);
@@ -80,19 +85,29 @@ impl Findings {
 
     /// Adds a fact, which replaces one of the same name.
     pub fn fact(&mut self, name: &str, value: impl Into<String>) {
-        self.0
-            .measurements
-            .facts
-            .insert(name.to_owned(), value.into());
+        let facts = &mut self.0.measurements.facts;
+        facts.insert(name.to_owned(), value.into());
     }
 
     /// Adds a warning.
     pub fn warn(&mut self, code: &str, message: impl Into<String>, hint: impl Into<String>) {
-        self.0.measurements.warnings.push(Warning {
-            code: code.to_owned(),
-            message: message.into(),
-            hint: hint.into(),
-        });
+        let warning = Warning::new(code, message, hint);
+        self.0.measurements.warnings.push(warning);
+    }
+
+    /// Adds a digest, which is a fact.
+    pub(crate) fn digest(&mut self, name: &str, digest: u64) {
+        self.fact(name, format!("{digest:016x}"));
+    }
+
+    /// Adds warnings.
+    pub(crate) fn warnings(&mut self, warnings: Vec<Warning>) {
+        self.0.measurements.warnings.extend(warnings);
+    }
+
+    /// Adds a histogram, if there is one.
+    pub(crate) fn histogram(&mut self, histogram: Option<Histogram>) {
+        self.0.measurements.histograms.extend(histogram);
     }
 
     /// Adds that the sender closed without the acknowledgement, with the warning at that end.
@@ -110,8 +125,8 @@ impl Findings {
 
     /// Adds the facts and warnings of an end of streams.
     pub(crate) fn endpoint(&mut self, endpoint: &impl StreamEndpoint) {
-        self.0.measurements.facts.extend(endpoint.facts());
-        self.0.measurements.warnings.extend(endpoint.warnings());
+        self.facts(endpoint.facts());
+        self.warnings(endpoint.warnings());
     }
 
     /// Adds that every message which was sent was delivered.
@@ -172,10 +187,7 @@ impl Findings {
             SenderEnd::Deadline { .. } => "control",
         };
         self.fact("acknowledgement", acknowledgement);
-        self.metric(
-            id::SET_UP_TIME_NS,
-            set_up.map(|time| time.as_nanos() as f64),
-        );
+        self.time(id::SET_UP_TIME_NS, set_up);
         let measured = match &trial.order.workload.kind {
             WorkloadKind::Bulk { options, .. } if options.duration.is_some() => {
                 Bytes(delivered.bytes).to_string()
@@ -191,10 +203,8 @@ impl Findings {
     /// Adds the delivered bits over the time of the transfer.
     pub fn goodput(&mut self, delivered: Delivered, transfer: Duration) {
         let nanoseconds = transfer.as_nanos() as f64;
-        self.metric(
-            id::GOODPUT_BPS,
-            delivered.bytes as f64 * 8e9 / nanoseconds.max(1.0),
-        );
+        let goodput = delivered.bytes as f64 * 8e9 / nanoseconds.max(1.0);
+        self.metric(id::GOODPUT_BPS, goodput);
     }
 
     /// Adds the sender's counters from its stack, at the end of the transfer. Its levels (window, RTT)
@@ -204,19 +214,7 @@ impl Findings {
             at_end: last,
             max_bytes_in_flight,
         } = trial.context.observer.window_statistics();
-        self.metric(
-            id::MIN_RTT_NS,
-            last.min_rtt.map(|rtt| rtt.as_nanos() as f64),
-        );
-        self.metric(
-            id::RETRANSMITTED_PACKETS,
-            last.retransmitted_packets.map(|count| count as f64),
-        );
-        if let (Some(again), Some(sent)) = (last.retransmitted_packets, last.packets_sent)
-            && sent > 0
-        {
-            self.metric(id::RETRANSMIT_RATIO, again as f64 / sent as f64);
-        }
+        self.own_counters(trial);
         // Without a bottleneck on the path the receiver's pace is the limit, as it must be. A window
         // that fills the path only keeps its queue short.
         if let Some(limited) = last.window_limited
@@ -244,8 +242,7 @@ impl Findings {
         if let (Some(again), Some(sent)) = (again, last.packets_sent.filter(|sent| *sent > 0)) {
             self.metric(id::RETRANSMIT_RATIO, again / sent as f64);
         }
-        let min_rtt = last.min_rtt.map(|rtt| rtt.as_nanos() as f64);
-        self.metric(id::MIN_RTT_NS, min_rtt);
+        self.time(id::MIN_RTT_NS, last.min_rtt);
     }
 
     /// Adds facts, which replace those of the same name.
@@ -264,7 +261,7 @@ impl Findings {
     /// Adds the length of the warm-up that is left out.
     pub(crate) fn warm_up(&mut self, warm_up: Duration) {
         if !warm_up.is_zero() {
-            self.metric(id::WARM_UP_NS, warm_up.as_nanos() as f64);
+            self.time(id::WARM_UP_NS, Some(warm_up));
         }
     }
 
@@ -286,17 +283,11 @@ impl Findings {
         let delays = &probed.delays;
         self.metric(id::ROUND_TRIP_DELAY_IDLE_NS, delays.median());
         self.metric(id::ROUND_TRIP_DELAY_IDLE_P99_NS, delays.p99());
-        self.0
-            .measurements
-            .histograms
-            .extend(delays.histogram(id::ROUND_TRIP_DELAY_IDLE_NS));
+        self.histogram(delays.histogram(id::ROUND_TRIP_DELAY_IDLE_NS));
         let asked = trial.probe.idle_messages;
         if delays.answers() < u64::from(asked) {
-            let why = probed
-                .broken
-                .as_ref()
-                .map(|error| format!(": {error}"))
-                .unwrap_or_default();
+            let broken = probed.broken.as_ref();
+            let why = broken.map_or_else(String::new, |error| format!(": {error}"));
             self.warn(
                 "idle_probe_incomplete",
                 format!(
@@ -338,10 +329,7 @@ impl Findings {
         }
         self.count(id::PROBE_MESSAGES_SENT, delays.sent());
         self.count(id::PROBE_MESSAGES_LOST, delays.unanswered());
-        self.0
-            .measurements
-            .histograms
-            .extend(delays.histogram(names.mean));
+        self.histogram(delays.histogram(names.mean));
         if delays.answers() > 0 {
             self.0.measurements.series.push(delays.series(series));
         }
@@ -366,10 +354,8 @@ impl Findings {
         self.count(id::BYTES_DELIVERED, delivered.bytes);
         self.count(id::MESSAGES_DELIVERED, delivered.messages);
         self.count(id::MESSAGES_CORRUPTED, corrupted);
-        self.metric(
-            id::RECEIVER_GOODPUT_BPS,
-            deliveries.and_then(|deliveries| deliveries.goodput(delivered.bytes)),
-        );
+        let goodput = deliveries.and_then(|all| all.goodput(delivered.bytes));
+        self.metric(id::RECEIVER_GOODPUT_BPS, goodput);
         if corrupted > 0 {
             self.warn(
                 warning_code::MESSAGES_CORRUPTED,

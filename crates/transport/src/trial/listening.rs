@@ -2,10 +2,7 @@
 //! comes, which is carried out while the probe's messages are sent back
 //! ([`Listening::beside_echo`]), ends ([`Listening::outcome`]), and is reported.
 
-use std::{
-    future::Future,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::{future::Future, sync::MutexGuard};
 
 use regatta_control::SideReport;
 
@@ -17,7 +14,7 @@ use super::{
 };
 use crate::{
     clock::MonotonicTime, context::Phase, driver::TransportError, executor::Executor as _,
-    opening::Purpose, stop::Stop,
+    opening::Purpose, stop::Stop, sync::Mutex,
 };
 
 /// The listening end of a trial.
@@ -59,10 +56,7 @@ impl<'a, C: Carrier> Listening<'a, C> {
 
     /// Returns the flows that asked to be admitted.
     pub(crate) fn admission(&self) -> MutexGuard<'_, Admission> {
-        // Nothing that can panic runs under this lock.
-        self.admission
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.admission.lock()
     }
 
     /// Counts flows that were not admitted.
@@ -85,18 +79,15 @@ impl<'a, C: Carrier> Listening<'a, C> {
             let (stop, idle) = (next.stop.clone(), &mut next);
             // The next flow is admitted even if the end of the idle probe's is under way still: its
             // last packet may be lost and come again much later.
-            let (admitted, ()) = self
-                .carrier
-                .executor()
-                .join(
-                    move || async move {
-                        let admitted = self.admit().await;
-                        stop.stop();
-                        admitted
-                    },
-                    move || async move { self.carrier.echo(self.trial, idle, &Stop::new()).await },
-                )
-                .await;
+            let admitting = move || async move {
+                let admitted = self.admit().await;
+                stop.stop();
+                admitted
+            };
+            let echoing =
+                move || async move { self.carrier.echo(self.trial, idle, &Stop::new()).await };
+            let executor = self.carrier.executor();
+            let (admitted, ()) = executor.join(admitting, echoing).await;
             next = admitted?;
         }
         Ok(next)
@@ -121,42 +112,36 @@ impl<'a, C: Carrier> Listening<'a, C> {
         };
         let (trial, probe_ref) = (self.trial, &mut probe);
         let probe_is_missing = trial.probe.has_flow() && transfer.is_some();
-        let transferring = move || async move {
+        let transfer_it = move || async move {
             let transfer = match transfer {
                 Some(transfer) => transfer,
                 None => self.admit_after_idle().await?,
             };
             if transfer.purpose != Purpose::Transfer {
-                return Err(TransportError::Protocol {
-                    what: format!(
-                        "the sender opened the {} where the transfer was due",
-                        transfer.purpose.name()
-                    ),
-                });
+                let opened = transfer.purpose.name();
+                return Err(TransportError::protocol(format!(
+                    "the sender opened the {opened} where the transfer was due"
+                )));
             }
             trial.context.live.set_phase(Phase::Transfer);
             self.watch.transfer(&self.transfer);
             Ok(work(transfer, probe_is_missing).await)
         };
-        let (output, ()) = self
-            .carrier
-            .executor()
-            .join(
-                move || async move {
-                    let output = transferring().await;
-                    self.end_probe(false).await;
-                    output
-                },
-                move || async move {
-                    if let Some(probe) = probe_ref {
-                        self.carrier.echo(trial, probe, &self.over).await;
-                    }
-                    if !trial.probe.shares_connection() {
-                        self.echoed.stop();
-                    }
-                },
-            )
-            .await;
+        let transferring = move || async move {
+            let output = transfer_it().await;
+            self.end_probe(false).await;
+            output
+        };
+        let echoing = move || async move {
+            if let Some(probe) = probe_ref {
+                self.carrier.echo(trial, probe, &self.over).await;
+            }
+            if !trial.probe.shares_connection() {
+                self.echoed.stop();
+            }
+        };
+        let executor = self.carrier.executor();
+        let (output, ()) = executor.join(transferring, echoing).await;
         output
     }
 
@@ -214,11 +199,8 @@ impl<'a, C: Carrier> Listening<'a, C> {
         ended: MonotonicTime,
     ) -> SideReport {
         findings.span(started, ended);
-        let (refused, broken) = {
-            let admission = self.admission();
-            (admission.refused, admission.broken)
-        };
-        findings.refused(refused + broken);
+        let admission = self.admission();
+        findings.refused(admission.refused + admission.broken);
         self.trial.context.live.set_phase(Phase::Done);
         findings.0
     }

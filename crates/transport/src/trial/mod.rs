@@ -100,10 +100,10 @@ impl Trial {
     /// Returns the outcome of a trial whose set-up was not completed, over any transport.
     #[must_use]
     pub fn no_connection(&self) -> TransportError {
-        self.explain(TransportError::TimedOut {
-            what: "connection".to_owned(),
-            seconds: self.order.connect_deadline.as_secs_f64(),
-        })
+        self.explain(TransportError::timed_out(
+            "connection",
+            self.order.connect_deadline,
+        ))
     }
 
     /// Replaces the time-out of a flow's opening by [`Trial::no_connection`].
@@ -129,9 +129,14 @@ impl Trial {
         peer: Option<std::net::SocketAddr>,
     ) -> Result<std::net::SocketAddr, TransportError> {
         debug_assert!(self.order.connects());
-        peer.ok_or_else(|| TransportError::Order {
-            what: "the connecting end needs the other one's address".to_owned(),
+        peer.ok_or_else(|| {
+            TransportError::order("the connecting end needs the other one's address")
         })
+    }
+
+    /// Passes a note to the other end over control.
+    pub(crate) fn tell(&self, note: Note) {
+        self.context.observer.send_note(note);
     }
 
     /// Waits for the receiver's account over control of what it got.
@@ -150,17 +155,14 @@ impl Trial {
     }
 
     pub(crate) fn no_answer_over_control(&self) -> TransportError {
-        self.explain(TransportError::TimedOut {
-            what: "answer of the receiver over control".to_owned(),
-            seconds: CONTROL_ANSWER.as_secs_f64(),
-        })
+        self.explain(TransportError::timed_out(
+            "answer of the receiver over control",
+            CONTROL_ANSWER,
+        ))
     }
 
     /// Returns the outcome of a receiver that heard nothing of its sender for too long.
     pub(crate) fn timed_out(&self) -> TransportError {
-        TransportError::TimedOut {
-            what: "end of the transfer".to_owned(),
-            seconds: self.limit().as_secs_f64(),
-        }
+        TransportError::timed_out("end of the transfer", self.limit())
     }
 }

@@ -9,9 +9,10 @@ use std::{
     time::Duration,
 };
 
+use super::watch::Delivered;
 use crate::{
     clock::MonotonicTime,
-    context::{Observer, WindowEdge},
+    context::{LiveCounters, Observer, WindowEdge},
 };
 
 /// The warm-up of one end of a transfer.
@@ -62,6 +63,19 @@ impl WarmUp {
     /// Returns the length.
     pub(crate) const fn length(&self) -> Duration {
         self.length
+    }
+
+    /// Counts what has been delivered since the last call, at `now`; returns all bytes that are here.
+    pub(crate) fn count(&self, live: &LiveCounters, now: MonotonicTime, came: Delivered) -> u64 {
+        if !self.is_over(now) {
+            live.bytes_in_warm_up
+                .fetch_add(came.bytes, Ordering::Relaxed);
+        }
+        live.messages_delivered
+            .fetch_add(came.messages, Ordering::Relaxed);
+        live.bytes_delivered
+            .fetch_add(came.bytes, Ordering::Release)
+            + came.bytes
     }
 
     /// Whether the warm-up is over at `now`. The window over which CPU time is charged begins anew
