@@ -224,7 +224,7 @@ impl TrialObserver {
         tell: Tell,
         quota: Option<(Quota, Stop)>,
     ) -> io::Result<Self> {
-        let interface = interface_of(order.local).and_then(|name| InterfaceInfo::of(&name).ok());
+        let interface = interface_of(order.local).and_then(|name| InterfaceInfo::of(&name));
         let name = interface.as_ref().map(|info| info.name.as_str());
         let flow = Arc::new(Flow {
             role: order.role,

@@ -178,21 +178,29 @@ impl<W: Write> Agent<W> {
         current.filter(|current| current.trial.index == trial)
     }
 
-    fn prepare(&mut self, mut order: Box<TrialOrder>) -> Result<(), AgentError> {
-        let trial = order.trial;
+    fn prepare(&mut self, order: Box<TrialOrder>) -> Result<(), AgentError> {
+        let index = order.trial;
+        match self.begin(order) {
+            Ok(trial) => {
+                self.current = Some(Current {
+                    number: self.trials,
+                    trial,
+                    abort_by: None,
+                });
+                Ok(())
+            }
+            Err(failure) => self.fail(index, failure),
+        }
+    }
+
+    fn begin(&mut self, mut order: Box<TrialOrder>) -> Result<Trial, Failure> {
         if let Some(current) = &self.current {
-            let failure = Failure::new(
-                format!("trial {} is still under way", current.trial.index),
-                "abort it first",
-            );
-            return self.fail(trial, failure);
+            let reason = format!("trial {} is still under way", current.trial.index);
+            return Err(Failure::new(reason, "abort it first"));
         }
         let terms = match &self.served {
             None => Terms::default(),
-            Some(served) => match served.admit(&mut order) {
-                Ok(terms) => terms,
-                Err(failure) => return self.fail(trial, failure),
-            },
+            Some(served) => served.admit(&mut order)?,
         };
         self.trials += 1;
         let number = self.trials;
@@ -201,17 +209,7 @@ impl<W: Write> Agent<W> {
             // The loop is gone only when the process ends.
             let _ = events.send(Event::Trial(number, event));
         });
-        match Trial::spawn(Arc::clone(&self.drivers), order, terms, tell) {
-            Ok(trial) => {
-                self.current = Some(Current {
-                    number,
-                    trial,
-                    abort_by: None,
-                });
-                Ok(())
-            }
-            Err(failure) => self.fail(trial, failure),
-        }
+        Trial::spawn(Arc::clone(&self.drivers), order, terms, tell)
     }
 
     fn fail(&mut self, trial: u32, failure: Failure) -> Result<(), AgentError> {

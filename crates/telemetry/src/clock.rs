@@ -53,23 +53,21 @@ const CLIENTS: [&str; 6] = [
 /// the kernel does not tell.
 #[must_use]
 pub fn synchronisation() -> Option<String> {
-    let state = Synchronisation::read()?;
-    let clients = clients();
-    Some(if clients.is_empty() {
-        state.to_string()
-    } else {
-        format!("{state} ({})", clients.join(", "))
-    })
+    Some(with_clients(Synchronisation::read()?.to_string()))
 }
 
-/// Returns the programs that steer the clock, those that run and can be seen.
-pub(crate) fn clients() -> Vec<&'static str> {
+/// Adds the programs that steer the clock to a text, those that run and can be seen.
+pub(crate) fn with_clients(text: String) -> String {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let names: std::collections::BTreeSet<String> = processes
         .filter_map(|process| std::fs::read_to_string(process.path().join("comm")).ok())
         .collect();
     let runs = |client: &&str| names.contains(&format!("{client}\n"));
-    CLIENTS.into_iter().filter(runs).collect()
+    let clients: Vec<_> = CLIENTS.into_iter().filter(runs).collect();
+    match clients.is_empty() {
+        true => text,
+        false => format!("{text} ({})", clients.join(", ")),
+    }
 }
 
 impl std::fmt::Display for Synchronisation {

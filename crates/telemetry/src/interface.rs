@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::IpAddr, os::fd::AsRawFd};
 use nix::sys::socket::{AddressFamily, SockaddrLike, SockaddrStorage};
 use socket2::{Domain, Socket, Type};
 
-use crate::{TelemetryError, ethtool, file};
+use crate::{ethtool, file};
 
 /// Counters of one interface since it began, as the interface's driver counts.
 ///
@@ -82,18 +82,17 @@ impl InterfaceCounters {
     /// counts from zero: then nothing is negative.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
+        let less = |count: fn(&Self) -> u64| count(&self).saturating_sub(count(&earlier));
         Self {
-            received_bytes: self.received_bytes.saturating_sub(earlier.received_bytes),
-            received_packets: self
-                .received_packets
-                .saturating_sub(earlier.received_packets),
-            receive_errors: self.receive_errors.saturating_sub(earlier.receive_errors),
-            receive_drops: self.receive_drops.saturating_sub(earlier.receive_drops),
-            sent_bytes: self.sent_bytes.saturating_sub(earlier.sent_bytes),
-            sent_packets: self.sent_packets.saturating_sub(earlier.sent_packets),
-            send_errors: self.send_errors.saturating_sub(earlier.send_errors),
-            send_drops: self.send_drops.saturating_sub(earlier.send_drops),
-            collisions: self.collisions.saturating_sub(earlier.collisions),
+            received_bytes: less(|it| it.received_bytes),
+            received_packets: less(|it| it.received_packets),
+            receive_errors: less(|it| it.receive_errors),
+            receive_drops: less(|it| it.receive_drops),
+            sent_bytes: less(|it| it.sent_bytes),
+            sent_packets: less(|it| it.sent_packets),
+            send_errors: less(|it| it.send_errors),
+            send_drops: less(|it| it.send_drops),
+            collisions: less(|it| it.collisions),
         }
     }
 
@@ -120,8 +119,8 @@ pub(crate) struct InterfaceFile {
 impl InterfaceFile {
     /// Opens the file, which belongs to the network namespace of the calling thread for as long as
     /// it is open.
-    pub(crate) fn open(interface: &str) -> Result<Self, TelemetryError> {
-        Ok(Self {
+    pub(crate) fn open(interface: &str) -> Option<Self> {
+        Some(Self {
             file: file::ProcFile::open("/proc/thread-self/net/dev")?,
             interface: interface.to_owned(),
         })
@@ -147,19 +146,14 @@ pub struct InterfaceInfo {
 }
 
 impl InterfaceInfo {
-    /// Asks the kernel about an interface of the calling thread's network namespace.
-    ///
-    /// # Errors
-    /// [`TelemetryError`] if no socket can be made to ask through.
-    pub fn of(name: &str) -> Result<Self, TelemetryError> {
-        let asker = Socket::new(Domain::IPV4, Type::DGRAM, None);
-        let asker = asker.map_err(|source| TelemetryError {
-            path: format!("interface {name}"),
-            source,
-        })?;
+    /// Asks the kernel about an interface of the calling thread's network namespace; `None` if no
+    /// socket can be made to ask through.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        let asker = Socket::new(Domain::IPV4, Type::DGRAM, None).ok()?;
         let mtu_bytes = ethtool::mtu(asker.as_raw_fd(), name);
         let ethernet = ethtool::hardware_type(asker.as_raw_fd(), name) == Some(libc::ARPHRD_ETHER);
-        Ok(Self {
+        Some(Self {
             name: name.to_owned(),
             mtu_bytes,
             link_header_bytes: if ethernet { 14 } else { 0 },

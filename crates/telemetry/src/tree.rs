@@ -108,7 +108,7 @@ impl Tree {
         Self {
             root,
             members: Vec::new(),
-            newest: ProcFile::open("/proc/loadavg").ok(),
+            newest: ProcFile::open("/proc/loadavg"),
             searched_at: None,
         }
     }
@@ -125,8 +125,8 @@ impl Tree {
         let mut read = TreeUse::default();
         let found = self.members.len();
         // One that has ended in between is in its parent's account, from the next reading on.
-        self.members
-            .retain_mut(|member| member.add_to(&mut read).is_some());
+        let mut add = |member: &mut Member| member.add_to(&mut read).is_some();
+        self.members.retain_mut(&mut add);
         if self.members.len() < found {
             self.searched_at = None;
         }
@@ -145,22 +145,20 @@ impl Tree {
         }
         let mut known = std::mem::take(&mut self.members);
         let below = walk(self.root, MOST_PROCESSES, children);
-        self.members = iter::once(self.root)
-            .chain(below)
-            .filter_map(
-                |process| match known.iter().position(|member| member.process == process) {
-                    Some(at) => Some(known.swap_remove(at)),
-                    None => Member::open(process),
-                },
-            )
-            .collect();
+        let mut member = |process| {
+            let at = known.iter().position(|member| member.process == process);
+            at.map(|at| known.swap_remove(at))
+                .or_else(|| Member::open(process))
+        };
+        let all = iter::once(self.root).chain(below);
+        self.members = all.filter_map(&mut member).collect();
         self.searched_at = newest;
     }
 }
 
 impl Member {
     fn open(process: i32) -> Option<Self> {
-        let open = |name| ProcFile::open(&format!("/proc/{process}/{name}")).ok();
+        let open = |name| ProcFile::open(&format!("/proc/{process}/{name}"));
         Some(Self {
             process,
             stat: open("stat")?,

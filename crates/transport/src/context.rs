@@ -170,24 +170,22 @@ impl ProtocolSample {
     /// times the lesser.
     #[must_use]
     pub fn combined(a: Self, b: Self) -> Self {
-        fn with<T>(a: Option<T>, b: Option<T>, both: impl FnOnce(T, T) -> T) -> Option<T> {
-            match (a, b) {
-                (Some(a), Some(b)) => Some(both(a, b)),
-                (a, b) => a.or(b),
-            }
-        }
-        let sum = |a: Option<u64>, b: Option<u64>| with(a, b, |a, b| a + b);
+        let both = [a, b];
+        let least = |time: fn(&Self) -> Option<Duration>| both.iter().filter_map(time).min();
+        let sum = |count: fn(&Self) -> Option<u64>| {
+            let counts = both.iter().filter_map(count);
+            counts.reduce(|a, b| a + b)
+        };
+        let limited = both.iter().filter_map(|it| it.window_limited);
         Self {
-            smoothed_rtt: with(a.smoothed_rtt, b.smoothed_rtt, Ord::min),
-            min_rtt: with(a.min_rtt, b.min_rtt, Ord::min),
-            congestion_window_bytes: sum(a.congestion_window_bytes, b.congestion_window_bytes),
-            bytes_in_flight: sum(a.bytes_in_flight, b.bytes_in_flight),
-            packets_sent: sum(a.packets_sent, b.packets_sent),
-            retransmitted_packets: sum(a.retransmitted_packets, b.retransmitted_packets),
-            congestion_events: sum(a.congestion_events, b.congestion_events),
-            window_limited: with(a.window_limited, b.window_limited, |a, b| {
-                if a.time < b.time { b } else { a }
-            }),
+            smoothed_rtt: least(|it| it.smoothed_rtt),
+            min_rtt: least(|it| it.min_rtt),
+            congestion_window_bytes: sum(|it| it.congestion_window_bytes),
+            bytes_in_flight: sum(|it| it.bytes_in_flight),
+            packets_sent: sum(|it| it.packets_sent),
+            retransmitted_packets: sum(|it| it.retransmitted_packets),
+            congestion_events: sum(|it| it.congestion_events),
+            window_limited: limited.reduce(|a, b| if a.time < b.time { b } else { a }),
         }
     }
 }

@@ -108,9 +108,8 @@ impl Executor for Blocking {
             return Vec::new();
         };
         thread::scope(|scope| {
-            let others: Vec<_> = tasks
-                .map(|task| start(scope, || block_on_blocking(task())))
-                .collect();
+            let others = tasks.map(|task| start(scope, || block_on_blocking(task())));
+            let others: Vec<_> = others.collect();
             let mut outputs = vec![block_on_blocking(first())];
             outputs.extend(others.into_iter().map(result_of));
             outputs
@@ -166,16 +165,14 @@ fn start<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl FnOnce() -> T + Send + 'scope,
 ) -> ScopedJoinHandle<'scope, T> {
-    thread::Builder::new()
-        .spawn_scoped(scope, work)
-        .unwrap_or_else(|source| {
-            std::panic::resume_unwind(Box::new(TransportError::Thread { source }))
-        })
+    let started = thread::Builder::new().spawn_scoped(scope, work);
+    started.unwrap_or_else(|source| {
+        std::panic::resume_unwind(Box::new(TransportError::Thread { source }))
+    })
 }
 
 /// Returns the result of a thread, or continues its panic.
 fn result_of<T>(thread: ScopedJoinHandle<'_, T>) -> T {
-    thread
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    let joined = thread.join();
+    joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

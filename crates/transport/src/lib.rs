@@ -52,7 +52,7 @@ pub use context::{
 pub use descriptor::{
     Carries, DriverDescriptor, FILE_OPTIONS, OptionDefinition, OptionError, OptionKind,
 };
-pub use driver::{Driver, Session, THREAD_HINT, TransportError, Unsupported};
+pub use driver::{Driver, Result, Session, THREAD_HINT, TransportError, Unsupported};
 pub use executor::{Blocking, Executor};
 pub use message::{Arrival, MessageEndpoint, MessageFlow};
 pub use opening::Purpose;

@@ -8,7 +8,7 @@ use regatta_model::{Bytes, STACK_FACTS, WorkloadKind, stack};
 use crate::{
     connections::{self, Exchanges},
     context::TrialContext,
-    driver::{Session, TransportError},
+    driver::{Result, Session, TransportError},
     executor::Executor as _,
     message::MessageEndpoint,
     message_flow,
@@ -22,9 +22,9 @@ use crate::{
 /// about this end beside its flows, and completes those by which stacks are compared.
 fn end(
     trial: &Trial,
-    result: Result<SideReport, TransportError>,
+    result: Result<SideReport>,
     of_end: BTreeMap<String, String>,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     let aborted = trial.context.stop.is_stopped();
     trial.stop.stop();
     let mut report = result.map_err(|error| trial.explain(error))?;
@@ -69,7 +69,7 @@ pub trait Work<E>: Send + Sized {
     /// # Errors
     /// [`TransportError::Order`] for an order that cannot be carried out,
     /// [`TransportError::Unsupported`] for what this transport cannot carry or run.
-    fn new(order: &TrialOrder, endpoint: &E) -> Result<Self, TransportError>;
+    fn new(order: &TrialOrder, endpoint: &E) -> Result<Self>;
 
     /// Returns the address on which the endpoint listens; `None` at a sender.
     fn listen_address(endpoint: &E) -> Option<SocketAddr>;
@@ -78,12 +78,7 @@ pub trait Work<E>: Send + Sized {
     ///
     /// # Errors
     /// The error that keeps this end from a measurement.
-    fn run(
-        self,
-        trial: &Trial,
-        endpoint: &E,
-        peer: Option<SocketAddr>,
-    ) -> Result<SideReport, TransportError>;
+    fn run(self, trial: &Trial, endpoint: &E, peer: Option<SocketAddr>) -> Result<SideReport>;
 
     /// Returns facts about the end beside its flows.
     fn facts(endpoint: &E) -> BTreeMap<String, String> {
@@ -115,11 +110,7 @@ impl<E, W: Work<E>> EndSession<E, W> {
     /// # Errors
     /// [`TransportError::Order`] for an order that cannot be carried out,
     /// [`TransportError::Unsupported`] for a workload that this transport cannot run.
-    pub fn new(
-        endpoint: E,
-        order: &TrialOrder,
-        context: TrialContext,
-    ) -> Result<Self, TransportError> {
+    pub fn new(endpoint: E, order: &TrialOrder, context: TrialContext) -> Result<Self> {
         Ok(Self {
             work: W::new(order, &endpoint)?,
             trial: Trial::new(order, context)?,
@@ -133,7 +124,7 @@ impl<E: Send, W: Work<E>> Session for EndSession<E, W> {
         W::listen_address(&self.endpoint)
     }
 
-    fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport, TransportError> {
+    fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport> {
         let result = self.work.run(&self.trial, &self.endpoint, peer);
         end(&self.trial, result, W::facts(&self.endpoint))
     }
@@ -158,7 +149,7 @@ pub struct MessageWork(message_flow::Work);
 pub struct TransferWork(transfer::Content);
 
 impl<E: StreamEndpoint> Work<E> for StreamWork {
-    fn new(order: &TrialOrder, _: &E) -> Result<Self, TransportError> {
+    fn new(order: &TrialOrder, _: &E) -> Result<Self> {
         Ok(Self(match &order.workload.kind {
             WorkloadKind::ShortConnections { .. } => {
                 OverStreams::Connections(Exchanges::new(order)?)
@@ -171,12 +162,7 @@ impl<E: StreamEndpoint> Work<E> for StreamWork {
         endpoint.listen_address()
     }
 
-    fn run(
-        self,
-        trial: &Trial,
-        endpoint: &E,
-        peer: Option<SocketAddr>,
-    ) -> Result<SideReport, TransportError> {
+    fn run(self, trial: &Trial, endpoint: &E, peer: Option<SocketAddr>) -> Result<SideReport> {
         let executor = endpoint.executor();
         match &self.0 {
             OverStreams::Flows(work) => {
@@ -190,7 +176,7 @@ impl<E: StreamEndpoint> Work<E> for StreamWork {
 }
 
 impl<E: TransferEndpoint> Work<E> for TransferWork {
-    fn new(order: &TrialOrder, _: &E) -> Result<Self, TransportError> {
+    fn new(order: &TrialOrder, _: &E) -> Result<Self> {
         transfer::Content::new(order).map(Self)
     }
 
@@ -198,21 +184,16 @@ impl<E: TransferEndpoint> Work<E> for TransferWork {
         endpoint.flows().listen_address()
     }
 
-    fn run(
-        self,
-        trial: &Trial,
-        endpoint: &E,
-        peer: Option<SocketAddr>,
-    ) -> Result<SideReport, TransportError> {
+    fn run(self, trial: &Trial, endpoint: &E, peer: Option<SocketAddr>) -> Result<SideReport> {
         let running = transfer::run(trial, self.0, endpoint, peer);
         endpoint.flows().executor().block_on(running)
     }
 }
 
 impl<E: MessageEndpoint> Work<E> for MessageWork {
-    fn new(order: &TrialOrder, endpoint: &E) -> Result<Self, TransportError> {
+    fn new(order: &TrialOrder, endpoint: &E) -> Result<Self> {
         let work = message_flow::Work::new(order)?;
-        let (message, longest) = (work.longest_message(), endpoint.longest_message());
+        let (message, longest) = (work.longest_message, endpoint.longest_message());
         if message > longest {
             let message = Bytes(message as u64);
             return Err(TransportError::unsupported(
@@ -227,12 +208,7 @@ impl<E: MessageEndpoint> Work<E> for MessageWork {
         endpoint.listen_address()
     }
 
-    fn run(
-        self,
-        trial: &Trial,
-        endpoint: &E,
-        peer: Option<SocketAddr>,
-    ) -> Result<SideReport, TransportError> {
+    fn run(self, trial: &Trial, endpoint: &E, peer: Option<SocketAddr>) -> Result<SideReport> {
         let running = message_flow::run(trial, &self.0, endpoint, peer);
         endpoint.executor().block_on(running)
     }

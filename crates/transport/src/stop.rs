@@ -13,7 +13,7 @@ use std::{
 
 use crate::{
     clock::MonotonicTime,
-    driver::TransportError,
+    driver::{Result, TransportError},
     sync::{Mutex, Watched},
 };
 
@@ -192,10 +192,7 @@ impl Stop {
     ///
     /// # Errors
     /// The future's own, or [`TransportError::Cancelled`].
-    pub async fn unless_raised<T>(
-        &self,
-        future: impl Future<Output = Result<T, TransportError>>,
-    ) -> Result<T, TransportError> {
+    pub async fn unless_raised<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
         let output = self.waits().unless_raised(future).await;
         output.unwrap_or(Err(TransportError::Cancelled))
     }

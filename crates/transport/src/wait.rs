@@ -13,7 +13,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::{
     clock::MonotonicTime,
-    driver::TransportError,
+    driver::{Result, TransportError},
     stop::{Abort, Stop},
 };
 
@@ -135,8 +135,8 @@ pub fn for_next<T>(
     what: &str,
     until: MonotonicTime,
     stop: &Stop,
-    take: &mut impl FnMut() -> Result<Option<T>, TransportError>,
-) -> Result<T, TransportError> {
+    take: &mut impl FnMut() -> Result<Option<T>>,
+) -> Result<T> {
     let begun = MonotonicTime::now();
     let failed = || TransportError::io(format!("cannot wait for a {what}"));
     // The listening socket cannot be woken by the stop, which belongs to one flow.

@@ -57,11 +57,10 @@ impl HostSampler {
     /// Interfaces and protocol counters are those of the calling thread's network namespace.
     #[must_use]
     pub fn open() -> Self {
-        let open = |path| ProcFile::open(path).ok();
         let mut sampler = Self {
-            stat: open("/proc/stat"),
-            load: open("/proc/loadavg"),
-            memory: open("/proc/meminfo"),
+            stat: ProcFile::open("/proc/stat"),
+            load: ProcFile::open("/proc/loadavg"),
+            memory: ProcFile::open("/proc/meminfo"),
             interfaces: interfaces::Interfaces::open(),
             protocols: ProtocolFiles::open(),
             tick_ns: crate::host_cpu::tick_ns(),

@@ -14,7 +14,7 @@ use regatta_model::{
 use super::{Exchanges, Expected, NOT_MEASURED, head};
 use crate::{
     clock::MonotonicTime,
-    driver::TransportError,
+    driver::{Result, TransportError},
     opening::Purpose,
     stop::Stop,
     stream::{ByteStream, HandshakeMade, Received, StreamConnection, StreamEndpoint},
@@ -93,46 +93,38 @@ impl<E: StreamEndpoint> Client<'_, E> {
         scratch: &mut [u8],
         until: MonotonicTime,
         stop: &Stop,
-    ) -> Result<Exchanged, TransportError> {
+    ) -> Result<Exchanged> {
         self.connected.set(false);
         let begun = MonotonicTime::now();
-        let connection = self
-            .endpoint
-            .connect(self.peer, Purpose::Transfer, until, stop)
-            .await?;
+        let (endpoint, purpose) = (self.endpoint, Purpose::Transfer);
+        let connection = endpoint.connect(self.peer, purpose, until, stop).await?;
         let connected = MonotonicTime::now();
         self.connected.set(true);
         let mut stream = connection.open_stream().await?;
-        stream
-            .send_message(&head(self.trial.token, number), &self.work.request)
-            .await?;
+        let head = head(self.trial.token, number);
+        stream.send_message(&head, &self.work.request).await?;
         stream.flush().await?;
 
         let mut expected = Expected::new(&self.work.response);
         let mut first_byte = None;
         while !expected.is_complete() {
-            let received = stream
-                .receive(scratch, until, &mut |piece: &[u8]| {
-                    first_byte.get_or_insert_with(MonotonicTime::now);
-                    expected.take(piece);
-                })
-                .await?;
-            match received {
+            let mut take = |piece: &[u8]| {
+                first_byte.get_or_insert_with(MonotonicTime::now);
+                expected.take(piece);
+            };
+            match stream.receive(scratch, until, &mut take).await? {
                 Received::Bytes(_) => {}
                 Received::TimedOut => {
-                    return Err(TransportError::timed_out_since(
-                        "answer to a request",
-                        begun,
-                    ));
+                    let what = "answer to a request";
+                    return Err(TransportError::timed_out_since(what, begun));
                 }
                 Received::Closed => return Err(TransportError::Closed { flow: "connection" }),
             }
         }
         let completed = MonotonicTime::now();
         if !expected.sound {
-            return Err(TransportError::protocol(
-                "the answer is not the one that was asked for",
-            ));
+            let what = "the answer is not the one that was asked for";
+            return Err(TransportError::protocol(what));
         }
         if self.work.handshake == Handshake::EarlyData {
             self.await_ticket(&mut stream, scratch).await?;
@@ -151,11 +143,7 @@ impl<E: StreamEndpoint> Client<'_, E> {
 
     /// Waits for the ticket that the next connection uses. The answer to early data can be here
     /// before the handshake is done, and the ticket comes after that.
-    async fn await_ticket<S: ByteStream>(
-        &self,
-        stream: &mut S,
-        scratch: &mut [u8],
-    ) -> Result<(), TransportError> {
+    async fn await_ticket<S: ByteStream>(&self, stream: &mut S, scratch: &mut [u8]) -> Result<()> {
         let until = MonotonicTime::now() + self.trial.order.path.round_trip_delay + TICKET_SLACK;
         // A stack without a task of its own takes the ticket in when it is asked for data.
         match stream.receive(scratch, until, &mut |_: &[u8]| {}).await? {
@@ -196,11 +184,13 @@ impl Tally {
     }
 
     fn report(&self, work: &Exchanges, findings: &mut Findings) {
-        self.set_up.report(DelayMetrics::SET_UP, "sender", findings);
-        self.first_byte
-            .report(DelayMetrics::FIRST_BYTE, "sender", findings);
-        self.completion
-            .report(DelayMetrics::COMPLETION, "sender", findings);
+        for (delays, metrics) in [
+            (&self.set_up, DelayMetrics::SET_UP),
+            (&self.first_byte, DelayMetrics::FIRST_BYTE),
+            (&self.completion, DelayMetrics::COMPLETION),
+        ] {
+            delays.report(metrics, "sender", findings);
+        }
         findings.count(id::CONNECTIONS_COMPLETED, self.completed());
         findings.count(id::CONNECTIONS_FAILED, self.failed);
         findings.facts(self.facts.clone());
@@ -211,28 +201,20 @@ impl Tally {
         if others > 0 {
             let made = self.made.iter();
             let made = made.map(|(name, count)| format!("{count} {}", name.replace('_', " ")));
-            findings.warn(
-                "handshake_differs",
-                format!(
-                    "{others} of {} connections made another handshake than `{}`: {}",
-                    self.completed(),
-                    Words::word(work.handshake),
-                    made.collect::<Vec<_>>().join(", ")
-                ),
-                "",
+            let made = made.collect::<Vec<_>>().join(", ");
+            let (all, asked) = (self.completed(), Words::word(work.handshake));
+            let message = format!(
+                "{others} of {all} connections made another handshake than `{asked}`: {made}"
             );
+            findings.warn("handshake_differs", message, "");
         }
         if let Some(error) = &self.last_error {
-            findings.warn(
-                warning_code::CONNECTIONS_FAILED,
-                format!(
-                    "{} of {} connections failed, the last one with: {}",
-                    self.failed,
-                    self.failed + self.completed(),
-                    error.reasons().join(": ")
-                ),
-                "",
+            let (failed, all) = (self.failed, self.failed + self.completed());
+            let message = format!(
+                "{failed} of {all} connections failed, the last one with: {}",
+                error.reasons().join(": ")
             );
+            findings.warn(warning_code::CONNECTIONS_FAILED, message, "");
         }
     }
 }
@@ -251,16 +233,12 @@ const fn name(made: Option<HandshakeMade>) -> &'static str {
 /// Whether a connection made the handshake that was asked for, as far as its stack tells: a Retry
 /// comes before a handshake that is a full one.
 const fn is_as_asked(asked: Handshake, made: Option<HandshakeMade>) -> bool {
-    matches!(
-        (asked, made),
-        (_, None)
-            | (
-                Handshake::Full | Handshake::Retry,
-                Some(HandshakeMade::Full)
-            )
-            | (Handshake::Resumed, Some(HandshakeMade::Resumed))
-            | (Handshake::EarlyData, Some(HandshakeMade::EarlyDataTaken))
-    )
+    match (asked, made) {
+        (_, None) => true,
+        (Handshake::Full | Handshake::Retry, Some(made)) => matches!(made, HandshakeMade::Full),
+        (Handshake::Resumed, Some(made)) => matches!(made, HandshakeMade::Resumed),
+        (Handshake::EarlyData, Some(made)) => matches!(made, HandshakeMade::EarlyDataTaken),
+    }
 }
 
 /// Runs the connecting end.
@@ -269,7 +247,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     work: &Exchanges,
     endpoint: &E,
     peer: Option<SocketAddr>,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     let carrier = Streams(endpoint);
     let (mut end, mut findings) = Connecting::new(trial, &carrier, peer).await?;
     let client = Client {
@@ -282,10 +260,8 @@ pub(super) async fn run<E: StreamEndpoint>(
     let mut scratch = vec![0; SCRATCH_BYTES];
     let until = trial.opening_until();
     let stop = trial.stop.child();
-    client
-        .exchange(NOT_MEASURED, &mut scratch, until, &stop)
-        .await
-        .map_err(|error| trial.explain_opening(error))?;
+    let before = client.exchange(NOT_MEASURED, &mut scratch, until, &stop);
+    (before.await).map_err(|error| trial.explain_opening(error))?;
 
     end.begin();
     // The connections are the work: the exchange before it has shown that the path lets one through.

@@ -8,7 +8,7 @@ use super::{Exchanges, Expected, NOT_MEASURED, NUMBER_BYTES};
 use crate::{
     clock::MonotonicTime,
     context::{Phase, WindowEdge},
-    driver::TransportError,
+    driver::{Result, TransportError},
     executor::Executor as _,
     opening::Purpose,
     stop::Stop,
@@ -52,7 +52,7 @@ struct Server<'a, E: StreamEndpoint> {
 
 impl<E: StreamEndpoint> Server<'_, E> {
     /// Serves one connection after another, until the other end has done or the trial is over.
-    async fn serve(&self) -> Result<(), TransportError> {
+    async fn serve(&self) -> Result<()> {
         let (end, serving) = (self.end, &self.end.transfer);
         let mut scratch = vec![0; SCRATCH_BYTES];
         let open_window = || {
@@ -65,7 +65,7 @@ impl<E: StreamEndpoint> Server<'_, E> {
             let mut admission = Admission::default();
             let arrived = (serving, &open_window);
             let admitting =
-                (end.carrier).admit_with(end.trial, end.watch.limit(), &mut admission, arrived);
+                (end.carrier).admit_with(end.trial, end.watch.limit, &mut admission, arrived);
             let admitted = admitting.await;
             end.refuse(admission.refused);
             match admitted {
@@ -85,11 +85,7 @@ impl<E: StreamEndpoint> Server<'_, E> {
     }
 
     /// Answers one connection's request and waits for its end.
-    async fn answer(
-        &self,
-        admitted: &mut Admitted<FlowOf<E>>,
-        scratch: &mut [u8],
-    ) -> Result<(), TransportError> {
+    async fn answer(&self, admitted: &mut Admitted<FlowOf<E>>, scratch: &mut [u8]) -> Result<()> {
         // The other end has one connection at a time, so the one before has had its answer. The
         // word that it is closed may be lost: it is not waited for any longer.
         let before = self.state.lock().last.replace(admitted.stop.clone());
@@ -120,7 +116,7 @@ impl<E: StreamEndpoint> Server<'_, E> {
         stream.send_message(&[], &self.work.response).await?;
         stream.flush().await?;
         // The other end closes when it has the answer, and may be gone when that is seen here.
-        await_close(stream, self.end.watch.limit()).await;
+        await_close(stream, self.end.watch.limit).await;
         Ok(())
     }
 
@@ -132,7 +128,7 @@ impl<E: StreamEndpoint> Server<'_, E> {
         rest: Vec<u8>,
         arrived: MonotonicTime,
         scratch: &mut [u8],
-    ) -> Result<bool, TransportError> {
+    ) -> Result<bool> {
         let mut number = Vec::with_capacity(NUMBER_BYTES);
         let mut expected = Expected::new(&self.work.request);
         let mut take = |piece: &[u8]| {
@@ -145,12 +141,9 @@ impl<E: StreamEndpoint> Server<'_, E> {
         };
         let mut complete = take(&rest);
         while !complete {
-            let received = stream
-                .receive(scratch, self.end.watch.limit(), &mut |piece: &[u8]| {
-                    complete = take(piece);
-                })
-                .await?;
-            if !matches!(received, Received::Bytes(_)) {
+            let mut take = |piece: &[u8]| complete = take(piece);
+            let receiving = stream.receive(scratch, self.end.watch.limit, &mut take);
+            if !matches!(receiving.await?, Received::Bytes(_)) {
                 return Err(TransportError::Closed { flow: "connection" });
             }
         }
@@ -165,10 +158,9 @@ impl<E: StreamEndpoint> Server<'_, E> {
             }
             state.answered.messages += 1;
             state.answered.bytes += self.work.request.len() as u64;
-            live.messages_delivered
-                .store(state.answered.messages, Ordering::Relaxed);
-            live.bytes_delivered
-                .store(state.answered.bytes, Ordering::Release);
+            let Delivered { bytes, messages } = state.answered;
+            live.messages_delivered.store(messages, Ordering::Relaxed);
+            live.bytes_delivered.store(bytes, Ordering::Release);
         }
         Ok(sound)
     }
@@ -179,7 +171,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     trial: &Trial,
     work: &Exchanges,
     endpoint: &E,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     let carrier = Streams(endpoint);
     let end = Listening::new(trial, &carrier)?;
     end.watch.transfer(&end.transfer);

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::{
     clock::MonotonicTime,
     content::{number_at, stream_check::check},
-    driver::TransportError,
+    driver::{Result, TransportError},
     stream::{ByteStream, read_exact},
     trial::watch::Delivered,
 };
@@ -33,7 +33,7 @@ impl Acknowledgement {
         bytes
     }
 
-    fn decode(bytes: &[u8; BYTES]) -> Result<Self, TransportError> {
+    fn decode(bytes: &[u8; BYTES]) -> Result<Self> {
         let read = Self {
             delivered: Delivered {
                 bytes: number_at(bytes, 4),
@@ -46,22 +46,19 @@ impl Acknowledgement {
     }
 
     /// Waits for an acknowledgement, of which the first bytes may be in `rest` already.
-    pub(crate) async fn of<S: ByteStream>(
-        stream: &mut S,
-        mut rest: Vec<u8>,
-    ) -> Result<Self, TransportError> {
+    pub(crate) async fn of<S: ByteStream>(stream: &mut S, mut rest: Vec<u8>) -> Result<Self> {
         let bytes = read_exact(stream, &mut rest, MonotonicTime::NEVER).await?;
         Self::decode(&bytes)
     }
 
     /// Sends the acknowledgement.
-    pub(crate) async fn send<S: ByteStream>(self, stream: &mut S) -> Result<(), TransportError> {
+    pub(crate) async fn send<S: ByteStream>(self, stream: &mut S) -> Result<()> {
         stream.send_message(&self.encode(), &Bytes::new()).await?;
         stream.flush().await
     }
 
     /// Checks that the receiver got the `bytes` that were sent.
-    pub(crate) fn check_bytes(self, bytes: u64) -> Result<(), TransportError> {
+    pub(crate) fn check_bytes(self, bytes: u64) -> Result<()> {
         let got = self.delivered.bytes;
         if got == bytes {
             return Ok(());
@@ -71,7 +68,7 @@ impl Acknowledgement {
     }
 
     /// Checks that the receiver's data have the digest of what was sent.
-    pub(crate) fn check_digest(self, digest: u64) -> Result<(), TransportError> {
+    pub(crate) fn check_digest(self, digest: u64) -> Result<()> {
         if self.digest == digest {
             return Ok(());
         }

@@ -124,17 +124,15 @@ impl MessageCheck {
     /// Takes a message that is too short for a header: any message of a transfer without headers,
     /// or the last one of a transfer with them.
     fn consume_bare(&mut self, message: &[u8]) {
-        let right = message == &self.plan.content[..message.len().min(self.plan.content.len())]
-            && self.plan.count > 0;
-        let last = self.plan.count.saturating_sub(1);
-        if self.has_numbers() {
-            if right && message.len() == self.plan.length(last) {
-                self.counts.note(last, message.len());
-            } else {
-                self.counts.corrupted += 1;
-            }
-        } else if right && self.counts.delivered.messages <= last {
-            self.counts.add(message.len());
+        let (plan, length) = (&self.plan, message.len());
+        let right = message == &plan.content[..length.min(plan.content.len())] && plan.count > 0;
+        let last = plan.count.saturating_sub(1);
+        if !right {
+            self.counts.corrupted += 1;
+        } else if self.has_numbers() && length == plan.length(last) {
+            self.counts.note(last, length);
+        } else if !self.has_numbers() && self.counts.delivered.messages <= last {
+            self.counts.add(length);
         } else {
             self.counts.corrupted += 1;
         }

@@ -4,7 +4,7 @@ use regatta_control::Role;
 use regatta_model::{BulkOptions, Direction};
 
 use super::plan::Plan;
-use crate::driver::TransportError;
+use crate::driver::{Result, TransportError};
 
 /// One direction's part on one flow.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Part {
         options: &BulkOptions,
         size: u64,
         plan: impl Fn(u64, u32) -> Plan,
-    ) -> Result<Vec<Self>, TransportError> {
+    ) -> Result<Vec<Self>> {
         let senders: &[Role] = match options.direction {
             Direction::Forward | Direction::Reverse => &[Role::Sender],
             Direction::Both => &[Role::Sender, Role::Receiver],
@@ -67,6 +67,6 @@ impl Part {
 ///
 /// # Errors
 /// [`TransportError::Order`] for more than 65536 flows.
-pub(crate) fn index_of(number: usize) -> Result<u16, TransportError> {
+pub(crate) fn index_of(number: usize) -> Result<u16> {
     u16::try_from(number).map_err(|_| TransportError::order("more than 65536 flows are too many"))
 }

@@ -13,16 +13,13 @@ use crate::{
         message_check::{Counts, MessageSink},
         plan::Plan,
     },
-    driver::TransportError,
+    driver::{Result, TransportError},
     executor::Executor as _,
     message::{Arrival, MessageEndpoint, MessageFlow},
     message_flow::{Agreed, Shared, agree},
     stop::Stop,
     trial::{Trial, message_control::Control, watch::Delivered},
 };
-
-/// Interval at which a sender that waits looks whether it is stopped.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// The answering end.
 #[derive(Debug)]
@@ -87,7 +84,7 @@ impl Exchange {
         endpoint: &E,
         flow: &mut E::Flow,
         asked: &mut Asked,
-    ) -> Result<Agreed, TransportError> {
+    ) -> Result<Agreed> {
         let trial = shared.trial;
         // A rate that the transport was given holds here as well.
         let gap = endpoint.pace().map_or(Duration::ZERO, |bits| {
@@ -97,21 +94,14 @@ impl Exchange {
         let rules = self.rules(!endpoint.reliable(), gap);
         asked.patience = rules.patience;
         asked.ledger = Some(Ledger::new(rules, MonotonicTime::now()));
-        let early = self
-            .exchange(trial, (endpoint, flow), &shared.stop, asked)
-            .await?;
+        let exchanging = self.exchange(trial, (endpoint, flow), &shared.stop, asked);
+        let early = exchanging.await?;
         let over = MonotonicTime::now();
-        let agreed = match early {
-            Some(delivered) => Agreed {
-                in_band: true,
-                at: over,
-                delivered,
-            },
-            None => {
-                let sent = Delivered::sent(&trial.context.live);
-                agree(shared, flow, sent, over).await?
-            }
-        };
+        if let Some(delivered) = early {
+            return Ok(Agreed::in_band(over, delivered));
+        }
+        let sent = Delivered::sent(&trial.context.live);
+        let agreed = agree(shared, flow, sent, over).await?;
         // The exchange is over with its last answer; what follows is counting.
         Ok(Agreed { at: over, ..agreed })
     }
@@ -124,7 +114,7 @@ impl Exchange {
         (endpoint, flow): (&E, &mut E::Flow),
         stop: &Stop,
         asked: &mut Asked,
-    ) -> Result<Option<Delivered>, TransportError> {
+    ) -> Result<Option<Delivered>> {
         let Asked {
             ledger: Some(ledger),
             stray,
@@ -134,7 +124,8 @@ impl Exchange {
         else {
             return Ok(None);
         };
-        let (plan, live) = (&self.requests, &trial.context.live);
+        let (plan, live, executor) = (&self.requests, &trial.context.live, endpoint.executor());
+        let waits = executor.waits(stop);
         let at_once = flow.batch_messages(plan.message).max(1) as u64;
         let mut batch = Vec::new();
         let mut early = None;
@@ -151,7 +142,7 @@ impl Exchange {
             let mut held = false;
             for _ in 0..due {
                 // A transport that loses messages does not wait for their reader.
-                held = patience.is_none() && !self.fits(ledger.unanswered());
+                held = patience.is_none() && !self.fits(ledger.unanswered);
                 if held {
                     *held_back = true;
                     break;
@@ -164,18 +155,16 @@ impl Exchange {
             if !batch.is_empty() {
                 flow.send_batch(&batch, plan.message).await?;
                 bytes += batch.len() as u64;
-                live.messages_sent.store(ledger.sent(), Ordering::Relaxed);
+                live.messages_sent.store(ledger.sent, Ordering::Relaxed);
                 live.bytes_sent.store(bytes, Ordering::Relaxed);
             }
             let next_due = match held {
                 true => MonotonicTime::NEVER,
                 false => ledger.next_due(),
             };
-            let until = next_due
-                .min(ledger.next_given_up())
-                .min(MonotonicTime::now() + LOOK);
+            let until = next_due.min(ledger.next_given_up());
             if gone {
-                endpoint.executor().sleep_until(until).await;
+                executor.sleep_unless_stopped(until, stop).await;
                 continue;
             }
             let mut came = None;
@@ -184,19 +173,20 @@ impl Exchange {
                 Some(_) => {}
                 None => {
                     let now = *came.get_or_insert_with(MonotonicTime::now);
-                    let answered = numbered::read(&self.responses, arrival.data, ledger.sent())
+                    let answered = numbered::read(&self.responses, arrival.data, ledger.sent)
                         .map(|number| ledger.answer(number, now));
                     if !matches!(answered, Some(Answered::InTime | Answered::Late)) {
                         *stray += 1;
                     }
                 }
             };
-            match flow.receive_batch(until, &mut consume).await {
-                Ok(_) => {}
+            let receiving = flow.receive_batch(until, &mut consume);
+            match executor.wait(&waits, receiving).await {
+                None | Some(Ok(_)) => {}
                 // The other end has everything, has answered all of it and may have left; answers
                 // that are lost keep their time all the same.
-                Err(_) if early.is_some() && !stop.is_stopped() => gone = true,
-                Err(error) => return Err(error),
+                Some(Err(_)) if early.is_some() && !stop.is_stopped() => gone = true,
+                Some(Err(error)) => return Err(error),
             }
         }
         Ok(early)

@@ -7,10 +7,10 @@ use crate::{
     clock::MonotonicTime,
     content::{
         acknowledgement::Acknowledgement,
-        plan::{HEADER_BYTES, Plan},
+        plan::Plan,
         stream_check::{StreamCheck, encode_header},
     },
-    driver::TransportError,
+    driver::{Result, TransportError},
     stream::{ByteStream, Received},
     stream_flows::{SCRATCH_BYTES, Sink},
     trial::Trial,
@@ -20,17 +20,12 @@ use crate::{
 const AT_ONCE: u64 = 64;
 
 /// Hands one message of a plan to a stream.
-async fn send_one<S: ByteStream>(
-    plan: &Plan,
-    number: u64,
-    stream: &mut S,
-) -> Result<usize, TransportError> {
+async fn send_one<S: ByteStream>(plan: &Plan, number: u64, stream: &mut S) -> Result<usize> {
     let length = plan.length(number);
     let header = Plan::header(length);
-    let head: [u8; HEADER_BYTES] = encode_header(plan, number, length);
-    stream
-        .send_message(&head[..header], &plan.payload(length))
-        .await?;
+    let head = encode_header(plan, number, length);
+    let payload = plan.payload(length);
+    stream.send_message(&head[..header], &payload).await?;
     Ok(length)
 }
 
@@ -62,7 +57,7 @@ impl Sink for Responder {
         &self.requests
     }
 
-    async fn answer<S: ByteStream>(&mut self, stream: &mut S) -> Result<(), TransportError> {
+    async fn answer<S: ByteStream>(&mut self, stream: &mut S) -> Result<()> {
         let whole = self.requests.whole();
         if self.answered == whole {
             return Ok(());
@@ -87,7 +82,7 @@ impl Exchange {
         trial: &Trial,
         stream: &mut S,
         asked: &mut Asked,
-    ) -> Result<(MonotonicTime, Acknowledgement), TransportError> {
+    ) -> Result<(MonotonicTime, Acknowledgement)> {
         let live = &trial.context.live;
         let rules = self.rules(false, std::time::Duration::ZERO);
         let ledger = Ledger::new(rules, MonotonicTime::now());
@@ -101,7 +96,7 @@ impl Exchange {
             let due = ledger.due(MonotonicTime::now(), AT_ONCE);
             let mut held = false;
             for _ in 0..due {
-                held = !self.fits(ledger.unanswered());
+                held = !self.fits(ledger.unanswered);
                 if held {
                     asked.held_back = true;
                     break;
@@ -120,14 +115,12 @@ impl Exchange {
                 false => ledger.next_due(),
             };
             let mut came = None;
-            let received = stream
-                .receive(&mut scratch, until, &mut |piece: &[u8]| {
-                    came.get_or_insert_with(MonotonicTime::now);
-                    let taken = answers.consume(piece);
-                    after.extend_from_slice(&piece[taken..]);
-                })
-                .await?;
-            if received == Received::Closed {
+            let mut take = |piece: &[u8]| {
+                came.get_or_insert_with(MonotonicTime::now);
+                let taken = answers.consume(piece);
+                after.extend_from_slice(&piece[taken..]);
+            };
+            if stream.receive(&mut scratch, until, &mut take).await? == Received::Closed {
                 return Err(TransportError::Closed { flow: "transfer" });
             }
             asked.stray = answers.corrupted;

@@ -4,10 +4,10 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use regatta_control::{Note, SideReport};
 
-use super::{Heard, Shared, Watch, Work, receiving::Receiver, sending, tally::Sent};
+use super::{Content, Heard, Shared, Watch, Work, receiving::Receiver, sending, tally::Sent};
 use crate::{
     clock::MonotonicTime,
-    driver::TransportError,
+    driver::{Result, TransportError},
     executor::Executor as _,
     message::{MessageEndpoint, MessageFlow},
     opening::Purpose,
@@ -31,23 +31,20 @@ pub(super) async fn run<E: MessageEndpoint>(
     work: &Work,
     endpoint: &E,
     peer: Option<SocketAddr>,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     let carrier = Messages(endpoint);
     let (mut end, mut findings) = Connecting::new(trial, &carrier, peer).await?;
     end.begin();
     let watch = Watch::Connecting(Arc::clone(&end.watch), Mutex::new(Heard::default()));
-    let shared = Shared::new(
-        (trial, work, endpoint.reliable()),
-        (&end.transfer, &end.over),
-        end.started,
-        watch,
-    );
+    let stops = (&end.transfer, &end.over);
+    let work_here = (trial, work, endpoint.reliable());
+    let shared = Shared::new(work_here, stops, end.started, watch);
     let client = &Client {
         shared: &shared,
         end: &end,
     };
     // Starting the probe's thread takes longer than connecting over a short path.
-    let first = match shared.flows.len() {
+    let first = match shared.work.flows.len() {
         1 => Some(client.open(0, end.started).await),
         _ => None,
     };
@@ -67,15 +64,11 @@ pub(super) async fn run<E: MessageEndpoint>(
         true => theirs(&shared, ended.by_deadline())?,
         false => Delivered::default(),
     };
-    ended.report(
-        &mut findings,
-        work.size(),
-        ours + theirs,
-        work.has_goodput(),
-    );
+    let (delivered, has_goodput) = (ours + theirs, work.has_goodput);
+    ended.report(&mut findings, work.size, delivered, has_goodput);
     if receives {
         shared.report_received(ours, &mut findings);
-        findings.warm_up(work.warm_up());
+        findings.warm_up(work.warm_up);
     }
     if sends {
         let sent = (handed_over, theirs);
@@ -94,25 +87,17 @@ fn report_sent<E: MessageEndpoint>(
     findings: &mut Findings,
 ) {
     let by_deadline = ended.by_deadline();
-    let arrived = if !by_deadline {
-        Some(theirs.messages)
-    } else if shared.reliable || shared.ways().1 {
+    let arrived = match by_deadline {
         // What a reliable flow would have sent again is not known, and of the other way nobody waits for
         // what was under way.
-        None
-    } else if theirs.messages < handed_over.messages {
-        arrived_late(shared)
-    } else {
-        Some(theirs.messages)
+        true if shared.reliable || shared.ways().1 => None,
+        true if theirs.messages < handed_over.messages => arrived_late(shared),
+        _ => Some(theirs.messages),
     };
-    let acknowledgement = match shared.tally().all_in_band && !by_deadline {
-        true => "in_band",
-        false => "control",
-    };
-    findings.fact("acknowledgement", acknowledgement);
-    match shared.work {
-        Work::Bulk(bulk) => findings.warm_up(bulk.warm_up),
-        Work::Exchange(exchange) => exchange.report(&shared.tally().asked, findings),
+    findings.acknowledgement(shared.tally().all_in_band && !by_deadline);
+    match &shared.work.content {
+        Content::Bulk(_) => findings.warm_up(shared.work.warm_up),
+        Content::Exchange(exchange) => exchange.report(&shared.tally().asked, findings),
     }
     findings.counters(shared.trial, ended.time());
     let sent = Sent {
@@ -126,7 +111,7 @@ fn report_sent<E: MessageEndpoint>(
 
 /// Returns what came to the other end: by the acknowledgements of all flows, or by its account over
 /// control.
-fn theirs(shared: &Shared<'_>, by_deadline: bool) -> Result<Delivered, TransportError> {
+fn theirs(shared: &Shared<'_>, by_deadline: bool) -> Result<Delivered> {
     let acknowledged = shared.tally().acknowledged().filter(|_| !by_deadline);
     match acknowledged.or_else(|| Some(shared.theirs()?.1)) {
         Some(theirs) => Ok(theirs),
@@ -161,9 +146,9 @@ struct Client<'a, 'c, E: MessageEndpoint> {
 
 impl<'a, E: MessageEndpoint> Client<'a, '_, E> {
     /// Carries all flows, of which the first may be opened already.
-    async fn carry_all(&self, first: Option<Result<Opened<'a, E>, TransportError>>) {
+    async fn carry_all(&self, first: Option<Result<Opened<'a, E>>>) {
         let mut first = first.into_iter();
-        let tasks = (0..self.shared.flows.len())
+        let tasks = (0..self.shared.work.flows.len())
             .map(|index| {
                 let opened = first.next();
                 // The number of flows was checked when they were made.
@@ -174,7 +159,7 @@ impl<'a, E: MessageEndpoint> Client<'a, '_, E> {
     }
 
     /// Carries one flow to its end, and opens it before that unless it is `opened`.
-    async fn carry(&self, index: u16, opened: Option<Result<Opened<'a, E>, TransportError>>) {
+    async fn carry(&self, index: u16, opened: Option<Result<Opened<'a, E>>>) {
         let shared = self.shared;
         let opened = match opened {
             Some(opened) => opened,
@@ -193,11 +178,7 @@ impl<'a, E: MessageEndpoint> Client<'a, '_, E> {
     }
 
     /// Makes a flow and opens it; its set-up counts from `begun`.
-    async fn open(
-        &self,
-        index: u16,
-        begun: MonotonicTime,
-    ) -> Result<Opened<'a, E>, TransportError> {
+    async fn open(&self, index: u16, begun: MonotonicTime) -> Result<Opened<'a, E>> {
         let (shared, end) = (self.shared, self.end);
         let (trial, endpoint) = (end.trial, end.carrier.0);
         let connecting = endpoint.connect(end.peer, Purpose::Transfer, &end.transfer);

@@ -6,7 +6,7 @@ use regatta_control::{Note, Role, SideReport};
 
 use super::{Shared, Watch, Work, receiving::Receiver, sending, tally::Sent};
 use crate::{
-    driver::TransportError,
+    driver::{Result, TransportError},
     executor::Executor as _,
     message::MessageEndpoint,
     opening::Purpose,
@@ -27,7 +27,7 @@ pub(super) async fn run<E: MessageEndpoint>(
     trial: &Trial,
     work: &Work,
     endpoint: &E,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     let carrier = Messages(endpoint);
     let end = Listening::new(trial, &carrier)?;
     let end_ref = &end;
@@ -54,9 +54,9 @@ async fn serve_all<'a, E: MessageEndpoint>(
         Watch::Listening(&end.watch),
     );
     // One at a time waits for a flow: a wait may find the first message of another one, which wakes nobody else.
-    let (shared_ref, turns) = (&shared, &Turns::new(shared.flows.len(), &shared.stop));
+    let (shared_ref, turns) = (&shared, &Turns::new(shared.work.flows.len(), &shared.stop));
     let tasks = std::iter::once(Some(first))
-        .chain((1..shared.flows.len()).map(|_| None))
+        .chain((1..shared.work.flows.len()).map(|_| None))
         .enumerate()
         .map(|(task, first)| {
             move || async move {
@@ -81,7 +81,7 @@ async fn admit_next<E: MessageEndpoint>(
     end: &Listening<'_, Messages<'_, E>>,
     shared: &Shared<'_>,
 ) -> Option<Admitted<E::Flow>> {
-    let limit = end.watch.limit();
+    let limit = end.watch.limit;
     let mut judge = |message: &[u8]| end.admission().flow(end.trial, message);
     while !shared.stop.is_stopped() {
         let admitting = end.carrier.admit_by(end.trial, limit, &mut judge);
@@ -110,7 +110,7 @@ async fn serve<E: MessageEndpoint>(
     mut admitted: Admitted<E::Flow>,
 ) {
     let flow = admitted.index;
-    if usize::from(flow) >= shared.flows.len() {
+    if usize::from(flow) >= shared.work.flows.len() {
         let what = format!("the other end opened flow {flow}, which this transfer does not have");
         return shared.broke(TransportError::protocol(what));
     }
@@ -136,7 +136,7 @@ async fn serve<E: MessageEndpoint>(
 fn report<E: MessageEndpoint>(
     end: &Listening<'_, Messages<'_, E>>,
     shared: &Shared<'_>,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     let (trial, watch) = (end.trial, &end.watch);
     let error = shared.tally().error.take();
     let outcome = end.outcome(error)?;

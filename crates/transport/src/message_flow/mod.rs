@@ -28,7 +28,7 @@ pub(crate) use sending::{Agreed, agree};
 use crate::{
     clock::MonotonicTime,
     content::message_check::{MessageCheck, MessageSink},
-    driver::TransportError,
+    driver::{Result, TransportError},
     exchange::Exchange,
     message::MessageEndpoint,
     stop::Stop,
@@ -39,12 +39,30 @@ use crate::{
         watch::{Delivered, ReceiverWatch, SenderEnding},
     },
 };
+use bulk::Bulk;
 use tally::Tally;
 
 /// Workload of flows of messages.
 #[derive(Debug)]
-pub(crate) enum Work {
-    Bulk(bulk::Bulk),
+pub(crate) struct Work {
+    content: Content,
+    /// Flows, by the role of the end that sends on each.
+    flows: Vec<Role>,
+    /// Bytes that the workload means to deliver, both ways.
+    size: u64,
+    /// Whether the workload's goodput is meaningful.
+    has_goodput: bool,
+    /// Length of the longest message, in bytes.
+    pub longest_message: usize,
+    /// Length of the beginning that is left out of goodput and of CPU time.
+    warm_up: Duration,
+}
+
+/// Content of the flows.
+#[derive(Debug)]
+enum Content {
+    Bulk(Bulk),
+    /// Questions and answers, which the only flow carries.
     Exchange(Exchange),
 }
 
@@ -54,13 +72,20 @@ impl Work {
     /// # Errors
     /// [`TransportError::Order`] for an order that cannot be carried out,
     /// [`TransportError::Unsupported`] for what only streams can do.
-    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+    pub(crate) fn new(order: &TrialOrder) -> Result<Self> {
         match &order.workload.kind {
-            WorkloadKind::Bulk { .. } => Ok(Self::Bulk(bulk::Bulk::new(order)?)),
+            WorkloadKind::Bulk { .. } => Bulk::work(order),
             WorkloadKind::StopAndWait { .. } | WorkloadKind::RequestResponse { .. } => {
-                let work = Exchange::new(order)?;
-                work.check_messages()?;
-                Ok(Self::Exchange(work))
+                let exchange = Exchange::new(order)?;
+                exchange.check_messages()?;
+                Ok(Self {
+                    flows: vec![Role::Sender],
+                    size: exchange.requests.size,
+                    has_goodput: exchange.has_goodput(),
+                    longest_message: exchange.longest_message(),
+                    warm_up: Duration::ZERO,
+                    content: Content::Exchange(exchange),
+                })
             }
             WorkloadKind::ShortConnections { .. } | WorkloadKind::MultiStream { .. } => {
                 Err(TransportError::unsupported(
@@ -71,51 +96,11 @@ impl Work {
         }
     }
 
-    /// Returns the flows, by the role of the end that sends on each.
-    fn flows(&self) -> Vec<Role> {
-        match self {
-            Self::Bulk(bulk) => bulk.parts.iter().map(|part| part.sent_by).collect(),
-            Self::Exchange(_) => vec![Role::Sender],
-        }
-    }
-
-    /// Returns the bytes that the workload means to deliver, both ways.
-    fn size(&self) -> u64 {
-        match self {
-            Self::Bulk(bulk) => bulk.size,
-            Self::Exchange(exchange) => exchange.size(),
-        }
-    }
-
-    /// Whether the workload's goodput is meaningful.
-    fn has_goodput(&self) -> bool {
-        match self {
-            Self::Bulk(_) => true,
-            Self::Exchange(exchange) => exchange.has_goodput(),
-        }
-    }
-
-    /// Returns the length of the longest message, in bytes.
-    pub(crate) fn longest_message(&self) -> usize {
-        match self {
-            Self::Bulk(bulk) => bulk.message,
-            Self::Exchange(exchange) => exchange.longest_message(),
-        }
-    }
-
-    /// Returns the length of the beginning that is left out of goodput and of CPU time.
-    fn warm_up(&self) -> Duration {
-        match self {
-            Self::Bulk(bulk) => bulk.warm_up,
-            Self::Exchange(_) => Duration::ZERO,
-        }
-    }
-
     /// Makes the receiver's part of a flow.
     fn sink(&self, flow: u16) -> Box<dyn MessageSink> {
-        match self {
-            Self::Bulk(bulk) => Box::new(MessageCheck::new(&bulk.part(flow).plan)),
-            Self::Exchange(exchange) => Box::new(exchange.sink()),
+        match &self.content {
+            Content::Bulk(bulk) => Box::new(MessageCheck::new(&bulk.part(flow).plan)),
+            Content::Exchange(exchange) => Box::new(exchange.sink()),
         }
     }
 }
@@ -126,7 +111,7 @@ pub(crate) async fn run<E: MessageEndpoint>(
     work: &Work,
     endpoint: &E,
     peer: Option<SocketAddr>,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     if trial.order.connects() {
         connecting::run(trial, work, endpoint, peer).await
     } else {
@@ -155,8 +140,6 @@ enum Watch<'a> {
 pub(crate) struct Shared<'a> {
     pub trial: &'a Trial,
     work: &'a Work,
-    /// Role of the end that sends on each flow.
-    flows: Vec<Role>,
     /// Whether every message that was sent arrives.
     reliable: bool,
     /// Stop that ends the transfer: at the deadline, or when a flow breaks.
@@ -182,7 +165,7 @@ impl<'a> Shared<'a> {
         started: MonotonicTime,
         watch: Watch<'a>,
     ) -> Self {
-        let flows = work.flows();
+        let flows = &work.flows;
         let from_here = flows.iter().filter(|by| **by == trial.order.role).count();
         Self {
             trial,
@@ -191,13 +174,12 @@ impl<'a> Shared<'a> {
             stop: stop.clone(),
             over: over.clone(),
             started,
-            warm_up: WarmUp::since(&trial.context.observer, started, work.warm_up()),
+            warm_up: WarmUp::since(&trial.context.observer, started, work.warm_up),
             watch,
             open: AtomicUsize::new(flows.len()),
             to_receive: AtomicUsize::new(flows.len() - from_here),
             to_send: AtomicUsize::new(from_here),
             tally: Mutex::new(Tally::new(trial.order.role.name(), started)),
-            flows,
         }
     }
 
@@ -206,14 +188,14 @@ impl<'a> Shared<'a> {
     }
 
     fn sends(&self, flow: u16) -> bool {
-        self.flows.get(usize::from(flow)) == Some(&self.trial.order.role)
+        self.work.flows.get(usize::from(flow)) == Some(&self.trial.order.role)
     }
 
     /// Returns whether flows carry data from this end, and whether flows carry data to it.
     fn ways(&self) -> (bool, bool) {
         let here = self.trial.order.role;
-        let out = self.flows.contains(&here);
-        (out, self.flows.iter().any(|sent_by| *sent_by != here))
+        let out = self.work.flows.contains(&here);
+        (out, self.work.flows.iter().any(|sent_by| *sent_by != here))
     }
 
     /// Returns what this end has got, by its live counters.
@@ -250,7 +232,7 @@ impl<'a> Shared<'a> {
 
     /// Returns the arrival of the other end's account of what it got, and the account.
     fn theirs(&self) -> Option<(MonotonicTime, Delivered)> {
-        self.heard(|heard| heard.theirs, ReceiverWatch::theirs)
+        self.heard(|heard| heard.theirs, |watch| watch.theirs())
     }
 
     /// Notes that a flow from this end has sent everything; the other end is told of the last one's.

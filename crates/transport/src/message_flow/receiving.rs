@@ -12,9 +12,9 @@ use crate::{
     clock::MonotonicTime,
     content::message_check::MessageSink,
     context::WindowEdge,
-    driver::TransportError,
+    driver::{Result, TransportError},
     executor::Executor,
-    message::MessageFlow,
+    message::{Arrival, MessageFlow},
     opening::Purpose,
     probe,
     stop::{Linked, Stop},
@@ -133,10 +133,8 @@ impl<'a> Late<'a> {
     /// it could is over, and what had come by then is read, however late this end is with that.
     fn is_over(&self, sink: &dyn MessageSink) -> bool {
         let left = self.left();
-        if sink.counts().delivered.messages >= left && sink.arrived_of(left) == left {
-            return true;
-        }
-        self.silent_since >= Some(self.moment())
+        let is_here = sink.counts().delivered.messages >= left && sink.arrived_of(left) == left;
+        is_here || self.silent_since >= Some(self.moment())
     }
 }
 
@@ -160,7 +158,7 @@ impl Shared<'_> {
 
     /// Returns the most messages that were sent on one flow, of `sent` on all.
     pub(super) fn sent_on_flow(&self, sent: u64) -> u64 {
-        match self.flows.len() {
+        match self.work.flows.len() {
             1 => sent,
             _ => u64::MAX,
         }
@@ -231,17 +229,12 @@ impl<'a> Receiver<'a> {
             ..
         } = self;
         let delivered = sink.counts().delivered;
-        {
-            let mut tally = shared.tally();
-            Deliveries::merge(&mut tally.deliveries, deliveries);
-            // Both have the same bounds.
-            let _ = tally.one_way.add(&one_way);
-            tally.received.push(Received {
-                flow: index,
-                sink,
-                is_whole,
-            });
-        }
+        let received = Received {
+            flow: index,
+            sink,
+            is_whole,
+        };
+        shared.tally().add(received, deliveries, &one_way);
         let told = match result {
             Ok(true) => acknowledge(shared, flow, delivered, ending).await,
             Ok(false) => Ok(()),
@@ -257,7 +250,7 @@ impl<'a> Receiver<'a> {
         &mut self,
         executor: &impl Executor,
         flow: &mut F,
-    ) -> Result<bool, TransportError> {
+    ) -> Result<bool> {
         let shared = self.shared;
         let trial = shared.trial;
         let mut late: Option<Late<'_>> = None;
@@ -314,7 +307,7 @@ impl<'a> Receiver<'a> {
             let late_until = late.as_ref().map_or(give_up, Late::moment);
             // What came in time is read also after that moment.
             let until = end_at.min(give_up).min(late_until);
-            let mut take = |arrival: crate::message::Arrival<'_>| self.take(arrival.data);
+            let mut take = |arrival: Arrival<'_>| self.take(arrival.data);
             let receiving = flow.receive_batch(until, &mut take);
             match (executor.wait(waits, receiving).await, &mut late) {
                 (Some(Ok(0)), Some(late)) => late.silent_since = Some(began),
@@ -335,7 +328,7 @@ async fn acknowledge<F: MessageFlow>(
     flow: &mut F,
     delivered: Delivered,
     ending: Ending,
-) -> Result<(), TransportError> {
+) -> Result<()> {
     let is_last = shared.to_receive.fetch_sub(1, Ordering::AcqRel) == 1;
     if !shared.ended(MonotonicTime::now()) {
         return Ok(());
@@ -370,18 +363,18 @@ async fn answer_markers<F: MessageFlow>(
     flow: &mut F,
     acknowledgement: Control,
     mut ending: Ending,
-) -> Result<(), TransportError> {
+) -> Result<()> {
     let trial = shared.trial;
     let silence = trial.probe.longest_round_trip * 2 + Duration::from_millis(100);
     let mut until = MonotonicTime::now() + silence;
     ending.unanswered = false;
     while !ending.done && !until.has_passed() && !trial.stop.is_stopped() {
-        flow.receive_batch(until, &mut |arrival| {
+        let mut take = |arrival: Arrival<'_>| {
             if let Some((_, control)) = Control::decode(trial, arrival.data) {
                 ending.note(control);
             }
-        })
-        .await?;
+        };
+        flow.receive_batch(until, &mut take).await?;
         if std::mem::take(&mut ending.unanswered) {
             until = MonotonicTime::now() + silence;
             message_control::send(trial, flow, Purpose::Transfer, acknowledgement).await?;

@@ -7,11 +7,11 @@ use std::{
 
 use regatta_control::Note;
 
-use super::{Shared, Watch, Work};
+use super::{Content, Shared, Watch};
 use crate::{
     clock::MonotonicTime,
     content::{message_check::write_header, plan::Plan},
-    driver::TransportError,
+    driver::{Result, TransportError},
     executor::Executor as _,
     message::{Arrival, MessageEndpoint, MessageFlow},
     opening::Purpose,
@@ -38,6 +38,17 @@ pub(crate) struct Agreed {
     pub delivered: Delivered,
 }
 
+impl Agreed {
+    /// Makes the end of an acknowledgement that came in the flow.
+    pub(crate) const fn in_band(at: MonotonicTime, delivered: Delivered) -> Self {
+        Self {
+            in_band: true,
+            at,
+            delivered,
+        }
+    }
+}
+
 /// Carries a flow's part to its end; says so to the other end.
 pub(super) async fn carry<E: MessageEndpoint>(
     shared: &Shared<'_>,
@@ -46,8 +57,8 @@ pub(super) async fn carry<E: MessageEndpoint>(
     flow: &mut E::Flow,
 ) {
     let sent = AtomicU64::new(0);
-    let result = match shared.work {
-        Work::Bulk(bulk) => {
+    let result = match &shared.work.content {
+        Content::Bulk(bulk) => {
             let until = (bulk.duration).map_or(MonotonicTime::NEVER, |it| shared.started + it);
             let part = (&bulk.part(index).plan, until);
             match send_data(shared, endpoint, part, flow, &sent).await {
@@ -55,7 +66,7 @@ pub(super) async fn carry<E: MessageEndpoint>(
                 Err(error) => Err(error),
             }
         }
-        Work::Exchange(exchange) => {
+        Content::Exchange(exchange) => {
             let mut asked = Default::default();
             let agreed = exchange.send(shared, endpoint, flow, &mut asked).await;
             shared.tally().asked = asked;
@@ -110,7 +121,7 @@ async fn send_data<E: MessageEndpoint>(
     (plan, until): (&Plan, MonotonicTime),
     flow: &mut E::Flow,
     sent: &AtomicU64,
-) -> Result<(Delivered, MonotonicTime), TransportError> {
+) -> Result<(Delivered, MonotonicTime)> {
     let live = &shared.trial.context.live;
     let pace = endpoint.pace().map(|bits| bits as f64 / 8e9);
     let mut at_once = flow.batch_messages(plan.message).max(1);
@@ -174,7 +185,7 @@ async fn await_acknowledgement<F: MessageFlow>(
     shared: &Shared<'_>,
     flow: &mut F,
     until: MonotonicTime,
-) -> Result<Option<Delivered>, TransportError> {
+) -> Result<Option<Delivered>> {
     let mut answer = None;
     while answer.is_none() {
         let mut take = |arrival: Arrival<'_>| {
@@ -200,15 +211,10 @@ pub(crate) async fn agree<F: MessageFlow>(
     flow: &mut F,
     sent: Delivered,
     over: MonotonicTime,
-) -> Result<Agreed, TransportError> {
+) -> Result<Agreed> {
     let (trial, stop) = (shared.trial, &shared.stop);
     let round_trip = trial.order.path.round_trip_delay;
     let again_after = (round_trip / 4).clamp(Duration::from_millis(1), Duration::from_millis(250));
-    let in_band = |at, delivered| Agreed {
-        in_band: true,
-        at,
-        delivered,
-    };
     // What a reliable flow still sends again is not lost. The receiver says so unasked when it has
     // everything, which may be before the flow itself knows.
     let mut unasked = None;
@@ -221,7 +227,7 @@ pub(crate) async fn agree<F: MessageFlow>(
     if let Some(delivered) = unasked
         && over.has_passed()
     {
-        return Ok(in_band(MonotonicTime::now(), delivered));
+        return Ok(Agreed::in_band(MonotonicTime::now(), delivered));
     }
     let patience = trial.probe.longest_round_trip * 4 + Duration::from_millis(500);
     if !over.has_passed() {
@@ -231,7 +237,7 @@ pub(crate) async fn agree<F: MessageFlow>(
             flow.receive_batch(over, &mut |_| {}).await?;
         }
         if let Some(delivered) = early {
-            return Ok(in_band(MonotonicTime::now(), delivered));
+            return Ok(Agreed::in_band(MonotonicTime::now(), delivered));
         }
     }
     loop {
@@ -241,7 +247,7 @@ pub(crate) async fn agree<F: MessageFlow>(
         message_control::send(trial, flow, Purpose::Transfer, Control::End(sent)).await?;
         let again = MonotonicTime::now() + again_after;
         if let Some(delivered) = await_acknowledgement(shared, flow, again).await? {
-            return Ok(in_band(MonotonicTime::now(), delivered));
+            return Ok(Agreed::in_band(MonotonicTime::now(), delivered));
         }
         if let Some((at, delivered)) = shared.theirs()
             && (at + patience).has_passed()

@@ -74,6 +74,19 @@ impl Tally {
         }
     }
 
+    /// Adds a flow to this end that has ended.
+    pub(super) fn add(
+        &mut self,
+        received: Received,
+        deliveries: Option<Deliveries>,
+        one_way: &Hdr<u64>,
+    ) {
+        Deliveries::merge(&mut self.deliveries, deliveries);
+        // Both have the same bounds.
+        let _ = self.one_way.add(one_way);
+        self.received.push(received);
+    }
+
     /// Notes the part of the asked rate that a flow from this end kept.
     pub(super) fn note_rate(&mut self, ratio: f64) {
         self.rate_ratio = Some(self.rate_ratio.map_or(ratio, |least| least.min(ratio)));
@@ -151,7 +164,7 @@ impl Shared<'_> {
                 findings.fact("messages_given_up.sender", given_up.to_string());
             }
         }
-        let warnings = endpoint.warnings(self.work.longest_message());
+        let warnings = endpoint.warnings(self.work.longest_message);
         findings.warnings(warnings);
     }
 
@@ -160,9 +173,9 @@ impl Shared<'_> {
         let tally = self.tally();
         let sinks = || tally.received.iter().map(|received| &received.sink);
         let sum = |count: fn(&Counts) -> u64| sinks().map(|sink| count(sink.counts())).sum();
-        let deliveries = tally.deliveries.filter(|_| self.work.has_goodput());
+        let deliveries = tally.deliveries.filter(|_| self.work.has_goodput);
         findings.delivery(delivered, sum(|counts| counts.corrupted), deliveries);
-        findings.warm_up_bytes(self.trial, self.work.warm_up(), u64::MAX);
+        findings.warm_up_bytes(self.trial, self.work.warm_up, u64::MAX);
         if sinks().all(|sink| sink.has_numbers()) {
             // As iperf3 has it: the mean over the flows that have one; of none it is not a number and left out.
             let jitters: Vec<f64> = sinks().filter_map(|it| it.interarrival_jitter()).collect();
@@ -186,9 +199,9 @@ impl Shared<'_> {
 
     /// Adds the number of flows of a bulk transfer, and the facts of the flows.
     pub(super) fn report_flows(&self, findings: &mut Findings) {
-        if let super::Work::Bulk(_) = self.work {
+        if let super::Content::Bulk(_) = &self.work.content {
             let (out, back) = self.ways();
-            let per_way = self.flows.len() / (usize::from(out) + usize::from(back)).max(1);
+            let per_way = self.work.flows.len() / (usize::from(out) + usize::from(back)).max(1);
             findings.fact("flows", per_way.to_string());
         }
         let tally = self.tally();

@@ -14,7 +14,7 @@ use crate::{
     clock::MonotonicTime,
     content::part::Part,
     context::StatisticsSource,
-    driver::TransportError,
+    driver::Result,
     exchange::Asked,
     executor::Executor as _,
     opening::Purpose,
@@ -35,7 +35,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     flows: &Flows,
     endpoint: &E,
     peer: Option<SocketAddr>,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     let carrier = Streams(endpoint);
     let (mut end, mut findings) = Connecting::new(trial, &carrier, peer).await?;
     end.begin();
@@ -91,7 +91,7 @@ async fn delivered_there<E: StreamEndpoint>(
     endpoint: &E,
     shared: &Shared<'_>,
     end: &SenderEnd,
-) -> Result<Delivered, TransportError> {
+) -> Result<Delivered> {
     let trial = shared.trial;
     match end {
         SenderEnd::Deadline { delivered, .. } => {
@@ -114,7 +114,7 @@ async fn answer_while_closing<E: StreamEndpoint>(
     trial: &Trial,
     endpoint: &E,
     within: Duration,
-) -> Result<Delivered, TransportError> {
+) -> Result<Delivered> {
     let until = MonotonicTime::now() + within;
     let (executor, mailbox) = (endpoint.executor(), &trial.context.mailbox);
     trial.context.stop.on_stop(mailbox);
@@ -139,9 +139,9 @@ struct Client<'a, 'c, E: StreamEndpoint> {
 
 impl<E: StreamEndpoint> Client<'_, '_, E> {
     /// Opens all flows one after another, and begins the schedule where there is one.
-    async fn open_all(&self) -> Vec<Result<Opened<E>, TransportError>> {
+    async fn open_all(&self) -> Vec<Result<Opened<E>>> {
         let (shared, flows) = (self.shared, self.shared.flows);
-        let mut opened: Vec<Result<Opened<E>, TransportError>> = Vec::new();
+        let mut opened: Vec<Result<Opened<E>>> = Vec::new();
         let mut begun = shared.started;
         for flow in &flows.flows {
             let next = {
@@ -174,10 +174,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
 
     /// Carries all flows, of which the first are `opened`; returns those that came to their end and
     /// are to be closed.
-    async fn carry_all(
-        &self,
-        opened: Vec<Result<Opened<E>, TransportError>>,
-    ) -> Vec<(&Part, Opened<E>)> {
+    async fn carry_all(&self, opened: Vec<Result<Opened<E>>>) -> Vec<(&Part, Opened<E>)> {
         let mut opened = opened.into_iter();
         let tasks = (self.shared.flows.flows.iter())
             .map(|flow| {
@@ -203,7 +200,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
     async fn carry<'f>(
         &self,
         flow: &'f Part,
-        opened: Option<Result<Opened<E>, TransportError>>,
+        opened: Option<Result<Opened<E>>>,
     ) -> Option<(&'f Part, Opened<E>)> {
         let (shared, trial) = (self.shared, self.shared.trial);
         let with_probe = async {
@@ -289,7 +286,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
     }
 
     /// Notes the end of a flow; the last one ends the transfer.
-    fn ended(&self, result: Result<MonotonicTime, TransportError>) {
+    fn ended(&self, result: Result<MonotonicTime>) {
         let shared = self.shared;
         let last = shared.ended(result);
         let (at, sound) = {
@@ -313,7 +310,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
         flow: &Part,
         begun: MonotonicTime,
         shared_connection: Option<&E::Connection>,
-    ) -> Result<Opened<E>, TransportError> {
+    ) -> Result<Opened<E>> {
         let (shared, end) = (self.shared, self.end);
         let opening = async {
             let mut own = None;

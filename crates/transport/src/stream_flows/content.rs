@@ -16,7 +16,7 @@ use crate::{
         plan::Plan,
         stream_check::StreamCheck,
     },
-    driver::TransportError,
+    driver::Result,
     exchange::{Exchange, streams::Responder},
     stream::ByteStream,
     trial::findings::Findings,
@@ -38,7 +38,7 @@ impl Flows {
     /// [`TransportError::Order`] for an order that cannot be carried out,
     /// [`TransportError::Unsupported`] for what this transport or these hosts cannot do,
     /// [`TransportError::Io`] for a file that cannot be made.
-    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+    pub(crate) fn new(order: &TrialOrder) -> Result<Self> {
         match order.workload.kind {
             WorkloadKind::Bulk {
                 size,
@@ -79,8 +79,12 @@ impl Flows {
 
     /// Makes the flow of an exchange.
     fn of_exchange(exchange: Exchange) -> Self {
-        let flow = Part::from_client(0, exchange.requests().clone());
-        Self::of(vec![flow], exchange.size(), Content::Exchange(exchange))
+        let flow = Part::from_client(0, exchange.requests.clone());
+        Self::of(
+            vec![flow],
+            exchange.requests.size,
+            Content::Exchange(exchange),
+        )
     }
 
     /// Makes the flows of messages that leave on a schedule.
@@ -89,7 +93,7 @@ impl Flows {
         schedule: Schedule,
         messages: u64,
         message: Bytes,
-    ) -> Result<Self, TransportError> {
+    ) -> Result<Self> {
         schedule.check(messages)?;
         let size = messages.saturating_mul(message.0);
         let whole = Plan::of(order, "", Bytes(size), message, Pattern::Random)?;
@@ -100,7 +104,7 @@ impl Flows {
             Ok(Part::from_client(index, plan))
         };
         let flows = (0..schedule.flows).map(flow);
-        let flows = flows.collect::<Result<_, TransportError>>()?;
+        let flows = flows.collect::<Result<_>>()?;
         Ok(Self::of(flows, size, Content::Scheduled(schedule)))
     }
 
@@ -110,7 +114,7 @@ impl Flows {
         size: Bytes,
         (message, pattern): (Bytes, Pattern),
         options: BulkOptions,
-    ) -> Result<Self, TransportError> {
+    ) -> Result<Self> {
         // A message is not cut to a size that does not count, and is read from one place of a file.
         let file_bytes = match options.duration {
             None => size.0,
@@ -158,7 +162,7 @@ impl Shared<'_> {
         flow: &Part,
         stream: &mut impl ByteStream,
         rest: &[u8],
-    ) -> Result<MonotonicTime, TransportError> {
+    ) -> Result<MonotonicTime> {
         let plan = &flow.plan;
         match &self.flows.content {
             Content::Bulk => receive(self, StreamCheck::new(plan), stream, rest).await,

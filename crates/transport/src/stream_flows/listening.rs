@@ -8,7 +8,7 @@ use super::{Flows, Shared, receiving, sending};
 use crate::{
     clock::MonotonicTime,
     context::{StatisticsSource, WindowEdge},
-    driver::TransportError,
+    driver::{Result, TransportError},
     executor::Executor as _,
     opening::Purpose,
     stop::Stop,
@@ -38,7 +38,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     trial: &Trial,
     flows: &Flows,
     endpoint: &E,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     let carrier = Streams(endpoint);
     let end = Listening::new(trial, &carrier)?;
     let mut findings = Findings::default();
@@ -128,7 +128,7 @@ async fn accept_next<E: StreamEndpoint>(
     let (end, accepting, turns) = (serving.end, &serving.accepting, &serving.turns);
     let executor = end.carrier.executor();
     turns.wait(task, executor).await;
-    let (limit, mut admission) = (end.watch.limit(), Admission::default());
+    let (limit, mut admission) = (end.watch.limit, Admission::default());
     // The window is open already. The next task waits while the opening of this one's connection is under way.
     let arrived = (&end.trial.stop, &|| turns.pass(task));
     let admitting = async {
@@ -210,7 +210,7 @@ async fn carry_streams<E: StreamEndpoint>(
     let mut others = Vec::new();
     let accepting = async {
         while shared.flows.share_connection() && others.len() + 1 < shared.flows.flows.len() {
-            let limit = end.watch.limit();
+            let limit = end.watch.limit;
             let (purpose, stream, rest) = accept_stream(end.trial, connection, limit).await?;
             if purpose != Some(Purpose::Transfer) {
                 return Err(TransportError::protocol("a stream came that must not"));
@@ -252,7 +252,7 @@ async fn carry<E: StreamEndpoint, S: ByteStream>(
         let _ = stream.finish().await;
     }
     // The other end closes when it has the acknowledgement, and may be gone when that is seen here.
-    await_close(stream, serving.end.watch.limit()).await;
+    await_close(stream, serving.end.watch.limit).await;
 }
 
 /// Completes the transfer, if no flow failed, and ends the wait for further connections; called
@@ -277,20 +277,18 @@ async fn part<E: StreamEndpoint, S: ByteStream>(
     serving: &Serving<'_, E>,
     stream: &mut S,
     rest: &mut Vec<u8>,
-) -> Result<(bool, MonotonicTime), TransportError> {
+) -> Result<(bool, MonotonicTime)> {
     let shared = serving.shared;
     let until = opening_until(shared.trial);
-    let index = if shared.flows.have_indices() {
-        u16::from_le_bytes(read_exact(stream, rest, until).await?)
-    } else {
-        0
+    let index = match shared.flows.have_indices() {
+        true => u16::from_le_bytes(read_exact(stream, rest, until).await?),
+        false => 0,
     };
     let flows = &shared.flows.flows;
-    let flow = flows.get(usize::from(index)).ok_or_else(|| {
-        TransportError::protocol(format!(
-            "the other end opened flow {index}, which this transfer does not have"
-        ))
-    })?;
+    let unknown =
+        || format!("the other end opened flow {index}, which this transfer does not have");
+    let flow = flows.get(usize::from(index));
+    let flow = flow.ok_or_else(|| TransportError::protocol(unknown()))?;
     if shared.sends(flow) {
         let executor = serving.end.carrier.executor();
         return Ok((true, sending::send(shared, executor, flow, stream).await?));

@@ -29,7 +29,7 @@ use regatta_model::{BulkOptions, Finish, Verify, metric::id};
 use crate::{
     clock::MonotonicTime,
     content::{noise::Noise, part::Part},
-    driver::TransportError,
+    driver::{Result, TransportError},
     exchange::Asked,
     statistics::AllConnections,
     stop::Stop,
@@ -86,7 +86,7 @@ pub(crate) async fn run<E: StreamEndpoint>(
     flows: &Flows,
     endpoint: &E,
     peer: Option<SocketAddr>,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     if trial.order.connects() {
         connecting::run(trial, flows, endpoint, peer).await
     } else {
@@ -182,7 +182,7 @@ impl<'a> Shared<'a> {
     }
 
     /// Notes the end of a flow, with the moment of it; returns whether it was the last one.
-    fn ended(&self, result: Result<MonotonicTime, TransportError>) -> bool {
+    fn ended(&self, result: Result<MonotonicTime>) -> bool {
         match result {
             Err(error) => self.broke(error),
             Ok(at) => {

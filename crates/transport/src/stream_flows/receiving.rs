@@ -9,7 +9,7 @@ use super::{Shared, Tally};
 use crate::{
     clock::MonotonicTime,
     content::{acknowledgement::Acknowledgement, plan::ALIGNMENT, stream_check::StreamCheck},
-    driver::TransportError,
+    driver::{Result, TransportError},
     stream::{ByteStream, Received},
     trial::{findings::Deliveries, watch::Delivered},
 };
@@ -22,7 +22,7 @@ pub(crate) const SCRATCH_BYTES: usize = 128 << 10;
 pub(super) const WELCOME: &[u8] = b"!";
 
 /// Sends [`WELCOME`].
-pub(super) async fn welcome<S: ByteStream>(stream: &mut S) -> Result<(), TransportError> {
+pub(super) async fn welcome<S: ByteStream>(stream: &mut S) -> Result<()> {
     stream.send_message(WELCOME, &Bytes::new()).await?;
     stream.flush().await
 }
@@ -46,10 +46,7 @@ pub(crate) trait Sink: Send {
     }
 
     /// Answers what has come, if the workload has answers.
-    fn answer<S: ByteStream>(
-        &mut self,
-        stream: &mut S,
-    ) -> impl Future<Output = Result<(), TransportError>> {
+    fn answer<S: ByteStream>(&mut self, stream: &mut S) -> impl Future<Output = Result<()>> {
         let _ = stream;
         async { Ok(()) }
     }
@@ -72,7 +69,7 @@ pub(super) async fn receive<K: Sink, S: ByteStream>(
     mut sink: K,
     stream: &mut S,
     rest: &[u8],
-) -> Result<MonotonicTime, TransportError> {
+) -> Result<MonotonicTime> {
     let mut digest = crc32fast::Hasher::new();
     let result = take(shared, stream, rest, &mut sink, &mut digest).await;
     let digest = match shared.flows.options.verify {
@@ -107,7 +104,7 @@ async fn take<K: Sink, S: ByteStream>(
     rest: &[u8],
     sink: &mut K,
     digest: &mut crc32fast::Hasher,
-) -> Result<bool, TransportError> {
+) -> Result<bool> {
     let live = &shared.trial.context.live;
     let digests = shared.flows.options.verify == Verify::Digest;
     let mut scratch = vec![0; SCRATCH_BYTES + ALIGNMENT];
@@ -137,16 +134,15 @@ async fn take<K: Sink, S: ByteStream>(
             );
         }
         came = 0;
-        let received = stream
-            .receive(scratch, MonotonicTime::NEVER, &mut |piece: &[u8]| {
-                let taken = sink.consume(piece);
-                if digests {
-                    digest.update(&piece[..taken]);
-                }
-                came += taken;
-            })
-            .await?;
+        let mut consume = |piece: &[u8]| {
+            let taken = sink.consume(piece);
+            if digests {
+                digest.update(&piece[..taken]);
+            }
+            came += taken;
+        };
+        let receiving = stream.receive(scratch, MonotonicTime::NEVER, &mut consume);
         // The last bytes may come with the end.
-        closed = received == Received::Closed;
+        closed = receiving.await? == Received::Closed;
     }
 }

@@ -18,7 +18,7 @@ use super::{Sink, Tally};
 use crate::{
     clock::MonotonicTime,
     content::{plan::Plan, stream_check::StreamCheck},
-    driver::TransportError,
+    driver::{Result, TransportError},
     trial::{distribution::Distribution, findings::Findings},
 };
 
@@ -48,7 +48,7 @@ impl Schedule {
     ///
     /// # Errors
     /// [`TransportError::Order`] and [`TransportError::Unsupported`], respectively.
-    pub(super) fn check(&self, messages: u64) -> Result<(), TransportError> {
+    pub(super) fn check(&self, messages: u64) -> Result<()> {
         let wrong = |what: String| Err(TransportError::order(what));
         if messages == 0 || self.flows == 0 {
             return wrong("there is no message, or no stream for it".to_owned());
@@ -90,10 +90,9 @@ impl Schedule {
     /// never is, however late the end of the trial comes.
     pub(super) fn sends_at(&self, begun: Begun, flow: u16, sequence: u64) -> MonotonicTime {
         let due = self.due(begun.start, flow, sequence);
-        if due > begun.deadline {
-            MonotonicTime::NEVER
-        } else {
-            due
+        match due > begun.deadline {
+            true => MonotonicTime::NEVER,
+            false => due,
         }
     }
 
@@ -101,8 +100,8 @@ impl Schedule {
     /// for a single one.
     pub(super) fn rate_ratio(&self, begun: Begun, sent: u64, left: MonotonicTime) -> Option<f64> {
         let span_ns = left - begun.start;
-        (sent > 1 && span_ns > 0)
-            .then(|| (sent - 1) as f64 * 1e9 / self.per_second / span_ns as f64)
+        let ratio = || (sent - 1) as f64 * 1e9 / self.per_second / span_ns as f64;
+        (sent > 1 && span_ns > 0).then(ratio)
     }
 
     /// Adds the set-up times of the connections and how the messages were spread.
@@ -113,13 +112,11 @@ impl Schedule {
         }
         set_up.report(DelayMetrics::SET_UP, "sender", findings);
         findings.fact("streams", self.flows.to_string());
-        findings.fact(
-            "spread",
-            match self.spread {
-                Spread::Streams => "streams of one connection",
-                Spread::Connections => "connections",
-            },
-        );
+        let spread = match self.spread {
+            Spread::Streams => "streams of one connection",
+            Spread::Connections => "connections",
+        };
+        findings.fact("spread", spread);
     }
 }
 

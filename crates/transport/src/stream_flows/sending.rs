@@ -14,7 +14,7 @@ use crate::{
         plan::{HEADER_BYTES, Plan},
         stream_check::encode_header,
     },
-    driver::TransportError,
+    driver::{Result, TransportError},
     executor::Executor,
     stream::{ByteStream, Received},
 };
@@ -34,7 +34,7 @@ pub(super) async fn send<S: ByteStream>(
     executor: &impl Executor,
     flow: &Part,
     stream: &mut S,
-) -> Result<MonotonicTime, TransportError> {
+) -> Result<MonotonicTime> {
     let schedule = shared.flows.schedule().zip(shared.scheduled.get());
     if let Some((_, begun)) = schedule {
         let start = begun.start.0.to_le_bytes();
@@ -85,11 +85,10 @@ pub(super) async fn send<S: ByteStream>(
             }
             // A transfer with a duration begins the file again.
             Some(noise) => {
-                let position = (flow.offset + sent) % shared.flows.file_bytes.max(1);
-                let position = position.min(shared.flows.file_bytes.saturating_sub(length as u64));
-                part = noise
-                    .read(&mut memory, position, length)?
-                    .slice(header..length);
+                let file_bytes = shared.flows.file_bytes;
+                let position = (flow.offset + sent) % file_bytes.max(1);
+                let position = position.min(file_bytes.saturating_sub(length as u64));
+                part = noise.read(&mut memory, position, length)?.slice(header..);
                 &part
             }
         };
@@ -130,12 +129,10 @@ pub(super) async fn send<S: ByteStream>(
 }
 
 /// Waits until the receiving end knows the flow.
-pub(super) async fn await_welcome<S: ByteStream>(stream: &mut S) -> Result<(), TransportError> {
-    let mut scratch = [0; WELCOME.len()];
-    let received = stream
-        .receive(&mut scratch, MonotonicTime::NEVER, &mut |_: &[u8]| {})
-        .await?;
-    match received {
+pub(super) async fn await_welcome<S: ByteStream>(stream: &mut S) -> Result<()> {
+    let (mut scratch, mut discard) = ([0; WELCOME.len()], |_: &[u8]| {});
+    let receiving = stream.receive(&mut scratch, MonotonicTime::NEVER, &mut discard);
+    match receiving.await? {
         Received::Bytes(_) => Ok(()),
         Received::Closed | Received::TimedOut => Err(TransportError::Closed { flow: "transfer" }),
     }

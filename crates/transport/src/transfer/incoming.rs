@@ -15,23 +15,24 @@ use crate::{
         stream_check::encode_header,
     },
     context::LiveCounters,
-    driver::TransportError,
+    driver::{Result, TransportError},
     sync::Mutex,
     trial::{
         findings::Deliveries,
         warm_up::WarmUp,
-        watch::{Completion, Delivered},
+        watch::{Delivered, ReceiverEnding},
     },
 };
 
 /// Receiver of a transfer's content.
 pub struct Incoming {
     plan: Plan,
-    digest: bool,
+    /// Whether a digest was asked for.
+    pub(super) digest: bool,
     live: Arc<LiveCounters>,
     warm_up: Arc<WarmUp>,
-    /// Handle that ends the transfer with its last byte: closing the connections is no part of it.
-    completion: Option<Completion>,
+    /// Transfer that ends with its last byte: closing the connections is no part of it.
+    completion: Option<Arc<ReceiverEnding>>,
     state: Mutex<State>,
 }
 
@@ -74,7 +75,7 @@ impl Incoming {
         content: Content,
         live: &Arc<LiveCounters>,
         warm_up: &Arc<WarmUp>,
-        completion: Option<Completion>,
+        completion: Option<Arc<ReceiverEnding>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             plan: content.plan,
@@ -144,22 +145,15 @@ impl Incoming {
         delivered.fetch_sub(sound, Ordering::AcqRel);
     }
 
-    /// Whether a digest was asked for.
-    pub(super) fn digests(&self) -> bool {
-        self.digest
-    }
-
     /// Returns the bytes and messages delivered, by the live counters.
     pub(super) fn delivered(&self) -> Delivered {
         Delivered::here(&self.live)
     }
 
-    pub(super) fn corrupted(&self) -> u64 {
-        self.state.lock().corrupted
-    }
-
-    pub(super) fn deliveries(&self) -> Option<Deliveries> {
-        self.state.lock().deliveries
+    /// Returns the number of damaged messages, and when data came.
+    pub(super) fn arrivals(&self) -> (u64, Option<Deliveries>) {
+        let state = self.state.lock();
+        (state.corrupted, state.deliveries)
     }
 
     /// Checks that the parts are the whole, each byte once; returns the CRC-32 of everything, zero
@@ -167,7 +161,7 @@ impl Incoming {
     ///
     /// # Errors
     /// [`TransportError::Protocol`] for a gap or an overlap.
-    pub(super) fn finish(&self) -> Result<u64, TransportError> {
+    pub(super) fn finish(&self) -> Result<u64> {
         let state = self.state.lock();
         let mut digest = crc32fast::Hasher::new();
         let mut end = 0;
@@ -181,9 +175,9 @@ impl Incoming {
             end += part.length;
         }
         if end != self.plan.size {
+            let size = self.plan.size;
             return Err(TransportError::protocol(format!(
-                "the transfer ended, and what arrived is whole up to byte {end} of {} only",
-                self.plan.size
+                "the transfer ended, and what arrived is whole up to byte {end} of {size} only"
             )));
         }
         Ok(match self.digest {
@@ -214,16 +208,14 @@ impl IncomingPart {
     ///
     /// # Errors
     /// [`TransportError::Protocol`] for what lies beyond the content's end.
-    pub fn take(&mut self, mut piece: &[u8]) -> Result<(), TransportError> {
+    pub fn take(&mut self, mut piece: &[u8]) -> Result<()> {
         let incoming = Arc::clone(&self.incoming);
         let plan = &incoming.plan;
         let came = piece.len() as u64;
         let mut at = self.start + self.part.length;
         if at.checked_add(came).is_none_or(|end| end > plan.size) {
-            return Err(TransportError::protocol(format!(
-                "{came} bytes came for place {at} of {} bytes",
-                plan.size
-            )));
+            let what = format!("{came} bytes came for place {at} of {} bytes", plan.size);
+            return Err(TransportError::protocol(what));
         }
         if let Some(digest) = &mut self.part.digest {
             digest.update(piece);
@@ -269,7 +261,7 @@ impl IncomingPart {
         if all == plan.size
             && let Some(completion) = &incoming.completion
         {
-            completion.complete(incoming.delivered());
+            completion.complete_window(incoming.delivered());
         }
         Ok(())
     }

@@ -29,7 +29,7 @@ use crate::{
     clock::MonotonicTime,
     content::{noise::Noise, plan::Plan},
     context::{Observer, StatisticsSource, WindowEdge},
-    driver::{TransportError, Unsupported},
+    driver::{Result, Unsupported},
     statistics::AllConnections,
     stop::Stop,
     stream::StreamEndpoint,
@@ -57,7 +57,7 @@ pub trait TransferEndpoint: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// The error that keeps it from listening.
-    fn offer(&self) -> Result<String, TransportError>;
+    fn offer(&self) -> Result<String>;
 
     /// Sends everything, and returns the moment when the other end's acknowledgement of all of it
     /// arrived, in the system's own way. Blocks; returns soon with any error after the stop is
@@ -71,7 +71,7 @@ pub trait TransferEndpoint: Send + Sync + Sized + 'static {
         outgoing: &Arc<Outgoing>,
         connections: &Arc<Connections>,
         stop: &Stop,
-    ) -> Result<MonotonicTime, TransportError>;
+    ) -> Result<MonotonicTime>;
 
     /// Receives everything and returns as soon as that is acknowledged. Blocks; returns soon with
     /// any error after the stop is raised.
@@ -83,7 +83,7 @@ pub trait TransferEndpoint: Send + Sync + Sized + 'static {
         incoming: &Arc<Incoming>,
         connections: &Arc<Connections>,
         stop: &Stop,
-    ) -> Result<(), TransportError>;
+    ) -> Result<()>;
 
     /// Returns facts about this end when all is done, by the full name of the fact.
     fn facts(&self) -> BTreeMap<String, String> {
@@ -109,7 +109,9 @@ pub struct Connections {
 
 #[derive(Default)]
 struct Times {
+    /// Arrival of the first connection, at a receiver.
     first: Option<MonotonicTime>,
+    /// Set-up times of the connections, at a sender.
     set_up: Vec<Duration>,
 }
 
@@ -132,19 +134,15 @@ impl Connections {
     /// The first one opens the window.
     pub fn arrived(&self) {
         let mut times = self.times.lock();
-        if times.first.is_some() {
-            return;
-        }
-        // In this order, as everywhere: opening the window takes some tens of microseconds, which
-        // are no part of it.
-        if let Some((observer, _)) = &self.window {
+        if let Some((observer, warm_up)) = &self.window
+            && times.first.is_none()
+        {
+            // In this order, as everywhere: opening the window takes some tens of microseconds, which
+            // are no part of it.
             observer.on_window(WindowEdge::Start);
-        }
-        let now = MonotonicTime::now();
-        if let Some((_, warm_up)) = &self.window {
+            let now = *times.first.insert(MonotonicTime::now());
             warm_up.begin(now);
         }
-        times.first = Some(now);
     }
 
     /// Adds a connection of the transfer; `took` is the time from its own connect call, at a
@@ -160,15 +158,6 @@ impl Connections {
     /// Samples every connection and keeps the samples; to be called before one is closed.
     pub fn remember(&self) {
         self.all.remember();
-    }
-
-    /// Returns the set-up times of the connections.
-    fn set_up(&self) -> Vec<Duration> {
-        self.times.lock().set_up.clone()
-    }
-
-    fn first(&self) -> Option<MonotonicTime> {
-        self.times.lock().first
     }
 }
 
@@ -188,7 +177,7 @@ impl Content {
     /// # Errors
     /// [`TransportError::Unsupported`] for what cannot be asked of a transfer,
     /// [`TransportError::Order`] for an order that cannot be carried out.
-    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+    pub(crate) fn new(order: &TrialOrder) -> Result<Self> {
         applicable::over_files(&order.transport.driver, &order.workload.kind)?;
         let plan = Plan::new(order)?;
         let WorkloadKind::Bulk {
@@ -197,9 +186,10 @@ impl Content {
         else {
             unreachable!("`Plan::new` takes nothing else");
         };
-        let noise = (pattern == Pattern::File && order.connects())
-            .then(|| Noise::of(plan.size))
-            .transpose()?;
+        let noise = match pattern {
+            Pattern::File if order.connects() => Some(Noise::of(plan.size)?),
+            _ => None,
+        };
         Ok(Self {
             plan,
             noise,
@@ -221,23 +211,19 @@ pub(crate) fn check_options(options: &BulkOptions) -> Result<(), Unsupported> {
         return Ok(());
     }
     let (what, hint) = if options.flows != left_alone.flows {
-        (
-            "`flows`",
-            "leave it out, and set the transport's `connections`",
-        )
+        let hint = "leave it out, and set the transport's `connections`";
+        ("flows", hint)
     } else if options.direction != left_alone.direction {
-        ("`direction`", "leave it out, or choose another transport")
+        ("direction", "leave it out, or choose another transport")
     } else if options.duration.is_some() {
-        ("`duration`", "write a `size` instead")
+        ("duration", "write a `size` instead")
     } else {
-        ("`finish`", "leave it out, or choose another transport")
+        ("finish", "leave it out, or choose another transport")
     };
-    Err(Unsupported::new(
-        format!(
-            "whole files are moved to the listening host, all of them and once: there is no {what}"
-        ),
-        hint.to_owned(),
-    ))
+    let reason = format!(
+        "whole files are moved to the listening host, all of them and once: there is no `{what}`"
+    );
+    Err(Unsupported::new(reason, hint))
 }
 
 /// Runs one end.
@@ -246,7 +232,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
     content: Content,
     endpoint: &E,
     peer: Option<SocketAddr>,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     if trial.order.connects() {
         sending::run(trial, content, endpoint, peer).await
     } else {

@@ -15,7 +15,7 @@ use crate::{
     clock::MonotonicTime,
     content::{noise::Noise, plan::Plan, stream_check::encode_header},
     context::LiveCounters,
-    driver::TransportError,
+    driver::{Result, TransportError},
     sync::Mutex,
     trial::warm_up::WarmUp,
 };
@@ -28,12 +28,14 @@ const PIECE_BYTES: usize = 256 << 10;
 
 /// The content of a transfer.
 pub struct Outgoing {
-    plan: Plan,
-    noise: Option<Noise>,
+    pub(super) plan: Plan,
+    /// File that the content is read from, where there is one.
+    pub(super) noise: Option<Noise>,
     live: Arc<LiveCounters>,
     /// Bytes read so far; those that had to be sent again count again.
     read: AtomicU64,
-    digests: Option<Mutex<BTreeMap<u64, (u64, crc32fast::Hasher)>>>,
+    /// Digests of the parts that were read, by their offsets; absent where none was asked for.
+    pub(super) digests: Option<Mutex<BTreeMap<u64, (u64, crc32fast::Hasher)>>>,
     warm_up: Arc<WarmUp>,
 }
 
@@ -57,20 +59,6 @@ impl Outgoing {
     #[must_use]
     pub fn size(&self) -> u64 {
         self.plan.size
-    }
-
-    pub(super) fn messages(&self) -> u64 {
-        self.plan.count
-    }
-
-    /// Whether a digest was asked for.
-    pub(super) fn digests(&self) -> bool {
-        self.digests.is_some()
-    }
-
-    /// Returns the name of the file that the content is read from, where there is one.
-    pub(super) fn file(&self) -> Option<String> {
-        self.noise.as_ref().map(Noise::name)
     }
 
     /// Makes a part of the content that is read front to back, from offset `start` on.
@@ -101,7 +89,7 @@ impl Outgoing {
     }
 
     /// Fills `place` with the bytes from `offset` on, which are within the content.
-    fn fill(&self, offset: u64, place: &mut [u8]) -> Result<(), TransportError> {
+    fn fill(&self, offset: u64, place: &mut [u8]) -> Result<()> {
         if let Some(noise) = &self.noise {
             let mut memory = BytesMut::new();
             place.copy_from_slice(&noise.read(&mut memory, offset, place.len())?);
@@ -127,7 +115,7 @@ impl Outgoing {
     }
 
     /// Returns the CRC-32 of everything that was sent; zero where it was not asked for.
-    pub(super) fn digest(&self) -> Result<u64, TransportError> {
+    pub(super) fn digest(&self) -> Result<u64> {
         let Some(digests) = &self.digests else {
             return Ok(0);
         };
@@ -147,7 +135,7 @@ impl Outgoing {
         Ok(whole.finalize().into())
     }
 
-    fn digest_again(&self) -> Result<u64, TransportError> {
+    fn digest_again(&self) -> Result<u64> {
         let mut digest = crc32fast::Hasher::new();
         let mut piece = vec![0; PIECE_BYTES];
         let mut offset = 0;
@@ -228,7 +216,7 @@ impl OutgoingPart {
         offset: u64,
         max: usize,
         scratch: &'a mut [u8],
-    ) -> Result<&'a [u8], TransportError> {
+    ) -> Result<&'a [u8]> {
         let Self {
             outgoing,
             start,
@@ -239,14 +227,11 @@ impl OutgoingPart {
         let left = outgoing.plan.size.saturating_sub(offset);
         let max = usize::try_from(left).unwrap_or(usize::MAX).min(max);
         if max == 0 {
-            return Err(TransportError::protocol(format!(
-                "byte {offset} of {} was asked for",
-                outgoing.plan.size
-            )));
+            let what = format!("byte {offset} of {} was asked for", outgoing.plan.size);
+            return Err(TransportError::protocol(what));
         }
-        let ready = window
-            .as_mut()
-            .and_then(|window| window.at(&outgoing.plan, offset));
+        let window = window.as_mut();
+        let ready = window.and_then(|window| window.at(&outgoing.plan, offset));
         let bytes = match ready {
             Some(ready) => &ready[..ready.len().min(max)],
             None => {

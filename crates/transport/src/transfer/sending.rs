@@ -10,7 +10,7 @@ use crate::{
     clock::MonotonicTime,
     content::acknowledgement::Acknowledgement,
     context::{LiveCounters, StatisticsSource},
-    driver::TransportError,
+    driver::Result,
     opening::Purpose,
     trial::{
         Trial, carrier::Carrier as _, connecting::Connecting, findings::Findings, streams::Streams,
@@ -23,7 +23,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
     content: Content,
     endpoint: &E,
     peer: Option<SocketAddr>,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     let (live, carrier) = (&trial.context.live, Streams(endpoint.flows()));
     let (mut end, mut findings) = Connecting::new(trial, &carrier, peer).await?;
     // The connection on which both ends meet is open, and the receiver's offer is here, before the
@@ -47,7 +47,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
     end.watch.connection(&statistics);
     let whole = Delivered {
         bytes: outgoing.size(),
-        messages: outgoing.messages(),
+        messages: outgoing.plan.count,
     };
     let (outgoing_ref, connections_ref, end_ref) = (&outgoing, &connections, &end);
     let result = end
@@ -57,7 +57,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
         })
         .await;
     let mut ended = end.end(result.err(), !connections.all.is_empty())?;
-    ended.set_up = connections.set_up();
+    ended.set_up = connections.times.lock().set_up.clone();
     let delivered = ended.delivered()?;
     if !ended.by_deadline() {
         let got = Acknowledgement::of(&mut control.stream, Vec::new()).await;
@@ -65,11 +65,11 @@ pub(crate) async fn run<E: TransferEndpoint>(
         check(&got, &outgoing, &mut findings)?;
     }
     ended.report(&mut findings, outgoing.size(), delivered, true);
-    findings.warm_up(warm_up.length());
+    findings.warm_up(warm_up.length);
     findings.counters(trial, ended.time());
     report_sent(&mut findings, live, delivered);
-    if let Some(file) = outgoing.file() {
-        findings.fact("file", file);
+    if let Some(noise) = &outgoing.noise {
+        findings.fact("file", noise.name());
     }
     findings.endpoint(endpoint.flows());
     findings.connection(connections.all.as_ref());
@@ -81,15 +81,11 @@ pub(crate) async fn run<E: TransferEndpoint>(
 }
 
 /// Checks that the receiver has all that was sent.
-fn check(
-    got: &Acknowledgement,
-    outgoing: &Outgoing,
-    findings: &mut Findings,
-) -> Result<(), TransportError> {
+fn check(got: &Acknowledgement, outgoing: &Outgoing, findings: &mut Findings) -> Result<()> {
     got.check_bytes(outgoing.size())?;
     got.check_digest(outgoing.digest()?)?;
     findings.nothing_lost();
-    if outgoing.digests() {
+    if outgoing.digests.is_some() {
         findings.digest("digest.sent", got.digest);
     }
     Ok(())

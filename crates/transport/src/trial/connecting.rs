@@ -15,7 +15,7 @@ use super::{
 use crate::{
     clock::MonotonicTime,
     context::Phase,
-    driver::TransportError,
+    driver::{Result, TransportError},
     executor::Executor as _,
     opening::Purpose,
     probe::{Delays, Probed},
@@ -54,7 +54,7 @@ async fn probe_idle<C: Carrier>(
     trial: &Trial,
     carrier: &C,
     peer: SocketAddr,
-) -> Result<(Probed, Option<C::Flow>), TransportError> {
+) -> Result<(Probed, Option<C::Flow>)> {
     let (purpose, stop) = match trial.probe.keeps_flow() {
         true => (Purpose::LoadProbe, trial.stop.clone()),
         false => (Purpose::IdleProbe, trial.stop.child()),
@@ -87,7 +87,7 @@ impl<'a, C: Carrier> Connecting<'a, C> {
         trial: &'a Trial,
         carrier: &'a C,
         peer: Option<SocketAddr>,
-    ) -> Result<(Self, Findings), TransportError> {
+    ) -> Result<(Self, Findings)> {
         let peer = trial.peer_of(peer)?;
         trial.context.live.set_phase(Phase::Idle);
         let mut findings = Findings::default();
@@ -194,7 +194,7 @@ impl<'a, C: Carrier> Connecting<'a, C> {
         self,
         error: Option<TransportError>,
         connected: bool,
-    ) -> Result<Ended<'a, C>, TransportError> {
+    ) -> Result<Ended<'a, C>> {
         let trial = self.trial;
         trial.context.live.set_phase(Phase::Done);
         let loaded = self.watch.loaded_since();
@@ -244,7 +244,7 @@ impl<C: Carrier> Ended<'_, C> {
 
     /// Returns the bytes and messages delivered to the other end: by its acknowledgement, or by its
     /// account over control.
-    pub(crate) fn delivered(&self) -> Result<Delivered, TransportError> {
+    pub(crate) fn delivered(&self) -> Result<Delivered> {
         match self.by_deadline() {
             false => Ok(self.end.delivered()),
             true => self.trial.answer_over_control(),

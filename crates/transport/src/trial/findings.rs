@@ -158,19 +158,21 @@ impl Findings {
         self.span(started, end.at());
         self.metric(id::TRANSFER_TIME_NS, (end.at() - started) as f64);
         if matches!(end, SenderEnd::Deadline { .. }) {
-            self.warn(
-                warning_code::DEADLINE_REACHED,
-                format!(
-                    "the transfer was stopped at its deadline of {}; measured is what was \
-                     delivered by then: {measured}",
-                    format_duration(trial.order.deadline),
-                ),
-                format!(
-                    "give a longer `deadline` or {}",
-                    trial.order.workload.kind.shorter()
-                ),
+            let deadline = format_duration(trial.order.deadline);
+            let message = format!(
+                "the transfer was stopped at its deadline of {deadline}; measured is what was \
+                 delivered by then: {measured}"
             );
+            let shorter = trial.order.workload.kind.shorter();
+            let hint = format!("give a longer `deadline` or {shorter}");
+            self.warn(warning_code::DEADLINE_REACHED, message, hint);
         }
+    }
+
+    /// Adds the way of the acknowledgement.
+    pub(crate) fn acknowledgement(&mut self, in_band: bool) {
+        let way = if in_band { "in_band" } else { "control" };
+        self.fact("acknowledgement", way);
     }
 
     /// Adds the sender's metrics of the transfer of `size` bytes.
@@ -182,20 +184,13 @@ impl Findings {
         delivered: Delivered,
         set_up: Option<Duration>,
     ) {
-        let acknowledgement = match end {
-            SenderEnd::Acknowledged { .. } => "in_band",
-            SenderEnd::Deadline { .. } => "control",
-        };
-        self.fact("acknowledgement", acknowledgement);
+        self.acknowledgement(matches!(end, SenderEnd::Acknowledged { .. }));
         self.time(id::SET_UP_TIME_NS, set_up);
+        let (bytes, all) = (Bytes(delivered.bytes), Bytes(size));
         let measured = match &trial.order.workload.kind {
-            WorkloadKind::Bulk { options, .. } if options.duration.is_some() => {
-                Bytes(delivered.bytes).to_string()
-            }
-            _ if delivered.bytes < size => {
-                format!("{} of {}", Bytes(delivered.bytes), Bytes(size))
-            }
-            _ => format!("all {}, which the sender did not know yet", Bytes(size)),
+            WorkloadKind::Bulk { options, .. } if options.duration.is_some() => bytes.to_string(),
+            _ if bytes < all => format!("{bytes} of {all}"),
+            _ => format!("all {all}, which the sender did not know yet"),
         };
         self.times(trial, started, end, &measured);
     }
@@ -222,15 +217,11 @@ impl Findings {
             && limited.time > transfer / 5
             && !fills(&trial.order.path, max_bytes_in_flight)
         {
-            self.warn(
-                warning_code::WINDOW_LIMITED,
-                format!(
-                    "the receiver's window, not the path, limited the sender for {} of {}",
-                    format_duration(limited.time),
-                    format_duration(transfer)
-                ),
-                limited.hint,
+            let [time, all] = [limited.time, transfer].map(format_duration);
+            let message = format!(
+                "the receiver's window, not the path, limited the sender for {time} of {all}"
             );
+            self.warn(warning_code::WINDOW_LIMITED, message, limited.hint);
         }
     }
 
@@ -284,18 +275,14 @@ impl Findings {
         self.metric(id::ROUND_TRIP_DELAY_IDLE_NS, delays.median());
         self.metric(id::ROUND_TRIP_DELAY_IDLE_P99_NS, delays.p99());
         self.histogram(delays.histogram(id::ROUND_TRIP_DELAY_IDLE_NS));
-        let asked = trial.probe.idle_messages;
-        if delays.answers() < u64::from(asked) {
+        let (answers, asked) = (delays.answers(), trial.probe.idle_messages);
+        if answers < u64::from(asked) {
             let broken = probed.broken.as_ref();
             let why = broken.map_or_else(String::new, |error| format!(": {error}"));
-            self.warn(
-                "idle_probe_incomplete",
-                format!(
-                    "{} of {asked} probe messages before the transfer were answered{why}",
-                    delays.answers()
-                ),
-                "",
+            let message = format!(
+                "{answers} of {asked} probe messages before the transfer were answered{why}"
             );
+            self.warn("idle_probe_incomplete", message, "");
         }
     }
 
@@ -309,14 +296,13 @@ impl Findings {
     ) {
         let delays = probed.delays.scheduled_within(loaded, end.at());
         let placement = trial.probe.placement;
-        let (names, series) = match placement {
-            ProbePlacement::Connection => {
-                (DelayMetrics::ROUND_TRIP, series_id::ROUND_TRIP_DELAY_NS)
-            }
-            ProbePlacement::Stream => (
-                DelayMetrics::STREAM_ROUND_TRIP,
-                series_id::STREAM_ROUND_TRIP_DELAY_NS,
-            ),
+        let names = match placement {
+            ProbePlacement::Connection => DelayMetrics::ROUND_TRIP,
+            ProbePlacement::Stream => DelayMetrics::STREAM_ROUND_TRIP,
+        };
+        let series = match placement {
+            ProbePlacement::Connection => series_id::ROUND_TRIP_DELAY_NS,
+            ProbePlacement::Stream => series_id::STREAM_ROUND_TRIP_DELAY_NS,
         };
         self.fact("probe.placement", placement.name());
         self.fact("probe.interval", format_duration(trial.probe.interval));
@@ -336,11 +322,8 @@ impl Findings {
         // The deadline ends the probe's flow too.
         let by_deadline = matches!(end, SenderEnd::Deadline { .. });
         if let Some(error) = probed.broken.as_ref().filter(|_| !by_deadline) {
-            self.warn(
-                "probe_broken",
-                format!("the probe under load ended before the transfer: {error}"),
-                "",
-            );
+            let message = format!("the probe under load ended before the transfer: {error}");
+            self.warn("probe_broken", message, "");
         }
     }
 
@@ -357,22 +340,16 @@ impl Findings {
         let goodput = deliveries.and_then(|all| all.goodput(delivered.bytes));
         self.metric(id::RECEIVER_GOODPUT_BPS, goodput);
         if corrupted > 0 {
-            self.warn(
-                warning_code::MESSAGES_CORRUPTED,
-                format!("{corrupted} messages arrived damaged"),
-                "",
-            );
+            let message = format!("{corrupted} messages arrived damaged");
+            self.warn(warning_code::MESSAGES_CORRUPTED, message, "");
         }
     }
 
     /// Adds the number of flows that were not admitted.
     pub(crate) fn refused(&mut self, flows: u64) {
         if flows > 0 {
-            self.warn(
-                "flow_refused",
-                format!("{flows} flows without this trial's token were refused"),
-                "",
-            );
+            let message = format!("{flows} flows without this trial's token were refused");
+            self.warn("flow_refused", message, "");
         }
     }
 }
@@ -380,9 +357,8 @@ impl Findings {
 /// Whether `in_flight_max` bytes are at least the path's bandwidth-delay product; `false` where the
 /// stack or the path do not tell.
 fn fills(path: &PathHints, in_flight_max: Option<u64>) -> bool {
-    in_flight_max
-        .zip(path.bandwidth_delay_product())
-        .is_some_and(|(bytes, product)| bytes >= product)
+    let product = path.bandwidth_delay_product();
+    product.is_some() && in_flight_max >= product
 }
 
 #[cfg(test)]

@@ -13,8 +13,13 @@ use super::{
     watch::{Delivered, ReceiverEnd, ReceiverWatch},
 };
 use crate::{
-    clock::MonotonicTime, context::Phase, driver::TransportError, executor::Executor as _,
-    opening::Purpose, stop::Stop, sync::Mutex,
+    clock::MonotonicTime,
+    context::Phase,
+    driver::{Result, TransportError},
+    executor::Executor as _,
+    opening::Purpose,
+    stop::Stop,
+    sync::Mutex,
 };
 
 /// The listening end of a trial.
@@ -40,7 +45,7 @@ pub(crate) struct Outcome {
 }
 
 impl<'a, C: Carrier> Listening<'a, C> {
-    pub(crate) fn new(trial: &'a Trial, carrier: &'a C) -> Result<Self, TransportError> {
+    pub(crate) fn new(trial: &'a Trial, carrier: &'a C) -> Result<Self> {
         let watch = ReceiverWatch::new(trial)?;
         trial.context.live.set_phase(Phase::Idle);
         Ok(Self {
@@ -64,16 +69,16 @@ impl<'a, C: Carrier> Listening<'a, C> {
         self.admission().refused += flows;
     }
 
-    async fn admit(&self) -> Result<Admitted<C::Flow>, TransportError> {
+    async fn admit(&self) -> Result<Admitted<C::Flow>> {
         let mut admission = std::mem::take(&mut *self.admission());
-        let until = self.watch.limit();
+        let until = self.watch.limit;
         let admitted = self.carrier.admit(self.trial, until, &mut admission).await;
         *self.admission() = admission;
         admitted
     }
 
     /// Admits flows until one comes that is not an idle probe's, which is answered meanwhile.
-    async fn admit_after_idle(&self) -> Result<Admitted<C::Flow>, TransportError> {
+    async fn admit_after_idle(&self) -> Result<Admitted<C::Flow>> {
         let mut next = self.admit().await?;
         while next.purpose == Purpose::IdleProbe {
             let (stop, idle) = (next.stop.clone(), &mut next);
@@ -101,7 +106,7 @@ impl<'a, C: Carrier> Listening<'a, C> {
     pub(crate) async fn beside_echo<T: Send, F>(
         &self,
         work: impl FnOnce(Admitted<C::Flow>, bool) -> F + Send,
-    ) -> Result<T, TransportError>
+    ) -> Result<T>
     where
         F: Future<Output = T>,
     {
@@ -158,7 +163,7 @@ impl<'a, C: Carrier> Listening<'a, C> {
     ///
     /// # Errors
     /// That error, of a transfer that had no end.
-    pub(crate) fn outcome(&self, error: Option<TransportError>) -> Result<Outcome, TransportError> {
+    pub(crate) fn outcome(&self, error: Option<TransportError>) -> Result<Outcome> {
         let (at, delivered, is_complete) = match self.watch.end_after_break() {
             Some(ReceiverEnd::Complete { at, delivered }) => (at, delivered, true),
             Some(ReceiverEnd::Deadline { at, delivered, .. }) => (at, delivered, false),
@@ -180,7 +185,7 @@ impl<'a, C: Carrier> Listening<'a, C> {
         &self,
         mut findings: Findings,
         error: TransportError,
-    ) -> Result<SideReport, TransportError> {
+    ) -> Result<SideReport> {
         match self.watch.end() {
             Some(ReceiverEnd::Deadline { at, .. }) => {
                 findings.delivery(Delivered::default(), 0, None);

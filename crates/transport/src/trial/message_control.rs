@@ -6,7 +6,7 @@ use super::{Trial, watch::Delivered};
 use crate::{
     clock::MonotonicTime,
     content::number_at,
-    driver::TransportError,
+    driver::{Result, TransportError},
     message::{Arrival, MessageFlow},
     opening::{self, OPENING_BYTES, Purpose},
 };
@@ -102,7 +102,7 @@ pub(crate) async fn send<F: MessageFlow>(
     flow: &mut F,
     purpose: Purpose,
     control: Control,
-) -> Result<(), TransportError> {
+) -> Result<()> {
     let message = control.encode(trial, purpose);
     flow.send_batch(&message, message.len()).await
 }
@@ -115,16 +115,14 @@ pub(crate) async fn open<F: MessageFlow>(
     (purpose, index): (Purpose, u16),
     until: MonotonicTime,
     take: &mut (impl FnMut(&[u8]) -> bool + Send),
-) -> Result<(), TransportError> {
+) -> Result<()> {
     let begun = MonotonicTime::now();
     let again_after = (trial.probe.longest_round_trip).max(Duration::from_millis(25));
     let mut opened = false;
     while !opened {
         if until.has_passed() {
-            return Err(TransportError::timed_out_since(
-                format!("answer to the opening of the {}", purpose.name()),
-                begun,
-            ));
+            let what = format!("answer to the opening of the {}", purpose.name());
+            return Err(TransportError::timed_out_since(what, begun));
         }
         if trial.stop.is_stopped() {
             return Err(TransportError::Cancelled);

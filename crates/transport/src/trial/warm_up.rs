@@ -1,7 +1,6 @@
 //! Warm-up: beginning of a transfer that its figures leave out.
 
 use std::{
-    fmt,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicI64, Ordering},
@@ -18,18 +17,10 @@ use crate::{
 /// The warm-up of one end of a transfer.
 pub(crate) struct WarmUp {
     observer: Arc<dyn Observer>,
-    length: Duration,
+    pub length: Duration,
     /// [`MonotonicTime::NEVER`] until the transfer begins.
     until: AtomicI64,
     over: AtomicBool,
-}
-
-impl fmt::Debug for WarmUp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WarmUp")
-            .field("length", &self.length)
-            .finish_non_exhaustive()
-    }
 }
 
 impl WarmUp {
@@ -58,11 +49,6 @@ impl WarmUp {
     pub(crate) fn begin(&self, started: MonotonicTime) {
         self.until
             .store((started + self.length).0, Ordering::Release);
-    }
-
-    /// Returns the length.
-    pub(crate) const fn length(&self) -> Duration {
-        self.length
     }
 
     /// Counts what has been delivered since the last call, at `now`; returns all bytes that are here.

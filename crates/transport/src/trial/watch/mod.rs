@@ -16,11 +16,14 @@ use std::{
 
 use regatta_control::Note;
 
-pub(crate) use receiver::{Completion, ReceiverEnd, ReceiverWatch};
+pub(crate) use receiver::{ReceiverEnd, ReceiverEnding, ReceiverWatch};
 pub use sender::SenderEnd;
 pub(crate) use sender::{SenderEnding, SenderWatch};
 
-use crate::{context::LiveCounters, driver::TransportError};
+use crate::{
+    context::LiveCounters,
+    driver::{Result, TransportError},
+};
 
 /// Bytes and messages of a transfer: those that were sent, or those that arrived.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -101,7 +104,7 @@ impl Sub for Delivered {
 struct WatchThread(Option<JoinHandle<()>>);
 
 impl WatchThread {
-    fn start(name: &str, watch: impl FnOnce() + Send + 'static) -> Result<Self, TransportError> {
+    fn start(name: &str, watch: impl FnOnce() + Send + 'static) -> Result<Self> {
         let thread = thread::Builder::new().name(name.to_owned()).spawn(watch);
         Ok(Self(Some(thread.map_err(TransportError::thread)?)))
     }

@@ -1,11 +1,6 @@
 //! The receiver's watch: notes of the sender, and the end of the transfer.
 
-use std::{
-    collections::BTreeMap,
-    mem,
-    sync::{Arc, MutexGuard},
-    time::Duration,
-};
+use std::{collections::BTreeMap, mem, ops::Deref, sync::Arc, time::Duration};
 
 use regatta_control::Note;
 
@@ -13,7 +8,7 @@ use super::{Delivered, WatchThread};
 use crate::{
     clock::MonotonicTime,
     context::{TrialContext, WindowEdge},
-    driver::TransportError,
+    driver::Result,
     stop::Stop,
     sync::Watched,
     trial::Trial,
@@ -66,16 +61,18 @@ struct ReceiverState {
     change: Stop,
 }
 
-struct ReceiverShared {
+/// State of a transfer at its receiver, by which it can be ended from elsewhere.
+pub(crate) struct ReceiverEnding {
     state: Watched<ReceiverState>,
     context: TrialContext,
     session: Stop,
-    limit: MonotonicTime,
+    /// Moment until which this end waits for the other.
+    pub limit: MonotonicTime,
     /// Longest time that a packet which closes a connection is waited for.
     close_within: Duration,
 }
 
-impl ReceiverShared {
+impl ReceiverEnding {
     fn watch(&self) {
         let mut closed_by = None;
         while let Some(note) = self.next_note(&mut closed_by) {
@@ -151,7 +148,7 @@ impl ReceiverShared {
 
     /// Ends the transfer: all that will be counted is counted. Returns false if it had ended
     /// otherwise.
-    fn complete(&self, delivered: Delivered) -> bool {
+    pub(crate) fn complete(&self, delivered: Delivered) -> bool {
         let mut state = self.state.lock();
         if state.end.is_some() {
             return false;
@@ -210,52 +207,17 @@ impl ReceiverShared {
         // The probe's last messages are answered still, if there is a transfer to stop alone.
         transfer.as_ref().unwrap_or(&self.session).stop();
     }
-}
 
-/// Handle that ends a transfer from elsewhere; see [`ReceiverWatch::completion`].
-pub(crate) struct Completion(Arc<ReceiverShared>);
-
-impl Completion {
-    /// Completes the transfer, unless it had ended otherwise.
-    pub(crate) fn complete(&self, delivered: Delivered) {
-        if self.0.complete(delivered) {
-            self.0.context.observer.on_window(WindowEdge::End);
+    /// Completes the transfer and its window, unless it had ended otherwise.
+    pub(crate) fn complete_window(&self, delivered: Delivered) {
+        if self.complete(delivered) {
+            self.context.observer.on_window(WindowEdge::End);
         }
-    }
-}
-
-/// The receiver's watch. Dropping it closes the mailbox and ends its thread.
-pub(crate) struct ReceiverWatch {
-    shared: Arc<ReceiverShared>,
-    thread: WatchThread,
-}
-
-impl ReceiverWatch {
-    /// Starts the thread. The session is stopped when nothing is heard until the trial's limit, at the
-    /// sender's deadline if that comes before the transfer's flow, and when the connecting end has
-    /// closed its connections and this one does not notice.
-    pub(crate) fn new(trial: &Trial) -> Result<Self, TransportError> {
-        let context = &trial.context;
-        context.stop.on_stop(&context.mailbox);
-        let shared = Arc::new(ReceiverShared {
-            state: Watched::default(),
-            context: context.clone(),
-            session: trial.stop.clone(),
-            limit: MonotonicTime::now() + trial.limit(),
-            close_within: trial.order.path.longest_one_way + CLOSE_SLACK,
-        });
-        let watched = Arc::clone(&shared);
-        let thread = WatchThread::start("receiver-watch", move || watched.watch())?;
-        Ok(Self { shared, thread })
-    }
-
-    fn state(&self) -> MutexGuard<'_, ReceiverState> {
-        self.shared.state.lock()
     }
 
     /// Has the sender's deadline raise `stop` from now on, and not the stop of the whole session.
     pub(crate) fn transfer(&self, stop: &Stop) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.transfer = Some(stop.clone());
         let late = state.end.is_some();
         drop(state);
@@ -267,7 +229,7 @@ impl ReceiverWatch {
     /// Raises `stop` when the sender says that it has sent everything: for a workload whose
     /// receiver cannot know by itself which message was the last.
     pub(crate) fn stop_when_sent(&self, stop: &Stop) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.until_sent = Some(stop.clone());
         let late = state.sent.is_some();
         drop(state);
@@ -276,43 +238,27 @@ impl ReceiverWatch {
         }
     }
 
-    /// Returns the moment until which this end waits for the other.
-    pub(crate) fn limit(&self) -> MonotonicTime {
-        self.shared.limit
-    }
-
-    /// Ends the transfer: all that will be counted is counted. Returns false if it had ended
-    /// otherwise.
-    pub(crate) fn complete(&self, delivered: Delivered) -> bool {
-        self.shared.complete(delivered)
-    }
-
-    /// Returns a handle that ends the transfer, and its window, where the last byte arrives.
-    pub(crate) fn completion(&self) -> Completion {
-        Completion(Arc::clone(&self.shared))
-    }
-
     /// Returns a stop that is raised by the next note.
     pub(crate) fn change(&self) -> Stop {
-        self.state().change.clone()
+        self.state.lock().change.clone()
     }
 
     /// Returns the arrival of the sender's note that it has sent everything, and the number of
     /// messages that it sent.
     pub(crate) fn sent(&self) -> Option<(MonotonicTime, u64)> {
-        self.state().sent
+        self.state.lock().sent
     }
 
     /// Returns the arrival of the note that nothing more leaves a flow of a sender that the deadline
     /// stopped, and the number of messages that have left it.
     pub(crate) fn left(&self, flow: u16) -> Option<(MonotonicTime, u64)> {
-        self.state().left.get(&flow).copied()
+        self.state.lock().left.get(&flow).copied()
     }
 
     /// Returns the arrival of the connecting end's account of what it got from this one, and the
     /// account.
     pub(crate) fn theirs(&self) -> Option<(MonotonicTime, Delivered)> {
-        self.state().theirs
+        self.state.lock().theirs
     }
 
     /// Waits for the outcome of a transfer whose flow has ended before all was there: a sender that
@@ -335,7 +281,7 @@ impl ReceiverWatch {
     /// Waits for a part of the state that a note sets, at most [`BREAK_PATIENCE`].
     fn heard<T>(&self, part: impl Fn(&ReceiverState) -> Option<T>) -> Option<T> {
         let until = MonotonicTime::now() + BREAK_PATIENCE;
-        let heard = self.shared.state.wait_for(until, |state| {
+        let heard = self.state.wait_for(until, |state| {
             let heard = part(state);
             (heard.is_some() || state.deaf).then_some(heard)
         });
@@ -344,7 +290,7 @@ impl ReceiverWatch {
 
     /// Returns the outcome of the transfer, if it has ended.
     pub(crate) fn end(&self) -> Option<ReceiverEnd> {
-        self.state().end
+        self.state.lock().end
     }
 
     /// Whether the transfer has come to its end before its sender's deadline.
@@ -353,9 +299,43 @@ impl ReceiverWatch {
     }
 }
 
+/// The receiver's watch. Dropping it closes the mailbox and ends its thread.
+pub(crate) struct ReceiverWatch {
+    ending: Arc<ReceiverEnding>,
+    thread: WatchThread,
+}
+
+impl Deref for ReceiverWatch {
+    type Target = Arc<ReceiverEnding>;
+
+    fn deref(&self) -> &Arc<ReceiverEnding> {
+        &self.ending
+    }
+}
+
+impl ReceiverWatch {
+    /// Starts the thread. The session is stopped when nothing is heard until the trial's limit, at the
+    /// sender's deadline if that comes before the transfer's flow, and when the connecting end has
+    /// closed its connections and this one does not notice.
+    pub(crate) fn new(trial: &Trial) -> Result<Self> {
+        let context = &trial.context;
+        context.stop.on_stop(&context.mailbox);
+        let ending = Arc::new(ReceiverEnding {
+            state: Watched::default(),
+            context: context.clone(),
+            session: trial.stop.clone(),
+            limit: MonotonicTime::now() + trial.limit(),
+            close_within: trial.order.path.longest_one_way + CLOSE_SLACK,
+        });
+        let watched = Arc::clone(&ending);
+        let thread = WatchThread::start("receiver-watch", move || watched.watch())?;
+        Ok(Self { ending, thread })
+    }
+}
+
 impl Drop for ReceiverWatch {
     fn drop(&mut self) {
-        self.shared.context.mailbox.close();
+        self.ending.context.mailbox.close();
         self.thread.join();
     }
 }

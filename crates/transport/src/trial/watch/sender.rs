@@ -6,7 +6,7 @@ use super::{Delivered, WatchThread};
 use crate::{
     clock::MonotonicTime,
     context::{StatisticsSource, TrialContext, WindowEdge},
-    driver::TransportError,
+    driver::Result,
     opening::Purpose,
     stop::Stop,
     sync::Watched,
@@ -169,7 +169,7 @@ impl SenderWatch {
         context: &TrialContext,
         transfer: &Stop,
         (connect_deadline, deadline): (Duration, Duration),
-    ) -> Result<Self, TransportError> {
+    ) -> Result<Self> {
         let ending = Arc::new(SenderEnding {
             state: Watched::default(),
             context: context.clone(),
