@@ -21,6 +21,9 @@ use crate::{
     trial::{Trial, message_control::Control, watch::Delivered},
 };
 
+/// Interval at which a sender that waits looks whether it is stopped.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// The answering end.
 #[derive(Debug)]
 pub(crate) struct Responder {
@@ -124,8 +127,7 @@ impl Exchange {
         else {
             return Ok(None);
         };
-        let (plan, live, executor) = (&self.requests, &trial.context.live, endpoint.executor());
-        let waits = executor.waits(stop);
+        let (plan, live) = (&self.requests, &trial.context.live);
         let at_once = flow.batch_messages(plan.message).max(1) as u64;
         let mut batch = Vec::new();
         let mut early = None;
@@ -162,9 +164,10 @@ impl Exchange {
                 true => MonotonicTime::NEVER,
                 false => ledger.next_due(),
             };
-            let until = next_due.min(ledger.next_given_up());
+            let look = MonotonicTime::now() + LOOK;
+            let until = next_due.min(ledger.next_given_up()).min(look);
             if gone {
-                executor.sleep_unless_stopped(until, stop).await;
+                endpoint.executor().sleep_until(until).await;
                 continue;
             }
             let mut came = None;
@@ -180,13 +183,12 @@ impl Exchange {
                     }
                 }
             };
-            let receiving = flow.receive_batch(until, &mut consume);
-            match executor.wait(&waits, receiving).await {
-                None | Some(Ok(_)) => {}
+            match flow.receive_batch(until, &mut consume).await {
+                Ok(_) => {}
                 // The other end has everything, has answered all of it and may have left; answers
                 // that are lost keep their time all the same.
-                Some(Err(_)) if early.is_some() && !stop.is_stopped() => gone = true,
-                Some(Err(error)) => return Err(error),
+                Err(_) if early.is_some() && !stop.is_stopped() => gone = true,
+                Err(error) => return Err(error),
             }
         }
         Ok(early)
