@@ -68,24 +68,9 @@ fn share(part_ns: i64, elapsed_ns: i64, cores: u32) -> Option<f64> {
     (all_ns >= LEAST_NS).then(|| part_ns as f64 / all_ns as f64)
 }
 
-/// The host's CPU time, read from one open file.
-#[derive(Debug)]
-pub(crate) struct HostCpuFile {
-    file: file::ProcFile,
-    tick_ns: i64,
-}
-
-impl HostCpuFile {
-    pub(crate) fn open() -> Option<Self> {
-        Some(Self {
-            file: file::ProcFile::open("/proc/stat")?,
-            tick_ns: tick_ns(),
-        })
-    }
-
-    pub(crate) fn read(&mut self) -> Option<HostCpu> {
-        HostCpu::parse(self.file.read_start(512).ok()?, self.tick_ns)
-    }
+/// Reads the host's CPU time from `/proc/stat`.
+pub(crate) fn read(stat: &mut file::ProcFile) -> Option<HostCpu> {
+    HostCpu::parse(stat.read_start(512).ok()?, tick_ns())
 }
 
 /// Returns the unit of the times in `/proc/stat`, in nanoseconds.
@@ -144,6 +129,7 @@ mod tests {
 
     #[test]
     fn this_host_has_had_free_time() {
-        assert!(HostCpuFile::open().unwrap().read().unwrap().free_ns > 0);
+        let mut stat = file::ProcFile::open("/proc/stat").unwrap();
+        assert!(super::read(&mut stat).unwrap().free_ns > 0);
     }
 }

@@ -109,27 +109,8 @@ impl InterfaceCounters {
     }
 }
 
-/// The counters of one interface, read from one open file.
-#[derive(Debug)]
-pub(crate) struct InterfaceFile {
-    file: file::ProcFile,
-    interface: String,
-}
-
-impl InterfaceFile {
-    /// Opens the file, which belongs to the network namespace of the calling thread for as long as
-    /// it is open.
-    pub(crate) fn open(interface: &str) -> Option<Self> {
-        Some(Self {
-            file: file::ProcFile::open("/proc/thread-self/net/dev")?,
-            interface: interface.to_owned(),
-        })
-    }
-
-    pub(crate) fn read(&mut self) -> Option<InterfaceCounters> {
-        InterfaceCounters::parse(self.file.read().ok()?, &self.interface)
-    }
-}
+/// File with the counters of all interfaces of the network namespace of the thread that opens it.
+pub(crate) const INTERFACES_FILE: &str = "/proc/thread-self/net/dev";
 
 /// Properties of an interface besides its counters.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -84,26 +84,10 @@ pub fn cpu_time_step() -> Option<Duration> {
     })
 }
 
-/// Resident set of this process, read from one open file.
-#[derive(Debug)]
-pub(crate) struct ResidentMemory {
-    file: file::ProcFile,
-    page_bytes: u64,
-}
-
-impl ResidentMemory {
-    pub(crate) fn open() -> Option<Self> {
-        Some(Self {
-            file: file::ProcFile::open("/proc/self/statm")?,
-            page_bytes: system_setting(SysconfVar::PAGE_SIZE, 4096),
-        })
-    }
-
-    /// Returns the resident set, in bytes.
-    pub(crate) fn read(&mut self) -> Option<u64> {
-        let text = self.file.read_start(256).ok()?;
-        Some(file::numbers(text).nth(1)? * self.page_bytes)
-    }
+/// Reads the resident set of a process from its `/proc/PID/statm`, in bytes.
+pub(crate) fn resident_bytes(statm: &mut file::ProcFile) -> Option<u64> {
+    let pages = file::numbers(statm.read_start(256).ok()?).nth(1)?;
+    Some(pages * system_setting(SysconfVar::PAGE_SIZE, 4096))
 }
 
 /// Returns a setting of the system, at least 1; `otherwise` where the system does not tell.
@@ -161,7 +145,8 @@ mod tests {
         reset_peak_memory();
         let before = peak_memory_bytes().unwrap();
         let block = std::hint::black_box(vec![1_u8; 64 << 20]);
-        let resident = ResidentMemory::open().unwrap().read().unwrap();
+        let mut statm = file::ProcFile::open("/proc/self/statm").unwrap();
+        let resident = resident_bytes(&mut statm).unwrap();
         assert!(resident >= 64 << 20, "resident {resident}");
         drop(block);
         let peak = peak_memory_bytes().unwrap();

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use crate::{
     clock::monotonic_ns,
-    host_cpu::{HostCpu, HostCpuFile, cores},
-    interface::{InterfaceCounters, InterfaceFile},
-    process::{ProcessCpu, ResidentMemory, peak_memory_bytes},
+    file::ProcFile,
+    host_cpu::{self, HostCpu, cores},
+    interface::{INTERFACES_FILE, InterfaceCounters},
+    process::{ProcessCpu, peak_memory_bytes, resident_bytes},
     protocol::ProtocolFiles,
     tree::{Subject, Tree, TreeUse},
 };
@@ -47,9 +48,10 @@ pub struct Instruments {
     tree: Option<Tree>,
     /// CPU time and memory of the tree at its last reading.
     used: TreeUse,
-    host: Option<HostCpuFile>,
-    memory: Option<ResidentMemory>,
-    interface: Option<InterfaceFile>,
+    stat: Option<ProcFile>,
+    memory: Option<ProcFile>,
+    /// The data interface, and the file with its counters.
+    interface: Option<(String, ProcFile)>,
     protocol: ProtocolFiles,
 }
 
@@ -69,9 +71,10 @@ impl Instruments {
             subject,
             tree: None,
             used: TreeUse::default(),
-            host: HostCpuFile::open(),
-            memory: ResidentMemory::open(),
-            interface: interface.and_then(InterfaceFile::open),
+            stat: ProcFile::open("/proc/stat"),
+            memory: ProcFile::open("/proc/self/statm"),
+            interface: interface
+                .and_then(|name| Some((name.to_owned(), ProcFile::open(INTERFACES_FILE)?))),
             protocol: ProtocolFiles::open(),
         }
     }
@@ -130,15 +133,18 @@ impl Gauges for Instruments {
         let monotonic_ns = monotonic_ns();
         let process = self.cpu();
         let resident_bytes = match self.subject.other() {
-            None => self.memory.as_mut().and_then(ResidentMemory::read),
+            None => self.memory.as_mut().and_then(resident_bytes),
             Some(_) => self.used.resident_bytes,
         };
         Reading {
             monotonic_ns,
             process,
-            host: self.host.as_mut().and_then(HostCpuFile::read),
+            host: self.stat.as_mut().and_then(host_cpu::read),
             resident_bytes,
-            interface: self.interface.as_mut().and_then(InterfaceFile::read),
+            interface: self
+                .interface
+                .as_mut()
+                .and_then(|(name, file)| InterfaceCounters::parse(file.read().ok()?, name)),
             receive_buffer_errors: None,
             tcp_memory_pressures: None,
         }

@@ -209,6 +209,12 @@ pub(crate) async fn read_exact<const N: usize, S: ByteStream>(
     }
 }
 
+/// Sends bytes at once.
+pub(crate) async fn send_now<S: ByteStream>(stream: &mut S, bytes: &[u8]) -> Result<()> {
+    stream.send_message(bytes, &Bytes::new()).await?;
+    stream.flush().await
+}
+
 /// Receives and discards until the other end has closed, at most until `until`. The other end
 /// closes when it has what was sent to it, and may be gone when that is seen here.
 pub(crate) async fn await_close<S: ByteStream>(stream: &mut S, until: MonotonicTime) {

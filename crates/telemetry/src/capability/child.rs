@@ -3,11 +3,7 @@
 //! The child is a fork of a process that may have threads, so it calls nothing but system calls
 //! and allocates nothing; all texts are made before the fork.
 
-use std::{
-    ffi::OsString,
-    io, mem,
-    os::fd::{AsRawFd as _, OwnedFd},
-};
+use std::{ffi::OsString, io, mem, os::fd::AsRawFd as _};
 
 use nix::{
     errno::Errno,
@@ -98,70 +94,38 @@ fn congestion_control(flags: CloneFlags, name: &str) -> io::Result<()> {
     })
 }
 
-/// An RTM_NEWQDISC for loopback with netem's parameters, in the layout of linux/rtnetlink.h and
-/// linux/pkt_sched.h.
-#[repr(C)]
-struct NetemRequest {
-    header: libc::nlmsghdr,
-    // struct tcmsg
-    family: u8,
-    padding: [u8; 3],
-    interface: i32,
-    handle: u32,
-    parent: u32,
-    info: u32,
-    // TCA_KIND
-    kind_length: u16,
-    kind_type: u16,
-    kind: [u8; 8],
-    // TCA_OPTIONS: struct tc_netem_qopt
-    options_length: u16,
-    options_type: u16,
-    /// latency, limit, loss, gap, duplicate, jitter
-    options: [u32; 6],
-}
-
-/// Asks for a netem queue on the child's loopback.
-fn netem() -> nix::Result<()> {
-    const LOOPBACK: i32 = 1;
+/// Returns an RTM_NEWQDISC for loopback with netem's parameters, in the layout of linux/rtnetlink.h and
+/// linux/pkt_sched.h, in words.
+fn netem_request() -> Vec<u8> {
+    const WORDS: u32 = 19;
+    const LOOPBACK: u32 = 1;
     const TC_H_ROOT: u32 = 0xffff_ffff;
     const TCA_KIND: u16 = 1;
     const TCA_OPTIONS: u16 = 2;
+    let halves = |first: u16, second: u16| {
+        let ([a, b], [c, d]) = (first.to_ne_bytes(), second.to_ne_bytes());
+        u32::from_ne_bytes([a, b, c, d])
+    };
     let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-    let request = NetemRequest {
-        header: libc::nlmsghdr {
-            nlmsg_len: mem::size_of::<NetemRequest>() as u32,
-            nlmsg_type: libc::RTM_NEWQDISC,
-            nlmsg_flags: flags as u16,
-            nlmsg_seq: 1,
-            nlmsg_pid: 0,
-        },
-        family: 0,
-        padding: [0; 3],
-        interface: LOOPBACK,
-        handle: 0,
-        parent: TC_H_ROOT,
-        info: 0,
-        // Header of 4 and `netem` with its zero: 10, padded to 12 by the array.
-        kind_length: 10,
-        kind_type: TCA_KIND,
-        kind: *b"netem\0\0\0",
-        options_length: 4 + 24,
-        options_type: TCA_OPTIONS,
-        options: [0, 1000, 0, 0, 0, 0],
-    };
-    // SAFETY: the request has no padding and lives until it is sent.
-    let bytes = unsafe {
-        std::slice::from_raw_parts((&raw const request).cast(), mem::size_of::<NetemRequest>())
-    };
+    // struct nlmsghdr: length, type and flags, sequence, sender
+    let header = [4 * WORDS, halves(libc::RTM_NEWQDISC, flags as u16), 1, 0];
+    // struct tcmsg: family, interface, handle, parent, info
+    let message = [0, LOOPBACK, 0, TC_H_ROOT, 0];
+    // Header of 4 and `netem` with its zero: 10, padded to 12.
+    let [first, second] = [*b"nete", *b"m\0\0\0"].map(u32::from_ne_bytes);
+    let kind = [halves(10, TCA_KIND), first, second];
+    // struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter
+    let options = [halves(4 + 24, TCA_OPTIONS), 0, 1000, 0, 0, 0, 0];
+    let words = [&header[..], &message, &kind, &options].concat();
+    words.into_iter().flat_map(u32::to_ne_bytes).collect()
+}
+
+/// Asks for a netem queue on the child's loopback.
+fn netem(request: &[u8]) -> nix::Result<()> {
     let (kind, protocol) = (SockType::Raw, SockProtocol::NetlinkRoute);
-    let socket: OwnedFd = socket(
-        AddressFamily::Netlink,
-        kind,
-        SockFlag::SOCK_CLOEXEC,
-        protocol,
-    )?;
-    send(socket.as_raw_fd(), bytes, MsgFlags::empty())?;
+    let (family, flags) = (AddressFamily::Netlink, SockFlag::SOCK_CLOEXEC);
+    let socket = socket(family, kind, flags, protocol)?;
+    send(socket.as_raw_fd(), request, MsgFlags::empty())?;
     // Header of 16 with the type at 4, then the error.
     let mut answer = [0; 512];
     let got = recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty())?;
@@ -233,6 +197,7 @@ pub(super) fn capabilities() -> Vec<Capability> {
         Some(libc::EACCES) => "chmod 666 /dev/net/tun",
         _ => "run as root, or in a container with `--device /dev/net/tun`",
     };
+    let request = netem_request();
     let mut all = vec![
         Capability::tried(
             "user_namespaces",
@@ -255,7 +220,7 @@ pub(super) fn capabilities() -> Vec<Capability> {
         Capability::tried(
             "netem",
             "put a netem queue on a namespace's loopback",
-            attempt(flags, &netem),
+            attempt(flags, &|| netem(&request)),
             without_namespace(module_hint("sch_netem", "CONFIG_NET_SCH_NETEM")),
         ),
     ];
@@ -295,7 +260,10 @@ mod tests {
     #[test]
     fn the_request_has_the_kernels_layout() {
         // nlmsghdr 16, tcmsg 20, two attributes of 4 + 8 and 4 + 24.
-        assert_eq!(mem::size_of::<NetemRequest>(), 16 + 20 + 12 + 28);
+        let request = netem_request();
+        assert_eq!(request.len(), 16 + 20 + 12 + 28);
+        assert_eq!(request[..4], 76_u32.to_ne_bytes());
+        assert_eq!(request[40..46], *b"netem\0");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::reading::{Value, Values};
 use crate::{
     file::ProcFile,
-    interface::{InterfaceCounters, InterfaceInfo},
+    interface::{INTERFACES_FILE, InterfaceCounters, InterfaceInfo},
 };
 
 /// Most interfaces of a host that are sampled, in the kernel's order: a host of containers can have
@@ -23,7 +23,7 @@ pub(super) struct Interfaces {
 impl Interfaces {
     pub(super) fn open() -> Self {
         Self {
-            file: ProcFile::open("/proc/thread-self/net/dev"),
+            file: ProcFile::open(INTERFACES_FILE),
             offloads: BTreeMap::new(),
         }
     }

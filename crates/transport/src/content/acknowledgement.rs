@@ -1,12 +1,10 @@
 //! Acknowledgement that the receiving end sends at the end of its part of a transfer.
 
-use bytes::Bytes;
-
 use crate::{
     clock::MonotonicTime,
     content::{number_at, stream_check::check},
     driver::{Result, TransportError},
-    stream::{ByteStream, read_exact},
+    stream::{ByteStream, read_exact, send_now},
     trial::watch::Delivered,
 };
 
@@ -53,8 +51,7 @@ impl Acknowledgement {
 
     /// Sends the acknowledgement.
     pub(crate) async fn send<S: ByteStream>(self, stream: &mut S) -> Result<()> {
-        stream.send_message(&self.encode(), &Bytes::new()).await?;
-        stream.flush().await
+        send_now(stream, &self.encode()).await
     }
 
     /// Checks that the receiver got the `bytes` that were sent.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use regatta_control::{Role, SideReport};
 
-use super::{Flows, Shared, receiving, sending};
+use super::{Flows, Shared, receiving::WELCOME, sending};
 use crate::{
     clock::MonotonicTime,
     context::{StatisticsSource, WindowEdge},
@@ -12,7 +12,9 @@ use crate::{
     executor::Executor as _,
     opening::Purpose,
     stop::Stop,
-    stream::{ByteStream, StreamConnection, StreamEndpoint, StreamOf, await_close, read_exact},
+    stream::{
+        ByteStream, StreamConnection, StreamEndpoint, StreamOf, await_close, read_exact, send_now,
+    },
     trial::{
         Trial,
         carrier::{Admission, Admitted, Carrier},
@@ -294,7 +296,7 @@ async fn part<E: StreamEndpoint, S: ByteStream>(
         return Ok((true, sending::send(shared, executor, flow, stream).await?));
     }
     if shared.flows.are_welcomed() {
-        receiving::welcome(stream).await?;
+        send_now(stream, WELCOME).await?;
     }
     Ok((false, shared.receive(flow, stream, rest).await?))
 }

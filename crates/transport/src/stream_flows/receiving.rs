@@ -2,7 +2,6 @@
 
 use std::{future::Future, sync::atomic::Ordering};
 
-use bytes::Bytes;
 use regatta_model::Verify;
 
 use super::{Shared, Tally};
@@ -20,12 +19,6 @@ pub(crate) const SCRATCH_BYTES: usize = 128 << 10;
 
 /// Answer of the receiving end to a flow that waits for it, sent once it knows the flow.
 pub(super) const WELCOME: &[u8] = b"!";
-
-/// Sends [`WELCOME`].
-pub(super) async fn welcome<S: ByteStream>(stream: &mut S) -> Result<()> {
-    stream.send_message(WELCOME, &Bytes::new()).await?;
-    stream.flush().await
-}
 
 /// The receiver's part of a workload over a stream.
 pub(crate) trait Sink: Send {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use regatta_model::Verify;
 
 use super::{Shared, receiving::WELCOME};
@@ -16,7 +16,7 @@ use crate::{
     },
     driver::{Result, TransportError},
     executor::Executor,
-    stream::{ByteStream, Received},
+    stream::{ByteStream, Received, send_now},
 };
 
 /// Most bytes between two looks at the clock, where a transfer ends by it.
@@ -37,9 +37,7 @@ pub(super) async fn send<S: ByteStream>(
 ) -> Result<MonotonicTime> {
     let schedule = shared.flows.schedule().zip(shared.scheduled.get());
     if let Some((_, begun)) = schedule {
-        let start = begun.start.0.to_le_bytes();
-        stream.send_message(&start, &Bytes::new()).await?;
-        stream.flush().await?;
+        send_now(stream, &begun.start.0.to_le_bytes()).await?;
     }
     let (plan, live) = (&flow.plan, &shared.trial.context.live);
     let options = &shared.flows.options;

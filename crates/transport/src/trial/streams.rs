@@ -2,8 +2,6 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use bytes::Bytes;
-
 use super::{
     Trial,
     carrier::{Admission, Admitted, Carrier, ProbeFlow},
@@ -17,6 +15,7 @@ use crate::{
     stop::Stop,
     stream::{
         Accepted, ByteStream, Received, StreamConnection, StreamEndpoint, StreamOf, read_exact,
+        send_now,
     },
 };
 
@@ -61,8 +60,7 @@ impl<C, S: ByteStream> ProbeFlow for StreamFlow<C, S> {
     }
 
     async fn send(&mut self, message: &[u8]) -> Result<()> {
-        self.stream.send_message(message, &Bytes::new()).await?;
-        self.stream.flush().await
+        send_now(&mut self.stream, message).await
     }
 
     async fn receive(
@@ -98,14 +96,13 @@ pub(crate) async fn open_stream<C: StreamConnection>(
 ) -> Result<C::Stream> {
     let mut stream = connection.open_stream().await?;
     let head = [&opening::encode(trial.token, purpose)[..], index].concat();
-    stream.send_message(&head, &Bytes::new()).await?;
-    stream.flush().await?;
+    send_now(&mut stream, &head).await?;
     Ok(stream)
 }
 
 /// Reads a stream's opening: its purpose, or `None` if it has none of this trial, and what came
 /// after it.
-pub(crate) async fn read_opening<S: ByteStream>(
+async fn read_opening<S: ByteStream>(
     trial: &Trial,
     stream: &mut S,
 ) -> Result<(Option<Purpose>, Vec<u8>)> {
@@ -136,11 +133,7 @@ pub(crate) async fn echo<S: ByteStream>(stream: &mut S, rest: Vec<u8>) {
     let mut back = rest;
     loop {
         if !back.is_empty() {
-            let sent = async {
-                stream.send_message(&back, &Bytes::new()).await?;
-                stream.flush().await
-            };
-            if sent.await.is_err() {
+            if send_now(stream, &back).await.is_err() {
                 return;
             }
             back.clear();

@@ -52,7 +52,7 @@ struct ReceiverState {
     /// Whether the connecting end has closed its connections.
     closed: bool,
     /// Whether the thread has ended: no further note will be heard.
-    deaf: bool,
+    thread_ended: bool,
     /// Stop of the transfer's flow, once that is there.
     transfer: Option<Stop>,
     /// Stop that is raised when the sender has sent everything.
@@ -85,7 +85,7 @@ impl ReceiverEnding {
             drop(state);
             self.session.stop();
         }
-        self.state.lock().deaf = true;
+        self.state.lock().thread_ended = true;
         self.announce();
     }
 
@@ -283,7 +283,7 @@ impl ReceiverEnding {
         let until = MonotonicTime::now() + BREAK_PATIENCE;
         let heard = self.state.wait_for(until, |state| {
             let heard = part(state);
-            (heard.is_some() || state.deaf).then_some(heard)
+            (heard.is_some() || state.thread_ended).then_some(heard)
         });
         heard.flatten()
     }
